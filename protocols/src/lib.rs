@@ -1,0 +1,19 @@
+//! Sans-IO codecs: bytes in, frames out.
+//!
+//! This crate knows nothing of sockets, threads or scheduling. A transport feeds the bytes that a
+//! peer sent to a [`Framing`], which says where the next request ends; a handler writes its reply
+//! through a [`Sink`].
+//!
+//! ```text
+//!   bytes of a peer ──► Framing::next_frame ──► frame (a slice of the input) ──► handler
+//!                            │                                                     │
+//!                            └── FrameError: the peer broke the protocol           ▼
+//!                                                                     Sink (reply bytes)
+//! ```
+
+pub mod framing;
+pub mod psp_header;
+pub mod sink;
+
+pub use framing::{FrameError, Framing, Rejection, Step};
+pub use sink::Sink;

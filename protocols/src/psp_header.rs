@@ -1,0 +1,192 @@
+//! The psp header: 16 bytes in front of a payload, for UDP and for streams.
+//!
+//! ```text
+//!   0        1        2                 4                                   8
+//!   +--------+--------+-----------------+-----------------------------------+
+//!   | version|  kind  |  type (u16)     |  id (u32)                         |
+//!   +--------+--------+-----------------+-----------------------------------+
+//!   |  payload length, bytes (u32)      |  requested run time, ns (u32)     |
+//!   +-----------------------------------+-----------------------------------+
+//!   8                                   12                                  16
+//! ```
+//!
+//! All integers are in network order. `version` is [`VERSION`]. A reply echoes `type`, `id` and
+//! `run time`; its kind is [`Kind::Reply`] or [`Kind::Error`]. The payload of an error is UTF-8 text.
+
+use crate::framing::{FrameError, Framing, Rejection, Step};
+use crate::sink::Sink;
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 16;
+
+/// The version this module speaks.
+pub const VERSION: u8 = 1;
+
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A request.
+    Request = 0,
+    /// A reply to the request with the same id.
+    Reply = 1,
+    /// The request with the same id was refused or failed; the payload says why.
+    Error = 2,
+}
+
+/// A decoded header. See the [module](self) for its layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Request, reply or error.
+    pub kind: Kind,
+    /// The sender's number for the request's type.
+    pub request_type: u16,
+    /// Chosen by the client, echoed by the server.
+    pub id: u32,
+    /// Bytes that follow the header.
+    pub payload_len: u32,
+    /// How long a synthetic server shall work on the request, in nanoseconds.
+    pub run_time_ns: u32,
+}
+
+impl Header {
+    /// Decodes the header at the start of `bytes`.
+    ///
+    /// # Errors
+    /// When there are fewer than [`HEADER_LEN`] bytes, the version is not [`VERSION`] or the kind
+    /// is unknown. The payload's presence is not checked.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
+        let Some((header, _)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+            return Err(FrameError::new("psp header: truncated"));
+        };
+        let [
+            version,
+            kind,
+            t0,
+            t1,
+            i0,
+            i1,
+            i2,
+            i3,
+            l0,
+            l1,
+            l2,
+            l3,
+            r0,
+            r1,
+            r2,
+            r3,
+        ] = *header;
+        if version != VERSION {
+            return Err(FrameError::new("psp header: unknown version"));
+        }
+        let kind = match kind {
+            0 => Kind::Request,
+            1 => Kind::Reply,
+            2 => Kind::Error,
+            _ => return Err(FrameError::new("psp header: unknown kind")),
+        };
+        Ok(Self {
+            kind,
+            request_type: u16::from_be_bytes([t0, t1]),
+            id: u32::from_be_bytes([i0, i1, i2, i3]),
+            payload_len: u32::from_be_bytes([l0, l1, l2, l3]),
+            run_time_ns: u32::from_be_bytes([r0, r1, r2, r3]),
+        })
+    }
+
+    /// Encodes the header.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let [t0, t1] = self.request_type.to_be_bytes();
+        let [i0, i1, i2, i3] = self.id.to_be_bytes();
+        let [l0, l1, l2, l3] = self.payload_len.to_be_bytes();
+        let [r0, r1, r2, r3] = self.run_time_ns.to_be_bytes();
+        [
+            VERSION,
+            self.kind as u8,
+            t0,
+            t1,
+            i0,
+            i1,
+            i2,
+            i3,
+            l0,
+            l1,
+            l2,
+            l3,
+            r0,
+            r1,
+            r2,
+            r3,
+        ]
+    }
+}
+
+/// [`Framing`] by the psp header.
+#[derive(Debug, Clone)]
+pub struct PspFraming {
+    /// Longest payload that is accepted, in bytes.
+    pub payload_len_max: u32,
+}
+
+impl Default for PspFraming {
+    /// Payloads of up to 64 KiB.
+    fn default() -> Self {
+        Self {
+            payload_len_max: 64 * 1024,
+        }
+    }
+}
+
+impl Framing for PspFraming {
+    type Cursor = ();
+
+    fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
+        if input.len() < HEADER_LEN {
+            return Ok(Step::NeedMore {
+                len_min: HEADER_LEN,
+            });
+        }
+        let header = Header::decode(input)?;
+        if header.kind != Kind::Request {
+            return Err(FrameError::new("psp header: not a request"));
+        }
+        if header.payload_len > self.payload_len_max {
+            return Err(FrameError::new("psp header: payload too long"));
+        }
+        let len = HEADER_LEN + header.payload_len as usize;
+        if input.len() < len {
+            Ok(Step::NeedMore { len_min: len })
+        } else {
+            Ok(Step::Frame { len })
+        }
+    }
+
+    fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
+        let text = match rejection {
+            // A counted drop: an overloaded server does not spend its time on refusals, and the
+            // client's timeout tells it the same.
+            Rejection::Busy { .. } => return,
+            Rejection::HandlerFailed => "handler failed",
+            Rejection::ReplyTooLarge { .. } => "reply too large",
+            Rejection::Malformed(error) => &error.reason,
+            Rejection::TooManyConnections => "too many connections",
+            Rejection::OutOfBuffers => "out of buffers",
+            Rejection::ShuttingDown => "shutting down",
+        };
+        let (request_type, id, run_time_ns) = Header::decode(request).map_or((0, 0, 0), |header| {
+            (header.request_type, header.id, header.run_time_ns)
+        });
+        let payload_len = u32::try_from(text.len()).expect("fixed texts are short");
+        let header = Header {
+            kind: Kind::Error,
+            request_type,
+            id,
+            payload_len,
+            run_time_ns,
+        };
+        out.put(&header.encode());
+        out.put(text.as_bytes());
+    }
+}

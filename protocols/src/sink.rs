@@ -1,0 +1,41 @@
+//! Where encoders write.
+
+use bytes::{Bytes, BytesMut};
+
+/// A destination for reply bytes.
+///
+/// Encoders take `&mut impl Sink`, so that the same code writes into a `Vec<u8>` in a test, into a
+/// connection's output queue, or into the free part of a datagram buffer.
+pub trait Sink {
+    /// Appends a copy of `bytes`.
+    fn put(&mut self, bytes: &[u8]);
+
+    /// Appends `bytes`, sharing them where the destination can hold a reference.
+    ///
+    /// The default copies. Worth calling for payloads of some kilobytes and more.
+    fn put_shared(&mut self, bytes: Bytes) {
+        self.put(&bytes);
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+impl Sink for BytesMut {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn put(&mut self, bytes: &[u8]) {
+        (**self).put(bytes);
+    }
+
+    fn put_shared(&mut self, bytes: Bytes) {
+        (**self).put_shared(bytes);
+    }
+}

@@ -1,0 +1,74 @@
+//! The user's half of the work: request in, reply out.
+
+use std::net::SocketAddr;
+
+use crate::policy::WorkerId;
+use crate::reply::Reply;
+use crate::request_type::RequestType;
+use crate::server::ServerHandle;
+
+/// Runs requests. One handler serves all workers of a server.
+///
+/// Any `Fn(Request<'_, ()>, &mut Reply<'_>)` is a handler without state per worker or connection.
+pub trait Handler: Send + Sync + 'static {
+    /// State of one worker. Only that worker touches it, so it needs no locks.
+    type Worker: Send + 'static;
+
+    /// State of one connection. Shared, because a protocol may have several requests of one
+    /// connection in flight; dropped when the connection is closed. Datagrams have none of their
+    /// own: all of a socket's requests see the same one.
+    type Connection: Send + Sync + 'static;
+
+    /// Called once before the first request, with a handle to the server's counters and limits.
+    fn init(&self, server: ServerHandle) {
+        let _ = server;
+    }
+
+    /// Called once on each worker's own thread before its first request.
+    fn init_worker(&self, worker: WorkerId) -> Self::Worker;
+
+    /// Called when a connection was accepted.
+    fn connect(&self, peer: SocketAddr) -> Self::Connection;
+
+    /// Runs one request and writes its reply. Writing nothing sends nothing.
+    ///
+    /// A panic costs this request alone: what it wrote is discarded and the peer gets
+    /// [`Rejection::HandlerFailed`](psp_protocols::Rejection::HandlerFailed).
+    fn handle(
+        &self,
+        worker: &mut Self::Worker,
+        request: Request<'_, Self::Connection>,
+        reply: &mut Reply<'_>,
+    );
+}
+
+/// One request as a handler sees it.
+#[derive(Debug)]
+pub struct Request<'a, C> {
+    /// The frame, its header included.
+    pub payload: &'a [u8],
+    /// What the classifier said.
+    pub request_type: RequestType,
+    /// State of the connection it came in on.
+    pub connection: &'a C,
+    /// Who sent it.
+    pub peer: SocketAddr,
+    /// The worker that runs it.
+    pub worker: WorkerId,
+}
+
+impl<F> Handler for F
+where
+    F: Fn(Request<'_, ()>, &mut Reply<'_>) + Send + Sync + 'static,
+{
+    type Worker = ();
+    type Connection = ();
+
+    fn init_worker(&self, _worker: WorkerId) {}
+
+    fn connect(&self, _peer: SocketAddr) {}
+
+    fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
+        self(request, reply);
+    }
+}
