@@ -1,5 +1,4 @@
 //! A server with a protocol of its own, end to end over TCP and UDP.
-#![allow(missing_docs)]
 
 mod common;
 
@@ -171,7 +170,7 @@ fn malformed_input_is_answered_and_closed() {
     let mut client = server.connect();
     client.send("short\n\0garbage that nobody reads\n");
     assert_eq!(client.line(), "ok short");
-    assert_eq!(client.line(), "!malformed: zero byte ");
+    assert_eq!(client.line(), "!malformed: zero byte");
     assert_eq!(client.line(), "", "closed");
     assert_eq!(server.handle.snapshot().net.malformed, 1);
     assert_eq!(server.connect().ask("short"), "ok short");
@@ -250,7 +249,7 @@ fn connections_over_the_limit_are_told_so() {
     assert_eq!(first.ask("short"), "ok short");
     let mut second = server.connect();
     assert_eq!(second.ask("short"), "ok short");
-    assert_eq!(server.connect().line(), "!too many connections ");
+    assert_eq!(server.connect().line(), "!too many connections");
     drop(first);
     until("the place is free", || {
         server.handle.snapshot().net.connections_open == 1

@@ -1,5 +1,5 @@
 //! A server with a line protocol, and clients for it: what a user's own protocol looks like.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,10 +15,10 @@ use psp_server::{
 };
 
 /// Long enough for any machine; reached only when a test fails.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One request a line, at most 1 MiB.
-pub struct Lines;
+pub(crate) struct Lines;
 
 impl Framing for Lines {
     type Cursor = usize;
@@ -60,14 +60,14 @@ impl Framing for Lines {
 
 /// A gate that `wait` requests stand at until the test opens it.
 #[derive(Default)]
-pub struct Gate {
+pub(crate) struct Gate {
     open: Mutex<bool>,
     changed: Condvar,
-    pub waiting: AtomicUsize,
+    pub(crate) waiting: AtomicUsize,
 }
 
 impl Gate {
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         *self.open.lock().unwrap() = true;
         self.changed.notify_all();
     }
@@ -83,19 +83,19 @@ impl Gate {
     }
 }
 
-pub struct TestServer {
-    pub address: SocketAddr,
-    pub udp: SocketAddr,
-    pub handle: ServerHandle,
-    pub gate: Arc<Gate>,
-    pub shutdown: Shutdown,
+pub(crate) struct TestServer {
+    pub(crate) address: SocketAddr,
+    pub(crate) udp: SocketAddr,
+    pub(crate) handle: ServerHandle,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) shutdown: Shutdown,
     thread: Option<JoinHandle<DrainReport>>,
 }
 
 /// Requests: `wait ..` stands at the gate, `panic ..` panics, `big N` answers N bytes, `quit`
 /// closes; everything else is echoed with `ok`. `wait` and `big` are of type `long`, lines that
 /// start with `?` of no known type, the rest `short`.
-pub fn start(policy: Policy, topology: Topology, config: Config) -> TestServer {
+pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestServer {
     let gate = Arc::new(Gate::default());
     let at = gate.clone();
     let server = Server::builder()
@@ -160,7 +160,7 @@ pub fn start(policy: Policy, topology: Topology, config: Config) -> TestServer {
 }
 
 impl TestServer {
-    pub fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> Client {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -170,7 +170,7 @@ impl TestServer {
         }
     }
 
-    pub fn stop(mut self) -> DrainReport {
+    pub(crate) fn stop(mut self) -> DrainReport {
         self.shutdown.trigger();
         self.thread.take().unwrap().join().unwrap()
     }
@@ -186,31 +186,31 @@ impl Drop for TestServer {
     }
 }
 
-pub struct Client {
-    pub stream: TcpStream,
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
     reader: BufReader<TcpStream>,
 }
 
 impl Client {
-    pub fn send(&mut self, text: &str) {
+    pub(crate) fn send(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).unwrap();
     }
 
     /// The next line, without its end; empty at the end of the stream.
-    pub fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    pub fn ask(&mut self, request: &str) -> String {
+    pub(crate) fn ask(&mut self, request: &str) -> String {
         self.send(&format!("{request}\n"));
         self.line()
     }
 }
 
 /// Polls until `condition` holds.
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain for: {what}");
