@@ -65,14 +65,15 @@ impl InputBuffer {
         }
         let held = self.end - self.start;
         if held * 2 > self.bytes.len() {
+            let doubled = self.bytes.len() * 2;
             let mut grown = if self.bytes.len() < POOLED_LEN {
                 pool.take()
+            } else if len_min > held + held / 4 {
+                vec![0; len_min.min(doubled)]
             } else {
-                vec![0; len_min.clamp(POOLED_LEN, self.bytes.len() * 2)]
+                // A frame of unknown length: growing by what is certain would mean many steps.
+                vec![0; doubled]
             };
-            if grown.len() <= held {
-                grown.resize(held * 2, 0);
-            }
             grown[..held].copy_from_slice(&self.bytes[self.start..self.end]);
             pool.give(std::mem::replace(&mut self.bytes, grown));
         } else {
@@ -166,6 +167,20 @@ mod tests {
         assert_eq!(input.held_bytes(), POOLED_LEN);
         fill(&mut input, &mut pool, &[7; POOLED_LEN], 1 << 30);
         assert_eq!(input.held_bytes(), 2 * POOLED_LEN);
+    }
+
+    #[test]
+    fn input_of_unknown_length_doubles_its_buffer() {
+        let mut pool = BufferPool::new();
+        let mut input = InputBuffer::default();
+        let mut reads = 0;
+        let mut bytes: &[u8] = &[7; 1 << 20];
+        while !bytes.is_empty() {
+            input.make_room(input.data().len() + 1, &mut pool);
+            input.read_from(&mut bytes).unwrap();
+            reads += 1;
+        }
+        assert!(reads < 10, "{reads} reads");
     }
 
     #[test]
