@@ -8,12 +8,13 @@
 //! A message is a tagged pointer of 16 bytes; the payload it points to never moves.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::Thread;
 
 use mio::Waker;
 use ringbuf::traits::{Consumer, Producer, Split};
 use ringbuf::{CachingCons, CachingProd, HeapRb};
+
+use super::sleep_flag::SleepFlag;
 
 /// Tasks that one ring holds. A scheduler gives a worker one task at a time; the second place is
 /// for the message that stops it.
@@ -99,39 +100,32 @@ impl<T> TaskPort<T> {
 }
 
 /// Wakes the net worker out of its event queue, at the cost of a system call only while it sleeps.
-///
-/// The sleeper announces itself, looks once more for work, then sleeps; the other side makes its
-/// work visible, then looks for a sleeper. The two fences order "announce, look" against "publish,
-/// look", so at least one of them sees the other.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    sleeping: AtomicBool,
+    sleeper: SleepFlag,
     waker: Arc<Waker>,
 }
 
 impl Doorbell {
     pub(crate) fn new(waker: Arc<Waker>) -> Self {
         Self {
-            sleeping: AtomicBool::new(false),
+            sleeper: SleepFlag::default(),
             waker,
         }
     }
 
     /// Announces that the caller is about to sleep. It must look for work once more after this.
     pub(crate) fn announce_sleep(&self) {
-        self.sleeping.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.sleeper.announce();
     }
 
     /// The caller is awake again.
     pub(crate) fn awake(&self) {
-        self.sleeping.store(false, Ordering::Relaxed);
+        self.sleeper.clear();
     }
 
     fn ring(&self) {
-        fence(Ordering::SeqCst);
-        if self.sleeping.load(Ordering::Relaxed)
-            && self.sleeping.swap(false, Ordering::Relaxed)
+        if self.sleeper.take()
             && let Err(error) = self.waker.wake()
         {
             tracing::error!(%error, "cannot wake the net worker");

@@ -21,6 +21,7 @@ pub(crate) mod dispatcher;
 mod executor;
 mod net_worker;
 pub(crate) mod shared;
+mod sleep_flag;
 mod start;
 mod task;
 mod worker;
