@@ -15,13 +15,13 @@ pub(super) struct Darc {
     spillway: u32,
     grouped: Grouped,
     profile: Profile,
-    /// Per type slot: a request that waits longer shows that the reservation may be wrong.
+    /// Per type slot: the longest that a request waited, in this window.
     delay_ns_max: Vec<u64>,
-    /// Whether one did, in this window.
-    delayed: bool,
     /// Per registered type: its share of the CPU demand when workers were last reserved. `None`
     /// when it was not known.
     demand_reserved: Vec<Option<f64>>,
+    /// Whether the demand was still on the move at the last reservation.
+    unsettled: bool,
     updates: u64,
 }
 
@@ -33,35 +33,48 @@ impl Darc {
             spillway: u32::try_from(settings.spillway).unwrap_or(u32::MAX),
             grouped: Grouped::new(setup),
             profile: Profile::new(setup, settings),
-            delay_ns_max: vec![u64::MAX; types + 1],
-            delayed: false,
+            delay_ns_max: vec![0; types + 1],
             demand_reserved: vec![None; types],
+            unsettled: false,
             updates: 0,
         };
-        darc.update_delay_limits();
         if types > 0 && (0..types).all(|slot| darc.profile.mean_ns(slot).is_some()) {
             darc.reserve();
         }
         darc
     }
 
+    /// Learns from the window, and reserves workers anew where that is called for.
+    ///
+    /// A reservation that was made while the demand moved is followed by another when the next
+    /// window closes: a moving average takes some windows to arrive, and what is left of the way
+    /// may be too little to ask for a reservation by itself.
     fn close_window(&mut self, now_ns: u64) {
-        let delayed = self.delayed || self.any_waits_too_long(now_ns);
-        self.profile.close_window(now_ns);
-        self.update_delay_limits();
-        if self.first_measured() || (delayed && self.demand_moved()) {
+        let moved = self.profile.close_window(now_ns);
+        let outdated = self.demand_moved() && self.any_delayed(now_ns);
+        if self.unsettled || self.first_measured() || outdated {
             self.reserve();
+            self.unsettled = moved > self.settings.demand_deviation;
         }
-        self.delayed = false;
+        self.delay_ns_max.fill(0);
     }
 
-    /// Whether a request that still waits has exceeded its type's limit. Delays are otherwise
-    /// seen at dispatch, which a starved type does not reach.
-    fn any_waits_too_long(&self, now_ns: u64) -> bool {
-        self.delay_ns_max.iter().enumerate().any(|(slot, &limit)| {
-            let oldest = self.grouped.queues.front(slot);
-            oldest.is_some_and(|waiting| now_ns.saturating_sub(waiting.arrived_ns) > limit)
-        })
+    /// Whether a request waited too long for its type's mean service time. That is the window's
+    /// own mean: the moving average of a type that became short lags behind and would excuse the
+    /// delay. Those that still wait count, since a starved type reaches no worker.
+    fn any_delayed(&self, now_ns: u64) -> bool {
+        self.delay_ns_max
+            .iter()
+            .enumerate()
+            .any(|(slot, &dispatched_ns)| {
+                let oldest = self.grouped.queues.front(slot);
+                let waiting_ns =
+                    oldest.map_or(0, |waiting| now_ns.saturating_sub(waiting.arrived_ns));
+                self.profile.latest_ns(slot).is_some_and(|mean_ns| {
+                    let delay_ns = dispatched_ns.max(waiting_ns) as f64;
+                    delay_ns > self.settings.slowdown_trigger * mean_ns
+                })
+            })
     }
 
     /// Whether the service time of some type is known now and was not at the last reservation.
@@ -72,6 +85,7 @@ impl Darc {
             .any(|(slot, before)| before.is_none() && self.profile.mean_ns(slot).is_some())
     }
 
+    /// Whether some type's share of the demand is far from what workers were reserved for.
     fn demand_moved(&self) -> bool {
         self.demand_reserved
             .iter()
@@ -96,14 +110,6 @@ impl Darc {
         }
         self.updates += 1;
     }
-
-    fn update_delay_limits(&mut self) {
-        for (slot, limit) in self.delay_ns_max.iter_mut().enumerate() {
-            *limit = self.profile.mean_ns(slot).map_or(u64::MAX, |mean_ns| {
-                (mean_ns * self.settings.slowdown_trigger) as u64
-            });
-        }
-    }
 }
 
 impl Scheduler for Darc {
@@ -119,7 +125,8 @@ impl Scheduler for Darc {
             return Some(refused);
         }
         let dispatch = self.grouped.dispatch(now_ns)?;
-        self.delayed |= dispatch.delay_ns > self.delay_ns_max[dispatch.slot];
+        let delay_ns_max = &mut self.delay_ns_max[dispatch.slot];
+        *delay_ns_max = dispatch.delay_ns.max(*delay_ns_max);
         Some(dispatch.action)
     }
 

@@ -29,6 +29,8 @@ struct Measured {
 struct Estimate {
     hint_ns: Option<f64>,
     measured_ns: Option<f64>,
+    /// Mean of the last window that had samples.
+    latest_ns: Option<f64>,
     share: f64,
     demand: f64,
 }
@@ -69,6 +71,7 @@ impl Profile {
                     .service_time
                     .map(|time| (time.as_nanos() as f64).max(MEAN_NS_MIN)),
                 measured_ns: None,
+                latest_ns: None,
                 share: share.unwrap_or(share_of_others) / hinted_total.max(1.0),
                 demand: 0.0,
             })
@@ -76,6 +79,7 @@ impl Profile {
         estimates.push(Estimate {
             hint_ns: None,
             measured_ns: None,
+            latest_ns: None,
             share: 0.0,
             demand: 0.0,
         });
@@ -116,35 +120,44 @@ impl Profile {
     ///
     /// The first window replaces what the hints said of shares, and a type's first measurement
     /// replaces what they said of its service time.
-    pub(super) fn close_window(&mut self, now_ns: u64) {
-        if self.samples > 0 {
-            let weight = self.windows.weight;
-            let weight_of_share = if self.any_closed { weight } else { 1.0 };
-            for (estimate, measured) in self.estimates.iter_mut().zip(&mut self.window) {
-                let share = measured.count as f64 / self.samples as f64;
-                estimate.share = blend(estimate.share, share, weight_of_share);
-                if measured.count > 0 {
-                    let mean_ns =
-                        (measured.service_ns as f64 / measured.count as f64).max(MEAN_NS_MIN);
-                    estimate.measured_ns = Some(
-                        estimate
-                            .measured_ns
-                            .map_or(mean_ns, |before_ns| blend(before_ns, mean_ns, weight)),
-                    );
-                }
-                *measured = Measured::default();
-            }
-            self.samples = 0;
-            self.any_closed = true;
-            self.update_demand();
-        }
+    ///
+    /// Returns the most by which any type's share of the CPU demand moved.
+    pub(super) fn close_window(&mut self, now_ns: u64) -> f64 {
         self.opened_ns = Some(now_ns);
+        if self.samples == 0 {
+            return 0.0;
+        }
+        let weight = self.windows.weight;
+        let weight_of_share = if self.any_closed { weight } else { 1.0 };
+        for (estimate, measured) in self.estimates.iter_mut().zip(&mut self.window) {
+            let share = measured.count as f64 / self.samples as f64;
+            estimate.share = blend(estimate.share, share, weight_of_share);
+            if measured.count > 0 {
+                let mean_ns = (measured.service_ns as f64 / measured.count as f64).max(MEAN_NS_MIN);
+                estimate.latest_ns = Some(mean_ns);
+                estimate.measured_ns = Some(
+                    estimate
+                        .measured_ns
+                        .map_or(mean_ns, |before_ns| blend(before_ns, mean_ns, weight)),
+                );
+            }
+            *measured = Measured::default();
+        }
+        self.samples = 0;
+        self.any_closed = true;
+        self.update_demand()
     }
 
     /// Mean service time of the type at `slot`: measured, else hinted, else not known.
     pub(super) fn mean_ns(&self, slot: usize) -> Option<f64> {
         let estimate = &self.estimates[slot];
         estimate.measured_ns.or(estimate.hint_ns)
+    }
+
+    /// Like [`Profile::mean_ns`], but of the last window that measured the type alone.
+    pub(super) fn latest_ns(&self, slot: usize) -> Option<f64> {
+        let estimate = &self.estimates[slot];
+        estimate.latest_ns.or(estimate.hint_ns)
     }
 
     /// Like [`Profile::mean_ns`], but a hint stands whatever was measured.
@@ -168,16 +181,23 @@ impl Profile {
         self.estimates.len() - 1
     }
 
-    fn update_demand(&mut self) {
+    /// Returns the most by which it changed.
+    fn update_demand(&mut self) -> f64 {
         let types = self.types();
-        let demand_of = |profile: &Self, slot: usize| {
-            profile.mean_ns(slot).unwrap_or(0.0) * profile.estimates[slot].share
-        };
-        let total: f64 = (0..types).map(|slot| demand_of(self, slot)).sum();
+        let work_ns =
+            |profile: &Self, slot| profile.mean_ns(slot).unwrap_or(0.0) * profile.share(slot);
+        let total_ns: f64 = (0..types).map(|slot| work_ns(self, slot)).sum();
+        let mut moved_max = 0.0_f64;
         for slot in 0..types {
-            let demand = demand_of(self, slot);
-            self.estimates[slot].demand = if total > 0.0 { demand / total } else { 0.0 };
+            let demand = if total_ns > 0.0 {
+                work_ns(self, slot) / total_ns
+            } else {
+                0.0
+            };
+            let before = std::mem::replace(&mut self.estimates[slot].demand, demand);
+            moved_max = moved_max.max((demand - before).abs());
         }
+        moved_max
     }
 }
 
@@ -254,8 +274,9 @@ mod tests {
 
         record(&mut profile, 0, 5, 15_000);
         record(&mut profile, 1, 5, 5_000);
-        profile.close_window(1);
+        assert_eq!(profile.close_window(1), 1.0 / 7.0);
         assert_eq!(profile.mean_ns(0), Some(2000.0));
+        assert_eq!(profile.latest_ns(0), Some(3000.0));
         assert_eq!(profile.mean_ns(1), Some(1000.0));
         assert_eq!((profile.share(0), profile.share(1)), (0.75, 0.25));
         assert_eq!(profile.hinted_ns(0), Some(7000.0));
@@ -264,7 +285,7 @@ mod tests {
     #[test]
     fn an_empty_window_changes_nothing() {
         let mut profile = profile_of(vec![hinted("A", 7)], &Darc::default());
-        profile.close_window(5);
+        assert_eq!(profile.close_window(5), 0.0);
         assert_eq!(profile.mean_ns(0), Some(7000.0));
         assert_eq!((profile.share(0), profile.demand(0)), (1.0, 1.0));
     }
