@@ -1,6 +1,6 @@
 //! The scheduler core: events in, actions out, time is an argument.
 //!
-//! Nothing here reads a clock, starts a thread, touches a socket, or allocates after construction.
+//! Nothing here reads a clock, starts a thread, or touches a socket.
 //! The live dispatcher, the simulator and the tests drive the same objects.
 //!
 //! ```text
@@ -8,6 +8,16 @@
 //!   Completed ──┼──► Scheduler::on_event(now, ..) ──┤    Scheduler::poll(now)
 //!   Tick ───────┘    typed queues, profile, workers └──► Reject { request }
 //! ```
+//!
+//! A policy is a small file that makes one decision; what it decides over is shared: `queues`
+//! (bounded per type, in as many lanes as the policy wants), `workers` (the idle ones, most
+//! recently active first), `profile` (windows of measurements, estimates over windows), and for
+//! policies that serve groups of types by length `plan` (who may run where) and `grouped`
+//! (dispatch by plan). `docs/policies.md` says what each policy does and why.
+//!
+//! Memory is set aside at construction. Two things grow on demand: queues whose capacities add up
+//! to more than 65 536 requests, and the list of refusals of a driver that reports more than 1024
+//! refused arrivals between two rounds of polling.
 
 mod c_fcfs;
 mod config;
@@ -104,11 +114,12 @@ pub struct TypeStatus {
     /// Requests (or runs) that wait.
     pub queued: usize,
     /// Workers reserved for the type's group; 0 before the first reservation and for policies
-    /// without any.
+    /// without any. A group that found none left has the spillway workers here, which it shares.
     pub workers_reserved: usize,
     /// First of the reserved workers, when there are any.
     pub worker_first: Option<WorkerId>,
-    /// Number of the type's group, by ascending service time.
+    /// Number of the type's group, by ascending service time. `None` for `UNKNOWN`, for types of
+    /// unknown length, and for policies without groups.
     pub group: Option<usize>,
     /// Profiled mean service time in nanoseconds; 0 while unknown.
     pub service_ns_mean: f64,
@@ -131,7 +142,10 @@ pub trait Scheduler: Send {
     /// The next thing to do, `None` when every request that can run has been handed out.
     fn poll(&mut self, now_ns: u64) -> Option<Action>;
 
-    /// Whether two types may travel in one run: they share queueing and workers.
+    /// Whether two types may travel in one run: they are the same, or share queueing and workers
+    /// and are of similar length. Policies that do not tell lengths apart answer for equal types
+    /// only, so that a long request never delays a short one within its run. The answer may
+    /// change whenever an event is reported.
     fn same_run(&self, first: RequestType, next: RequestType) -> bool {
         first == next
     }

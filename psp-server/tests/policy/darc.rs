@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use psp_server::policy::{
-    Action, Darc, Event, RequestId, Sample, Scheduler, SchedulerSetup, TypeStatus,
-};
+use psp_server::policy::{Action, Darc, Event, RequestId, Sample, Scheduler, TypeStatus};
 use psp_server::{Policy, RequestType, TypeSpec, TypeTable, WorkerId};
 
-use crate::simulation::{HIGH_BIMODAL, Kind, Simulation, TPC_C, kind, types_of};
+use crate::simulation::{HIGH_BIMODAL, Kind, Simulation, TPC_C, kind, scheduler_of, types_of};
 
 const A: RequestType = RequestType::new(0);
 const B: RequestType = RequestType::new(1);
@@ -153,15 +151,8 @@ struct Driver {
 
 impl Driver {
     fn new(policy: &Policy, workers: usize, types: &TypeTable) -> Self {
-        policy.validate(workers).expect("valid settings");
-        let setup = SchedulerSetup {
-            workers,
-            types,
-            queue_capacity: 1_000,
-            seed: 0,
-        };
         Self {
-            scheduler: policy.scheduler(&setup),
+            scheduler: scheduler_of(policy, workers, types),
             now_ns: 0,
             requests: 0,
         }

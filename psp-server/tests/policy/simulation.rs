@@ -52,6 +52,21 @@ pub(crate) fn types_of(kinds: &[Kind], hinted: bool) -> TypeTable {
         .collect()
 }
 
+/// The scheduler of a policy whose settings are valid, with long queues.
+pub(crate) fn scheduler_of(
+    policy: &Policy,
+    workers: usize,
+    types: &TypeTable,
+) -> Box<dyn Scheduler> {
+    policy.validate(workers).expect("valid settings");
+    policy.scheduler(&SchedulerSetup {
+        workers,
+        types,
+        queue_capacity: 100_000,
+        seed: 3,
+    })
+}
+
 /// How the simulated server tells types apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Classifier {
@@ -98,15 +113,8 @@ pub(crate) struct Simulation {
 
 impl Simulation {
     pub(crate) fn new(policy: &Policy, workers: usize, types: &TypeTable) -> Self {
-        policy.validate(workers).expect("valid settings");
-        let setup = SchedulerSetup {
-            workers,
-            types,
-            queue_capacity: 100_000,
-            seed: 3,
-        };
         Self {
-            scheduler: policy.scheduler(&setup),
+            scheduler: scheduler_of(policy, workers, types),
             ran: Vec::new(),
             rejected: 0,
             workers,
