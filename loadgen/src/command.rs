@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use rand::rngs::Xoshiro256PlusPlus;
 use rand::RngExt;
+use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::arrivals::stream_rng;
 
@@ -89,7 +89,9 @@ pub enum TemplateError {
         name: String,
     },
     /// `{keys:N}` with an N that is not a number, or too many arguments.
-    #[error("`{{keys:{count}}}`: the count is a number from 1 to {ARGUMENTS_MAX}, alone in its word")]
+    #[error(
+        "`{{keys:{count}}}`: the count is a number from 1 to {ARGUMENTS_MAX}, alone in its word"
+    )]
     KeyCount {
         /// What stands after the colon.
         count: String,
@@ -290,7 +292,10 @@ mod tests {
     #[test]
     fn placeholders_are_drawn_for_each_request() {
         let mut source = source("SET user:{n}:x \"{value} {value}\" EX 10");
-        assert_eq!(draw(&mut source), ["SET", "user:0:x", "abc abc", "EX", "10"]);
+        assert_eq!(
+            draw(&mut source),
+            ["SET", "user:0:x", "abc abc", "EX", "10"]
+        );
         assert_eq!(draw(&mut source)[1], "user:1:x");
     }
 

@@ -104,11 +104,7 @@ impl TypePlan {
 ///
 /// `types` are names and rates in requests per second.
 #[must_use]
-pub fn assign_threads(
-    types: &[(&str, f64)],
-    slow: &[String],
-    fast: &[String],
-) -> Vec<ThreadClass> {
+pub fn assign_threads(types: &[(&str, f64)], slow: &[String], fast: &[String]) -> Vec<ThreadClass> {
     let total_rps: f64 = types.iter().map(|(_, rate_rps)| rate_rps).sum();
     let told = |names: &[String], name: &str| names.iter().any(|told| told == name);
     types

@@ -90,7 +90,8 @@ impl ReplySkipper {
         while at < input.len() {
             let rest = &input[at..];
             if self.bulk_left > 0 {
-                let count = usize::try_from(self.bulk_left).map_or(rest.len(), |left| left.min(rest.len()));
+                let count =
+                    usize::try_from(self.bulk_left).map_or(rest.len(), |left| left.min(rest.len()));
                 self.bulk_left -= count as u64;
                 at += count;
             } else if let Some(end) = memchr::memchr(b'\n', rest) {

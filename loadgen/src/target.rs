@@ -70,7 +70,10 @@ impl FromStr for Target {
             return Err(scheme_error());
         }
         // The colons of a bare IPv6 address are inside brackets.
-        let has_port = host.rsplit(']').next().is_some_and(|tail| tail.contains(':'));
+        let has_port = host
+            .rsplit(']')
+            .next()
+            .is_some_and(|tail| tail.contains(':'));
         let with_port = match (has_port, port_default) {
             (true, _) => host.to_owned(),
             (false, Some(port)) => format!("{host}:{port}"),

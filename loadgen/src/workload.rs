@@ -193,6 +193,9 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = Workload::named("tpc-x").unwrap_err().to_string();
-        assert!(error.contains("high-bimodal, extreme-bimodal, tpcc"), "{error}");
+        assert!(
+            error.contains("high-bimodal, extreme-bimodal, tpcc"),
+            "{error}"
+        );
     }
 }
