@@ -43,7 +43,7 @@ pub enum MixError {
         item: String,
     },
     /// The command is not a template.
-    #[error("mix item `{item}`: {source}")]
+    #[error("mix item `{item}`")]
     Template {
         /// The item.
         item: String,
@@ -230,7 +230,8 @@ mod tests {
             ("GET {x}:5", "unknown placeholder `{x}`"),
             ("GET:1,get:2", "two mix items are called `GET`"),
         ] {
-            let error = text.parse::<Mix>().unwrap_err().to_string();
+            let error = anyhow::Error::from(text.parse::<Mix>().unwrap_err());
+            let error = format!("{error:#}");
             assert!(error.contains(reason), "{text}: {error}");
         }
     }

@@ -61,7 +61,7 @@ pub enum PreloadError {
         target: String,
     },
     /// No connection.
-    #[error("cannot connect to {target}: {source}")]
+    #[error("cannot connect to {target}")]
     Connect {
         /// The target.
         target: String,
@@ -69,7 +69,7 @@ pub enum PreloadError {
         source: io::Error,
     },
     /// The connection broke.
-    #[error("the connection broke: {0}")]
+    #[error("the connection broke")]
     Lost(#[from] io::Error),
     /// The server does not speak RESP.
     #[error(transparent)]

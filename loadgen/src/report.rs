@@ -141,6 +141,10 @@ impl Percentiles {
             max: at(1.0),
         }
     }
+
+    fn columns(&self) -> [f64; PERCENTILE_HEADS.len()] {
+        [self.p50, self.p90, self.p99, self.p999, self.max]
+    }
 }
 
 impl Report {
@@ -306,13 +310,8 @@ fn number(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-const LATENCY_COLUMNS: [(&str, fn(&Percentiles) -> f64); 5] = [
-    ("p50", |points| points.p50),
-    ("p90", |points| points.p90),
-    ("p99", |points| points.p99),
-    ("p99.9", |points| points.p999),
-    ("max", |points| points.max),
-];
+/// The heads of columns of percentiles; [`Percentiles::columns`] has what is under them.
+const PERCENTILE_HEADS: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 
 /// The text table.
 impl fmt::Display for Report {
@@ -397,15 +396,14 @@ impl Report {
             .iter()
             .filter_map(|&(name, summary)| {
                 let points = points(summary)?;
-                let cells = LATENCY_COLUMNS.map(|(_, point)| number(point(&points)));
-                Some((name, cells.to_vec()))
+                Some((name, points.columns().map(number).to_vec()))
             })
             .collect();
         if rows.is_empty() {
             return Ok(());
         }
-        let heads = LATENCY_COLUMNS.map(|(head, _)| head);
-        write!(f, "\n{}", Table::new(title, &heads, rows.into_iter()))
+        let table = Table::new(title, &PERCENTILE_HEADS, rows.into_iter());
+        write!(f, "\n{table}")
     }
 }
 

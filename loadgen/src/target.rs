@@ -45,7 +45,7 @@ pub enum TargetError {
         url: String,
     },
     /// The host has no address.
-    #[error("`{url}`: cannot resolve the host: {source}")]
+    #[error("`{url}`: cannot resolve the host")]
     Resolve {
         /// What was given.
         url: String,

@@ -163,7 +163,7 @@ pub(super) struct RunArgs {
     #[arg(
         long,
         value_name = "US",
-        default_value_t = 20,
+        default_value_t = 50,
         help_heading = "How to send"
     )]
     spin_us: u64,

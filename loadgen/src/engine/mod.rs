@@ -47,7 +47,7 @@ const KEY_STREAMS: u64 = 1 << 32;
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// No connection at the start.
-    #[error("cannot connect to {target}: {source}")]
+    #[error("cannot connect to {target}")]
     Connect {
         /// The target.
         target: String,
@@ -55,7 +55,7 @@ pub enum RunError {
         source: io::Error,
     },
     /// The system refused something else.
-    #[error("the generator failed: {0}")]
+    #[error("the generator failed")]
     System(#[from] io::Error),
     /// The plan has a request that the target's protocol cannot carry.
     #[error("type `{type_name}` cannot be sent to {target}")]
