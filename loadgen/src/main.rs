@@ -1,2 +1,17 @@
-//! Placeholder.
-fn main() {}
+//! `psp-loadgen`: measures the tail latency of each request type of a server.
+//!
+//! Exit codes: 0, the work was done; 1, it failed; 2, the command line is wrong.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::main() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("psp-loadgen: {:#}", failure.error);
+            ExitCode::from(failure.exit_code)
+        }
+    }
+}

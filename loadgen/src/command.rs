@@ -1,0 +1,344 @@
+//! Commands with placeholders, drawn anew for each request.
+
+use std::sync::Arc;
+
+use rand::RngExt;
+use rand::rngs::Xoshiro256PlusPlus;
+
+use crate::arrivals::stream_rng;
+
+/// Commands that may be written without arguments, and what they then stand for. Any other bare
+/// command is sent as it is.
+const BARE: &[(&str, &str)] = &[
+    ("GET", "GET {key}"),
+    ("SET", "SET {key} {value}"),
+    ("DEL", "DEL {key}"),
+    ("EXISTS", "EXISTS {key}"),
+    ("KEYS", "KEYS *"),
+];
+
+/// Bytes of one key.
+const KEY_LEN: usize = 16;
+
+/// Most arguments one template may expand to.
+const ARGUMENTS_MAX: usize = 100_000;
+
+/// The keys and values that placeholders are drawn from.
+#[derive(Debug, Clone)]
+pub struct Keyspace {
+    /// Number of keys: `key:000000000000` and up. At least 1.
+    pub keys: u64,
+    /// The value that is written to them.
+    pub value: Arc<[u8]>,
+}
+
+impl Keyspace {
+    /// `keys` keys with values of `value_bytes` printable bytes.
+    #[must_use]
+    pub fn new(keys: u64, value_bytes: usize) -> Self {
+        let value = (b'a'..=b'z').cycle().take(value_bytes).collect();
+        Self {
+            keys: keys.clamp(1, 10_u64.pow(12)),
+            value,
+        }
+    }
+
+    /// Key number `index` in the form `key:%012d`.
+    #[must_use]
+    pub fn key(index: u64) -> [u8; KEY_LEN] {
+        let mut key = *b"key:000000000000";
+        let mut rest = index;
+        for digit in key[4..].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        key
+    }
+}
+
+/// A command as it is written in a mix, e.g. `LRANGE bigkey 0 -1` or `SET {key} {value}`.
+///
+/// Words are separated by blanks; double quotes keep blanks together. Placeholders: `{key}`, a
+/// random key; `{keys:N}`, N random keys as N arguments; `{value}`; `{n}`, the request's number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandTemplate {
+    arguments: Vec<Vec<Piece>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Literal(Vec<u8>),
+    Key,
+    Value,
+    Number,
+}
+
+/// Why text is not a command template.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// There is no command.
+    #[error("the command is empty")]
+    Empty,
+    /// A quote is not closed.
+    #[error("a double quote is not closed")]
+    Quote,
+    /// Not one of the placeholders.
+    #[error("unknown placeholder `{{{name}}}`; there are {{key}}, {{keys:N}}, {{value}}, {{n}}")]
+    Placeholder {
+        /// What stands between the braces.
+        name: String,
+    },
+    /// `{keys:N}` with an N that is not a number, or too many arguments.
+    #[error(
+        "`{{keys:{count}}}`: the count is a number from 1 to {ARGUMENTS_MAX}, alone in its word"
+    )]
+    KeyCount {
+        /// What stands after the colon.
+        count: String,
+    },
+}
+
+impl CommandTemplate {
+    /// Parses a template. A bare `GET`, `SET`, `DEL`, `EXISTS` or `KEYS` gets its usual arguments.
+    ///
+    /// # Errors
+    /// [`TemplateError`] says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        let trimmed = text.trim();
+        let text = BARE
+            .iter()
+            .find(|(command, _)| command.eq_ignore_ascii_case(trimmed))
+            .map_or(trimmed, |(_, full)| full);
+        let mut arguments = Vec::new();
+        for word in split_words(text)? {
+            if let Some(count) = word
+                .strip_prefix("{keys:")
+                .and_then(|rest| rest.strip_suffix('}'))
+            {
+                let parsed = count.parse().ok();
+                let count = parsed
+                    .filter(|count| (1..=ARGUMENTS_MAX).contains(count))
+                    .ok_or_else(|| TemplateError::KeyCount {
+                        count: count.to_owned(),
+                    })?;
+                arguments.extend(std::iter::repeat_n(vec![Piece::Key], count));
+            } else {
+                arguments.push(parse_pieces(&word)?);
+            }
+        }
+        if arguments.is_empty() {
+            return Err(TemplateError::Empty);
+        }
+        Ok(Self { arguments })
+    }
+}
+
+/// Splits at blanks outside double quotes and drops the quotes.
+fn split_words(text: &str) -> Result<Vec<String>, TemplateError> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quoted = false;
+    for character in text.chars() {
+        match character {
+            '"' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            blank if blank.is_whitespace() && !quoted => words.extend(word.take()),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    if quoted {
+        return Err(TemplateError::Quote);
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+fn parse_pieces(word: &str) -> Result<Vec<Piece>, TemplateError> {
+    let mut pieces = Vec::new();
+    let mut rest = word;
+    while let Some((literal, (name, after))) = rest
+        .split_once('{')
+        .and_then(|(literal, after)| Some((literal, after.split_once('}')?)))
+    {
+        if !literal.is_empty() {
+            pieces.push(Piece::Literal(literal.into()));
+        }
+        pieces.push(match name {
+            "key" => Piece::Key,
+            "value" => Piece::Value,
+            "n" => Piece::Number,
+            _ => {
+                return Err(match name.strip_prefix("keys:") {
+                    Some(count) => TemplateError::KeyCount {
+                        count: count.to_owned(),
+                    },
+                    None => TemplateError::Placeholder {
+                        name: name.to_owned(),
+                    },
+                });
+            }
+        });
+        rest = after;
+    }
+    if !rest.is_empty() || pieces.is_empty() {
+        pieces.push(Piece::Literal(rest.into()));
+    }
+    Ok(pieces)
+}
+
+/// Draws the commands of one request type.
+#[derive(Debug, Clone)]
+pub struct CommandSource {
+    template: CommandTemplate,
+    keyspace: Keyspace,
+    rng: Xoshiro256PlusPlus,
+    number: u64,
+    drawn: Arguments,
+}
+
+/// The arguments of one command, its name first.
+#[derive(Debug, Clone, Default)]
+pub struct Arguments {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Arguments {
+    /// The arguments in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let argument = &self.bytes[start..end];
+            start = end;
+            argument
+        })
+    }
+
+    /// Forgets all arguments and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Appends one argument.
+    pub fn push(&mut self, argument: &[u8]) {
+        self.bytes.extend_from_slice(argument);
+        self.ends.push(self.bytes.len());
+    }
+}
+
+impl CommandSource {
+    /// Draws from `keyspace`. `stream` separates several sources that share one seed.
+    #[must_use]
+    pub fn new(template: CommandTemplate, keyspace: Keyspace, seed: u64, stream: u64) -> Self {
+        Self {
+            template,
+            keyspace,
+            rng: stream_rng(seed, stream),
+            number: 0,
+            drawn: Arguments::default(),
+        }
+    }
+
+    /// Draws the next command.
+    pub fn draw(&mut self) -> &Arguments {
+        self.drawn.clear();
+        for pieces in &self.template.arguments {
+            for piece in pieces {
+                let bytes = &mut self.drawn.bytes;
+                match piece {
+                    Piece::Literal(literal) => bytes.extend_from_slice(literal),
+                    Piece::Key => {
+                        let index = self.rng.random_range(0..self.keyspace.keys);
+                        bytes.extend_from_slice(&Keyspace::key(index));
+                    }
+                    Piece::Value => bytes.extend_from_slice(&self.keyspace.value),
+                    Piece::Number => {
+                        let mut digits = itoa::Buffer::new();
+                        bytes.extend_from_slice(digits.format(self.number).as_bytes());
+                    }
+                }
+            }
+            self.drawn.ends.push(self.drawn.bytes.len());
+        }
+        self.number += 1;
+        &self.drawn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(template: &str) -> CommandSource {
+        let template = CommandTemplate::parse(template).unwrap();
+        CommandSource::new(template, Keyspace::new(50, 3), 1, 0)
+    }
+
+    fn draw(source: &mut CommandSource) -> Vec<String> {
+        let text = |argument: &[u8]| String::from_utf8(argument.to_vec()).unwrap();
+        source.draw().iter().map(text).collect()
+    }
+
+    #[test]
+    fn keys_are_padded_to_twelve_digits() {
+        assert_eq!(&Keyspace::key(0), b"key:000000000000");
+        assert_eq!(&Keyspace::key(1_234_567), b"key:000001234567");
+        assert_eq!(&Keyspace::key(999_999_999_999), b"key:999999999999");
+    }
+
+    #[test]
+    fn placeholders_are_drawn_for_each_request() {
+        let mut source = source("SET user:{n}:x \"{value} {value}\" EX 10");
+        assert_eq!(
+            draw(&mut source),
+            ["SET", "user:0:x", "abc abc", "EX", "10"]
+        );
+        assert_eq!(draw(&mut source)[1], "user:1:x");
+    }
+
+    #[test]
+    fn random_keys_cover_the_keyspace_and_stay_inside() {
+        let mut source = source("MGET {keys:1000}");
+        let drawn = draw(&mut source);
+        assert_eq!(drawn.len(), 1001);
+        let distinct: std::collections::BTreeSet<_> = drawn[1..].iter().cloned().collect();
+        let all: std::collections::BTreeSet<_> = (0..50)
+            .map(|index| String::from_utf8(Keyspace::key(index).to_vec()).unwrap())
+            .collect();
+        assert_eq!(distinct, all);
+        assert_ne!(draw(&mut source), drawn);
+    }
+
+    #[test]
+    fn bare_commands_get_their_arguments() {
+        assert_eq!(draw(&mut source("keys")), ["KEYS", "*"]);
+        assert_eq!(draw(&mut source("SET"))[2], "abc");
+        assert_eq!(draw(&mut source("PING")), ["PING"]);
+        assert_eq!(draw(&mut source("ECHO \"\"")), ["ECHO", ""]);
+    }
+
+    #[test]
+    fn bad_templates_are_refused() {
+        let key_count = |count: &str| TemplateError::KeyCount {
+            count: count.to_owned(),
+        };
+        for (text, expected) in [
+            (" ", TemplateError::Empty),
+            ("SET k \"v", TemplateError::Quote),
+            ("MGET {keys:0}", key_count("0")),
+            ("MGET {keys:many}", key_count("many")),
+            ("MGET x{keys:2}", key_count("2")),
+            (
+                "GET {kee}",
+                TemplateError::Placeholder {
+                    name: "kee".to_owned(),
+                },
+            ),
+        ] {
+            assert_eq!(CommandTemplate::parse(text), Err(expected), "{text}");
+        }
+    }
+}

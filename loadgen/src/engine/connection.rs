@@ -1,0 +1,190 @@
+//! One stream connection: its socket, what is in flight on it, what is still to be written.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::reply::ReplySkipper;
+
+/// How long the first connect may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a broken connection rests before it is opened again, in nanoseconds.
+const RECONNECT_PAUSE_NS: u64 = 100_000_000;
+
+/// Opens a blocking connection.
+pub(crate) fn connect(addr: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect_timeout(&addr, CONNECT_TIMEOUT)?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    addr: SocketAddr,
+    /// Place of its type on its thread.
+    pub(crate) type_index: usize,
+    /// What its socket is registered with.
+    data: u64,
+    state: State,
+    /// Intended send times of the requests that wait for replies, in order.
+    pub(crate) in_flight: VecDeque<u64>,
+    /// Whether it stands in its type's list of free connections.
+    pub(crate) is_listed: bool,
+    pub(crate) skipper: ReplySkipper,
+    /// Bytes of requests; those from `out_start` on are not written yet.
+    pub(crate) out: Vec<u8>,
+    out_start: usize,
+    waits_for_write: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(TcpStream),
+    Connecting(TcpStream),
+    Closed { retry_ns: u64 },
+}
+
+impl Connection {
+    /// Takes over a connected socket and registers it with `epoll` as `data`.
+    pub(crate) fn new(
+        socket: TcpStream,
+        type_index: usize,
+        data: u64,
+        epoll: &OwnedFd,
+    ) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        epoll::add(epoll, &socket, EventData::new_u64(data), EventFlags::IN)?;
+        Ok(Self {
+            addr: socket.peer_addr()?,
+            type_index,
+            data,
+            state: State::Open(socket),
+            in_flight: VecDeque::new(),
+            is_listed: false,
+            skipper: ReplySkipper::default(),
+            out: Vec::new(),
+            out_start: 0,
+            waits_for_write: false,
+        })
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// Writes as much of `out` as the socket takes.
+    pub(crate) fn flush(&mut self, epoll: &OwnedFd) -> io::Result<()> {
+        let State::Open(socket) = &mut self.state else {
+            return Ok(());
+        };
+        while self.out_start < self.out.len() {
+            match socket.write(&self.out[self.out_start..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.out_start += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let is_written = self.out_start == self.out.len();
+        if is_written {
+            self.out.clear();
+            self.out_start = 0;
+        }
+        if self.waits_for_write == is_written {
+            self.waits_for_write = !is_written;
+            let mut interest = EventFlags::IN;
+            interest.set(EventFlags::OUT, self.waits_for_write);
+            epoll::modify(epoll, &*socket, EventData::new_u64(self.data), interest)?;
+        }
+        Ok(())
+    }
+
+    /// Reads once; `None` when there is nothing to read.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let State::Open(socket) = &mut self.state else {
+            return Ok(None);
+        };
+        match socket.read(buffer) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => Ok(Some(count)),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Closes the socket and forgets what was to be written. `in_flight` is the caller's.
+    pub(crate) fn close(&mut self, now_ns: u64) {
+        self.state = State::Closed {
+            retry_ns: now_ns + RECONNECT_PAUSE_NS,
+        };
+        self.out.clear();
+        self.out_start = 0;
+        self.waits_for_write = false;
+        self.skipper = ReplySkipper::default();
+    }
+
+    /// Begins to open a closed connection once it has rested. Whether it succeeds shows when the
+    /// socket becomes ready.
+    pub(crate) fn reopen(&mut self, now_ns: u64, epoll: &OwnedFd) {
+        let State::Closed { retry_ns } = self.state else {
+            return;
+        };
+        if now_ns < retry_ns {
+            return;
+        }
+        self.state = match self.begin_connect(epoll) {
+            Ok(socket) => State::Connecting(socket),
+            Err(_) => State::Closed {
+                retry_ns: now_ns + RECONNECT_PAUSE_NS,
+            },
+        };
+    }
+
+    fn begin_connect(&self, epoll: &OwnedFd) -> io::Result<TcpStream> {
+        let domain = Domain::for_address(self.addr);
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        match socket.connect(&self.addr.into()) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
+            Err(error) => return Err(error),
+        }
+        let data = EventData::new_u64(self.data);
+        epoll::add(epoll, &socket, data, EventFlags::OUT)?;
+        Ok(socket.into())
+    }
+
+    /// Finishes a connect whose socket has become ready. Returns whether the connection has just
+    /// become open.
+    pub(crate) fn finish_connect(&mut self, now_ns: u64, epoll: &OwnedFd) -> bool {
+        let State::Connecting(socket) = &self.state else {
+            return false;
+        };
+        let interest = EventData::new_u64(self.data);
+        let is_open = matches!(socket.take_error(), Ok(None))
+            && epoll::modify(epoll, socket, interest, EventFlags::IN).is_ok();
+        let closed = State::Closed {
+            retry_ns: now_ns + RECONNECT_PAUSE_NS,
+        };
+        match std::mem::replace(&mut self.state, closed) {
+            State::Connecting(socket) if is_open => {
+                self.state = State::Open(socket);
+                true
+            }
+            _ => false,
+        }
+    }
+}

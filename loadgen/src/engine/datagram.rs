@@ -1,0 +1,262 @@
+//! The psp header over UDP: one socket, replies found by their id.
+//!
+//! A request's id is its place in a ring of slots, all of one size and each used for every n-th
+//! request. What is not answered in time counts as a timeout, whether the network or the server
+//! lost it.
+
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use psp_protocols::psp_header::{HEADER_LEN, Header, Kind};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use socket2::SockRef;
+
+use crate::clock::RunClock;
+use crate::engine::drive::Lane;
+use crate::engine::pacer::Arrival;
+use crate::engine::waiter::Waiter;
+use crate::plan::RunPlan;
+use crate::record::{Failure, Recorder, TypeRecord};
+
+/// Longest datagram that is read; psp replies of a synthetic server are 16 bytes.
+const DATAGRAM_LEN_MAX: usize = 64 * 1024;
+
+/// Datagrams read before the schedule is looked at again.
+const READS_PER_TURN: usize = 32;
+
+/// Socket buffers in bytes, as far as the system allows.
+const SOCKET_BUFFER_LEN: usize = 4 << 20;
+
+/// Most slots, whatever rate and timeout ask for.
+const SLOTS_MAX: usize = 1 << 22;
+
+/// Length of an error's text that is kept as its kind.
+const ERROR_KIND_LEN: usize = 32;
+
+/// One socket and the requests on it.
+#[derive(Debug)]
+pub(crate) struct DatagramLane {
+    socket: UdpSocket,
+    types: Vec<DatagramType>,
+    slots: Vec<Option<Slot>>,
+    /// Id of the next request.
+    next_id: u32,
+    /// All requests with ids before this one have ended.
+    oldest_id: u32,
+    in_flight: usize,
+    outstanding_max: usize,
+    timeout_ns: u64,
+    buffer: Vec<u8>,
+    sent_ns: u64,
+}
+
+#[derive(Debug)]
+struct DatagramType {
+    request_type: u16,
+    service_ns: u32,
+    recorder: Recorder,
+    in_flight: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    id: u32,
+    type_index: usize,
+    intended_ns: u64,
+}
+
+/// One type for [`DatagramLane::connect`].
+#[derive(Debug)]
+pub(crate) struct DatagramTypeSetup {
+    pub(crate) request_type: u16,
+    pub(crate) service_ns: u32,
+    pub(crate) rate_rps: f64,
+    pub(crate) recorder: Recorder,
+}
+
+impl DatagramLane {
+    /// Opens the socket.
+    pub(crate) fn connect(
+        plan: &RunPlan,
+        setups: Vec<DatagramTypeSetup>,
+        waiter: &Waiter,
+    ) -> io::Result<Self> {
+        let any: SocketAddr = match plan.target.addr {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(plan.target.addr)?;
+        socket.set_nonblocking(true)?;
+        let options = SockRef::from(&socket);
+        options.set_recv_buffer_size(SOCKET_BUFFER_LEN)?;
+        options.set_send_buffer_size(SOCKET_BUFFER_LEN)?;
+        epoll::add(
+            waiter.epoll(),
+            &socket,
+            EventData::new_u64(0),
+            EventFlags::IN,
+        )?;
+        let rate_rps: f64 = setups.iter().map(|setup| setup.rate_rps).sum();
+        let types: Vec<_> = setups
+            .into_iter()
+            .map(|setup| DatagramType {
+                request_type: setup.request_type,
+                service_ns: setup.service_ns,
+                recorder: setup.recorder,
+                in_flight: 0,
+            })
+            .collect();
+        Ok(Self {
+            socket,
+            slots: vec![None; slot_count(rate_rps, plan, types.len())],
+            types,
+            next_id: 0,
+            oldest_id: 0,
+            in_flight: 0,
+            outstanding_max: plan.outstanding_max,
+            timeout_ns: u64::try_from(plan.timeout.as_nanos()).unwrap_or(u64::MAX),
+            buffer: vec![0; DATAGRAM_LEN_MAX],
+            sent_ns: 0,
+        })
+    }
+
+    fn slot_mut(&mut self, id: u32) -> &mut Option<Slot> {
+        let place = id as usize & (self.slots.len() - 1);
+        &mut self.slots[place]
+    }
+
+    /// Ends the request, if it is in flight, and says which it was.
+    fn take(&mut self, id: u32) -> Option<Slot> {
+        let slot = self.slot_mut(id).take_if(|slot| slot.id == id)?;
+        self.in_flight -= 1;
+        self.types[slot.type_index].in_flight -= 1;
+        Some(slot)
+    }
+
+    fn take_reply(&mut self, len: usize, now_ns: u64) {
+        let Ok(header) = Header::decode(&self.buffer[..len]) else {
+            return;
+        };
+        // Late replies and strangers' datagrams have no slot.
+        let Some(slot) = self.take(header.id) else {
+            return;
+        };
+        let recorder = &mut self.types[slot.type_index].recorder;
+        match header.kind {
+            Kind::Error => {
+                let text = &self.buffer[HEADER_LEN..len];
+                let text = &text[..text.len().min(ERROR_KIND_LEN)];
+                let kind = str::from_utf8(text).unwrap_or("ERR");
+                recorder.failed(slot.intended_ns, Failure::Error(kind));
+            }
+            Kind::Reply | Kind::Request => recorder.completed(slot.intended_ns, now_ns),
+        }
+    }
+}
+
+/// A power of two with room for all requests that can be outstanding.
+fn slot_count(rate_rps: f64, plan: &RunPlan, types: usize) -> usize {
+    let within_timeout = rate_rps * plan.timeout.as_secs_f64() * 2.0;
+    let bounded = (plan.outstanding_max * types) as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the conversion saturates and is then clamped"
+    )]
+    let count = within_timeout.min(bounded) as usize;
+    count.clamp(1024, SLOTS_MAX).next_power_of_two()
+}
+
+impl Lane for DatagramLane {
+    fn issue(&mut self, arrival: Arrival, _waiter: &Waiter, clock: &RunClock) {
+        let Arrival { index, intended_ns } = arrival;
+        let id = self.next_id;
+        let is_slot_free = self.slot_mut(id).is_none();
+        let ty = &mut self.types[index];
+        ty.recorder.scheduled(intended_ns);
+        if ty.in_flight >= self.outstanding_max || !is_slot_free {
+            ty.recorder.failed(intended_ns, Failure::Dropped);
+            return;
+        }
+        let header = Header {
+            kind: Kind::Request,
+            request_type: ty.request_type,
+            id,
+            payload_len: 0,
+            run_time_ns: ty.service_ns,
+        };
+        let taken_ns = clock.now_ns();
+        ty.recorder.taken(intended_ns, taken_ns);
+        if let Err(error) = self.socket.send(&header.encode()) {
+            let kind = send_error_kind(&error);
+            ty.recorder.failed(intended_ns, Failure::Error(kind));
+            return;
+        }
+        ty.recorder.sent(intended_ns);
+        ty.in_flight += 1;
+        self.in_flight += 1;
+        self.next_id = id.wrapping_add(1);
+        self.sent_ns = taken_ns;
+        *self.slot_mut(id) = Some(Slot {
+            id,
+            type_index: index,
+            intended_ns,
+        });
+    }
+
+    fn ready(&mut self, _data: u64, _waiter: &Waiter, clock: &RunClock) {
+        for _ in 0..READS_PER_TURN {
+            // An error is the echo of an earlier datagram that nobody received; its request times
+            // out.
+            let Ok(len) = self.socket.recv(&mut self.buffer) else {
+                break;
+            };
+            self.take_reply(len, clock.now_ns());
+        }
+    }
+
+    fn expire(&mut self, _waiter: &Waiter, clock: &RunClock) {
+        let now_ns = clock.now_ns();
+        while self.oldest_id != self.next_id {
+            let id = self.oldest_id;
+            if let Some(slot) = self.slot_mut(id).filter(|slot| slot.id == id) {
+                if now_ns.saturating_sub(slot.intended_ns) < self.timeout_ns {
+                    break;
+                }
+                self.take(id);
+                let recorder = &mut self.types[slot.type_index].recorder;
+                recorder.failed(slot.intended_ns, Failure::Timeout);
+            }
+            self.oldest_id = id.wrapping_add(1);
+        }
+    }
+
+    fn outstanding(&self) -> usize {
+        self.in_flight
+    }
+
+    fn sent_ns(&self) -> Option<u64> {
+        (self.in_flight > 0).then_some(self.sent_ns)
+    }
+
+    fn finish(self) -> Vec<TypeRecord> {
+        let mut types = self.types;
+        for slot in self.slots.into_iter().flatten() {
+            let recorder = &mut types[slot.type_index].recorder;
+            recorder.failed(slot.intended_ns, Failure::Unfinished);
+        }
+        types
+            .into_iter()
+            .map(|ty| ty.recorder.into_record())
+            .collect()
+    }
+}
+
+fn send_error_kind(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "REFUSED",
+        ErrorKind::WouldBlock => "SOCKET_FULL",
+        _ => "SEND",
+    }
+}

@@ -1,0 +1,78 @@
+//! The loop of a generator thread: send what is due, read what has come, give up what is late.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::clock::RunClock;
+use crate::engine::pacer::{Arrival, Pacer};
+use crate::engine::waiter::{Events, Waiter};
+use crate::record::TypeRecord;
+
+/// Arrivals handled before replies are looked at again, when the thread is behind.
+const ARRIVALS_PER_TURN: usize = 32;
+
+/// How often requests are checked for their timeout, in nanoseconds.
+const EXPIRY_INTERVAL_NS: u64 = 5_000_000;
+
+/// The sockets of one thread and the requests on them. Indices are those of the thread's types.
+pub(crate) trait Lane {
+    /// Sends the request, or lets it wait, or drops it.
+    fn issue(&mut self, arrival: Arrival, waiter: &Waiter, clock: &RunClock);
+
+    /// Handles a ready socket; `data` is what it was registered with.
+    fn ready(&mut self, data: u64, waiter: &Waiter, clock: &RunClock);
+
+    /// Gives up requests that have been outstanding for too long and reopens connections.
+    fn expire(&mut self, waiter: &Waiter, clock: &RunClock);
+
+    /// Requests that are sent or wait to be.
+    fn outstanding(&self) -> usize;
+
+    /// When the last request was sent, if any is in flight.
+    fn sent_ns(&self) -> Option<u64>;
+
+    /// Whether [`expire`](Self::expire) has something to do soon though nothing is outstanding.
+    fn is_broken(&self) -> bool {
+        false
+    }
+
+    /// Ends all outstanding requests as unfinished and hands out the records.
+    fn finish(self) -> Vec<TypeRecord>;
+}
+
+/// Runs `lane` until its schedules have ended and all its requests have, or until `stop`.
+pub(crate) fn drive<L: Lane>(
+    mut lane: L,
+    mut pacer: Pacer,
+    waiter: &Waiter,
+    clock: &RunClock,
+    stop: &AtomicBool,
+) -> std::io::Result<Vec<TypeRecord>> {
+    let mut expiry_ns = 0;
+    let mut events = Events::new();
+    while !stop.load(Ordering::Relaxed) {
+        for _ in 0..ARRIVALS_PER_TURN {
+            let Some(arrival) = pacer.take_due(clock.now_ns()) else {
+                break;
+            };
+            lane.issue(arrival, waiter, clock);
+        }
+        let next_ns = pacer.next().map(|arrival| arrival.intended_ns);
+        if next_ns.is_none() && lane.outstanding() == 0 {
+            break;
+        }
+        let mut deadline_ns = next_ns.unwrap_or(u64::MAX);
+        if lane.outstanding() > 0 || lane.is_broken() {
+            deadline_ns = deadline_ns.min(expiry_ns);
+        }
+        waiter.wait(&mut events, clock, deadline_ns, lane.sent_ns())?;
+        for data in events.data() {
+            lane.ready(data, waiter, clock);
+        }
+        let now_ns = clock.now_ns();
+        if now_ns >= expiry_ns {
+            lane.expire(waiter, clock);
+            expiry_ns = now_ns + EXPIRY_INTERVAL_NS;
+        }
+    }
+    Ok(lane.finish())
+}

@@ -1,0 +1,313 @@
+//! Runs a plan against a live target.
+//!
+//! ```text
+//!   main ── spawns ──► fast thread   schedules ─► send ─► epoll ─► timestamp ─► histograms
+//!     │                slow thread   the same at lower priority: rare types, big replies
+//!     └─ live line ◄── counters of each type (relaxed atomics, never waited for)
+//! ```
+
+mod connection;
+mod datagram;
+mod drive;
+mod pacer;
+mod stream;
+mod waiter;
+
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) use connection::connect;
+
+use crate::arrivals::Schedule;
+use crate::clock::RunClock;
+use crate::command::CommandSource;
+use crate::plan::{RequestPlan, RunPlan, ThreadClass, TypePlan};
+use crate::record::{LiveCounters, Recorder, TypeRecord};
+use crate::target::Protocol;
+
+use datagram::{DatagramLane, DatagramTypeSetup};
+use drive::drive;
+use pacer::Pacer;
+use stream::{StreamLane, StreamTypeSetup};
+use waiter::Waiter;
+
+/// Between the last connect and the first intended send time: threads are up by then.
+const START_DELAY: Duration = Duration::from_millis(20);
+
+/// Random streams of a seed: keys are drawn apart from arrivals, so that the schedule does not
+/// depend on what is sent.
+const KEY_STREAMS: u64 = 1 << 32;
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No connection at the start.
+    #[error("cannot connect to {target}")]
+    Connect {
+        /// The target.
+        target: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The system refused something else.
+    #[error("the generator failed")]
+    System(#[from] io::Error),
+    /// The plan has a request that the target's protocol cannot carry.
+    #[error("type `{type_name}` cannot be sent to {target}")]
+    Mismatch {
+        /// The type.
+        type_name: String,
+        /// The target.
+        target: String,
+    },
+}
+
+/// What a run measured.
+#[derive(Debug, Clone)]
+pub struct RunResult {
+    /// One record for each type of the plan, in its order.
+    pub records: Vec<TypeRecord>,
+    /// Length of the measured part: the plan's, or less after an interruption.
+    pub measured: Duration,
+    /// Whether the run was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// What may happen while a run goes on.
+pub trait Observer {
+    /// Called about every second with the counters of each type, in the plan's order. `elapsed`
+    /// counts from the first intended send time.
+    fn second(&mut self, elapsed: Duration, counters: &[Arc<LiveCounters>]);
+}
+
+/// An observer that looks away.
+impl Observer for () {
+    fn second(&mut self, _elapsed: Duration, _counters: &[Arc<LiveCounters>]) {}
+}
+
+/// Runs `plan` to its end, or until `stop` is set.
+///
+/// # Errors
+/// When the target cannot be reached at the start or the system refuses sockets or threads. What
+/// goes wrong later is counted in the records.
+pub fn run(
+    plan: &RunPlan,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) -> Result<RunResult, RunError> {
+    let end_ns = saturating_ns(plan.warmup.saturating_add(plan.duration));
+    let live: Vec<_> = plan.types.iter().map(|_| Arc::default()).collect();
+    let mut prepared = Vec::new();
+    for class in [ThreadClass::Fast, ThreadClass::Slow] {
+        let indices: Vec<usize> = (0..plan.types.len())
+            .filter(|&index| plan.types[index].thread == class)
+            .collect();
+        if !indices.is_empty() {
+            prepared.push(Generator::prepare(plan, class, indices, &live, end_ns)?);
+        }
+    }
+    let origin = Instant::now() + START_DELAY;
+    let clock = RunClock::starting_at(origin);
+    let (done, finished) = mpsc::channel();
+    let mut threads = Vec::new();
+    for generator in prepared {
+        let done = done.clone();
+        let stop = Arc::clone(stop);
+        let nice = match generator.class {
+            ThreadClass::Fast => 0,
+            ThreadClass::Slow => plan.slow_nice,
+        };
+        let run = move || {
+            let outcome = generator.run(clock, nice, &stop);
+            // The receiver outlives all threads.
+            let _ = done.send(());
+            outcome
+        };
+        threads.push(
+            thread::Builder::new()
+                .name("generator".to_owned())
+                .spawn(run)?,
+        );
+    }
+    drop(done);
+    watch(&finished, origin, observer, &live);
+    let mut records = vec![TypeRecord::default(); plan.types.len()];
+    for thread in threads {
+        let outcome = thread
+            .join()
+            .map_err(|_| io::Error::other("a generator thread panicked"))??;
+        for (index, record) in outcome {
+            records[index] = record;
+        }
+    }
+    let interrupted = stop.load(Ordering::Relaxed);
+    let measured = if interrupted {
+        let elapsed = origin.elapsed().saturating_sub(plan.warmup);
+        elapsed.min(plan.duration)
+    } else {
+        plan.duration
+    };
+    Ok(RunResult {
+        records,
+        measured,
+        interrupted,
+    })
+}
+
+/// Calls the observer each second until all threads have finished.
+fn watch(
+    finished: &mpsc::Receiver<()>,
+    origin: Instant,
+    observer: &mut dyn Observer,
+    live: &[Arc<LiveCounters>],
+) {
+    let second = Duration::from_secs(1);
+    let mut next = origin + second;
+    loop {
+        match finished.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(()) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                observer.second(origin.elapsed(), live);
+                next += second;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+}
+
+fn saturating_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// One thread's share of a run, connected and ready to start.
+struct Generator {
+    class: ThreadClass,
+    /// Places of its types in the plan.
+    indices: Vec<usize>,
+    lane: AnyLane,
+    pacer: Pacer,
+    waiter: Waiter,
+}
+
+enum AnyLane {
+    Stream(StreamLane),
+    Datagram(DatagramLane),
+}
+
+impl Generator {
+    fn prepare(
+        plan: &RunPlan,
+        class: ThreadClass,
+        indices: Vec<usize>,
+        live: &[Arc<LiveCounters>],
+        end_ns: u64,
+    ) -> Result<Self, RunError> {
+        let waiter = Waiter::new(plan.waiting)?;
+        let schedules = indices
+            .iter()
+            .map(|&index| {
+                let rate_rps = plan.types[index].rate_rps;
+                Schedule::new(plan.arrivals, rate_rps, plan.seed, index as u64)
+            })
+            .collect();
+        let lane = AnyLane::connect(plan, &indices, live, &waiter)?;
+        Ok(Self {
+            class,
+            indices,
+            lane,
+            pacer: Pacer::new(schedules, end_ns),
+            waiter,
+        })
+    }
+
+    fn run(
+        self,
+        clock: RunClock,
+        nice: i32,
+        stop: &AtomicBool,
+    ) -> io::Result<Vec<(usize, TypeRecord)>> {
+        // The kernel may otherwise extend each sleep by 50 us.
+        rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
+        if nice > 0 {
+            rustix::process::setpriority_process(None, nice)?;
+        }
+        let Self {
+            indices,
+            lane,
+            pacer,
+            waiter,
+            ..
+        } = self;
+        let records = match lane {
+            AnyLane::Stream(lane) => drive(lane, pacer, &waiter, &clock, stop)?,
+            AnyLane::Datagram(lane) => drive(lane, pacer, &waiter, &clock, stop)?,
+        };
+        Ok(indices.into_iter().zip(records).collect())
+    }
+}
+
+impl AnyLane {
+    fn connect(
+        plan: &RunPlan,
+        indices: &[usize],
+        live: &[Arc<LiveCounters>],
+        waiter: &Waiter,
+    ) -> Result<Self, RunError> {
+        let measured_from_ns = saturating_ns(plan.warmup);
+        let recorder = |index: usize| Recorder::new(measured_from_ns, Arc::clone(&live[index]));
+        let types = || indices.iter().map(|&index| (index, &plan.types[index]));
+        let connected = match plan.target.protocol {
+            Protocol::Redis => {
+                let setups = types().map(|(index, ty)| {
+                    let RequestPlan::Command(template) = &ty.request else {
+                        return Err(mismatch(plan, ty));
+                    };
+                    let keyspace = plan.keyspace.clone();
+                    let stream = KEY_STREAMS + index as u64;
+                    Ok(StreamTypeSetup {
+                        source: CommandSource::new(template.clone(), keyspace, plan.seed, stream),
+                        recorder: recorder(index),
+                        connections: ty.connections,
+                    })
+                });
+                let setups = setups.collect::<Result<_, _>>()?;
+                StreamLane::connect(plan, setups, waiter).map(Self::Stream)
+            }
+            Protocol::PspUdp => {
+                let setups = types().map(|(index, ty)| {
+                    let RequestPlan::Synthetic {
+                        request_type,
+                        service_ns,
+                    } = ty.request
+                    else {
+                        return Err(mismatch(plan, ty));
+                    };
+                    Ok(DatagramTypeSetup {
+                        request_type,
+                        service_ns,
+                        rate_rps: ty.rate_rps,
+                        recorder: recorder(index),
+                    })
+                });
+                let setups = setups.collect::<Result<_, _>>()?;
+                DatagramLane::connect(plan, setups, waiter).map(Self::Datagram)
+            }
+        };
+        connected.map_err(|source| RunError::Connect {
+            target: plan.target.to_string(),
+            source,
+        })
+    }
+}
+
+fn mismatch(plan: &RunPlan, ty: &TypePlan) -> RunError {
+    RunError::Mismatch {
+        type_name: ty.name.clone(),
+        target: plan.target.to_string(),
+    }
+}

@@ -1,0 +1,332 @@
+//! RESP over TCP: connections of its own for each type.
+//!
+//! ```text
+//!   arrival ──► free connection? ──yes──► write ──► in flight ──► reply: latency
+//!                    │ no                                            │
+//!                    ▼                                               │
+//!               queue of the type ◄──────── connection is free ──────┘
+//! ```
+//!
+//! The queue makes the loop open although connections are few: a request that waits in it keeps its
+//! intended send time. Queue and in-flight requests together are bounded.
+
+use std::collections::VecDeque;
+use std::io;
+
+use psp_protocols::resp::{Encoder, Version};
+
+use crate::clock::RunClock;
+use crate::command::CommandSource;
+use crate::engine::connection::{self, Connection};
+use crate::engine::drive::Lane;
+use crate::engine::pacer::Arrival;
+use crate::engine::waiter::Waiter;
+use crate::plan::RunPlan;
+use crate::record::{Failure, Recorder, TypeRecord};
+use crate::reply::Skipped;
+
+/// Bytes read at once: small enough to stay in the second-level cache.
+const READ_LEN: usize = 128 * 1024;
+
+/// Reads of one connection before others get their turn.
+const READS_PER_TURN: usize = 8;
+
+/// Name of the error of requests that were lost with their connection.
+const CONNECTION_LOST: &str = "CONNECTION";
+
+/// All connections of one thread.
+#[derive(Debug)]
+pub(crate) struct StreamLane {
+    types: Vec<StreamType>,
+    connections: Vec<Connection>,
+    buffer: Vec<u8>,
+    limits: Limits,
+    in_flight: usize,
+    queued: usize,
+    broken: usize,
+    sent_ns: u64,
+}
+
+#[derive(Debug)]
+struct StreamType {
+    source: CommandSource,
+    recorder: Recorder,
+    /// Intended send times of requests that wait for a connection.
+    queue: VecDeque<u64>,
+    /// Connections that can take a request, the longest unused first.
+    free: VecDeque<usize>,
+    in_flight: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    outstanding_max: usize,
+    pipeline: usize,
+    timeout_ns: u64,
+}
+
+/// One type for [`StreamLane::connect`].
+#[derive(Debug)]
+pub(crate) struct StreamTypeSetup {
+    pub(crate) source: CommandSource,
+    pub(crate) recorder: Recorder,
+    pub(crate) connections: usize,
+}
+
+impl StreamLane {
+    /// Opens all connections.
+    pub(crate) fn connect(
+        plan: &RunPlan,
+        setups: Vec<StreamTypeSetup>,
+        waiter: &Waiter,
+    ) -> io::Result<Self> {
+        let mut connections = Vec::new();
+        let mut types = Vec::new();
+        for (type_index, setup) in setups.into_iter().enumerate() {
+            let first = connections.len();
+            for index in first..first + setup.connections.max(1) {
+                let socket = connection::connect(plan.target.addr)?;
+                let data = index as u64;
+                let mut opened = Connection::new(socket, type_index, data, waiter.epoll())?;
+                opened.is_listed = true;
+                connections.push(opened);
+            }
+            types.push(StreamType {
+                source: setup.source,
+                recorder: setup.recorder,
+                queue: VecDeque::new(),
+                free: (first..connections.len()).collect(),
+                in_flight: 0,
+            });
+        }
+        Ok(Self {
+            types,
+            connections,
+            buffer: vec![0; READ_LEN],
+            limits: Limits {
+                outstanding_max: plan.outstanding_max,
+                pipeline: plan.pipeline.max(1),
+                timeout_ns: u64::try_from(plan.timeout.as_nanos()).unwrap_or(u64::MAX),
+            },
+            in_flight: 0,
+            queued: 0,
+            broken: 0,
+            sent_ns: 0,
+        })
+    }
+
+    /// Takes a connection of the type that can take a request.
+    fn take_free(&mut self, type_index: usize) -> Option<usize> {
+        let index = self.types[type_index].free.pop_front()?;
+        self.connections[index].is_listed = false;
+        Some(index)
+    }
+
+    /// Lists the connection as free if it can take a request.
+    fn list_free(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let is_free = connection.is_open() && connection.in_flight.len() < self.limits.pipeline;
+        if is_free && !connection.is_listed {
+            connection.is_listed = true;
+            self.types[connection.type_index].free.push_back(index);
+        }
+    }
+
+    fn send(&mut self, index: usize, intended_ns: u64, waiter: &Waiter, clock: &RunClock) {
+        let connection = &mut self.connections[index];
+        let ty = &mut self.types[connection.type_index];
+        let arguments = ty.source.draw().iter();
+        let mut encoder = Encoder::new(&mut connection.out, Version::Resp2);
+        encoder.array(arguments.len());
+        for argument in arguments {
+            encoder.bulk(argument);
+        }
+        connection.in_flight.push_back(intended_ns);
+        ty.in_flight += 1;
+        self.in_flight += 1;
+        ty.recorder.sent(intended_ns);
+        if connection.flush(waiter.epoll()).is_err() {
+            self.break_connection(index, Failure::Error(CONNECTION_LOST), clock.now_ns());
+        } else {
+            self.list_free(index);
+        }
+    }
+
+    /// Sends queued requests of the type while it has free connections.
+    fn send_queued(&mut self, type_index: usize, waiter: &Waiter, clock: &RunClock) {
+        while !self.types[type_index].queue.is_empty()
+            && let Some(index) = self.take_free(type_index)
+            && let Some(intended_ns) = self.types[type_index].queue.pop_front()
+        {
+            self.queued -= 1;
+            self.send(index, intended_ns, waiter, clock);
+        }
+    }
+
+    /// Closes the connection; its requests fail.
+    fn break_connection(&mut self, index: usize, failure: Failure<'_>, now_ns: u64) {
+        let connection = &mut self.connections[index];
+        let ty = &mut self.types[connection.type_index];
+        connection.close(now_ns);
+        if std::mem::take(&mut connection.is_listed) {
+            ty.free.retain(|&free| free != index);
+        }
+        let lost = connection.in_flight.len();
+        for intended_ns in connection.in_flight.drain(..) {
+            ty.recorder.failed(intended_ns, failure);
+        }
+        ty.in_flight -= lost;
+        self.in_flight -= lost;
+        self.broken += 1;
+    }
+
+    /// Reads replies. `Err` when the connection is of no more use.
+    fn read_replies(&mut self, index: usize, clock: &RunClock) -> Result<(), ()> {
+        let connection = &mut self.connections[index];
+        let ty = &mut self.types[connection.type_index];
+        for _ in 0..READS_PER_TURN {
+            let Some(count) = connection.read(&mut self.buffer).map_err(drop)? else {
+                break;
+            };
+            let now_ns = clock.now_ns();
+            let mut input = &self.buffer[..count];
+            while !input.is_empty() {
+                let skipped = connection.skipper.skip(input).map_err(drop)?;
+                let (Skipped::Reply { len } | Skipped::Error { len }) = skipped else {
+                    break;
+                };
+                input = &input[len..];
+                // A reply that nobody asked for.
+                let intended_ns = connection.in_flight.pop_front().ok_or(())?;
+                ty.in_flight -= 1;
+                self.in_flight -= 1;
+                if matches!(skipped, Skipped::Error { .. }) {
+                    let kind = connection.skipper.error_kind();
+                    ty.recorder.failed(intended_ns, Failure::Error(kind));
+                } else {
+                    ty.recorder.completed(intended_ns, now_ns);
+                }
+            }
+            if count < self.buffer.len() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Lane for StreamLane {
+    fn issue(&mut self, arrival: Arrival, waiter: &Waiter, clock: &RunClock) {
+        let Arrival { index, intended_ns } = arrival;
+        let ty = &mut self.types[index];
+        ty.recorder.scheduled(intended_ns);
+        if ty.in_flight + ty.queue.len() >= self.limits.outstanding_max {
+            ty.recorder.failed(intended_ns, Failure::Dropped);
+            return;
+        }
+        let taken_ns = clock.now_ns();
+        ty.recorder.taken(intended_ns, taken_ns);
+        // Whoever waits already goes first.
+        let free = if ty.queue.is_empty() {
+            self.take_free(index)
+        } else {
+            None
+        };
+        if let Some(connection) = free {
+            self.sent_ns = taken_ns;
+            self.send(connection, intended_ns, waiter, clock);
+        } else {
+            let ty = &mut self.types[index];
+            ty.queue.push_back(intended_ns);
+            ty.recorder.queued(intended_ns);
+            self.queued += 1;
+        }
+    }
+
+    fn ready(&mut self, data: u64, waiter: &Waiter, clock: &RunClock) {
+        let Some(index) = usize::try_from(data)
+            .ok()
+            .filter(|index| *index < self.connections.len())
+        else {
+            return;
+        };
+        let connection = &mut self.connections[index];
+        let type_index = connection.type_index;
+        if connection.finish_connect(clock.now_ns(), waiter.epoll()) {
+            self.broken -= 1;
+            self.types[type_index].recorder.reconnected();
+        }
+        let usable = connection.flush(waiter.epoll()).map_err(drop);
+        if self.connections[index].is_open() {
+            if usable
+                .and_then(|()| self.read_replies(index, clock))
+                .is_err()
+            {
+                self.break_connection(index, Failure::Error(CONNECTION_LOST), clock.now_ns());
+            }
+            self.list_free(index);
+        }
+        self.send_queued(type_index, waiter, clock);
+    }
+
+    fn expire(&mut self, waiter: &Waiter, clock: &RunClock) {
+        let now_ns = clock.now_ns();
+        let timeout_ns = self.limits.timeout_ns;
+        let is_late = |intended_ns: &u64| now_ns.saturating_sub(*intended_ns) >= timeout_ns;
+        for index in 0..self.connections.len() {
+            let connection = &mut self.connections[index];
+            connection.reopen(now_ns, waiter.epoll());
+            if !connection.in_flight.front().is_some_and(is_late) {
+                continue;
+            }
+            // Replies come in order: without this one the connection is blocked.
+            let ty = &mut self.types[connection.type_index];
+            while connection.in_flight.front().is_some_and(is_late) {
+                let intended_ns = connection.in_flight.pop_front().unwrap_or(now_ns);
+                ty.recorder.failed(intended_ns, Failure::Timeout);
+                ty.in_flight -= 1;
+                self.in_flight -= 1;
+            }
+            self.break_connection(index, Failure::Error(CONNECTION_LOST), now_ns);
+        }
+        for ty in &mut self.types {
+            while ty.queue.front().is_some_and(is_late)
+                && let Some(intended_ns) = ty.queue.pop_front()
+            {
+                ty.recorder.failed(intended_ns, Failure::Timeout);
+                self.queued -= 1;
+            }
+        }
+    }
+
+    fn outstanding(&self) -> usize {
+        self.in_flight + self.queued
+    }
+
+    fn sent_ns(&self) -> Option<u64> {
+        (self.in_flight > 0).then_some(self.sent_ns)
+    }
+
+    fn is_broken(&self) -> bool {
+        self.broken > 0
+    }
+
+    fn finish(self) -> Vec<TypeRecord> {
+        let mut types = self.types;
+        for connection in &self.connections {
+            let recorder = &mut types[connection.type_index].recorder;
+            for &intended_ns in &connection.in_flight {
+                recorder.failed(intended_ns, Failure::Unfinished);
+            }
+        }
+        types
+            .into_iter()
+            .map(|mut ty| {
+                for &intended_ns in &ty.queue {
+                    ty.recorder.failed(intended_ns, Failure::Unfinished);
+                }
+                ty.recorder.into_record()
+            })
+            .collect()
+    }
+}

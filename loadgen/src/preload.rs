@@ -1,0 +1,230 @@
+//! Fills a server before a run: keys, and the collections that slow commands walk.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use psp_protocols::resp::encode_command;
+
+use crate::command::Keyspace;
+use crate::engine::connect;
+use crate::reply::{NotResp, ReplySkipper, Skipped};
+use crate::target::{Protocol, Target};
+
+/// Commands sent before their replies are read.
+const BATCH_COMMANDS: usize = 256;
+
+/// Bytes sent before replies are read: less than socket buffers hold, so that neither side waits
+/// for the other for ever.
+const BATCH_BYTES: usize = 64 * 1024;
+
+/// Elements that one command adds to a collection.
+const ELEMENTS_PER_COMMAND: u64 = 200;
+
+/// What to create.
+#[derive(Debug, Clone)]
+pub struct PreloadPlan {
+    /// Where.
+    pub target: Target,
+    /// All of its keys are set; `None` for collections alone.
+    pub keyspace: Option<Keyspace>,
+    /// Collections, created anew.
+    pub collections: Vec<Collection>,
+}
+
+/// A collection with elements `0` to `len - 1`, in a scattered order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collection {
+    /// What it is.
+    pub kind: CollectionKind,
+    /// Its key.
+    pub key: String,
+    /// Number of its elements.
+    pub len: u64,
+}
+
+/// Kinds of collections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CollectionKind {
+    /// A list of numbers.
+    List,
+    /// A sorted set whose members' scores are their numbers.
+    SortedSet,
+}
+
+/// Why a server cannot be filled.
+#[derive(Debug, thiserror::Error)]
+pub enum PreloadError {
+    /// Only servers that speak RESP hold data.
+    #[error("{target} holds no data; only redis:// targets can be preloaded")]
+    Protocol {
+        /// The target.
+        target: String,
+    },
+    /// No connection.
+    #[error("cannot connect to {target}")]
+    Connect {
+        /// The target.
+        target: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection broke")]
+    Lost(#[from] io::Error),
+    /// The server does not speak RESP.
+    #[error(transparent)]
+    NotResp(#[from] NotResp),
+    /// The server refused a command.
+    #[error("the server refused a command: {kind}")]
+    Refused {
+        /// First word of its error.
+        kind: String,
+    },
+}
+
+impl PreloadPlan {
+    /// Number of values that will be created: the unit of progress.
+    #[must_use]
+    pub fn values(&self) -> u64 {
+        let keys = self.keyspace.as_ref().map_or(0, |keyspace| keyspace.keys);
+        keys + self.collections.iter().map(|each| each.len).sum::<u64>()
+    }
+}
+
+/// Creates what the plan says, pipelined over one connection. `progress` gets the number of values
+/// created so far.
+///
+/// # Errors
+/// When the server cannot be reached or refuses a command.
+pub fn preload(plan: &PreloadPlan, progress: &mut dyn FnMut(u64)) -> Result<(), PreloadError> {
+    if plan.target.protocol != Protocol::Redis {
+        return Err(PreloadError::Protocol {
+            target: plan.target.to_string(),
+        });
+    }
+    let socket = connect(plan.target.addr).map_err(|source| PreloadError::Connect {
+        target: plan.target.to_string(),
+        source,
+    })?;
+    let mut pipeline = Pipeline::new(socket, progress);
+    if let Some(keyspace) = &plan.keyspace {
+        for index in 0..keyspace.keys {
+            pipeline.command(&[b"SET", &Keyspace::key(index), &keyspace.value], 1)?;
+        }
+    }
+    for collection in &plan.collections {
+        create(collection, &mut pipeline)?;
+    }
+    pipeline.drain()
+}
+
+fn create(collection: &Collection, pipeline: &mut Pipeline<'_>) -> Result<(), PreloadError> {
+    let key = collection.key.as_bytes();
+    pipeline.command(&[b"DEL", key], 0)?;
+    for start in (0..collection.len).step_by(ELEMENTS_PER_COMMAND as usize) {
+        let end = collection.len.min(start + ELEMENTS_PER_COMMAND);
+        let elements: Vec<String> = (start..end)
+            .map(|place| scattered(place, collection.len).to_string())
+            .collect();
+        let mut arguments: Vec<&[u8]> = Vec::with_capacity(elements.len() * 2 + 2);
+        match collection.kind {
+            CollectionKind::List => {
+                arguments.extend([b"RPUSH", key]);
+                arguments.extend(elements.iter().map(String::as_bytes));
+            }
+            CollectionKind::SortedSet => {
+                arguments.extend([&b"ZADD"[..], key]);
+                // Score and member are one number.
+                arguments.extend(elements.iter().flat_map(|each| [each.as_bytes(); 2]));
+            }
+        }
+        pipeline.command(&arguments, end - start)?;
+    }
+    Ok(())
+}
+
+/// A permutation of `0..len`, so that sorting has something to do.
+fn scattered(place: u64, len: u64) -> u64 {
+    /// A prime beyond any length.
+    const STRIDE: u128 = 18_446_744_073_709_551_557;
+    u64::try_from(u128::from(place) * STRIDE % u128::from(len)).expect("less than a u64")
+}
+
+/// Sends commands in batches and reads their replies.
+struct Pipeline<'a> {
+    socket: TcpStream,
+    out: Vec<u8>,
+    buffer: Vec<u8>,
+    skipper: ReplySkipper,
+    commands: usize,
+    values: u64,
+    progress: &'a mut dyn FnMut(u64),
+}
+
+impl<'a> Pipeline<'a> {
+    fn new(socket: TcpStream, progress: &'a mut dyn FnMut(u64)) -> Self {
+        Self {
+            socket,
+            out: Vec::new(),
+            buffer: vec![0; BATCH_BYTES],
+            skipper: ReplySkipper::default(),
+            commands: 0,
+            values: 0,
+            progress,
+        }
+    }
+
+    fn command(&mut self, arguments: &[&[u8]], values: u64) -> Result<(), PreloadError> {
+        encode_command(arguments, &mut self.out);
+        self.commands += 1;
+        self.values += values;
+        if self.commands >= BATCH_COMMANDS || self.out.len() >= BATCH_BYTES {
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<(), PreloadError> {
+        self.socket.write_all(&self.out)?;
+        self.out.clear();
+        while self.commands > 0 {
+            let count = self.socket.read(&mut self.buffer)?;
+            if count == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            let mut input = &self.buffer[..count];
+            while !input.is_empty() {
+                match self.skipper.skip(input)? {
+                    Skipped::Reply { len } => {
+                        input = &input[len..];
+                        self.commands = self.commands.saturating_sub(1);
+                    }
+                    Skipped::Error { .. } => {
+                        return Err(PreloadError::Refused {
+                            kind: self.skipper.error_kind().to_owned(),
+                        });
+                    }
+                    Skipped::NeedMore => break,
+                }
+            }
+        }
+        (self.progress)(self.values);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_a_permutation_out_of_order() {
+        for len in [1, 2, 7, 1_000] {
+            let places: Vec<u64> = (0..len).map(|place| scattered(place, len)).collect();
+            let mut sorted = places.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..len).collect::<Vec<_>>());
+            assert!(len < 3 || places != sorted);
+        }
+    }
+}

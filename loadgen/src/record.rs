@@ -1,0 +1,298 @@
+//! What a run counts and measures, per request type.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hdrhistogram::Histogram;
+
+/// Longest latency that is told apart, in nanoseconds: an hour.
+const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Significant decimal digits of every histogram.
+const DIGITS: u8 = 3;
+
+/// Kinds of errors that are told apart; peers choose their names.
+const ERROR_KINDS_MAX: usize = 32;
+
+/// What became of one type's requests.
+///
+/// Only requests whose intended time is inside the measured part of the run are in it. Every one of
+/// them ends in exactly one place: `scheduled = completed + errors + timeouts + dropped +
+/// unfinished`.
+#[derive(Debug, Clone)]
+pub struct TypeRecord {
+    /// Arrivals of the schedule.
+    pub scheduled: u64,
+    /// Requests given to the operating system.
+    pub sent: u64,
+    /// Requests answered without an error.
+    pub completed: u64,
+    /// Requests not sent because too many were outstanding.
+    pub dropped: u64,
+    /// Requests given up without a reply, sent or not.
+    pub timeouts: u64,
+    /// Requests without a reply when the run was interrupted.
+    pub unfinished: u64,
+    /// Requests that found no free connection and waited for one. No outcome of its own.
+    pub queued: u64,
+    /// Times a connection was opened again.
+    pub reconnects: u64,
+    /// Requests answered with an error, or lost with their connection, by kind.
+    pub errors: ErrorCounts,
+    /// Completed requests: intended send time to the last byte of the reply, in nanoseconds.
+    pub latency_ns: Histogram<u64>,
+    /// All requests that were sent: by how much the generator was late, in nanoseconds. Waiting for
+    /// a free connection is the server's doing and not part of it.
+    pub lag_ns: Histogram<u64>,
+}
+
+impl Default for TypeRecord {
+    fn default() -> Self {
+        Self {
+            scheduled: 0,
+            sent: 0,
+            completed: 0,
+            dropped: 0,
+            timeouts: 0,
+            unfinished: 0,
+            queued: 0,
+            reconnects: 0,
+            errors: ErrorCounts::default(),
+            latency_ns: new_histogram(),
+            lag_ns: new_histogram(),
+        }
+    }
+}
+
+impl TypeRecord {
+    /// Adds another record to this one.
+    pub fn add(&mut self, other: &Self) {
+        self.scheduled += other.scheduled;
+        self.sent += other.sent;
+        self.completed += other.completed;
+        self.dropped += other.dropped;
+        self.timeouts += other.timeouts;
+        self.unfinished += other.unfinished;
+        self.queued += other.queued;
+        self.reconnects += other.reconnects;
+        for (kind, count) in other.errors.iter() {
+            self.errors.add(kind, count);
+        }
+        for (mine, others) in [
+            (&mut self.latency_ns, &other.latency_ns),
+            (&mut self.lag_ns, &other.lag_ns),
+        ] {
+            mine.add(others).expect("all histograms have one range");
+        }
+    }
+}
+
+/// An empty histogram with the range and precision of all others.
+#[must_use]
+pub fn new_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS).expect("the bounds are constants")
+}
+
+/// Counts by the name of the error.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ErrorCounts {
+    counts: Vec<(String, u64)>,
+}
+
+impl ErrorCounts {
+    /// Counts `count` more of `kind`. Beyond a bounded number of kinds they are `OTHER`.
+    pub fn add(&mut self, kind: &str, count: u64) {
+        let known = self.counts.iter_mut().find(|(name, _)| name == kind);
+        if let Some((_, total)) = known {
+            *total += count;
+        } else if self.counts.len() + 1 < ERROR_KINDS_MAX || kind == OTHER {
+            self.counts.push((kind.to_owned(), count));
+        } else {
+            self.add(OTHER, count);
+        }
+    }
+
+    /// Kinds and counts.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.counts
+            .iter()
+            .map(|(kind, count)| (kind.as_str(), *count))
+    }
+
+    /// All errors.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts.iter().map(|(_, count)| count).sum()
+    }
+}
+
+const OTHER: &str = "OTHER";
+
+/// Counters of one type that other threads may read while the run goes on. Warm-up included.
+#[derive(Debug, Default)]
+pub struct LiveCounters {
+    /// Requests answered without an error.
+    pub completed: AtomicU64,
+    /// Errors, drops and timeouts.
+    pub failed: AtomicU64,
+    /// Longest latency since a reader last set it to 0, in nanoseconds.
+    pub latency_ns_max: AtomicU64,
+}
+
+/// Takes notes for one type on its thread.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    record: TypeRecord,
+    live: Arc<LiveCounters>,
+    /// Arrivals before this time are warm-up.
+    measured_from_ns: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(measured_from_ns: u64, live: Arc<LiveCounters>) -> Self {
+        Self {
+            record: TypeRecord::default(),
+            live,
+            measured_from_ns,
+        }
+    }
+
+    pub(crate) fn into_record(self) -> TypeRecord {
+        self.record
+    }
+
+    /// The record, if a request of `intended_ns` is part of it.
+    fn measured(&mut self, intended_ns: u64) -> Option<&mut TypeRecord> {
+        (intended_ns >= self.measured_from_ns).then_some(&mut self.record)
+    }
+
+    pub(crate) fn scheduled(&mut self, intended_ns: u64) {
+        if let Some(record) = self.measured(intended_ns) {
+            record.scheduled += 1;
+        }
+    }
+
+    /// The generator took up the request at `taken_ns`.
+    pub(crate) fn taken(&mut self, intended_ns: u64, taken_ns: u64) {
+        if let Some(record) = self.measured(intended_ns) {
+            let lag_ns = taken_ns.saturating_sub(intended_ns);
+            record.lag_ns.saturating_record(lag_ns);
+        }
+    }
+
+    pub(crate) fn queued(&mut self, intended_ns: u64) {
+        if let Some(record) = self.measured(intended_ns) {
+            record.queued += 1;
+        }
+    }
+
+    pub(crate) fn sent(&mut self, intended_ns: u64) {
+        if let Some(record) = self.measured(intended_ns) {
+            record.sent += 1;
+        }
+    }
+
+    pub(crate) fn completed(&mut self, intended_ns: u64, now_ns: u64) {
+        let latency_ns = now_ns.saturating_sub(intended_ns);
+        self.live.completed.fetch_add(1, Ordering::Relaxed);
+        self.live
+            .latency_ns_max
+            .fetch_max(latency_ns, Ordering::Relaxed);
+        if let Some(record) = self.measured(intended_ns) {
+            record.completed += 1;
+            record.latency_ns.saturating_record(latency_ns);
+        }
+    }
+
+    pub(crate) fn failed(&mut self, intended_ns: u64, failure: Failure<'_>) {
+        self.live.failed.fetch_add(1, Ordering::Relaxed);
+        if let Some(record) = self.measured(intended_ns) {
+            match failure {
+                Failure::Error(kind) => record.errors.add(kind, 1),
+                Failure::Timeout => record.timeouts += 1,
+                Failure::Dropped => record.dropped += 1,
+                Failure::Unfinished => record.unfinished += 1,
+            }
+        }
+    }
+
+    pub(crate) fn reconnected(&mut self) {
+        self.record.reconnects += 1;
+    }
+}
+
+/// Why a request has no latency.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Failure<'a> {
+    /// The server answered with an error, or the connection broke.
+    Error(&'a str),
+    /// No reply in time.
+    Timeout,
+    /// Too many were outstanding already.
+    Dropped,
+    /// The run ended first.
+    Unfinished,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warm_up_is_not_recorded_and_every_arrival_ends_once() {
+        let live = Arc::new(LiveCounters::default());
+        let mut recorder = Recorder::new(1_000, Arc::clone(&live));
+        for intended_ns in [0, 999, 1_000, 2_000, 3_000, 4_000, 5_000] {
+            recorder.scheduled(intended_ns);
+            recorder.taken(intended_ns, intended_ns + 7);
+            recorder.sent(intended_ns);
+        }
+        recorder.completed(0, 1_500);
+        recorder.failed(999, Failure::Timeout);
+        recorder.completed(1_000, 9_000);
+        recorder.failed(2_000, Failure::Error("BUSY"));
+        recorder.failed(3_000, Failure::Timeout);
+        recorder.failed(4_000, Failure::Dropped);
+        recorder.failed(5_000, Failure::Unfinished);
+        let record = recorder.into_record();
+        assert_eq!(record.scheduled, 5);
+        let ends = [
+            record.completed,
+            record.errors.total(),
+            record.timeouts,
+            record.dropped,
+            record.unfinished,
+        ];
+        assert_eq!(ends, [1; 5]);
+        assert_eq!((record.lag_ns.len(), record.lag_ns.max()), (5, 7));
+        assert_eq!(record.latency_ns.len(), 1);
+        assert!(record.latency_ns.equivalent(record.latency_ns.max(), 8_000));
+        assert_eq!(live.completed.load(Ordering::Relaxed), 2);
+        assert_eq!(live.failed.load(Ordering::Relaxed), 5);
+    }
+
+    #[test]
+    fn latencies_keep_three_digits_up_to_an_hour() {
+        let mut histogram = new_histogram();
+        for value in [1, 1_234, 56_789_000, LATENCY_NS_MAX, u64::MAX] {
+            histogram.reset();
+            histogram.saturating_record(value);
+            let read = histogram.value_at_quantile(1.0) as f64;
+            let expected = value.min(LATENCY_NS_MAX) as f64;
+            assert!((read / expected - 1.0).abs() <= 1e-3, "{value}: {read}");
+        }
+    }
+
+    #[test]
+    fn error_kinds_are_bounded_and_records_add_up() {
+        let mut record = TypeRecord::default();
+        for kind in 0..100 {
+            record.errors.add(&format!("E{kind}"), 2);
+        }
+        assert_eq!(record.errors.iter().count(), ERROR_KINDS_MAX);
+        let mut sum = record.clone();
+        sum.add(&record);
+        assert_eq!(sum.errors.total(), 400);
+        assert_eq!(sum.errors.iter().count(), ERROR_KINDS_MAX);
+    }
+}

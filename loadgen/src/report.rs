@@ -1,0 +1,453 @@
+//! What a run found, as a table for people and as JSON for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::arrivals::ArrivalProcess;
+use crate::engine::RunResult;
+use crate::plan::{RunPlan, ThreadClass};
+use crate::record::{TypeRecord, new_histogram};
+
+/// Version of [`Report`]'s JSON. It grows when a field changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Steps per unit in histograms of slowdown.
+const SLOWDOWN_STEPS: f64 = 1e3;
+
+/// A generator whose 99th percentile lag is more than this part of a type's 99th percentile latency
+/// may have shaped it.
+const LAG_SHARE_MAX: f64 = 0.2;
+
+/// Share of requests without a latency from which percentiles may flatter the server.
+const FAILED_SHARE_MAX: f64 = 1e-3;
+
+/// Shortfall of the achieved rate from which it is remarked upon.
+const RATE_SHORTFALL_MAX: f64 = 0.01;
+
+/// Everything a run found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// What was measured.
+    pub target: String,
+    /// How arrivals were distributed.
+    pub arrivals: ArrivalProcess,
+    /// Seed of schedules and keys.
+    pub seed: u64,
+    /// Length of the warm-up in seconds.
+    pub warmup_s: f64,
+    /// Length of the measured part in seconds.
+    pub duration_s: f64,
+    /// Whether the run was stopped before its end.
+    pub interrupted: bool,
+    /// Factor by which service times were multiplied.
+    pub dilation: u32,
+    /// All types together.
+    pub overall: Summary,
+    /// Each type.
+    pub types: Vec<TypeReport>,
+    /// Reasons to doubt the figures.
+    pub warnings: Vec<String>,
+}
+
+/// One type's part of a [`Report`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TypeReport {
+    /// Name of the type.
+    pub name: String,
+    /// Whether it had the thread of slow types.
+    pub slow_thread: bool,
+    /// Connections of its own; 0 for datagrams.
+    pub connections: usize,
+    /// Service time that was asked for, not dilated, in microseconds.
+    pub service_us: Option<f64>,
+    /// What was counted and measured.
+    #[serde(flatten)]
+    pub summary: Summary,
+}
+
+/// Counts and percentiles of one type or of all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Planned rate in requests per second.
+    pub offered_rps: f64,
+    /// Completed requests per second.
+    pub achieved_rps: f64,
+    /// Arrivals of the schedule. Each ends in one of the counts below.
+    pub scheduled: u64,
+    /// Requests given to the operating system.
+    pub sent: u64,
+    /// Requests answered without an error.
+    pub completed: u64,
+    /// Requests answered with an error or lost with their connection, by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Requests not sent because too many were outstanding.
+    pub dropped: u64,
+    /// Requests given up without a reply.
+    pub timeouts: u64,
+    /// Requests without a reply when the run was interrupted.
+    pub unfinished: u64,
+    /// Requests that waited in the generator for a free connection.
+    pub queued: u64,
+    /// Times a connection was opened again.
+    pub reconnects: u64,
+    /// Intended send time to last byte of the reply, in microseconds.
+    pub latency_us: Percentiles,
+    /// The same divided by the dilation; absent without dilation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_undilated_us: Option<Percentiles>,
+    /// Latency divided by the service time; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<Percentiles>,
+    /// How late the generator itself was, in microseconds; part of the latency.
+    pub lag_us: Percentiles,
+}
+
+/// Points of a distribution. All 0 when it is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Maximum.
+    pub max: f64,
+}
+
+impl Percentiles {
+    /// Reads `histogram`, each value divided by `unit`.
+    #[must_use]
+    pub fn of(histogram: &Histogram<u64>, unit: f64) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / unit;
+        Self {
+            mean: histogram.mean() / unit,
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: at(1.0),
+        }
+    }
+
+    fn columns(&self) -> [f64; PERCENTILE_HEADS.len()] {
+        [self.p50, self.p90, self.p99, self.p999, self.max]
+    }
+}
+
+impl Report {
+    /// Puts a plan and its result together.
+    #[must_use]
+    pub fn new(plan: &RunPlan, result: &RunResult) -> Self {
+        let duration_s = result.measured.as_secs_f64();
+        let dilation = plan.dilation.max(1);
+        let mut total = TypeRecord::default();
+        let mut slowdown_total = new_histogram();
+        let mut types = Vec::new();
+        for (ty, record) in plan.types.iter().zip(&result.records) {
+            let slowdown = ty
+                .service_ns()
+                .map(|service_ns| slowdowns(&record.latency_ns, f64::from(service_ns)));
+            if let Some(slowdown) = &slowdown {
+                slowdown_total
+                    .add(slowdown)
+                    .expect("all histograms have one range");
+            }
+            total.add(record);
+            let is_datagram = ty.service_ns().is_some();
+            types.push(TypeReport {
+                name: ty.name.clone(),
+                slow_thread: ty.thread == ThreadClass::Slow,
+                connections: if is_datagram { 0 } else { ty.connections },
+                service_us: ty
+                    .service_ns()
+                    .map(|service_ns| f64::from(service_ns) / f64::from(dilation) / 1e3),
+                summary: Summary::new(record, ty.rate_rps, duration_s, dilation, slowdown),
+            });
+        }
+        let rate_rps = plan.types.iter().map(|ty| ty.rate_rps).sum();
+        let slowdown_known = plan.types.iter().all(|ty| ty.service_ns().is_some());
+        let slowdown_total = slowdown_known.then_some(slowdown_total);
+        let overall = Summary::new(&total, rate_rps, duration_s, dilation, slowdown_total);
+        let mut report = Self {
+            schema_version: SCHEMA_VERSION,
+            target: plan.target.to_string(),
+            arrivals: plan.arrivals,
+            seed: plan.seed,
+            warmup_s: plan.warmup.as_secs_f64(),
+            duration_s,
+            interrupted: result.interrupted,
+            dilation,
+            overall,
+            types,
+            warnings: Vec::new(),
+        };
+        report.warnings = report.doubts();
+        report
+    }
+
+    fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        for ty in &self.types {
+            let (name, summary) = (&ty.name, &ty.summary);
+            let (lag, latency) = (summary.lag_us.p99, summary.latency_us.p99);
+            if summary.completed > 0 && lag > latency * LAG_SHARE_MAX {
+                doubts.push(format!(
+                    "{name}: the generator was late by {} us at p99, {:.0} % of the measured {} us; \
+                     the latency is partly its own (try --busy-poll, a lower rate or a free core)",
+                    number(lag),
+                    lag / latency * 100.0,
+                    number(latency),
+                ));
+            }
+            let failed = summary.failed();
+            if failed as f64 > summary.scheduled as f64 * FAILED_SHARE_MAX {
+                doubts.push(format!(
+                    "{name}: {failed} of {} requests failed and have no latency; the percentiles \
+                     flatter the server",
+                    summary.scheduled,
+                ));
+            }
+            let expected = summary.offered_rps * self.duration_s;
+            let sent_short = expected - summary.sent as f64;
+            // Three standard deviations of a Poisson count are chance.
+            let is_short = sent_short > (expected * RATE_SHORTFALL_MAX).max(3.0 * expected.sqrt());
+            if is_short && !self.interrupted {
+                doubts.push(format!(
+                    "{name}: {} requests were sent where {expected:.0} were offered",
+                    summary.sent,
+                ));
+            }
+        }
+        if self.interrupted {
+            doubts.push(format!(
+                "interrupted after {:.1} s of measurement",
+                self.duration_s
+            ));
+        }
+        doubts
+    }
+}
+
+impl Summary {
+    fn new(
+        record: &TypeRecord,
+        offered_rps: f64,
+        duration_s: f64,
+        dilation: u32,
+        slowdown: Option<Histogram<u64>>,
+    ) -> Self {
+        let latency = |unit| Percentiles::of(&record.latency_ns, unit);
+        Self {
+            offered_rps,
+            achieved_rps: if duration_s > 0.0 {
+                record.completed as f64 / duration_s
+            } else {
+                0.0
+            },
+            scheduled: record.scheduled,
+            sent: record.sent,
+            completed: record.completed,
+            errors: record
+                .errors
+                .iter()
+                .map(|(kind, count)| (kind.to_owned(), count))
+                .collect(),
+            dropped: record.dropped,
+            timeouts: record.timeouts,
+            unfinished: record.unfinished,
+            queued: record.queued,
+            reconnects: record.reconnects,
+            latency_us: latency(1e3),
+            latency_undilated_us: (dilation > 1).then(|| latency(1e3 * f64::from(dilation))),
+            slowdown: slowdown.map(|histogram| Percentiles::of(&histogram, SLOWDOWN_STEPS)),
+            lag_us: Percentiles::of(&record.lag_ns, 1e3),
+        }
+    }
+
+    /// Requests that were due and have no latency.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.errors.values().sum::<u64>() + self.dropped + self.timeouts
+    }
+}
+
+/// The distribution of latency / service time, in thousandths.
+fn slowdowns(latency_ns: &Histogram<u64>, service_ns: f64) -> Histogram<u64> {
+    let mut slowdowns = new_histogram();
+    for step in latency_ns.iter_recorded() {
+        let slowdown = step.value_iterated_to() as f64 / service_ns * SLOWDOWN_STEPS;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the conversion saturates"
+        )]
+        let slowdown = slowdown.round() as u64;
+        slowdowns.saturating_record_n(slowdown, step.count_at_value());
+    }
+    slowdowns
+}
+
+/// A number with as many digits as matter.
+fn number(value: f64) -> String {
+    let decimals = match value {
+        ..10.0 => 2,
+        ..100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// The heads of columns of percentiles; [`Percentiles::columns`] has what is under them.
+const PERCENTILE_HEADS: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
+
+/// The text table.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let arrivals = match self.arrivals {
+            ArrivalProcess::Poisson => "Poisson",
+            ArrivalProcess::Uniform => "uniform",
+        };
+        writeln!(
+            f,
+            "{}: {arrivals} arrivals, {:.1} s measured after {:.1} s of warm-up, seed {}",
+            self.target, self.duration_s, self.warmup_s, self.seed,
+        )?;
+        let rows: Vec<(&str, &Summary)> = self
+            .types
+            .iter()
+            .map(|ty| (ty.name.as_str(), &ty.summary))
+            .chain((self.types.len() > 1).then_some(("overall", &self.overall)))
+            .collect();
+        let counts = Table::new(
+            "",
+            &[
+                "offered/s",
+                "achieved/s",
+                "sent",
+                "completed",
+                "errors",
+                "drops",
+                "timeouts",
+            ],
+            rows.iter().map(|&(name, summary)| {
+                let counts = [
+                    summary.sent,
+                    summary.completed,
+                    summary.errors.values().sum(),
+                    summary.dropped,
+                    summary.timeouts,
+                ];
+                let rates =
+                    [summary.offered_rps, summary.achieved_rps].map(|rate| format!("{rate:.1}"));
+                let cells = rates
+                    .into_iter()
+                    .chain(counts.map(|count| count.to_string()));
+                (name, cells.collect())
+            }),
+        );
+        write!(f, "\n{counts}")?;
+        for (name, summary) in &rows {
+            if *name != "overall" {
+                for (kind, count) in &summary.errors {
+                    writeln!(f, "  {name}: {count} x {kind}")?;
+                }
+            }
+        }
+        self.write_points(f, "latency, us", &rows, |summary| Some(summary.latency_us))?;
+        self.write_points(f, "latency / dilation, us", &rows, |summary| {
+            summary.latency_undilated_us
+        })?;
+        self.write_points(f, "slowdown", &rows, |summary| summary.slowdown)?;
+        self.write_points(f, "generator lag, us", &rows, |summary| {
+            Some(summary.lag_us)
+        })?;
+        for warning in &self.warnings {
+            write!(f, "\nwarning: {warning}")?;
+        }
+        if !self.warnings.is_empty() {
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    fn write_points(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        title: &str,
+        rows: &[(&str, &Summary)],
+        points: impl Fn(&Summary) -> Option<Percentiles>,
+    ) -> fmt::Result {
+        let rows: Vec<_> = rows
+            .iter()
+            .filter_map(|&(name, summary)| {
+                let points = points(summary)?;
+                Some((name, points.columns().map(number).to_vec()))
+            })
+            .collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let table = Table::new(title, &PERCENTILE_HEADS, rows.into_iter());
+        write!(f, "\n{table}")
+    }
+}
+
+/// Rows with a name and right-aligned cells.
+struct Table {
+    lines: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new<'a>(
+        title: &str,
+        heads: &[&str],
+        rows: impl Iterator<Item = (&'a str, Vec<String>)>,
+    ) -> Self {
+        let head = std::iter::once(title).chain(heads.iter().copied());
+        let mut lines = vec![head.map(str::to_owned).collect()];
+        lines.extend(rows.map(|(name, mut cells)| {
+            cells.insert(0, name.to_owned());
+            cells
+        }));
+        Self { lines }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.lines.first().map_or(0, Vec::len);
+        let widths: Vec<usize> = (0..columns)
+            .map(|column| {
+                let cells = self.lines.iter().map(|line| line[column].chars().count());
+                cells.max().unwrap_or(0)
+            })
+            .collect();
+        for line in &self.lines {
+            let mut text = String::new();
+            for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+                if column == 0 {
+                    write!(text, "{cell:<width$}")?;
+                } else {
+                    write!(text, "  {cell:>width$}")?;
+                }
+            }
+            writeln!(f, "{}", text.trim_end())?;
+        }
+        Ok(())
+    }
+}
