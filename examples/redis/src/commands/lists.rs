@@ -1,0 +1,6 @@
+//! Commands on lists.
+
+use crate::command::CommandSpec;
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[];

@@ -1,0 +1,6 @@
+//! Commands on sets.
+
+use crate::command::CommandSpec;
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[];

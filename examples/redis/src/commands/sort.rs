@@ -1,0 +1,6 @@
+//! Commands on sort.
+
+use crate::command::CommandSpec;
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[];
