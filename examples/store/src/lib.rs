@@ -45,8 +45,11 @@ pub use element::Element;
 pub use entry::{Entry, Slot};
 pub use expiry::{ExpiryCycle, remove_expired};
 pub use hash::Hash;
+pub use hashed::Scan;
 pub use keyspace::{Keyspace, KeyspaceStats};
-pub use list::List;
+pub use list::{List, ListEnd};
 pub use set::{Set, SetOperation};
-pub use sorted_set::SortedSet;
+pub use sorted_set::{
+    Aggregate, LexBound, NotANumber, Operand, ScoreBound, ScoredMember, SortedSet, Weighted,
+};
 pub use value::Value;
