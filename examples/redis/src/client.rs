@@ -22,7 +22,6 @@ pub struct ClientInfo {
     connected_at: Instant,
     version: AtomicU8,
     authenticated: AtomicBool,
-    killed: AtomicBool,
     last_command: AtomicUsize,
     active_ms: AtomicU64,
     labels: Mutex<Labels>,
@@ -63,17 +62,6 @@ impl ClientInfo {
     /// Sets whether it may run all commands.
     pub fn set_authenticated(&self, authenticated: bool) {
         self.authenticated.store(authenticated, Ordering::Relaxed);
-    }
-
-    /// Whether another client wants it gone. It is closed with its next request.
-    #[must_use]
-    pub fn is_killed(&self) -> bool {
-        self.killed.load(Ordering::Relaxed)
-    }
-
-    /// Asks for the connection to be closed.
-    pub fn kill(&self) {
-        self.killed.store(true, Ordering::Relaxed);
     }
 
     /// What it calls itself.
@@ -168,7 +156,6 @@ impl Registry {
             connected_at: Instant::now(),
             version: AtomicU8::new(2),
             authenticated: AtomicBool::new(authenticated),
-            killed: AtomicBool::new(false),
             last_command: AtomicUsize::new(usize::MAX),
             active_ms: AtomicU64::new(0),
             labels: Mutex::default(),

@@ -10,6 +10,7 @@ use psp_store::Keyspace;
 use crate::client::Client;
 use crate::commands;
 use crate::error::CommandError;
+use crate::parse;
 use crate::state::ServerState;
 
 /// Where commands write their reply.
@@ -128,9 +129,7 @@ impl CommandSpec {
     /// Whether `count` arguments, the name included, are right.
     #[must_use]
     pub fn accepts(&self, count: usize) -> bool {
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        let arity = i64::from(self.arity);
-        if arity < 0 { count >= -arity } else { count == arity }
+        parse::arity_accepts(self.arity, count)
     }
 
     /// The error for a wrong number of arguments.
@@ -155,7 +154,8 @@ impl CommandTable {
     #[must_use]
     pub fn get() -> &'static Self {
         static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
-            let specs: Vec<_> = commands::FAMILIES.iter().copied().flatten().collect();
+            let families = commands::FAMILIES.iter();
+            let specs: Vec<_> = families.flat_map(|(_, rows)| rows.iter()).collect();
             let names = specs.iter().enumerate();
             let by_name = names.map(|(index, spec)| (spec.name.as_bytes(), index)).collect();
             CommandTable { specs, by_name }

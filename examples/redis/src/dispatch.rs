@@ -32,9 +32,6 @@ pub fn dispatch(
     let Some(name) = args.first() else {
         return Outcome::Keep;
     };
-    if client.is_killed() {
-        return Outcome::Close;
-    }
     let mut reply = Encoder::new(out, client.version());
     let table = CommandTable::get();
     let Some(index) = table.index_of(name) else {

@@ -15,6 +15,8 @@ pub mod commands;
 pub mod config;
 pub mod dispatch;
 pub mod error;
+pub mod expire_time;
+pub mod glob;
 pub mod parse;
 pub mod settings;
 pub mod state;

@@ -36,6 +36,13 @@ pub fn float(arg: &[u8]) -> Result<f64> {
     if value.is_nan() { Err(CommandError::NotFloat) } else { Ok(value) }
 }
 
+/// Whether a command of the given arity (negative: at least as many) takes `count` arguments.
+#[must_use]
+pub fn arity_accepts(arity: i32, count: usize) -> bool {
+    let bound = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
+    if arity < 0 { count >= bound } else { count == bound }
+}
+
 /// Whether `arg` is the option `keyword`, in either case.
 #[must_use]
 pub fn is(arg: &[u8], keyword: &str) -> bool {

@@ -66,6 +66,12 @@ impl Entry {
         self.touched_s.load(Ordering::Relaxed)
     }
 
+    /// About how many bytes of memory the key and its value take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.key.len() + self.value.memory_bytes()
+    }
+
     pub(crate) fn touch(&self, now_s: u32) {
         if self.touched_s() != now_s {
             self.touched_s.store(now_s, Ordering::Relaxed);

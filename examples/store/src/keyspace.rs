@@ -232,6 +232,43 @@ impl Keyspace {
         unchanged
     }
 
+    /// Stores all `pairs` at once if none of the keys has a value; whether it did. Of equal keys the last counts.
+    ///
+    /// The one operation that holds several locks for as long as it has keys to insert: prefer
+    /// [`update`](Self::update) wherever atomicity is not asked for.
+    pub fn insert_all_if_absent<'k>(
+        &self,
+        pairs: impl IntoIterator<Item = (&'k [u8], Value)>,
+    ) -> bool {
+        let placed = pairs.into_iter().map(|(key, value)| (position_of(key), Entry::new(key, value)));
+        let mut entries: Vec<(u64, Arc<Entry>)> =
+            placed.map(|(position, entry)| (position, Arc::new(entry))).collect();
+        // Stable, so that equal keys stay in order; and locks are taken in ascending order.
+        entries.sort_by_key(|(position, _)| *position);
+        let by_shard = |left: &(u64, _), right: &(u64, _)| shard_index(left.0) == shard_index(right.0);
+        let mut guards: Vec<_> =
+            entries.chunk_by(by_shard).map(|chunk| self.shard(chunk[0].0).state.lock()).collect();
+        let taken = entries.chunk_by(by_shard).zip(&guards).any(|(chunk, state)| {
+            chunk.iter().any(|(position, entry)| {
+                let present = state.find(*position, entry.key());
+                present.is_some_and(|entry| !entry.is_expired(unix_time_ms))
+            })
+        });
+        if taken {
+            return false;
+        }
+        let mut garbage = Vec::new();
+        for (chunk, state) in entries.chunk_by(by_shard).zip(&mut guards) {
+            for (position, entry) in chunk {
+                garbage.extend(state.replace(*position, entry.key(), Some(Arc::clone(entry))));
+            }
+            self.shard(chunk[0].0).publish(state);
+        }
+        drop(guards);
+        self.discard_all(garbage.into_iter().map(Garbage::Entry));
+        true
+    }
+
     /// Stores `value`, without expiry, in place of whatever the key had.
     pub fn insert(&self, key: &[u8], value: Value) {
         self.update(key, |slot| slot.insert(value));

@@ -22,6 +22,21 @@ pub enum Value {
     SortedSet(SortedSet),
 }
 
+/// Elements whose size is looked at to judge that of a collection.
+const SAMPLED_ELEMENTS: usize = 32;
+
+/// Bytes of an element, and of the tree nodes that hold it.
+fn payload_bytes(element: &Element) -> usize {
+    2 * size_of::<Element>() + if element.len() > size_of::<Element>() { element.len() } else { 0 }
+}
+
+/// The sum of all `sizes`, judged by the first.
+fn estimate(sizes: impl ExactSizeIterator<Item = usize>) -> usize {
+    let len = sizes.len();
+    let sample: Vec<usize> = sizes.take(SAMPLED_ELEMENTS).collect();
+    sample.iter().sum::<usize>() * len / sample.len().max(1)
+}
+
 impl Value {
     /// A string with a copy of `bytes`.
     #[must_use]
@@ -50,6 +65,20 @@ impl Value {
             Self::Hash(hash) => hash.len(),
             Self::Set(set) => set.len(),
             Self::SortedSet(set) => set.len(),
+        }
+    }
+
+    /// About how many bytes of memory the value takes, judged by a sample of its elements.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::String(bytes) => payload_bytes(bytes),
+            Self::List(list) => estimate(list.iter().map(payload_bytes)),
+            Self::Hash(hash) => {
+                estimate(hash.iter().map(|(field, value)| payload_bytes(field) + payload_bytes(value)))
+            }
+            Self::Set(set) => estimate(set.iter().map(payload_bytes)),
+            Self::SortedSet(set) => estimate(set.iter().map(|scored| payload_bytes(&scored.member))),
         }
     }
 

@@ -3,18 +3,27 @@
 use crate::command::CommandSpec;
 
 mod connection;
+mod counts;
+mod expire;
 mod hashes;
+mod keys;
+mod large;
 mod lists;
 mod sets;
 mod sort;
 mod sorted_sets;
+mod strings;
+mod walk;
 
-/// The rows of all families.
-pub(crate) const FAMILIES: &[&[CommandSpec]] = &[
-    connection::COMMANDS,
-    hashes::COMMANDS,
-    lists::COMMANDS,
-    sets::COMMANDS,
-    sort::COMMANDS,
-    sorted_sets::COMMANDS,
+/// The rows of all families, under the names that `COMMAND DOCS` has for groups of commands.
+pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
+    ("connection", connection::COMMANDS),
+    ("generic", expire::COMMANDS),
+    ("hash", hashes::COMMANDS),
+    ("generic", keys::COMMANDS),
+    ("list", lists::COMMANDS),
+    ("set", sets::COMMANDS),
+    ("generic", sort::COMMANDS),
+    ("sorted-set", sorted_sets::COMMANDS),
+    ("string", strings::COMMANDS),
 ];
