@@ -194,6 +194,19 @@ impl SortedSet {
         self.order.range(ranks)
     }
 
+    /// A sorted set of the members whose ranks are in `ranks`.
+    ///
+    /// # Panics
+    /// If `ranks` does not lie within the set.
+    #[must_use]
+    pub fn slice(&self, ranks: Range<usize>) -> Self {
+        let mut scores = HashedMap::default();
+        for scored in self.order.range(ranks.clone()) {
+            scores.insert(&scored.member, scored.score);
+        }
+        Self { scores, order: self.order.range(ranks).cloned().collect() }
+    }
+
     /// The ranks of the members with scores from `min` to `max`; empty where none are.
     #[must_use]
     pub fn ranks_by_score(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
@@ -529,7 +542,12 @@ mod tests {
             let mut set = set_of(&model);
             let (a, b) = (a % (model.len() + 1), b % (model.len() + 1));
             let mut expected = sorted(&model);
-            expected.drain(a.min(b)..a.max(b));
+            let slice = set.slice(a.min(b)..a.max(b));
+            let drained: Vec<_> = expected.drain(a.min(b)..a.max(b)).collect();
+            prop_assert_eq!(pairs(&slice), &*drained);
+            for (rank, (score, member)) in drained.iter().enumerate() {
+                prop_assert_eq!(slice.rank(&[*member]), Some((rank, *score)));
+            }
             set.remove_range(a.min(b)..a.max(b));
             prop_assert_eq!(pairs(&set), &*expected);
             for member in model.keys() {

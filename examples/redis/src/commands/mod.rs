@@ -9,8 +9,11 @@ mod hashes;
 mod keys;
 mod large;
 mod lists;
+mod scan;
 mod sets;
 mod sort;
+mod sorted_set_operations;
+mod sorted_set_ranges;
 mod sorted_sets;
 mod strings;
 mod walk;
@@ -24,6 +27,8 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("list", lists::COMMANDS),
     ("set", sets::COMMANDS),
     ("generic", sort::COMMANDS),
+    ("sorted-set", sorted_set_operations::COMMANDS),
+    ("sorted-set", sorted_set_ranges::COMMANDS),
     ("sorted-set", sorted_sets::COMMANDS),
     ("string", strings::COMMANDS),
 ];
