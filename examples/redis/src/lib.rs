@@ -17,8 +17,11 @@ pub mod dispatch;
 pub mod error;
 pub mod expire_time;
 pub mod glob;
+pub mod handler;
 pub mod parse;
 pub mod settings;
+pub mod size_class;
+pub mod startup;
 pub mod state;
 pub mod stats;
 #[cfg(test)]

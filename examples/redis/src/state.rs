@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use psp_server::ServerHandle;
+use psp_server::{ServerHandle, Topology};
 use psp_store::{Keyspace, unix_time_ms};
 
 use crate::client::{Client, Registry};
@@ -72,6 +72,33 @@ impl ServerState {
         let stats = Arc::new(WorkerStats::default());
         self.workers.lock().stats.push(Arc::clone(&stats));
         stats
+    }
+
+    /// Connections that may be open at once.
+    #[must_use]
+    pub fn connections_max(&self) -> usize {
+        let configured = self.settings.config.server.connections_max;
+        self.runtime.get().map_or(configured, ServerHandle::connections_max)
+    }
+
+    /// Seconds after which an idle connection is closed; 0 for never.
+    #[must_use]
+    pub fn idle_timeout_s(&self) -> u64 {
+        let configured = self.settings.config.server.idle_timeout_s;
+        self.runtime.get().map_or(configured, ServerHandle::idle_timeout_s)
+    }
+
+    /// Which threads there are.
+    #[must_use]
+    pub fn topology(&self) -> Topology {
+        self.runtime.get().map_or(self.settings.config.server.topology, ServerHandle::topology)
+    }
+
+    /// Number of workers; 0 while it is not known.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        let configured = self.settings.config.server.workers.unwrap_or(0);
+        self.runtime.get().map_or(configured, ServerHandle::workers)
     }
 
     /// Counters of all workers since the last reset, in the order of the [`CommandTable`].

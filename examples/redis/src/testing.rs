@@ -15,6 +15,7 @@ use crate::stats::WorkerStats;
 pub(crate) struct Session {
     pub(crate) server: Arc<ServerState>,
     pub(crate) client: Client,
+    stats: Arc<WorkerStats>,
     pub(crate) closed: bool,
 }
 
@@ -26,7 +27,8 @@ impl Session {
     pub(crate) fn on(server: Arc<ServerState>) -> Self {
         let peer = SocketAddr::from(([127, 0, 0, 1], 50_000));
         let client = server.connect(peer);
-        Self { server, client, closed: false }
+        let stats = server.add_worker();
+        Self { server, client, stats, closed: false }
     }
 
     pub(crate) fn store(&self) -> &Keyspace {
@@ -54,9 +56,8 @@ impl Session {
     }
 
     pub(crate) fn run_raw(&mut self, args: &[&[u8]]) -> Vec<u8> {
-        let stats = WorkerStats::default();
         let mut reply = Vec::new();
-        let outcome = dispatch(&self.server, &self.client, &stats, args, &mut reply);
+        let outcome = dispatch(&self.server, &self.client, &self.stats, args, &mut reply);
         self.closed |= outcome == Outcome::Close;
         reply
     }

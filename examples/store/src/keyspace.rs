@@ -122,7 +122,7 @@ impl Keyspace {
     /// A snapshot of a key's value.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<Value> {
-        self.with(key, |value| value.cloned())
+        self.with(key, Option::<&Value>::cloned)
     }
 
     /// Whether the key has a value.

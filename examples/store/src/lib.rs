@@ -40,7 +40,7 @@ mod sorted_set;
 mod tree;
 mod value;
 
-pub use clock::unix_time_ms;
+pub use clock::{unix_time_ms, unix_time_us};
 pub use element::Element;
 pub use entry::{Entry, Slot};
 pub use expiry::{ExpiryCycle, remove_expired};

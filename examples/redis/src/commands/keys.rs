@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use psp_store::{Entry, Value};
+use psp_store::Value;
+use smallvec::SmallVec;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::glob;
 use crate::parse::{self, Result};
+
+use super::scan::ScanOptions;
 
 const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
 const WRITE: &[Flag] = &[Flag::Write];
@@ -28,9 +31,6 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("type", 2, type_of).flags(READ).key(),
     CommandSpec::new("unlink", -2, del).flags(&[Flag::Write, Flag::Fast]).keys(1, -1, 1),
 ];
-
-/// Keys that one call of SCAN visits unless COUNT says otherwise.
-const SCAN_COUNT: usize = 10;
 
 /// Longest string that Redis calls `embstr`.
 const EMBSTR_LEN_MAX: usize = 44;
@@ -138,60 +138,41 @@ fn keys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
             found.push(Arc::clone(entry));
         }
     });
-    write_keys(&found, out);
+    out.array(found.len());
+    for entry in found {
+        out.bulk(entry.key());
+    }
     Ok(())
 }
 
 fn scan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let cursor = parse_cursor(args[1])?;
-    let mut pattern: Option<&[u8]> = None;
-    let mut type_name: Option<&[u8]> = None;
-    let mut count = SCAN_COUNT;
-    for option in args[2..].chunks(2) {
-        let [option, argument] = *option else {
-            return Err(CommandError::Syntax);
-        };
-        if parse::is(option, "MATCH") {
-            pattern = Some(argument);
-        } else if parse::is(option, "TYPE") {
-            type_name = Some(argument);
-        } else if parse::is(option, "COUNT") {
-            count = parse_scan_count(argument)?;
-        } else {
-            return Err(CommandError::Syntax);
-        }
-    }
+    let (options, type_name) = without_type(&args[1..]);
+    let options = ScanOptions::parse(&options)?;
     let mut found = Vec::new();
-    let next = context.store.scan(cursor, count, |entry| {
-        let fits = pattern.is_none_or(|pattern| glob::matches(pattern, entry.key()))
-            && type_name.is_none_or(|name| parse::is(name, entry.value().type_name()));
-        if fits {
+    let next = context.store.scan(options.cursor, options.count, |entry| {
+        let is_of_type = type_name.is_none_or(|name| parse::is(name, entry.value().type_name()));
+        if is_of_type && options.matches(entry.key()) {
             found.push(Arc::clone(entry));
         }
     });
-    out.array(2);
-    out.bulk(itoa::Buffer::new().format(next).as_bytes());
-    write_keys(&found, out);
+    options.head(out, next, found.len());
+    for entry in found {
+        out.bulk(entry.key());
+    }
     Ok(())
 }
 
-/// A cursor of SCAN and its relatives.
-fn parse_cursor(arg: &[u8]) -> Result<u64> {
-    let text = std::str::from_utf8(arg).map_err(|_binary| CommandError::InvalidCursor)?;
-    text.parse().map_err(|_text| CommandError::InvalidCursor)
-}
-
-/// The COUNT of SCAN and its relatives.
-fn parse_scan_count(arg: &[u8]) -> Result<usize> {
-    let count = parse::integer(arg)?;
-    usize::try_from(count).ok().filter(|count| *count > 0).ok_or(CommandError::Syntax)
-}
-
-fn write_keys(entries: &[Arc<Entry>], out: &mut ReplyEncoder<'_>) {
-    out.array(entries.len());
-    for entry in entries {
-        out.bulk(entry.key());
+/// The arguments of SCAN that its relatives have too, and the TYPE that only SCAN has.
+fn without_type<'a>(args: &[&'a [u8]]) -> (SmallVec<[&'a [u8]; 8]>, Option<&'a [u8]>) {
+    let mut others = SmallVec::from_slice(&args[..1]);
+    let mut type_name = None;
+    for option in args[1..].chunks(2) {
+        match *option {
+            [name, wanted] if parse::is(name, "TYPE") => type_name = Some(wanted),
+            _ => others.extend_from_slice(option),
+        }
     }
+    (others, type_name)
 }
 
 fn randomkey(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
