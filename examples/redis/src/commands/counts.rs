@@ -13,7 +13,9 @@ const REPEATED_PICKS_MAX: u64 = 1 << 20;
 /// # Errors
 /// [`CommandError::NotPositive`] if `arg` is no number or below zero.
 pub(super) fn pop_count(arg: &[u8]) -> Result<usize> {
-    let count = integer(arg).ok().and_then(|count| usize::try_from(count).ok());
+    let count = integer(arg)
+        .ok()
+        .and_then(|count| usize::try_from(count).ok());
     count.ok_or(CommandError::NotPositive)
 }
 
@@ -22,8 +24,12 @@ pub(super) fn pop_count(arg: &[u8]) -> Result<usize> {
 /// # Errors
 /// `error` as the whole line.
 pub(super) fn above_zero(arg: &[u8], error: &'static str) -> Result<usize> {
-    let count = integer(arg).ok().and_then(|count| usize::try_from(count).ok());
-    count.filter(|count| *count > 0).ok_or(CommandError::line(error))
+    let count = integer(arg)
+        .ok()
+        .and_then(|count| usize::try_from(count).ok());
+    count
+        .filter(|count| *count > 0)
+        .ok_or(CommandError::line(error))
 }
 
 /// The number of keys and the arguments after it, as LMPOP and its kin have them.
@@ -33,7 +39,9 @@ pub(super) fn key_count(arg: &[u8]) -> Result<usize> {
 
 /// The limit of an intersection's cardinality; zero is none.
 pub(super) fn intersection_limit(arg: &[u8]) -> Result<usize> {
-    let limit = integer(arg).ok().and_then(|limit| usize::try_from(limit).ok());
+    let limit = integer(arg)
+        .ok()
+        .and_then(|limit| usize::try_from(limit).ok());
     match limit.ok_or(CommandError::line("ERR LIMIT can't be negative"))? {
         0 => Ok(usize::MAX),
         limit => Ok(limit),
@@ -70,7 +78,10 @@ pub(super) enum Picks {
 pub(super) fn picks(len: usize, count: i64) -> Picks {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count < 0 {
-        Picks::Repeated { len, left: if len == 0 { 0 } else { wanted } }
+        Picks::Repeated {
+            len,
+            left: if len == 0 { 0 } else { wanted },
+        }
     } else if wanted >= len {
         Picks::All(0..len)
     } else {

@@ -30,7 +30,9 @@ pub(super) fn change<T: Typed, R>(
     elements: usize,
     mut change: impl FnMut(&mut T) -> R,
 ) -> Result<Option<R>> {
-    update(store, key, elements, |slot| Ok(expect_mut(slot)?.map(&mut change)))
+    update(store, key, elements, |slot| {
+        Ok(expect_mut(slot)?.map(&mut change))
+    })
 }
 
 /// [`typed::change_or_create`](crate::typed::change_or_create) that touches about `elements`
@@ -41,10 +43,14 @@ pub(super) fn change_or_create<T: Typed + Default, R>(
     elements: usize,
     mut change: impl FnMut(&mut T) -> R,
 ) -> Result<R> {
-    update(store, key, elements, |slot| Ok(change(expect_or_default(slot)?)))
+    update(store, key, elements, |slot| {
+        Ok(change(expect_or_default(slot)?))
+    })
 }
 
 /// Elements that a change of all of `key` touches.
 pub(super) fn cardinality(store: &Keyspace, key: &[u8]) -> usize {
-    store.peek(key, |entry| entry.map_or(0, |entry| entry.value().cardinality()))
+    store.peek(key, |entry| {
+        entry.map_or(0, |entry| entry.value().cardinality())
+    })
 }

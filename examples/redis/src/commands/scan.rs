@@ -15,14 +15,22 @@ pub(super) struct ScanOptions<'a> {
 impl<'a> ScanOptions<'a> {
     pub(super) fn parse(args: &[&'a [u8]]) -> Result<Self> {
         let (cursor, options) = args.split_first().ok_or(CommandError::Syntax)?;
-        let cursor = std::str::from_utf8(cursor).ok().and_then(|cursor| cursor.parse().ok());
+        let cursor = std::str::from_utf8(cursor)
+            .ok()
+            .and_then(|cursor| cursor.parse().ok());
         let cursor = cursor.ok_or(CommandError::InvalidCursor)?;
-        let mut parsed = Self { cursor, count: 10, pattern: None };
+        let mut parsed = Self {
+            cursor,
+            count: 10,
+            pattern: None,
+        };
         for option in options.chunks(2) {
             match *option {
                 [name, count] if is(name, "count") => {
                     let count = usize::try_from(integer(count)?).ok();
-                    parsed.count = count.filter(|count| *count > 0).ok_or(CommandError::Syntax)?;
+                    parsed.count = count
+                        .filter(|count| *count > 0)
+                        .ok_or(CommandError::Syntax)?;
                 }
                 [name, pattern] if is(name, "match") => parsed.pattern = Some(pattern),
                 _ => return Err(CommandError::Syntax),
@@ -32,7 +40,8 @@ impl<'a> ScanOptions<'a> {
     }
 
     pub(super) fn matches(&self, name: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
+        self.pattern
+            .is_none_or(|pattern| glob::matches(pattern, name))
     }
 
     /// Writes the next cursor and the head of an array of `len`.

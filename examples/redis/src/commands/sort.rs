@@ -16,8 +16,12 @@ use crate::typed::Typed;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("sort", -2, sort).flags(&[Flag::Write, Flag::DenyOom]).key(),
-    CommandSpec::new("sort_ro", -2, sort_ro).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("sort", -2, sort)
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .key(),
+    CommandSpec::new("sort_ro", -2, sort_ro)
+        .flags(&[Flag::Readonly])
+        .key(),
 ];
 
 /// A key, or a field of a hash, whose name contains the element: `weight_*` or `object_*->field`.
@@ -33,10 +37,16 @@ impl<'a> Pattern<'a> {
         let star = find(pattern, b"*")?;
         let (prefix, suffix) = (&pattern[..star], &pattern[star + 1..]);
         Some(match find(suffix, b"->") {
-            Some(arrow) if arrow + 2 < suffix.len() => {
-                Self { prefix, suffix: &suffix[..arrow], field: Some(&suffix[arrow + 2..]) }
-            }
-            _ => Self { prefix, suffix, field: None },
+            Some(arrow) if arrow + 2 < suffix.len() => Self {
+                prefix,
+                suffix: &suffix[..arrow],
+                field: Some(&suffix[arrow + 2..]),
+            },
+            _ => Self {
+                prefix,
+                suffix,
+                field: None,
+            },
         })
     }
 
@@ -50,7 +60,9 @@ impl<'a> Pattern<'a> {
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
 }
 
 /// What is returned for an element.
@@ -180,7 +192,11 @@ impl<'a> Options<'a> {
         let range = self.range(keyed.len());
         let order = |left: &(K, &Element), right: &(K, &Element)| {
             let ascending = by_key(&left.0, &right.0).then_with(|| left.1.cmp(right.1));
-            if self.descending { ascending.reverse() } else { ascending }
+            if self.descending {
+                ascending.reverse()
+            } else {
+                ascending
+            }
         };
         if range.end < keyed.len() {
             keyed.select_nth_unstable_by(range.end, order);
@@ -196,9 +212,8 @@ fn number(text: &[u8]) -> Result<f64> {
     if text.is_empty() {
         return Ok(0.0);
     }
-    let number = float(text).map_err(|_| {
-        CommandError::line("ERR One or more scores can't be converted into double")
-    })?;
+    let number = float(text)
+        .map_err(|_| CommandError::line("ERR One or more scores can't be converted into double"))?;
     Ok(number + 0.0)
 }
 
@@ -229,7 +244,11 @@ fn run(
         }
         Some(Value::SortedSet(set)) => {
             let members = set.iter().map(|scored| &scored.member);
-            if options.descending { members.rev().collect() } else { members.collect() }
+            if options.descending {
+                members.rev().collect()
+            } else {
+                members.collect()
+            }
         }
         Some(_) => return Err(CommandError::WrongType),
     };
@@ -277,11 +296,158 @@ fn store_sorted(
         sorted.iter().map(|element| (*element).clone()).collect()
     } else {
         let looked_up = sorted.iter().flat_map(|element| {
-            gets.iter().map(|get| get.look_up(store, element).map(Cow::into_owned))
+            gets.iter()
+                .map(|get| get.look_up(store, element).map(Cow::into_owned))
         });
-        looked_up.map(|value| value.unwrap_or_else(|| Element::from(b""))).collect()
+        looked_up
+            .map(|value| value.unwrap_or_else(|| Element::from(b"")))
+            .collect()
     };
     let len = list.len();
     store.insert(destination, list.into_value());
     len
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn sorts_numbers_and_text() {
+        Session::new().expect(&[
+            ("RPUSH l 3 -1 2.5 10", ":4"),
+            ("SORT l", "*4 $2 -1 $3 2.5 $1 3 $2 10"),
+            ("SORT l DESC", "*4 $2 10 $1 3 $3 2.5 $2 -1"),
+            ("SORT l ALPHA", "*4 $2 -1 $2 10 $3 2.5 $1 3"),
+            ("SORT l ALPHA DESC ASC", "*4 $2 -1 $2 10 $3 2.5 $1 3"),
+            ("SORT l LIMIT 1 2", "*2 $3 2.5 $1 3"),
+            ("SORT l LIMIT -5 2", "*2 $2 -1 $3 2.5"),
+            ("SORT l LIMIT 1 -1", "*3 $3 2.5 $1 3 $2 10"),
+            ("SORT l LIMIT 10 2", "*0"),
+            ("SORT l DESC LIMIT 0 1", "*1 $2 10"),
+            ("SORT_RO l", "*4 $2 -1 $3 2.5 $1 3 $2 10"),
+            ("SADD s 3 1 2", ":3"),
+            ("SORT s", "*3 $1 1 $1 2 $1 3"),
+            ("ZADD z 5 b 6 a", ":2"),
+            ("SORT z ALPHA", "*2 $1 a $1 b"),
+            ("SORT z BY nosort", "*2 $1 b $1 a"),
+            ("SORT z BY nosort DESC", "*2 $1 a $1 b"),
+            ("SORT z BY nosort LIMIT 1 1", "*1 $1 a"),
+            ("SORT l BY nosort", "*4 $1 3 $2 -1 $3 2.5 $2 10"),
+            ("SORT missing", "*0"),
+            ("SORT_RO missing", "*0"),
+            ("RPUSH text a b", ":2"),
+            (
+                "SORT text",
+                "-ERR One or more scores can't be converted into double",
+            ),
+            ("SORT l LIMIT 0", "-ERR syntax error"),
+            (
+                "SORT l LIMIT 0 x",
+                "-ERR value is not an integer or out of range",
+            ),
+            ("SORT l FOO", "-ERR syntax error"),
+            ("SORT l BY", "-ERR syntax error"),
+            ("SORT l GET", "-ERR syntax error"),
+            ("SORT l STORE", "-ERR syntax error"),
+            ("SORT_RO l STORE d", "-ERR syntax error"),
+            ("SET string v", "+OK"),
+            (
+                "SORT string",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            ("HSET h a 1", ":1"),
+            (
+                "SORT_RO h",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn sorts_by_and_gets_other_keys() {
+        Session::new().expect(&[
+            ("RPUSH l 1 2 3", ":3"),
+            ("MSET w_1 3 w_2 2 w_3 1 o_1 one o_2 two", "+OK"),
+            ("SORT l BY w_*", "*3 $1 3 $1 2 $1 1"),
+            ("SORT l BY w_* DESC", "*3 $1 1 $1 2 $1 3"),
+            (
+                "SORT l BY w_* GET o_* GET #",
+                "*6 $-1 $1 3 $3 two $1 2 $3 one $1 1",
+            ),
+            ("SORT l BY missing_*", "*3 $1 1 $1 2 $1 3"),
+            (
+                "SORT l BY o_*",
+                "-ERR One or more scores can't be converted into double",
+            ),
+            ("SORT l BY o_* ALPHA", "*3 $1 3 $1 1 $1 2"),
+            ("SORT l BY o_* ALPHA DESC", "*3 $1 2 $1 1 $1 3"),
+            ("HSET h_1 f 5", ":1"),
+            ("HSET h_2 f 4", ":1"),
+            ("SORT l BY h_*->f", "*3 $1 3 $1 2 $1 1"),
+            ("SORT l BY h_*->f GET h_*->f", "*3 $-1 $1 4 $1 5"),
+            ("SORT l BY w_*->f", "*3 $1 1 $1 2 $1 3"),
+            ("SORT l GET h_*", "*3 $-1 $-1 $-1"),
+            ("SORT l GET w_*->", "*3 $-1 $-1 $-1"),
+            ("SORT l BY nosort GET constant", "*3 $-1 $-1 $-1"),
+            ("RPUSH even 2 2 1 1", ":4"),
+            ("SORT even BY missing_*", "*4 $1 1 $1 1 $1 2 $1 2"),
+        ]);
+    }
+
+    #[test]
+    fn stores_lists() {
+        Session::new().expect(&[
+            ("RPUSH l 3 1 2", ":3"),
+            ("SORT l STORE d", ":3"),
+            ("LRANGE d 0 -1", "*3 $1 1 $1 2 $1 3"),
+            ("SET o_1 one", "+OK"),
+            ("SORT l GET o_* GET # STORE d", ":6"),
+            ("LRANGE d 0 -1", "*6 $3 one $1 1 $0  $1 2 $0  $1 3"),
+            ("TYPE d", "+list"),
+            ("SADD s c b a", ":3"),
+            ("SORT s BY nosort STORE d", ":3"),
+            ("LRANGE d 0 -1", "*3 $1 a $1 b $1 c"),
+            ("SORT missing STORE d", ":0"),
+            ("EXISTS d", ":0"),
+            ("SORT l STORE l", ":3"),
+            ("LRANGE l 0 -1", "*3 $1 1 $1 2 $1 3"),
+            ("SORT l STORE o_1", ":3"),
+            ("TYPE o_1", "+list"),
+        ]);
+    }
+
+    #[test]
+    fn resp3_has_arrays_and_its_own_null() {
+        Session::new().resp3().expect(&[
+            ("SADD s 1", ":1"),
+            ("SORT s", "*1 $1 1"),
+            ("SORT s GET x_*", "*1 _"),
+        ]);
+    }
+
+    #[test]
+    fn a_limited_sort_is_a_part_of_the_whole() {
+        let mut session = Session::new();
+        let numbers: Vec<String> = (0..500)
+            .map(|step| (step * 7919 % 503).to_string())
+            .collect();
+        session.run(&format!("RPUSH l {}", numbers.join(" ")));
+        let lines = |reply: String| -> Vec<String> {
+            reply
+                .lines()
+                .skip(2)
+                .step_by(2)
+                .map(str::to_owned)
+                .collect()
+        };
+        for order in ["ASC", "DESC", "ALPHA"] {
+            let whole = lines(session.run(&format!("SORT l {order}")));
+            assert_eq!(whole.len(), 500);
+            for (offset, count) in [(0, 10), (100, 50), (490, 100)] {
+                let part = lines(session.run(&format!("SORT l {order} LIMIT {offset} {count}")));
+                assert_eq!(part, whole[offset..(offset + count).min(500)]);
+            }
+        }
+    }
 }

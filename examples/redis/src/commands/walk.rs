@@ -49,7 +49,11 @@ pub(super) fn batched(
     write: impl FnOnce(&mut Encoder<'_, Batch<'_, '_>>),
 ) {
     let version = out.version();
-    let mut batch = Batch { out, bytes: [0; BATCH_BYTES], len: 0 };
+    let mut batch = Batch {
+        out,
+        bytes: [0; BATCH_BYTES],
+        len: 0,
+    };
     write(&mut Encoder::new(&mut batch, version));
     batch.flush();
 }
@@ -128,7 +132,11 @@ impl Pairing {
             Self::Paired => out.version() == psp_protocols::resp::Version::Resp3,
             Self::PairedAlways => true,
         };
-        out.array(if self == Self::Paired && !nested { len * 2 } else { len });
+        out.array(if self == Self::Paired && !nested {
+            len * 2
+        } else {
+            len
+        });
         nested
     }
 }
@@ -161,10 +169,23 @@ mod tests {
 
     #[test]
     fn batches_give_the_same_bytes_as_single_writes() {
-        for len in [0, 1, 21, 22, 23, BATCH_BYTES - 9, BATCH_BYTES, SHARED_LEN_MIN, 10_000] {
+        for len in [
+            0,
+            1,
+            21,
+            22,
+            23,
+            BATCH_BYTES - 9,
+            BATCH_BYTES,
+            SHARED_LEN_MIN,
+            10_000,
+        ] {
             let items = vec![Element::from(vec![b'x'; len].as_slice()); 300];
             let mut batched = Vec::new();
-            array(&mut Encoder::new(&mut batched as &mut dyn Sink, Version::Resp2), items.iter());
+            array(
+                &mut Encoder::new(&mut batched as &mut dyn Sink, Version::Resp2),
+                items.iter(),
+            );
             let mut single = Vec::new();
             let mut encoder = Encoder::new(&mut single, Version::Resp2);
             encoder.array(items.len());
