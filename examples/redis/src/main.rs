@@ -1,2 +1,32 @@
-//! Placeholder.
-fn main() {}
+//! The server as a program.
+
+use clap::Parser;
+use mimalloc::MiMalloc;
+use psp_redis::config::Flags;
+use psp_redis::startup;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> anyhow::Result<()> {
+    let flags = Flags::parse();
+    let print_config = flags.print_config;
+    let config = flags.resolve()?;
+    if print_config {
+        print!("{}", toml::to_string(&config)?);
+        return Ok(());
+    }
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::from(config.log_level))
+        .with_writer(std::io::stderr)
+        .init();
+    let redis = startup::build(config)?;
+    for address in redis.server.local_addrs() {
+        tracing::info!(%address, "ready to accept connections");
+    }
+    let report = redis.server.run()?;
+    if report.abandoned > 0 {
+        tracing::warn!(report.abandoned, "stopped before everything was answered");
+    }
+    Ok(())
+}

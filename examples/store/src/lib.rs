@@ -1,1 +1,55 @@
-//! Placeholder.
+//! A concurrent in-memory keyspace with O(1) snapshots.
+//!
+//! The rule it is built around: **no long command holds a lock that a short one needs**. All values and the maps
+//! that hold them are persistent (copy on write, with structure shared between copies), so that a long command takes
+//! a snapshot in nanoseconds and works on it for as long as it likes, while writers go on.
+//!
+//! ```text
+//!   key ──hash──► position, 53 bits: [ shard | place within the shard ]
+//!
+//!   Keyspace ─► 256 shards, each  Mutex { OrdMap position -> Arc<Entry>,   sorted by position
+//!                                         due: (expiry, position), sorted }
+//!                                                     │
+//!               Entry { key, value, expiry } ◄────────┘
+//!                              │
+//!                              └► String | List | Hash | Set | SortedSet: a clone is O(1)
+//!
+//!   GET         lock, clone the Arc, unlock; read
+//!   INCR, LPUSH lock, change in place, O(log n), unlock
+//!   KEYS, SCAN  per shard: lock, clone the map (O(1)), unlock; walk
+//!   LTRIM, ...  lock, clone the Arc, unlock; work on a clone; lock, swap if unchanged, unlock
+//!   DEL, FLUSH  lock, take out, unlock; the reaper's thread drops what is large
+//! ```
+//!
+//! While a snapshot is alive writers copy the tree nodes on their way to the entry once; without one they change
+//! everything in place. [`Keyspace`] is the entrance, [`Slot`] is how an update sees its key, [`Value`] is what a key
+//! holds.
+
+mod background;
+mod clock;
+mod element;
+mod entry;
+mod expiry;
+mod hash;
+mod hashed;
+mod keyspace;
+mod list;
+mod reaper;
+mod set;
+mod sorted_set;
+mod tree;
+mod value;
+
+pub use clock::{unix_time_ms, unix_time_us};
+pub use element::Element;
+pub use entry::{Entry, Slot};
+pub use expiry::{ExpiryCycle, remove_expired};
+pub use hash::Hash;
+pub use hashed::Scan;
+pub use keyspace::{Keyspace, KeyspaceStats};
+pub use list::{List, ListEnd};
+pub use set::{Set, SetOperation};
+pub use sorted_set::{
+    Aggregate, LexBound, NotANumber, Operand, ScoreBound, ScoredMember, SortedSet, Weighted,
+};
+pub use value::Value;

@@ -165,6 +165,11 @@ impl<'a, S: Sink + ?Sized> Encoder<'a, S> {
         self.sink.put(encoded);
     }
 
+    /// Bytes that are already encoded, which the sink may keep a reference to.
+    pub fn raw_shared(&mut self, encoded: Bytes) {
+        self.sink.put_shared(encoded);
+    }
+
     fn by_version(&mut self, resp2: &[u8], resp3: &[u8]) {
         self.sink.put(match self.version {
             Version::Resp2 => resp2,

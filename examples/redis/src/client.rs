@@ -1,0 +1,190 @@
+//! Connections: what is remembered about each, and the list of all of them.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use imbl::OrdMap;
+use parking_lot::Mutex;
+use psp_protocols::resp::Version;
+
+use crate::command::CommandTable;
+
+/// What is known about one connection.
+#[derive(Debug)]
+pub struct ClientInfo {
+    /// Its number; never used twice.
+    pub id: u64,
+    /// Its address.
+    pub peer: SocketAddr,
+    connected_at: Instant,
+    version: AtomicU8,
+    authenticated: AtomicBool,
+    last_command: AtomicUsize,
+    active_ms: AtomicU64,
+    labels: Mutex<Labels>,
+}
+
+/// What a client calls itself and its library. Empty until it says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// `CLIENT SETNAME`.
+    pub name: String,
+    /// `CLIENT SETINFO LIB-NAME`.
+    pub lib_name: String,
+    /// `CLIENT SETINFO LIB-VER`.
+    pub lib_version: String,
+}
+
+impl ClientInfo {
+    /// The protocol version it asked for.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        match self.version.load(Ordering::Relaxed) {
+            3 => Version::Resp3,
+            _ => Version::Resp2,
+        }
+    }
+
+    /// Switches to another protocol version.
+    pub fn set_version(&self, version: Version) {
+        self.version.store(version_number(version), Ordering::Relaxed);
+    }
+
+    /// Whether it may run all commands.
+    #[must_use]
+    pub fn is_authenticated(&self) -> bool {
+        self.authenticated.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether it may run all commands.
+    pub fn set_authenticated(&self, authenticated: bool) {
+        self.authenticated.store(authenticated, Ordering::Relaxed);
+    }
+
+    /// What it calls itself.
+    #[must_use]
+    pub fn labels(&self) -> Labels {
+        self.labels.lock().clone()
+    }
+
+    /// Changes what it calls itself.
+    pub fn relabel(&self, change: impl FnOnce(&mut Labels)) {
+        change(&mut self.labels.lock());
+    }
+
+    /// Notes that it runs the command with this number in the [`CommandTable`], at `now`.
+    pub fn note_command(&self, index: usize, now: Instant) {
+        let age = now.saturating_duration_since(self.connected_at).as_millis();
+        self.last_command.store(index, Ordering::Relaxed);
+        self.active_ms.store(u64::try_from(age).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Its line in `CLIENT LIST`, without the line end.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let age = self.connected_at.elapsed();
+        let active_ms = u128::from(self.active_ms.load(Ordering::Relaxed));
+        let idle_s = age.as_millis().saturating_sub(active_ms) / 1000;
+        let specs = CommandTable::get().specs();
+        let command = specs.get(self.last_command.load(Ordering::Relaxed));
+        let labels = self.labels();
+        let mut line = format!("id={} addr={} ", self.id, self.peer);
+        // Writing to a String does not fail.
+        let _ok = write!(
+            line,
+            "name={} age={} idle={idle_s} flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 cmd={} \
+             user=default lib-name={} lib-ver={} resp={}",
+            labels.name,
+            age.as_secs(),
+            command.map_or("NULL", |spec| spec.name),
+            labels.lib_name,
+            labels.lib_version,
+            version_number(self.version()),
+        );
+        line
+    }
+}
+
+/// The number that HELLO knows a version by.
+#[must_use]
+pub fn version_number(version: Version) -> u8 {
+    match version {
+        Version::Resp2 => 2,
+        Version::Resp3 => 3,
+    }
+}
+
+/// A connection. It leaves the [`Registry`] when it is dropped.
+#[derive(Debug)]
+pub struct Client {
+    info: Arc<ClientInfo>,
+    registry: Arc<Registry>,
+}
+
+impl std::ops::Deref for Client {
+    type Target = ClientInfo;
+
+    fn deref(&self) -> &ClientInfo {
+        &self.info
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.registry.clients.lock().remove(&self.info.id);
+    }
+}
+
+/// All open connections.
+#[derive(Debug, Default)]
+pub struct Registry {
+    /// Persistent, so that `CLIENT LIST` walks a snapshot and nobody waits for it.
+    clients: Mutex<OrdMap<u64, Arc<ClientInfo>>>,
+    accepted: AtomicU64,
+}
+
+impl Registry {
+    /// Adds a connection.
+    pub fn connect(self: &Arc<Self>, peer: SocketAddr, authenticated: bool) -> Client {
+        let id = self.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+        let info = Arc::new(ClientInfo {
+            id,
+            peer,
+            connected_at: Instant::now(),
+            version: AtomicU8::new(2),
+            authenticated: AtomicBool::new(authenticated),
+            last_command: AtomicUsize::new(usize::MAX),
+            active_ms: AtomicU64::new(0),
+            labels: Mutex::default(),
+        });
+        self.clients.lock().insert(id, Arc::clone(&info));
+        Client { info, registry: Arc::clone(self) }
+    }
+
+    /// All open connections in the order of their ids.
+    #[must_use]
+    pub fn snapshot(&self) -> OrdMap<u64, Arc<ClientInfo>> {
+        self.clients.lock().clone()
+    }
+
+    /// Number of open connections.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.clients.lock().len()
+    }
+
+    /// Whether no connection is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of connections ever accepted.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+}

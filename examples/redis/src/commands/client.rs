@@ -1,0 +1,160 @@
+//! The CLIENT command.
+
+use crate::command::{CommandSpec, Context, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::{self, Result};
+
+use super::subcommand::{self, Subcommand};
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("client", -2, client)];
+
+const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand::new("getname", 2, getname),
+    Subcommand::new("id", 2, id),
+    Subcommand::new("info", 2, info),
+    Subcommand::new("list", -2, list),
+    Subcommand::new("no-evict", 3, no_evict),
+    Subcommand::new("setinfo", 4, setinfo),
+    Subcommand::new("setname", 3, setname),
+];
+
+fn client(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    subcommand::run("client", SUBCOMMANDS, context, args, out)
+}
+
+/// `arg` as a name that can stand in `CLIENT LIST`; `what` begins the error otherwise.
+pub(super) fn check_label(what: &str, arg: &[u8]) -> Result<String> {
+    if arg.iter().all(u8::is_ascii_graphic) {
+        return Ok(String::from_utf8_lossy(arg).into_owned());
+    }
+    let line = format!("ERR {what} cannot contain spaces, newlines or special characters.");
+    Err(CommandError::Other(line.into()))
+}
+
+fn id(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.integer(i64::try_from(context.client.id).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+fn getname(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let name = context.client.labels().name;
+    if name.is_empty() {
+        out.null();
+    } else {
+        out.bulk(name.as_bytes());
+    }
+    Ok(())
+}
+
+fn setname(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let name = check_label("Client names", args[2])?;
+    context.client.relabel(|labels| labels.name = name);
+    out.simple("OK");
+    Ok(())
+}
+
+fn setinfo(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let (attribute, value) = (args[2], args[3]);
+    if parse::is(attribute, "LIB-NAME") {
+        let value = check_label("lib-name", value)?;
+        context.client.relabel(|labels| labels.lib_name = value);
+    } else if parse::is(attribute, "LIB-VER") {
+        let value = check_label("lib-ver", value)?;
+        context.client.relabel(|labels| labels.lib_version = value);
+    } else {
+        let attribute = String::from_utf8_lossy(attribute);
+        return Err(CommandError::Other(format!("ERR Unrecognized option '{attribute}'").into()));
+    }
+    out.simple("OK");
+    Ok(())
+}
+
+fn info(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.verbatim("txt", format!("{}\n", context.client.line()).as_bytes());
+    Ok(())
+}
+
+fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let clients = context.server.clients.snapshot();
+    let mut lines = String::new();
+    let mut add = |client: &crate::client::ClientInfo| {
+        lines.push_str(&client.line());
+        lines.push('\n');
+    };
+    match args[2..] {
+        [] => clients.values().for_each(|client| add(client)),
+        [option, kind] if parse::is(option, "TYPE") => {
+            if parse::is(kind, "normal") {
+                clients.values().for_each(|client| add(client));
+            } else if !["master", "replica", "pubsub"].iter().any(|other| parse::is(kind, other)) {
+                let kind = String::from_utf8_lossy(kind);
+                let line = format!("ERR Unknown client type '{kind}'");
+                return Err(CommandError::Other(line.into()));
+            }
+        }
+        [option, ref ids @ ..] if parse::is(option, "ID") && !ids.is_empty() => {
+            for id in ids {
+                let id = u64::try_from(parse::integer(id)?)
+                    .map_err(|_negative| CommandError::line("ERR Invalid client ID"))?;
+                if let Some(client) = clients.get(&id) {
+                    add(client);
+                }
+            }
+        }
+        _ => return Err(CommandError::Syntax),
+    }
+    out.verbatim("txt", lines.as_bytes());
+    Ok(())
+}
+
+/// Nobody is evicted, so that both settings hold.
+fn no_evict(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    if !parse::is(args[2], "ON") && !parse::is(args[2], "OFF") {
+        return Err(CommandError::Syntax);
+    }
+    out.simple("OK");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn clients_have_names_and_numbers() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("CLIENT ID", ":1"),
+            ("CLIENT GETNAME", "$-1"),
+            ("CLIENT SETNAME worker-1", "+OK"),
+            ("CLIENT GETNAME", "$8 worker-1"),
+            ("CLIENT SETINFO LIB-NAME lib", "+OK"),
+            ("CLIENT SETINFO lib-ver 1.2", "+OK"),
+            ("CLIENT SETINFO color red", "-ERR Unrecognized option 'color'"),
+            ("CLIENT NO-EVICT on", "+OK"),
+            ("CLIENT NO-EVICT maybe", "-ERR syntax error"),
+            ("CLIENT NOPE", "-ERR unknown subcommand 'NOPE'. Try CLIENT HELP."),
+            ("CLIENT SETNAME", "-ERR wrong number of arguments for 'client|setname' command"),
+            ("CLIENT", "-ERR wrong number of arguments for 'client' command"),
+        ]);
+        let refused = session.run_args(&[b"CLIENT", b"SETNAME", b"a b"]);
+        assert!(refused.starts_with("-ERR Client names cannot contain spaces"), "{refused}");
+        let line = session.run("CLIENT INFO");
+        for part in ["id=1 ", "addr=127.0.0.1:50000 ", "name=worker-1 ", "lib-name=lib lib-ver=1.2", "cmd=client"] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+    }
+
+    #[test]
+    fn the_list_holds_open_connections_only() {
+        let mut first = Session::new();
+        let second = first.beside();
+        assert_eq!(first.run("CLIENT LIST").matches("id=").count(), 2);
+        assert_eq!(first.run("CLIENT LIST ID 2 77").matches("id=").count(), 1);
+        assert_eq!(first.run("CLIENT LIST TYPE normal").matches("id=").count(), 2);
+        assert_eq!(first.run("CLIENT LIST TYPE pubsub"), "$0\r\n\r\n");
+        drop(second);
+        assert_eq!(first.run("CLIENT LIST").matches("id=").count(), 1);
+    }
+}

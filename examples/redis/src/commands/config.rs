@@ -1,0 +1,229 @@
+//! The CONFIG command.
+
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::error::CommandError;
+use crate::glob;
+use crate::parse::Result;
+use crate::state::ServerState;
+
+use super::subcommand::{self, Subcommand};
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new("config", -2, config).flags(&[Flag::Admin])];
+
+const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand::new("get", -3, get),
+    Subcommand::new("resetstat", 2, resetstat),
+    Subcommand::new("rewrite", 2, rewrite),
+    Subcommand::new("set", -4, set),
+];
+
+/// A parameter as CONFIG shows it.
+struct Parameter {
+    name: &'static str,
+    get: fn(&ServerState) -> String,
+    set: Setter,
+}
+
+/// How a parameter is changed.
+enum Setter {
+    /// Not while the server runs.
+    Fixed,
+    /// By this function, whose error says what values are possible.
+    By(fn(&ServerState, &[u8]) -> Result<(), &'static str>),
+}
+
+impl Parameter {
+    const fn fixed(name: &'static str, get: fn(&ServerState) -> String) -> Self {
+        Self { name, get, set: Setter::Fixed }
+    }
+
+    const fn new(
+        name: &'static str,
+        get: fn(&ServerState) -> String,
+        set: fn(&ServerState, &[u8]) -> Result<(), &'static str>,
+    ) -> Self {
+        Self { name, get, set: Setter::By(set) }
+    }
+}
+
+/// All parameters. The fixed ones that no setting stands behind tell clients what there is not:
+/// persistence, eviction, further databases.
+const PARAMETERS: &[Parameter] = &[
+    Parameter::fixed("appendonly", |_| "no".into()),
+    Parameter::fixed("bind", |server| {
+        let addresses = server.settings.config.bind.iter();
+        addresses.map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }),
+    Parameter::fixed("databases", |_| "1".into()),
+    Parameter::fixed("loglevel", |server| {
+        tracing::Level::from(server.settings.config.log_level).to_string().to_lowercase()
+    }),
+    Parameter::new("maxclients", |server| server.connections_max().to_string(), set_maxclients),
+    Parameter::fixed("maxmemory", |_| "0".into()),
+    Parameter::fixed("maxmemory-policy", |_| "noeviction".into()),
+    Parameter::fixed("port", |server| server.settings.config.port.to_string()),
+    Parameter::new(
+        "proto-max-bulk-len",
+        |server| server.settings.value_len_max().to_string(),
+        set_value_len_max,
+    ),
+    Parameter::fixed("psp-policy", |server| server.settings.config.policy.to_string()),
+    Parameter::fixed("psp-topology", |server| server.topology().to_string()),
+    Parameter::fixed("psp-workers", |server| server.workers().to_string()),
+    Parameter::new(
+        "requirepass",
+        |server| String::from_utf8_lossy(&server.settings.password()).into_owned(),
+        |server, password| {
+            server.settings.set_password(password);
+            Ok(())
+        },
+    ),
+    Parameter::fixed("save", |_| String::new()),
+    Parameter::new("timeout", |server| server.idle_timeout_s().to_string(), set_timeout),
+];
+
+fn number<T: std::str::FromStr>(value: &[u8]) -> Result<T, &'static str> {
+    let text = std::str::from_utf8(value).ok();
+    text.and_then(|text| text.parse().ok()).ok_or("argument couldn't be parsed into an integer")
+}
+
+fn set_maxclients(server: &ServerState, value: &[u8]) -> Result<(), &'static str> {
+    match (number(value)?, server.runtime.get()) {
+        (0, _) => Err("argument must be at least 1"),
+        (_, None) => Err("the server is not running yet"),
+        (connections_max, Some(runtime)) => {
+            runtime.set_connections_max(connections_max);
+            Ok(())
+        }
+    }
+}
+
+fn set_timeout(server: &ServerState, value: &[u8]) -> Result<(), &'static str> {
+    let seconds = number(value)?;
+    let runtime = server.runtime.get().ok_or("the server is not running yet")?;
+    runtime.set_idle_timeout_s(seconds);
+    Ok(())
+}
+
+/// Only ever below what requests were limited to at the start.
+fn set_value_len_max(server: &ServerState, value: &[u8]) -> Result<(), &'static str> {
+    let bytes = number(value)?;
+    if bytes > server.settings.config.limits.proto_max_bulk_len {
+        return Err("argument must not exceed the value that the server was started with");
+    }
+    server.settings.set_value_len_max(bytes);
+    Ok(())
+}
+
+fn config(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    subcommand::run("config", SUBCOMMANDS, context, args, out)
+}
+
+fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let patterns: Vec<_> = args[2..].iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
+    let wanted = |parameter: &&Parameter| {
+        patterns.iter().any(|pattern| glob::matches(pattern, parameter.name.as_bytes()))
+    };
+    let found: Vec<_> = PARAMETERS.iter().filter(wanted).collect();
+    out.map(found.len());
+    for parameter in found {
+        out.bulk(parameter.name.as_bytes());
+        out.bulk((parameter.get)(context.server).as_bytes());
+    }
+    Ok(())
+}
+
+fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let (pairs, rest) = args[2..].as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(CommandError::Arity("config|set".into()));
+    }
+    let mut changes = Vec::with_capacity(pairs.len());
+    for [name, value] in pairs {
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        let parameter = PARAMETERS.iter().find(|parameter| parameter.name == name);
+        let Some(parameter) = parameter else {
+            let line =
+                format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'");
+            return Err(CommandError::Other(line.into()));
+        };
+        // What is already so can be set.
+        if matches!(parameter.set, Setter::Fixed)
+            && (parameter.get)(context.server).as_bytes() != *value
+        {
+            return Err(failed(parameter, "can't set immutable config"));
+        }
+        changes.push((parameter, *value));
+    }
+    for (parameter, value) in changes {
+        if let Setter::By(set) = parameter.set {
+            set(context.server, value).map_err(|reason| failed(parameter, reason))?;
+        }
+    }
+    out.simple("OK");
+    Ok(())
+}
+
+fn failed(parameter: &Parameter, reason: &str) -> CommandError {
+    let name = parameter.name;
+    let line =
+        format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}");
+    CommandError::Other(line.into())
+}
+
+fn resetstat(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    context.server.reset_stats();
+    out.simple("OK");
+    Ok(())
+}
+
+fn rewrite(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
+    Err(CommandError::line("ERR The server does not rewrite its config file"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn parameters_are_read_by_pattern() {
+        Session::new().expect(&[
+            ("CONFIG GET save", "*2 $4 save $0"),
+            ("CONFIG GET APPENDONLY nothing", "*2 $10 appendonly $2 no"),
+            ("CONFIG GET proto-*", "*2 $18 proto-max-bulk-len $9 536870912"),
+            ("CONFIG GET maxclients", "*2 $10 maxclients $5 10000"),
+            ("CONFIG GET nothing", "*0"),
+        ]);
+        assert!(Session::new().resp3().run("CONFIG GET *").starts_with('%'));
+    }
+
+    #[test]
+    fn parameters_change_if_they_can() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("CONFIG SET proto-max-bulk-len 3", "+OK"),
+            ("SET a 1234", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+            (
+                "CONFIG SET proto-max-bulk-len x",
+                "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - \
+                 argument couldn't be parsed into an integer",
+            ),
+            ("CONFIG SET appendonly no", "+OK"),
+            (
+                "CONFIG SET appendonly yes",
+                "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - can't set \
+                 immutable config",
+            ),
+            (
+                "CONFIG SET nothing 1",
+                "-ERR Unknown option or number of arguments for CONFIG SET - 'nothing'",
+            ),
+            ("CONFIG SET save", "-ERR wrong number of arguments for 'config|set' command"),
+            ("CONFIG REWRITE", "-ERR The server does not rewrite its config file"),
+            ("CONFIG RESETSTAT", "+OK"),
+        ]);
+        assert_eq!(session.run_args(&[b"CONFIG", b"SET", b"save", b""]), "+OK\r\n");
+    }
+}

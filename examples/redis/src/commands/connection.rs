@@ -1,0 +1,250 @@
+//! Commands about the connection itself.
+
+use psp_protocols::resp::{Encoder, Version};
+
+use crate::client::{Labels, version_number};
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::{self, Result};
+
+use super::client::check_label;
+use super::info::REDIS_VERSION;
+
+const FAST: &[Flag] = &[Flag::Fast];
+const BEFORE_AUTH: &[Flag] = &[Flag::Fast, Flag::NoAuth];
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("auth", -2, auth).flags(BEFORE_AUTH),
+    CommandSpec::new("echo", 2, echo).flags(FAST),
+    CommandSpec::new("hello", -1, hello).flags(BEFORE_AUTH),
+    CommandSpec::new("ping", -1, ping).flags(FAST),
+    CommandSpec::new("quit", -1, quit).flags(BEFORE_AUTH),
+    CommandSpec::new("reset", 1, reset).flags(BEFORE_AUTH),
+    CommandSpec::new("select", 2, select).flags(FAST),
+];
+
+fn ping(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    match args[1..] {
+        [] => out.simple("PONG"),
+        [message] => out.bulk(message),
+        _ => return Err(CommandError::Arity("ping".into())),
+    }
+    Ok(())
+}
+
+fn echo(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.bulk(args[1]);
+    Ok(())
+}
+
+fn quit(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    context.close = true;
+    out.simple("OK");
+    Ok(())
+}
+
+fn reset(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    context.client.set_version(Version::Resp2);
+    context.client.set_authenticated(!context.server.settings.requires_password());
+    context.client.relabel(|labels| *labels = Labels::default());
+    out.simple("RESET");
+    Ok(())
+}
+
+fn select(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let index = parse::integer(args[1]);
+    match index.map_err(|_text| CommandError::line("ERR invalid DB index"))? {
+        0 => out.simple("OK"),
+        _ => return Err(CommandError::line("ERR DB index is out of range")),
+    }
+    Ok(())
+}
+
+fn auth(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let (user, password): (&[u8], _) = match args[1..] {
+        [password] => {
+            if !context.server.settings.requires_password() {
+                return Err(CommandError::line(
+                    "ERR AUTH <password> called without any password configured for the default \
+                     user. Are you sure your configuration is correct?",
+                ));
+            }
+            (b"default", password)
+        }
+        [user, password] => (user, password),
+        _ => return Err(CommandError::Syntax),
+    };
+    authenticate(context, user, password)?;
+    out.simple("OK");
+    Ok(())
+}
+
+/// There is one user, called `default`.
+fn authenticate(context: &Context<'_>, user: &[u8], password: &[u8]) -> Result<()> {
+    let accepted = context.server.settings.accepts_password(password);
+    if !accepted || user != b"default" {
+        return Err(CommandError::WrongPass);
+    }
+    context.client.set_authenticated(true);
+    Ok(())
+}
+
+fn hello(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let mut version = context.client.version();
+    if let Some(arg) = args.get(1) {
+        let number = parse::integer(arg).map_err(|_text| {
+            CommandError::line("ERR Protocol version is not an integer or out of range")
+        })?;
+        version = match number {
+            2 => Version::Resp2,
+            3 => Version::Resp3,
+            _ => return Err(CommandError::NoProto),
+        };
+    }
+    let mut credentials = None;
+    let mut name = None;
+    let mut options = args.get(2..).unwrap_or_default();
+    while let Some((option, rest)) = options.split_first() {
+        options = match rest {
+            [user, password, rest @ ..] if parse::is(option, "AUTH") => {
+                credentials = Some((*user, *password));
+                rest
+            }
+            [label, rest @ ..] if parse::is(option, "SETNAME") => {
+                name = Some(check_label("Client names", label)?);
+                rest
+            }
+            _ => {
+                let option = String::from_utf8_lossy(option);
+                let line = format!("ERR Syntax error in HELLO option '{option}'");
+                return Err(CommandError::Other(line.into()));
+            }
+        };
+    }
+    if let Some((user, password)) = credentials {
+        authenticate(context, user, password)?;
+    }
+    if !context.client.is_authenticated() {
+        return Err(CommandError::line(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = name {
+        context.client.relabel(|labels| labels.name = name);
+    }
+    context.client.set_version(version);
+    // The reply is already in the version it announces.
+    let mut reply = Vec::new();
+    write_greeting(&mut Encoder::new(&mut reply, version), context.client.id);
+    out.raw(&reply);
+    Ok(())
+}
+
+fn write_greeting(out: &mut Encoder<'_, Vec<u8>>, id: u64) {
+    out.map(7);
+    for (field, text) in [("server", "redis"), ("version", REDIS_VERSION)] {
+        out.bulk(field.as_bytes());
+        out.bulk(text.as_bytes());
+    }
+    out.bulk(b"proto");
+    out.integer(i64::from(version_number(out.version())));
+    out.bulk(b"id");
+    out.integer(i64::try_from(id).unwrap_or(i64::MAX));
+    for (field, text) in [("mode", "standalone"), ("role", "master")] {
+        out.bulk(field.as_bytes());
+        out.bulk(text.as_bytes());
+    }
+    out.bulk(b"modules");
+    out.array(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn pings_and_echoes() {
+        Session::new().expect(&[
+            ("PING", "+PONG"),
+            ("ping hello", "$5 hello"),
+            ("ECHO hello", "$5 hello"),
+            ("PING a b", "-ERR wrong number of arguments for 'ping' command"),
+            ("ECHO", "-ERR wrong number of arguments for 'echo' command"),
+            ("NOPE x", "-ERR unknown command 'NOPE', with args beginning with: 'x'"),
+            ("SELECT 0", "+OK"),
+            ("SELECT 1", "-ERR DB index is out of range"),
+            ("SELECT x", "-ERR invalid DB index"),
+            ("SUBSCRIBE x", "-ERR unknown command 'SUBSCRIBE', with args beginning with: 'x'"),
+        ]);
+    }
+
+    #[test]
+    fn no_arguments_get_no_reply() {
+        assert!(Session::new().run_raw(&[]).is_empty());
+    }
+
+    #[test]
+    fn quit_closes_after_its_reply() {
+        let mut session = Session::new();
+        session.expect(&[("PING", "+PONG")]);
+        assert!(!session.closed);
+        session.expect(&[("QUIT", "+OK")]);
+        assert!(session.closed);
+    }
+
+    #[test]
+    fn hello_negotiates_the_version() {
+        let mut session = Session::new();
+        let greeting = session.run("HELLO 3 SETNAME me");
+        assert!(greeting.starts_with("%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n"), "{greeting}");
+        assert!(greeting.contains("$5\r\nproto\r\n:3\r\n"), "{greeting}");
+        session.expect(&[
+            ("GET none", "_"),
+            ("CLIENT GETNAME", "$2 me"),
+            ("HELLO 4", "-NOPROTO unsupported protocol version"),
+            ("HELLO x", "-ERR Protocol version is not an integer or out of range"),
+            ("HELLO 3 FOO", "-ERR Syntax error in HELLO option 'FOO'"),
+            ("HELLO 3 AUTH default", "-ERR Syntax error in HELLO option 'AUTH'"),
+        ]);
+        assert!(session.run("HELLO").starts_with("%7"));
+        assert!(session.run("HELLO 2").starts_with("*14"));
+        session.expect(&[("GET none", "$-1")]);
+    }
+
+    #[test]
+    fn nothing_but_authentication_works_without_a_password() {
+        let mut trusted = Session::new();
+        trusted.expect(&[
+            ("AUTH default anything", "+OK"),
+            (
+                "AUTH x",
+                "-ERR AUTH <password> called without any password configured for the default \
+                 user. Are you sure your configuration is correct?",
+            ),
+            ("CONFIG SET requirepass secret", "+OK"),
+            ("PING", "+PONG"),
+        ]);
+        let mut session = trusted.beside();
+        let noauth = "-NOAUTH Authentication required.";
+        let wrong = "-WRONGPASS invalid username-password pair or user is disabled.";
+        session.expect(&[
+            ("PING", noauth),
+            ("GET a", noauth),
+            ("CLIENT LIST", noauth),
+            ("CONFIG GET *", noauth),
+            ("AUTH wrong", wrong),
+            ("AUTH nobody secret", wrong),
+            ("HELLO 3 AUTH default wrong", wrong),
+            ("AUTH a b c", "-ERR syntax error"),
+        ]);
+        assert!(session.run("HELLO 3").starts_with("-NOAUTH HELLO must be called"));
+        session.expect(&[("PING", noauth), ("AUTH secret", "+OK"), ("PING", "+PONG")]);
+        session.expect(&[("RESET", "+RESET"), ("PING", noauth)]);
+        assert!(session.run("HELLO 3 AUTH default secret").starts_with("%7"));
+        session.expect(&[("PING", "+PONG")]);
+        trusted.beside().expect(&[("QUIT", "+OK")]);
+    }
+}

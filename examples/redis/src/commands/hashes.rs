@@ -1,0 +1,472 @@
+//! Commands on hashes. Reads walk a snapshot.
+
+use psp_store::{Element, Hash};
+
+use super::counts::{pick_count, picks};
+use super::scan::ScanOptions;
+use super::walk::Pairing;
+use super::{large, walk};
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::{Result, float, integer, is};
+use crate::typed::{change_or_create, read, snapshot};
+
+const READ_FAST: &[Flag] = &[Flag::Readonly, Flag::Fast];
+const GROW_FAST: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::Fast];
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("hset", -4, hset).flags(GROW_FAST).key(),
+    CommandSpec::new("hmset", -4, hmset).flags(GROW_FAST).key(),
+    CommandSpec::new("hsetnx", 4, hsetnx).flags(GROW_FAST).key(),
+    CommandSpec::new("hget", 3, hget).flags(READ_FAST).key(),
+    CommandSpec::new("hmget", -3, hmget).flags(READ_FAST).key(),
+    CommandSpec::new("hgetall", 2, hgetall)
+        .flags(&[Flag::Readonly])
+        .key(),
+    CommandSpec::new("hdel", -3, hdel)
+        .flags(&[Flag::Write, Flag::Fast])
+        .key(),
+    CommandSpec::new("hexists", 3, hexists)
+        .flags(READ_FAST)
+        .key(),
+    CommandSpec::new("hlen", 2, hlen).flags(READ_FAST).key(),
+    CommandSpec::new("hkeys", 2, hkeys)
+        .flags(&[Flag::Readonly])
+        .key(),
+    CommandSpec::new("hvals", 2, hvals)
+        .flags(&[Flag::Readonly])
+        .key(),
+    CommandSpec::new("hstrlen", 3, hstrlen)
+        .flags(READ_FAST)
+        .key(),
+    CommandSpec::new("hincrby", 4, hincrby)
+        .flags(GROW_FAST)
+        .key(),
+    CommandSpec::new("hincrbyfloat", 4, hincrbyfloat)
+        .flags(GROW_FAST)
+        .key(),
+    CommandSpec::new("hscan", -3, hscan)
+        .flags(&[Flag::Readonly])
+        .key(),
+    CommandSpec::new("hrandfield", -2, hrandfield)
+        .flags(&[Flag::Readonly])
+        .key(),
+];
+
+/// Sets the fields among `args`; returns how many are new.
+fn set_fields(context: &Context<'_>, args: &[&[u8]], name: &'static str) -> Result<usize> {
+    let pairs = &args[2..];
+    if pairs.len() % 2 != 0 {
+        return Err(CommandError::Arity(name.into()));
+    }
+    large::change_or_create(
+        context.store,
+        args[1],
+        pairs.len() / 2,
+        |hash: &mut Hash| {
+            let before = hash.len();
+            for pair in pairs.chunks_exact(2) {
+                hash.insert(pair[0], Element::from(pair[1]));
+            }
+            hash.len() - before
+        },
+    )
+}
+
+fn hset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let added = set_fields(context, args, "hset")?;
+    out.integer(added as i64);
+    Ok(())
+}
+
+fn hmset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    set_fields(context, args, "hmset")?;
+    out.simple("OK");
+    Ok(())
+}
+
+fn hsetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let set = change_or_create(context.store, args[1], |hash: &mut Hash| {
+        let absent = hash.get(args[2]).is_none();
+        if absent {
+            hash.insert(args[2], Element::from(args[3]));
+        }
+        absent
+    })?;
+    out.integer(i64::from(set));
+    Ok(())
+}
+
+fn hget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    read(context.store, args[1], |hash: Option<&Hash>| {
+        walk::element_or_null(out, hash.and_then(|hash| hash.get(args[2])));
+    })
+}
+
+fn hmget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    read(context.store, args[1], |hash: Option<&Hash>| {
+        out.array(args.len() - 2);
+        for field in &args[2..] {
+            walk::element_or_null(out, hash.and_then(|hash| hash.get(field)));
+        }
+    })
+}
+
+fn hgetall(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    read(context.store, args[1], |hash: Option<&Hash>| match hash {
+        Some(hash) => walk::map(out, hash),
+        None => out.map(0),
+    })
+}
+
+fn hdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let fields = &args[2..];
+    let removed = large::change(context.store, args[1], fields.len(), |hash: &mut Hash| {
+        fields
+            .iter()
+            .filter(|field| hash.remove(field).is_some())
+            .count()
+    })?;
+    out.integer(removed.unwrap_or(0) as i64);
+    Ok(())
+}
+
+fn hexists(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    read(context.store, args[1], |hash: Option<&Hash>| {
+        out.integer(i64::from(
+            hash.is_some_and(|hash| hash.get(args[2]).is_some()),
+        ));
+    })
+}
+
+fn hlen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let len = read(context.store, args[1], |hash: Option<&Hash>| {
+        hash.map_or(0, Hash::len)
+    })?;
+    out.integer(len as i64);
+    Ok(())
+}
+
+fn hkeys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
+    walk::array(out, hash.iter().map(|(field, _)| field));
+    Ok(())
+}
+
+fn hvals(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
+    walk::array(out, hash.iter().map(|(_, value)| value));
+    Ok(())
+}
+
+fn hstrlen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    read(context.store, args[1], |hash: Option<&Hash>| {
+        let value = hash.and_then(|hash| hash.get(args[2]));
+        out.integer(value.map_or(0, |value| value.len() as i64));
+    })
+}
+
+fn hincrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let increment = integer(args[3])?;
+    let sum = change_or_create(context.store, args[1], |hash: &mut Hash| {
+        let value = match hash.get(args[2]) {
+            Some(value) => integer(value)
+                .map_err(|_| CommandError::line("ERR hash value is not an integer"))?,
+            None => 0,
+        };
+        let sum = value.checked_add(increment).ok_or(CommandError::Overflow)?;
+        hash.insert(
+            args[2],
+            Element::from(itoa::Buffer::new().format(sum).as_bytes()),
+        );
+        Ok(sum)
+    })??;
+    out.integer(sum);
+    Ok(())
+}
+
+fn hincrbyfloat(
+    context: &mut Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    let increment = float(args[3])?;
+    if increment.is_infinite() {
+        return Err(CommandError::line("ERR value is NaN or Infinity"));
+    }
+    let sum = change_or_create(context.store, args[1], |hash: &mut Hash| {
+        let value = match hash.get(args[2]) {
+            Some(value) => {
+                float(value).map_err(|_| CommandError::line("ERR hash value is not a float"))?
+            }
+            None => 0.0,
+        };
+        let sum = value + increment;
+        if !sum.is_finite() {
+            return Err(CommandError::NotFinite);
+        }
+        let sum = Element::from(format!("{sum}").as_bytes());
+        hash.insert(args[2], sum.clone());
+        Ok(sum)
+    })??;
+    out.bulk(&sum);
+    Ok(())
+}
+
+fn hscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let options = ScanOptions::parse(&args[2..])?;
+    let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
+    let scan = hash.scan(options.cursor, options.count);
+    let found: Vec<_> = scan
+        .entries
+        .filter(|(field, _)| options.matches(field))
+        .collect();
+    options.head(out, scan.cursor, found.len() * 2);
+    for (field, value) in found {
+        walk::element(out, field);
+        walk::element(out, value);
+    }
+    Ok(())
+}
+
+fn hrandfield(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let (count, pairing) = match args[2..] {
+        [] => {
+            let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
+            let field = picks(hash.len(), -1).next().and_then(|rank| hash.at(rank));
+            walk::element_or_null(out, field.map(|(field, _)| field));
+            return Ok(());
+        }
+        [count] => (pick_count(count, false)?, Pairing::Alone),
+        [count, option] if is(option, "withvalues") => (pick_count(count, true)?, Pairing::Paired),
+        _ => return Err(CommandError::Syntax),
+    };
+    let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
+    let picked = picks(hash.len(), count);
+    // RESP3 has no pairs in an empty reply either.
+    let nested = pairing.head(out, picked.len());
+    walk::batched(out, |out| {
+        for (field, value) in picked.filter_map(|rank| hash.at(rank)) {
+            if nested {
+                out.array(2);
+            }
+            walk::element(out, field);
+            if pairing != Pairing::Alone {
+                walk::element(out, value);
+            }
+        }
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn sets_and_gets_fields() {
+        Session::new().expect(&[
+            ("HSET h a 1 b 2", ":2"),
+            ("HSET h a 3 c 4", ":1"),
+            ("HGET h a", "$1 3"),
+            ("HGET h nope", "$-1"),
+            ("HGET missing a", "$-1"),
+            ("HMSET h d 5", "+OK"),
+            ("HMGET h a nope d", "*3 $1 3 $-1 $1 5"),
+            ("HMGET missing a b", "*2 $-1 $-1"),
+            ("HSETNX h a 9", ":0"),
+            ("HSETNX h e 9", ":1"),
+            ("HEXISTS h a", ":1"),
+            ("HEXISTS h nope", ":0"),
+            ("HEXISTS missing a", ":0"),
+            ("HLEN h", ":5"),
+            ("HLEN missing", ":0"),
+            ("HSTRLEN h a", ":1"),
+            ("HSTRLEN h nope", ":0"),
+            ("HDEL h b c d e nope", ":4"),
+            ("HGETALL h", "*2 $1 a $1 3"),
+            ("HKEYS h", "*1 $1 a"),
+            ("HVALS h", "*1 $1 3"),
+            ("HDEL h a", ":1"),
+            ("EXISTS h", ":0"),
+            ("HDEL missing a", ":0"),
+            ("HGETALL missing", "*0"),
+            ("HKEYS missing", "*0"),
+            ("HVALS missing", "*0"),
+            (
+                "HSET h a",
+                "-ERR wrong number of arguments for 'hset' command",
+            ),
+            (
+                "HSET h a 1 b",
+                "-ERR wrong number of arguments for 'hset' command",
+            ),
+            (
+                "HMSET h a 1 b",
+                "-ERR wrong number of arguments for 'hmset' command",
+            ),
+            (
+                "HSET h",
+                "-ERR wrong number of arguments for 'hset' command",
+            ),
+            ("SET s v", "+OK"),
+            (
+                "HSET s a 1",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "HSETNX s a 1",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "HGET s a",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "HMGET s a",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "HGETALL s",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "HDEL s a",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "HKEYS s",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "HVALS s",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "HLEN s",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "HEXISTS s a",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "HSTRLEN s a",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn increments_fields() {
+        Session::new().expect(&[
+            ("HINCRBY h n 5", ":5"),
+            ("HINCRBY h n -7", ":-2"),
+            ("HGET h n", "$2 -2"),
+            (
+                "HINCRBY h n x",
+                "-ERR value is not an integer or out of range",
+            ),
+            ("HSET h text abc big 9223372036854775807", ":2"),
+            ("HINCRBY h text 1", "-ERR hash value is not an integer"),
+            (
+                "HINCRBY h big 1",
+                "-ERR increment or decrement would overflow",
+            ),
+            ("HINCRBYFLOAT h f 1.5", "$3 1.5"),
+            ("HINCRBYFLOAT h f 0.1", "$3 1.6"),
+            ("HINCRBYFLOAT h f -1.6", "$1 0"),
+            ("HINCRBYFLOAT h e 3.0e3", "$4 3000"),
+            ("HINCRBYFLOAT h g 1e20", "$21 100000000000000000000"),
+            ("HINCRBYFLOAT h text 1", "-ERR hash value is not a float"),
+            ("HINCRBYFLOAT h f x", "-ERR value is not a valid float"),
+            ("HINCRBYFLOAT h f nan", "-ERR value is not a valid float"),
+            ("HINCRBYFLOAT h f inf", "-ERR value is NaN or Infinity"),
+            ("EXISTS other", ":0"),
+            (
+                "HINCRBY other n x",
+                "-ERR value is not an integer or out of range",
+            ),
+            ("EXISTS other", ":0"),
+            ("SET s v", "+OK"),
+            (
+                "HINCRBY s n 1",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "HINCRBYFLOAT s n 1",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn scans_fields() {
+        Session::new().expect(&[
+            ("HSET h one 1", ":1"),
+            ("HSCAN h 0", "*2 $1 0 *2 $3 one $1 1"),
+            ("HSCAN h 0 MATCH o*", "*2 $1 0 *2 $3 one $1 1"),
+            ("HSCAN h 0 MATCH x* COUNT 5", "*2 $1 0 *0"),
+            ("HSCAN missing 0", "*2 $1 0 *0"),
+            ("HSCAN h x", "-ERR invalid cursor"),
+            ("HSCAN missing x", "-ERR invalid cursor"),
+            ("HSCAN h 0 COUNT 0", "-ERR syntax error"),
+            (
+                "HSCAN h 0 COUNT x",
+                "-ERR value is not an integer or out of range",
+            ),
+            ("HSCAN h 0 MATCH", "-ERR syntax error"),
+            ("HSCAN h 0 FOO 1", "-ERR syntax error"),
+            ("SET s v", "+OK"),
+            (
+                "HSCAN s 0",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn picks_random_fields() {
+        Session::new().expect(&[
+            ("HSET h one 1", ":1"),
+            ("HRANDFIELD h", "$3 one"),
+            ("HRANDFIELD h 5", "*1 $3 one"),
+            ("HRANDFIELD h -2", "*2 $3 one $3 one"),
+            ("HRANDFIELD h 1 WITHVALUES", "*2 $3 one $1 1"),
+            ("HRANDFIELD h -2 WITHVALUES", "*4 $3 one $1 1 $3 one $1 1"),
+            ("HRANDFIELD h 0", "*0"),
+            ("HRANDFIELD missing", "$-1"),
+            ("HRANDFIELD missing 1", "*0"),
+            ("HRANDFIELD missing -3", "*0"),
+            ("HRANDFIELD h x", "-ERR value is not an integer or out of range"),
+            ("HRANDFIELD h 1 FOO", "-ERR syntax error"),
+            ("HRANDFIELD h 1 WITHVALUES FOO", "-ERR syntax error"),
+            ("HRANDFIELD h -9223372036854775808", "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"),
+            ("HRANDFIELD h 9223372036854775807 WITHVALUES", "-ERR value is out of range"),
+            ("SET s v", "+OK"),
+            ("HRANDFIELD s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HRANDFIELD s 1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ]);
+    }
+
+    #[test]
+    fn resp3_has_maps_and_pairs() {
+        Session::new().resp3().expect(&[
+            ("HSET h one 1", ":1"),
+            ("HGETALL h", "%1 $3 one $1 1"),
+            ("HGETALL missing", "%0"),
+            ("HKEYS h", "*1 $3 one"),
+            ("HVALS h", "*1 $1 1"),
+            ("HMGET h one nope", "*2 $1 1 _"),
+            ("HRANDFIELD h 1 WITHVALUES", "*1 *2 $3 one $1 1"),
+            (
+                "HRANDFIELD h -2 WITHVALUES",
+                "*2 *2 $3 one $1 1 *2 $3 one $1 1",
+            ),
+            ("HRANDFIELD missing 1 WITHVALUES", "*0"),
+            ("HSCAN h 0", "*2 $1 0 *2 $3 one $1 1"),
+            ("HINCRBYFLOAT h one 0.5", "$3 1.5"),
+        ]);
+    }
+}

@@ -1,0 +1,293 @@
+//! The INFO command.
+
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use psp_server::telemetry::Snapshot;
+
+use crate::command::{CommandSpec, CommandTable, Context, ReplyEncoder};
+use crate::parse::{self, Result};
+use crate::state::ServerState;
+
+/// The version of Redis whose commands and errors this server follows.
+pub(crate) const REDIS_VERSION: &str = "7.4.0";
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("info", -1, info)];
+
+/// One section: its heading, whether it is part of a plain INFO, and what writes its lines.
+struct Section {
+    name: &'static str,
+    by_default: bool,
+    write: fn(&ServerState, &mut String) -> fmt::Result,
+}
+
+const SECTIONS: &[Section] = &[
+    Section { name: "Server", by_default: true, write: server },
+    Section { name: "Clients", by_default: true, write: clients },
+    Section { name: "Memory", by_default: true, write: memory },
+    Section { name: "Persistence", by_default: true, write: persistence },
+    Section { name: "Stats", by_default: true, write: stats },
+    Section { name: "Replication", by_default: true, write: replication },
+    Section { name: "Commandstats", by_default: false, write: commandstats },
+    Section { name: "Cluster", by_default: true, write: cluster },
+    Section { name: "Keyspace", by_default: true, write: keyspace },
+    Section { name: "Psp", by_default: true, write: psp },
+];
+
+fn info(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let names = &args[1..];
+    let is_wanted = |section: &&Section| {
+        (names.is_empty() && section.by_default)
+            || names.iter().any(|name| {
+                parse::is(name, section.name)
+                    || (parse::is(name, "default") && section.by_default)
+                    || parse::is(name, "all")
+                    || parse::is(name, "everything")
+            })
+    };
+    let mut text = String::new();
+    for section in SECTIONS.iter().filter(is_wanted) {
+        let separator = if text.is_empty() { "" } else { "\r\n" };
+        let heading = write!(text, "{separator}# {}\r\n", section.name);
+        heading
+            .and_then(|()| (section.write)(context.server, &mut text))
+            .expect("writing to a String does not fail");
+    }
+    out.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// Writes `name:value` lines.
+macro_rules! lines {
+    ($text:expr, $($name:literal: $value:expr),* $(,)?) => {{
+        $(write!($text, concat!($name, ":{}\r\n"), $value)?;)*
+        Ok(())
+    }};
+}
+
+fn server(server: &ServerState, text: &mut String) -> fmt::Result {
+    let config = &server.settings.config;
+    let uptime_s = server.started_at.elapsed().as_secs();
+    lines!(text,
+        "redis_version": REDIS_VERSION,
+        "redis_mode": "standalone",
+        "server_name": "psp-redis",
+        "psp_version": env!("CARGO_PKG_VERSION"),
+        "os": std::env::consts::OS,
+        "arch_bits": usize::BITS,
+        "process_id": std::process::id(),
+        "run_id": server.run_id,
+        "tcp_port": config.port,
+        "uptime_in_seconds": uptime_s,
+        "uptime_in_days": uptime_s / 86_400,
+    )
+}
+
+fn clients(server: &ServerState, text: &mut String) -> fmt::Result {
+    lines!(text,
+        "connected_clients": server.clients.len(),
+        "maxclients": server.connections_max(),
+        "blocked_clients": 0,
+    )
+}
+
+fn memory(_: &ServerState, text: &mut String) -> fmt::Result {
+    let resident = resident_bytes().unwrap_or(0);
+    lines!(text,
+        "used_memory": resident,
+        "used_memory_human": format_args!("{:.2}M", resident as f64 / 1_048_576.0),
+        "used_memory_rss": resident,
+        "maxmemory": 0,
+        "maxmemory_policy": "noeviction",
+    )
+}
+
+/// Memory of the process, as the system sees it.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn persistence(_: &ServerState, text: &mut String) -> fmt::Result {
+    lines!(text, "loading": 0, "rdb_bgsave_in_progress": 0, "aof_enabled": 0)
+}
+
+fn stats(server: &ServerState, text: &mut String) -> fmt::Result {
+    let commands: u64 = server.command_stats().iter().map(|stats| stats.calls).sum();
+    let store = server.store.stats();
+    let snapshot = server.runtime.get().map(psp_server::ServerHandle::snapshot);
+    let net = snapshot.as_ref().map(|snapshot| &snapshot.net);
+    lines!(text,
+        "total_connections_received": server.clients.accepted(),
+        "total_commands_processed": commands,
+        "total_net_input_bytes": net.map_or(0, |net| net.bytes_received),
+        "total_net_output_bytes": net.map_or(0, |net| net.bytes_sent),
+        "rejected_connections": net.map_or(0, |net| net.connections_refused),
+        "expired_keys": store.expired_keys,
+        "evicted_keys": 0,
+        "keyspace_hits": store.hits,
+        "keyspace_misses": store.misses,
+        "psp_contended_updates": store.contended_updates,
+    )
+}
+
+fn replication(server: &ServerState, text: &mut String) -> fmt::Result {
+    lines!(text,
+        "role": "master",
+        "connected_slaves": 0,
+        "master_replid": server.run_id,
+        "master_repl_offset": 0,
+    )
+}
+
+fn commandstats(server: &ServerState, text: &mut String) -> fmt::Result {
+    for (spec, stats) in CommandTable::get().specs().iter().zip(server.command_stats()) {
+        if stats.calls + stats.rejected == 0 {
+            continue;
+        }
+        let busy_us = stats.busy_ns as f64 / 1000.0;
+        write!(
+            text,
+            "cmdstat_{}:calls={},usec={busy_us:.0},usec_per_call={:.2},rejected_calls={},\
+             failed_calls={}\r\n",
+            spec.name,
+            stats.calls,
+            busy_us / stats.calls.max(1) as f64,
+            stats.rejected,
+            stats.failed,
+        )?;
+    }
+    Ok(())
+}
+
+fn cluster(_: &ServerState, text: &mut String) -> fmt::Result {
+    lines!(text, "cluster_enabled": 0)
+}
+
+fn keyspace(server: &ServerState, text: &mut String) -> fmt::Result {
+    let keys = server.store.len();
+    if keys > 0 {
+        write!(text, "db0:keys={keys},expires={},avg_ttl=0\r\n", server.store.volatile_len())?;
+    }
+    Ok(())
+}
+
+/// What the scheduler does. Empty until the server runs.
+fn psp(server: &ServerState, text: &mut String) -> fmt::Result {
+    let Some(runtime) = server.runtime.get() else {
+        return Ok(());
+    };
+    write_scheduler(runtime.policy(), server, &runtime.snapshot(), text)
+}
+
+fn write_scheduler(
+    policy: &str,
+    server: &ServerState,
+    snapshot: &Snapshot,
+    text: &mut String,
+) -> fmt::Result {
+    write!(
+        text,
+        "psp_policy:{policy}\r\npsp_topology:{}\r\npsp_workers:{}\r\npsp_reservation_updates:{}\r\n\
+         psp_buffered_bytes:{}\r\npsp_malformed_requests:{}\r\npsp_timed_out_connections:{}\r\n",
+        server.topology(),
+        snapshot.workers.len(),
+        snapshot.reservation_updates,
+        snapshot.net.buffered_bytes,
+        snapshot.net.malformed,
+        snapshot.net.connections_timed_out,
+    )?;
+    for ty in &snapshot.types {
+        write!(
+            text,
+            "psp_type_{}:arrivals={},completions={},rejections={},queued={},service_us_mean={:.3},\
+             service_us_max={:.3},service_us_profiled={:.3},workers_reserved={},worker_first={},\
+             steals={}\r\n",
+            ty.name,
+            ty.arrivals,
+            ty.completions,
+            ty.rejections,
+            ty.queued,
+            us(ty.service_ns_total / ty.completions.max(1)),
+            us(ty.service_ns_max),
+            us(ty.service_ns_profiled),
+            ty.workers_reserved,
+            ty.worker_first.map_or_else(|| "none".to_owned(), |worker| worker.to_string()),
+            ty.steals,
+        )?;
+    }
+    for (index, worker) in snapshot.workers.iter().enumerate() {
+        write!(
+            text,
+            "psp_worker_{index}:completions={},busy_us={:.0},panics={},bytes_sent={}\r\n",
+            worker.completions,
+            us(worker.service_ns_total),
+            worker.panics,
+            worker.bytes_sent,
+        )?;
+    }
+    Ok(())
+}
+
+fn us(ns: u64) -> f64 {
+    Duration::from_nanos(ns).as_secs_f64() * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn sections_are_chosen_by_name() {
+        let mut session = Session::new();
+        let plain = session.run("INFO");
+        for part in ["# Server\r\n", "redis_version:7", "role:master\r\n", "# Keyspace\r\n"] {
+            assert!(plain.contains(part), "{part} in {plain}");
+        }
+        assert!(!plain.contains("# Commandstats"));
+        let two = session.run("INFO clients REPLICATION");
+        assert_eq!(two.matches("# ").count(), 2);
+        assert!(two.contains("connected_clients:1\r\n"));
+        assert!(session.run("INFO everything").contains("# Commandstats"));
+        assert_eq!(session.run("INFO nothing"), "$0\r\n\r\n");
+        assert!(session.resp3().run("INFO").starts_with('='));
+    }
+
+    #[test]
+    fn keys_hits_and_expiries_are_counted() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("SET a 1", "+OK"),
+            ("SET b 1 EX 100", "+OK"),
+            ("GET a", "$1 1"),
+            ("GET none", "$-1"),
+        ]);
+        let info = session.run("INFO");
+        for part in
+            ["db0:keys=2,expires=1,", "keyspace_hits:1\r\n", "keyspace_misses:1\r\n"]
+        {
+            assert!(info.contains(part), "{part} in {info}");
+        }
+    }
+
+    #[test]
+    fn calls_failures_and_refusals_are_counted_by_command() {
+        let mut session = Session::new();
+        for line in ["SET a x", "INCR a", "INCR a", "INCR", "GET a"] {
+            session.run(line);
+        }
+        let info = session.run("INFO commandstats");
+        let of = |name: &str| {
+            let line = info.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:")));
+            line.unwrap_or_default().to_owned()
+        };
+        assert!(of("incr").contains("calls=2,"), "{info}");
+        assert!(of("incr").ends_with("rejected_calls=1,failed_calls=2"), "{info}");
+        assert!(of("get").contains("calls=1,"), "{info}");
+        session.run("CONFIG RESETSTAT");
+        assert!(!session.run("INFO commandstats").contains("cmdstat_incr"));
+    }
+}

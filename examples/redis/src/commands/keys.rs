@@ -1,0 +1,340 @@
+//! Commands on keys of any type.
+
+use std::sync::Arc;
+
+use psp_store::Value;
+use smallvec::SmallVec;
+
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::error::CommandError;
+use crate::glob;
+use crate::parse::{self, Result};
+
+use super::scan::ScanOptions;
+
+const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
+const WRITE: &[Flag] = &[Flag::Write];
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("copy", -3, copy).flags(&[Flag::Write, Flag::DenyOom]).keys(1, 2, 1),
+    CommandSpec::new("del", -2, del).flags(WRITE).keys(1, -1, 1),
+    CommandSpec::new("exists", -2, exists).flags(READ).keys(1, -1, 1),
+    CommandSpec::new("keys", 2, keys).flags(&[Flag::Readonly]),
+    CommandSpec::new("memory", -2, memory).flags(&[Flag::Readonly]),
+    CommandSpec::new("object", -2, object).flags(&[Flag::Readonly]),
+    CommandSpec::new("randomkey", 1, randomkey).flags(&[Flag::Readonly]),
+    CommandSpec::new("rename", 3, rename).flags(WRITE).keys(1, 2, 1),
+    CommandSpec::new("renamenx", 3, renamenx).flags(WRITE).keys(1, 2, 1),
+    CommandSpec::new("scan", -2, scan).flags(&[Flag::Readonly]),
+    CommandSpec::new("touch", -2, exists).flags(READ).keys(1, -1, 1),
+    CommandSpec::new("type", 2, type_of).flags(READ).key(),
+    CommandSpec::new("unlink", -2, del).flags(&[Flag::Write, Flag::Fast]).keys(1, -1, 1),
+];
+
+/// Longest string that Redis calls `embstr`.
+const EMBSTR_LEN_MAX: usize = 44;
+
+fn del(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.integer(count(&args[1..], |key| context.store.remove(key)));
+    Ok(())
+}
+
+fn exists(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.integer(count(&args[1..], |key| context.store.contains(key)));
+    Ok(())
+}
+
+/// For how many of `keys` something holds.
+fn count(keys: &[&[u8]], holds: impl Fn(&[u8]) -> bool) -> i64 {
+    keys.iter().map(|key| i64::from(holds(key))).sum()
+}
+
+fn type_of(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    context.store.with(args[1], |value| out.simple(value.map_or("none", Value::type_name)));
+    Ok(())
+}
+
+fn rename(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    rename_to(context, args, Existing::Replaced)?;
+    out.simple("OK");
+    Ok(())
+}
+
+fn renamenx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let renamed = rename_to(context, args, Existing::Kept)?;
+    out.integer(i64::from(renamed));
+    Ok(())
+}
+
+/// What happens to a value that the new name has already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    Kept,
+    Replaced,
+}
+
+fn rename_to(context: &Context<'_>, args: &[&[u8]], existing: Existing) -> Result<bool> {
+    let (source, target) = (args[1], args[2]);
+    if source == target {
+        let exists = context.store.contains(source);
+        return if exists { Ok(existing == Existing::Replaced) } else { Err(CommandError::NoSuchKey) };
+    }
+    context.store.update_pair(source, target, |source, target| {
+        let expire_at_ms = source.expire_at_ms();
+        if source.value().is_none() {
+            return Err(CommandError::NoSuchKey);
+        }
+        if existing == Existing::Kept && target.value().is_some() {
+            return Ok(false);
+        }
+        if let Some(value) = source.remove() {
+            target.insert(value);
+            target.set_expire_at_ms(expire_at_ms);
+        }
+        Ok(true)
+    })
+}
+
+fn copy(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let (source, target) = (args[1], args[2]);
+    let mut existing = Existing::Kept;
+    let mut options = args[3..].iter();
+    while let Some(option) = options.next() {
+        if parse::is(option, "REPLACE") {
+            existing = Existing::Replaced;
+        } else if parse::is(option, "DB") {
+            let db = options.next().ok_or(CommandError::Syntax)?;
+            if parse::integer(db)? != 0 {
+                return Err(CommandError::line("ERR DB index is out of range"));
+            }
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    if source == target {
+        return Err(CommandError::line("ERR source and destination objects are the same"));
+    }
+    let copied = context.store.update_pair(source, target, |source, target| {
+        let Some(value) = source.value() else {
+            return false;
+        };
+        let free = target.value().is_none() || existing == Existing::Replaced;
+        if free {
+            target.insert(value.clone());
+            target.set_expire_at_ms(source.expire_at_ms());
+        }
+        free
+    });
+    out.integer(i64::from(copied));
+    Ok(())
+}
+
+fn keys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let pattern = args[1];
+    let mut found = Vec::new();
+    context.store.for_each(|entry| {
+        if glob::matches(pattern, entry.key()) {
+            found.push(Arc::clone(entry));
+        }
+    });
+    out.array(found.len());
+    for entry in found {
+        out.bulk(entry.key());
+    }
+    Ok(())
+}
+
+fn scan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let (options, type_name) = without_type(&args[1..]);
+    let options = ScanOptions::parse(&options)?;
+    let mut found = Vec::new();
+    let next = context.store.scan(options.cursor, options.count, |entry| {
+        let is_of_type = type_name.is_none_or(|name| parse::is(name, entry.value().type_name()));
+        if is_of_type && options.matches(entry.key()) {
+            found.push(Arc::clone(entry));
+        }
+    });
+    options.head(out, next, found.len());
+    for entry in found {
+        out.bulk(entry.key());
+    }
+    Ok(())
+}
+
+/// The arguments of SCAN that its relatives have too, and the TYPE that only SCAN has.
+fn without_type<'a>(args: &[&'a [u8]]) -> (SmallVec<[&'a [u8]; 8]>, Option<&'a [u8]>) {
+    let mut others = SmallVec::from_slice(&args[..1]);
+    let mut type_name = None;
+    for option in args[1..].chunks(2) {
+        match *option {
+            [name, wanted] if parse::is(name, "TYPE") => type_name = Some(wanted),
+            _ => others.extend_from_slice(option),
+        }
+    }
+    (others, type_name)
+}
+
+fn randomkey(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    match context.store.random_entry() {
+        Some(entry) => out.bulk(entry.key()),
+        None => out.null(),
+    }
+    Ok(())
+}
+
+fn object(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let subcommand = args[1];
+    let [key] = args[2..] else {
+        return Err(CommandError::unknown_subcommand("OBJECT", subcommand));
+    };
+    context.store.peek(key, |entry| {
+        let Some(entry) = entry else {
+            out.null();
+            return Ok(());
+        };
+        if parse::is(subcommand, "ENCODING") {
+            out.bulk(encoding(entry.value()).as_bytes());
+        } else if parse::is(subcommand, "REFCOUNT") {
+            out.integer(1);
+        } else if parse::is(subcommand, "IDLETIME") {
+            out.integer(i64::from(context.store.idle_s(entry)));
+        } else {
+            return Err(CommandError::unknown_subcommand("OBJECT", subcommand));
+        }
+        Ok(())
+    })
+}
+
+/// The name that Redis has for what comes closest to how `value` is held.
+fn encoding(value: &Value) -> &'static str {
+    match value {
+        Value::String(string) if parse::integer(string).is_ok() => "int",
+        Value::String(string) if string.len() <= EMBSTR_LEN_MAX => "embstr",
+        Value::String(_) => "raw",
+        Value::List(_) => "quicklist",
+        Value::Hash(_) | Value::Set(_) => "hashtable",
+        Value::SortedSet(_) => "skiplist",
+    }
+}
+
+fn memory(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let ([subcommand, key] | [subcommand, key, _, _]) = args[1..] else {
+        return Err(CommandError::unknown_subcommand("MEMORY", args[1]));
+    };
+    if !parse::is(subcommand, "USAGE") {
+        return Err(CommandError::unknown_subcommand("MEMORY", subcommand));
+    }
+    context.store.peek(key, |entry| match entry {
+        Some(entry) => out.integer(i64::try_from(entry.memory_bytes()).unwrap_or(i64::MAX)),
+        None => out.null(),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::testing::Session;
+
+    /// The bulk strings of a reply.
+    fn words(reply: &str) -> BTreeSet<String> {
+        reply.split("\r\n").filter(|line| line.starts_with('k')).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn keys_come_and_go() {
+        Session::new().expect(&[
+            ("MSET a 1 b 2 c 3", "+OK"),
+            ("EXISTS a a x", ":2"),
+            ("TOUCH a x", ":1"),
+            ("TYPE a", "+string"),
+            ("TYPE x", "+none"),
+            ("DEL a x", ":1"),
+            ("UNLINK b c", ":2"),
+            ("EXISTS a b c", ":0"),
+            ("RANDOMKEY", "$-1"),
+            ("SET only 1", "+OK"),
+            ("RANDOMKEY", "$4 only"),
+        ]);
+    }
+
+    #[test]
+    fn names_change_with_value_and_expiry() {
+        Session::new().expect(&[
+            ("SET a 1 EX 100", "+OK"),
+            ("SET b 2", "+OK"),
+            ("RENAMENX a b", ":0"),
+            ("RENAME a b", "+OK"),
+            ("GET b", "$1 1"),
+            ("TTL b", ":100"),
+            ("EXISTS a", ":0"),
+            ("RENAME a b", "-ERR no such key"),
+            ("RENAME a a", "-ERR no such key"),
+            ("RENAME b b", "+OK"),
+            ("RENAMENX b b", ":0"),
+            ("RENAMENX b c", ":1"),
+            ("COPY c d", ":1"),
+            ("TTL d", ":100"),
+            ("SET e 5", "+OK"),
+            ("COPY c e", ":0"),
+            ("COPY c e REPLACE", ":1"),
+            ("GET e", "$1 1"),
+            ("COPY none e", ":0"),
+            ("COPY c c", "-ERR source and destination objects are the same"),
+            ("COPY c e DB 1", "-ERR DB index is out of range"),
+        ]);
+    }
+
+    #[test]
+    fn scan_and_keys_find_the_same() {
+        let mut session = Session::new();
+        for index in 0..500 {
+            session.run(&format!("SET k{index} v"));
+        }
+        let all = words(&session.run("KEYS *"));
+        assert_eq!(all.len(), 500);
+        let mut scanned = BTreeSet::new();
+        let mut cursor = "0".to_owned();
+        loop {
+            let reply = session.run(&format!("SCAN {cursor} COUNT 20 TYPE string"));
+            for key in words(&reply) {
+                assert!(scanned.insert(key), "returned twice");
+            }
+            cursor = reply.split("\r\n").nth(2).expect("a cursor").to_owned();
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert_eq!(scanned, all);
+        assert_eq!(words(&session.run("KEYS k49?")).len(), 10);
+        assert_eq!(words(&session.run("SCAN 0 COUNT 1000 MATCH k49?")).len(), 10);
+        assert_eq!(session.run("SCAN 0 COUNT 1000 TYPE list"), "*2\r\n$1\r\n0\r\n*0\r\n");
+        session.expect(&[
+            ("SCAN x", "-ERR invalid cursor"),
+            ("SCAN 0 COUNT 0", "-ERR syntax error"),
+            ("SCAN 0 COUNT", "-ERR syntax error"),
+            ("SCAN 0 COUNT x", "-ERR value is not an integer or out of range"),
+        ]);
+    }
+
+    #[test]
+    fn objects_tell_about_themselves() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("MSET i 17 s text", "+OK"),
+            ("OBJECT ENCODING i", "$3 int"),
+            ("OBJECT ENCODING s", "$6 embstr"),
+            ("OBJECT REFCOUNT s", ":1"),
+            ("OBJECT IDLETIME s", ":0"),
+            ("OBJECT ENCODING none", "$-1"),
+            ("MEMORY USAGE none", "$-1"),
+            ("OBJECT NOPE s", "-ERR unknown subcommand 'NOPE'. Try OBJECT HELP."),
+        ]);
+        let usage = |reply: String| reply[1..].trim_end().parse::<u64>().expect("an integer");
+        let small = usage(session.run("MEMORY USAGE s"));
+        session.run(&format!("SET s {}", "x".repeat(10_000)));
+        assert!(usage(session.run("MEMORY USAGE s")) > small + 9_000);
+    }
+}

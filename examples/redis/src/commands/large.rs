@@ -1,0 +1,56 @@
+//! Changes whose work depends on their arguments: little of it happens under the key's lock, more on a
+//! snapshot outside of it.
+
+use psp_store::{Keyspace, Slot};
+
+use crate::parse::Result;
+use crate::typed::{Typed, expect_mut, expect_or_default};
+
+/// Most elements that a change may touch under its key's lock.
+const LOCKED_ELEMENTS_MAX: usize = 64;
+
+/// Changes `key`, where about `elements` elements are touched.
+pub(super) fn update<R>(
+    store: &Keyspace,
+    key: &[u8],
+    elements: usize,
+    change: impl FnMut(&mut Slot<'_>) -> R,
+) -> R {
+    if elements <= LOCKED_ELEMENTS_MAX {
+        store.update(key, change)
+    } else {
+        store.update_large(key, change)
+    }
+}
+
+/// [`typed::change`](crate::typed::change) that touches about `elements` elements.
+pub(super) fn change<T: Typed, R>(
+    store: &Keyspace,
+    key: &[u8],
+    elements: usize,
+    mut change: impl FnMut(&mut T) -> R,
+) -> Result<Option<R>> {
+    update(store, key, elements, |slot| {
+        Ok(expect_mut(slot)?.map(&mut change))
+    })
+}
+
+/// [`typed::change_or_create`](crate::typed::change_or_create) that touches about `elements`
+/// elements.
+pub(super) fn change_or_create<T: Typed + Default, R>(
+    store: &Keyspace,
+    key: &[u8],
+    elements: usize,
+    mut change: impl FnMut(&mut T) -> R,
+) -> Result<R> {
+    update(store, key, elements, |slot| {
+        Ok(change(expect_or_default(slot)?))
+    })
+}
+
+/// Elements that a change of all of `key` touches.
+pub(super) fn cardinality(store: &Keyspace, key: &[u8]) -> usize {
+    store.peek(key, |entry| {
+        entry.map_or(0, |entry| entry.value().cardinality())
+    })
+}

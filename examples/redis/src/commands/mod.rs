@@ -1,0 +1,45 @@
+//! The commands, one file per family. Each exports its rows of the table as `COMMANDS`.
+
+use crate::command::CommandSpec;
+
+mod client;
+mod config;
+mod connection;
+mod counts;
+mod expire;
+mod hashes;
+mod info;
+mod introspection;
+mod keys;
+mod large;
+mod lists;
+mod scan;
+mod server;
+mod sets;
+mod sort;
+mod sorted_set_operations;
+mod sorted_set_ranges;
+mod sorted_sets;
+mod strings;
+mod subcommand;
+mod walk;
+
+/// The rows of all families, under the names that `COMMAND DOCS` has for groups of commands.
+pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
+    ("connection", client::COMMANDS),
+    ("server", config::COMMANDS),
+    ("connection", connection::COMMANDS),
+    ("generic", expire::COMMANDS),
+    ("hash", hashes::COMMANDS),
+    ("server", info::COMMANDS),
+    ("server", introspection::COMMANDS),
+    ("generic", keys::COMMANDS),
+    ("list", lists::COMMANDS),
+    ("server", server::COMMANDS),
+    ("set", sets::COMMANDS),
+    ("generic", sort::COMMANDS),
+    ("sorted-set", sorted_set_operations::COMMANDS),
+    ("sorted-set", sorted_set_ranges::COMMANDS),
+    ("sorted-set", sorted_sets::COMMANDS),
+    ("string", strings::COMMANDS),
+];

@@ -1,0 +1,124 @@
+//! Commands about the server.
+
+use std::time::Duration;
+
+use psp_store::unix_time_ms;
+
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::{self, Result};
+
+use super::subcommand::{self, Subcommand};
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("cluster", -2, cluster).flags(&[Flag::Admin]),
+    CommandSpec::new("dbsize", 1, dbsize).flags(&[Flag::Readonly, Flag::Fast]),
+    CommandSpec::new("debug", -2, debug).flags(&[Flag::Admin]),
+    CommandSpec::new("flushall", -1, flush).flags(&[Flag::Write]),
+    CommandSpec::new("flushdb", -1, flush).flags(&[Flag::Write]),
+    CommandSpec::new("lastsave", 1, lastsave).flags(&[Flag::Fast]),
+    CommandSpec::new("time", 1, time).flags(&[Flag::Fast]),
+];
+
+/// Longest DEBUG SLEEP.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+fn dbsize(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.integer(i64::try_from(context.store.len()).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+/// ASYNC and SYNC make no difference: keys are gone at the reply, and dropped in the background.
+fn flush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    match args[1..] {
+        [] => {}
+        [mode] if parse::is(mode, "ASYNC") || parse::is(mode, "SYNC") => {}
+        _ => return Err(CommandError::Syntax),
+    }
+    context.store.clear();
+    out.simple("OK");
+    Ok(())
+}
+
+fn time(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let now_us = psp_store::unix_time_us();
+    out.array(2);
+    for part in [now_us / 1_000_000, now_us % 1_000_000] {
+        out.bulk(itoa::Buffer::new().format(part).as_bytes());
+    }
+    Ok(())
+}
+
+/// Nothing is saved; as in Redis the time of the start stands for that.
+fn lastsave(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let started_s = context.server.started_at_ms.min(unix_time_ms()) / 1000;
+    out.integer(i64::try_from(started_s).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
+    Err(CommandError::line("ERR This instance has cluster support disabled"))
+}
+
+fn debug(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    subcommand::run("debug", &[Subcommand::new("sleep", 3, sleep)], context, args, out)
+}
+
+/// Keeps the worker that runs it, and no one else.
+fn sleep(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let pause = Duration::try_from_secs_f64(parse::float(args[2])?).ok();
+    let pause = pause.filter(|pause| *pause <= SLEEP_MAX);
+    std::thread::sleep(pause.ok_or(CommandError::line("ERR sleep time is out of range"))?);
+    out.simple("OK");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::testing::Session;
+
+    #[test]
+    fn flushing_leaves_nothing() {
+        Session::new().expect(&[
+            ("MSET a 1 b 2", "+OK"),
+            ("EXPIRE a 100", ":1"),
+            ("DBSIZE", ":2"),
+            ("FLUSHDB ASYNC", "+OK"),
+            ("DBSIZE", ":0"),
+            ("GET a", "$-1"),
+            ("SET a 1", "+OK"),
+            ("FLUSHALL", "+OK"),
+            ("EXISTS a", ":0"),
+            ("FLUSHALL NOW", "-ERR syntax error"),
+        ]);
+    }
+
+    #[test]
+    fn time_is_of_seconds_and_microseconds() {
+        let mut session = Session::new();
+        let reply = session.run("TIME");
+        let parts: Vec<&str> = reply.split("\r\n").collect();
+        let seconds: u64 = parts[2].parse().expect("seconds");
+        let micros: u64 = parts[4].parse().expect("microseconds");
+        assert!(seconds >= session.server.started_at_ms / 1000);
+        assert!(micros < 1_000_000);
+        let saved: u64 = session.run("LASTSAVE")[1..].trim_end().parse().expect("an integer");
+        assert!(saved <= seconds);
+    }
+
+    #[test]
+    fn sleeping_takes_at_least_its_time() {
+        let start = Instant::now();
+        Session::new().expect(&[
+            ("DEBUG SLEEP 0.01", "+OK"),
+            ("DEBUG SLEEP -1", "-ERR sleep time is out of range"),
+            ("DEBUG SLEEP 1e9", "-ERR sleep time is out of range"),
+            ("DEBUG SLEEP x", "-ERR value is not a valid float"),
+            ("CLUSTER SLOTS", "-ERR This instance has cluster support disabled"),
+        ]);
+        assert!(start.elapsed() >= Duration::from_millis(10));
+    }
+}

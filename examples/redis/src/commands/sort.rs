@@ -1,0 +1,453 @@
+//! SORT and SORT_RO.
+//!
+//! They sort a snapshot of the key. The keys that BY and GET name are looked up one after the other while that
+//! goes on, each as it is at that moment. STORE replaces the destination at one instant.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use psp_store::{Element, Hash, Keyspace, List, Value};
+
+use super::walk;
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::{Result, float, integer, is};
+use crate::typed::Typed;
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("sort", -2, sort)
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .key(),
+    CommandSpec::new("sort_ro", -2, sort_ro)
+        .flags(&[Flag::Readonly])
+        .key(),
+];
+
+/// A key, or a field of a hash, whose name contains the element: `weight_*` or `object_*->field`.
+struct Pattern<'a> {
+    prefix: &'a [u8],
+    suffix: &'a [u8],
+    field: Option<&'a [u8]>,
+}
+
+impl<'a> Pattern<'a> {
+    /// `None` when there is no `*`.
+    fn parse(pattern: &'a [u8]) -> Option<Self> {
+        let star = find(pattern, b"*")?;
+        let (prefix, suffix) = (&pattern[..star], &pattern[star + 1..]);
+        Some(match find(suffix, b"->") {
+            Some(arrow) if arrow + 2 < suffix.len() => Self {
+                prefix,
+                suffix: &suffix[..arrow],
+                field: Some(&suffix[arrow + 2..]),
+            },
+            _ => Self {
+                prefix,
+                suffix,
+                field: None,
+            },
+        })
+    }
+
+    fn look_up(&self, store: &Keyspace, element: &[u8]) -> Option<Element> {
+        let key = [self.prefix, element, self.suffix].concat();
+        store.with(&key, |value| match self.field {
+            Some(field) => Hash::of(value?)?.get(field).cloned(),
+            None => Element::of(value?).cloned(),
+        })
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
+}
+
+/// What is returned for an element.
+enum Get<'a> {
+    /// `#`: the element.
+    Itself,
+    /// What the pattern names.
+    Named(Pattern<'a>),
+    /// A pattern without `*` names nothing.
+    Nothing,
+}
+
+impl<'a> Get<'a> {
+    fn parse(pattern: &'a [u8]) -> Self {
+        match pattern {
+            b"#" => Self::Itself,
+            pattern => Pattern::parse(pattern).map_or(Self::Nothing, Self::Named),
+        }
+    }
+
+    fn look_up<'e>(&self, store: &Keyspace, element: &'e Element) -> Option<Cow<'e, Element>> {
+        match self {
+            Self::Itself => Some(Cow::Borrowed(element)),
+            Self::Named(pattern) => pattern.look_up(store, element).map(Cow::Owned),
+            Self::Nothing => None,
+        }
+    }
+}
+
+/// What the elements are sorted by.
+enum By<'a> {
+    Themselves,
+    Named(Pattern<'a>),
+    /// A pattern without `*`: they stay in the order of the collection.
+    Nothing,
+}
+
+struct Options<'a> {
+    by: By<'a>,
+    alphabetic: bool,
+    descending: bool,
+    offset: i64,
+    /// Most elements; negative for no limit.
+    count: i64,
+    gets: Vec<Get<'a>>,
+    store: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(mut args: &[&'a [u8]], store_allowed: bool) -> Result<Self> {
+        let mut options = Self {
+            by: By::Themselves,
+            alphabetic: false,
+            descending: false,
+            offset: 0,
+            count: -1,
+            gets: Vec::new(),
+            store: None,
+        };
+        while let Some((name, rest)) = args.split_first() {
+            args = rest;
+            match (*name, rest) {
+                (name, _) if is(name, "asc") => options.descending = false,
+                (name, _) if is(name, "desc") => options.descending = true,
+                (name, _) if is(name, "alpha") => options.alphabetic = true,
+                (name, [offset, count, rest @ ..]) if is(name, "limit") => {
+                    (options.offset, options.count) = (integer(offset)?, integer(count)?);
+                    args = rest;
+                }
+                (name, [key, rest @ ..]) if store_allowed && is(name, "store") => {
+                    options.store = Some(key);
+                    args = rest;
+                }
+                (name, [pattern, rest @ ..]) if is(name, "by") => {
+                    options.by = Pattern::parse(pattern).map_or(By::Nothing, By::Named);
+                    args = rest;
+                }
+                (name, [pattern, rest @ ..]) if is(name, "get") => {
+                    options.gets.push(Get::parse(pattern));
+                    args = rest;
+                }
+                _ => return Err(CommandError::Syntax),
+            }
+        }
+        Ok(options)
+    }
+
+    /// The part of `len` sorted elements that is asked for.
+    fn range(&self, len: usize) -> std::ops::Range<usize> {
+        let start = usize::try_from(self.offset).unwrap_or(0).min(len);
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
+        start..start.saturating_add(count).min(len)
+    }
+
+    /// The elements asked for, in their order.
+    fn sorted<'v>(&self, store: &Keyspace, elements: Vec<&'v Element>) -> Result<Vec<&'v Element>> {
+        match (&self.by, self.alphabetic) {
+            (By::Nothing, _) => Ok(elements[self.range(elements.len())].to_vec()),
+            (By::Themselves, true) => {
+                let keyed = elements.into_iter().map(|element| ((), element)).collect();
+                Ok(self.take_sorted(keyed, |(), ()| Ordering::Equal))
+            }
+            (By::Named(pattern), true) => {
+                let weigh = |element: &'v Element| (pattern.look_up(store, element), element);
+                Ok(self.take_sorted(elements.into_iter().map(weigh).collect(), Ord::cmp))
+            }
+            (by, false) => {
+                let weigh = |element: &'v Element| match by {
+                    By::Named(pattern) => match pattern.look_up(store, element) {
+                        Some(weight) => Ok((number(&weight)?, element)),
+                        None => Ok((0.0, element)),
+                    },
+                    _ => Ok((number(element)?, element)),
+                };
+                let keyed = elements.into_iter().map(weigh).collect::<Result<_>>()?;
+                Ok(self.take_sorted(keyed, f64::total_cmp))
+            }
+        }
+    }
+
+    /// Sorts by key and then by element, only as far as needed.
+    fn take_sorted<'v, K>(
+        &self,
+        mut keyed: Vec<(K, &'v Element)>,
+        by_key: impl Fn(&K, &K) -> Ordering,
+    ) -> Vec<&'v Element> {
+        let range = self.range(keyed.len());
+        let order = |left: &(K, &Element), right: &(K, &Element)| {
+            let ascending = by_key(&left.0, &right.0).then_with(|| left.1.cmp(right.1));
+            if self.descending {
+                ascending.reverse()
+            } else {
+                ascending
+            }
+        };
+        if range.end < keyed.len() {
+            keyed.select_nth_unstable_by(range.end, order);
+            keyed.truncate(range.end);
+        }
+        keyed.sort_unstable_by(order);
+        keyed[range].iter().map(|(_, element)| *element).collect()
+    }
+}
+
+/// A weight. Positive zero alone, so that the total order is the usual one.
+fn number(text: &[u8]) -> Result<f64> {
+    if text.is_empty() {
+        return Ok(0.0);
+    }
+    let number = float(text)
+        .map_err(|_| CommandError::line("ERR One or more scores can't be converted into double"))?;
+    Ok(number + 0.0)
+}
+
+fn sort(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    run(context, args[1], Options::parse(&args[2..], true)?, out)
+}
+
+fn sort_ro(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    run(context, args[1], Options::parse(&args[2..], false)?, out)
+}
+
+fn run(
+    context: &Context<'_>,
+    key: &[u8],
+    mut options: Options<'_>,
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    let value = context.store.get(key);
+    let elements: Vec<&Element> = match &value {
+        None => Vec::new(),
+        Some(Value::List(list)) => list.iter().collect(),
+        Some(Value::Set(set)) => {
+            if options.store.is_some() && matches!(options.by, By::Nothing) {
+                // A set has no order of its own that would be worth storing.
+                (options.by, options.alphabetic) = (By::Themselves, true);
+            }
+            set.iter().collect()
+        }
+        Some(Value::SortedSet(set)) => {
+            let members = set.iter().map(|scored| &scored.member);
+            if options.descending {
+                members.rev().collect()
+            } else {
+                members.collect()
+            }
+        }
+        Some(_) => return Err(CommandError::WrongType),
+    };
+    let sorted = options.sorted(context.store, elements)?;
+    match options.store {
+        Some(destination) => {
+            let stored = store_sorted(context.store, destination, &sorted, &options.gets);
+            out.integer(stored as i64);
+        }
+        None => reply_sorted(context.store, &sorted, &options.gets, out),
+    }
+    Ok(())
+}
+
+fn reply_sorted(
+    store: &Keyspace,
+    sorted: &[&Element],
+    gets: &[Get<'_>],
+    out: &mut ReplyEncoder<'_>,
+) {
+    if gets.is_empty() {
+        return walk::array(out, sorted.iter().copied());
+    }
+    out.array(sorted.len() * gets.len());
+    walk::batched(out, |out| {
+        for element in sorted {
+            for get in gets {
+                match get.look_up(store, element) {
+                    Some(value) => walk::element(out, &value),
+                    None => out.null(),
+                }
+            }
+        }
+    });
+}
+
+/// Stores the result as a list, in which an empty string stands for nothing; returns its length.
+fn store_sorted(
+    store: &Keyspace,
+    destination: &[u8],
+    sorted: &[&Element],
+    gets: &[Get<'_>],
+) -> usize {
+    let list: List = if gets.is_empty() {
+        sorted.iter().map(|element| (*element).clone()).collect()
+    } else {
+        let looked_up = sorted.iter().flat_map(|element| {
+            gets.iter()
+                .map(|get| get.look_up(store, element).map(Cow::into_owned))
+        });
+        looked_up
+            .map(|value| value.unwrap_or_else(|| Element::from(b"")))
+            .collect()
+    };
+    let len = list.len();
+    store.insert(destination, list.into_value());
+    len
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn sorts_numbers_and_text() {
+        Session::new().expect(&[
+            ("RPUSH l 3 -1 2.5 10", ":4"),
+            ("SORT l", "*4 $2 -1 $3 2.5 $1 3 $2 10"),
+            ("SORT l DESC", "*4 $2 10 $1 3 $3 2.5 $2 -1"),
+            ("SORT l ALPHA", "*4 $2 -1 $2 10 $3 2.5 $1 3"),
+            ("SORT l ALPHA DESC ASC", "*4 $2 -1 $2 10 $3 2.5 $1 3"),
+            ("SORT l LIMIT 1 2", "*2 $3 2.5 $1 3"),
+            ("SORT l LIMIT -5 2", "*2 $2 -1 $3 2.5"),
+            ("SORT l LIMIT 1 -1", "*3 $3 2.5 $1 3 $2 10"),
+            ("SORT l LIMIT 10 2", "*0"),
+            ("SORT l DESC LIMIT 0 1", "*1 $2 10"),
+            ("SORT_RO l", "*4 $2 -1 $3 2.5 $1 3 $2 10"),
+            ("SADD s 3 1 2", ":3"),
+            ("SORT s", "*3 $1 1 $1 2 $1 3"),
+            ("ZADD z 5 b 6 a", ":2"),
+            ("SORT z ALPHA", "*2 $1 a $1 b"),
+            ("SORT z BY nosort", "*2 $1 b $1 a"),
+            ("SORT z BY nosort DESC", "*2 $1 a $1 b"),
+            ("SORT z BY nosort LIMIT 1 1", "*1 $1 a"),
+            ("SORT l BY nosort", "*4 $1 3 $2 -1 $3 2.5 $2 10"),
+            ("SORT missing", "*0"),
+            ("SORT_RO missing", "*0"),
+            ("RPUSH text a b", ":2"),
+            (
+                "SORT text",
+                "-ERR One or more scores can't be converted into double",
+            ),
+            ("SORT l LIMIT 0", "-ERR syntax error"),
+            (
+                "SORT l LIMIT 0 x",
+                "-ERR value is not an integer or out of range",
+            ),
+            ("SORT l FOO", "-ERR syntax error"),
+            ("SORT l BY", "-ERR syntax error"),
+            ("SORT l GET", "-ERR syntax error"),
+            ("SORT l STORE", "-ERR syntax error"),
+            ("SORT_RO l STORE d", "-ERR syntax error"),
+            ("SET string v", "+OK"),
+            (
+                "SORT string",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            ("HSET h a 1", ":1"),
+            (
+                "SORT_RO h",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn sorts_by_and_gets_other_keys() {
+        Session::new().expect(&[
+            ("RPUSH l 1 2 3", ":3"),
+            ("MSET w_1 3 w_2 2 w_3 1 o_1 one o_2 two", "+OK"),
+            ("SORT l BY w_*", "*3 $1 3 $1 2 $1 1"),
+            ("SORT l BY w_* DESC", "*3 $1 1 $1 2 $1 3"),
+            (
+                "SORT l BY w_* GET o_* GET #",
+                "*6 $-1 $1 3 $3 two $1 2 $3 one $1 1",
+            ),
+            ("SORT l BY missing_*", "*3 $1 1 $1 2 $1 3"),
+            (
+                "SORT l BY o_*",
+                "-ERR One or more scores can't be converted into double",
+            ),
+            ("SORT l BY o_* ALPHA", "*3 $1 3 $1 1 $1 2"),
+            ("SORT l BY o_* ALPHA DESC", "*3 $1 2 $1 1 $1 3"),
+            ("HSET h_1 f 5", ":1"),
+            ("HSET h_2 f 4", ":1"),
+            ("SORT l BY h_*->f", "*3 $1 3 $1 2 $1 1"),
+            ("SORT l BY h_*->f GET h_*->f", "*3 $-1 $1 4 $1 5"),
+            ("SORT l BY w_*->f", "*3 $1 1 $1 2 $1 3"),
+            ("SORT l GET h_*", "*3 $-1 $-1 $-1"),
+            ("SORT l GET w_*->", "*3 $-1 $-1 $-1"),
+            ("SORT l BY nosort GET constant", "*3 $-1 $-1 $-1"),
+            ("RPUSH even 2 2 1 1", ":4"),
+            ("SORT even BY missing_*", "*4 $1 1 $1 1 $1 2 $1 2"),
+        ]);
+    }
+
+    #[test]
+    fn stores_lists() {
+        Session::new().expect(&[
+            ("RPUSH l 3 1 2", ":3"),
+            ("SORT l STORE d", ":3"),
+            ("LRANGE d 0 -1", "*3 $1 1 $1 2 $1 3"),
+            ("SET o_1 one", "+OK"),
+            ("SORT l GET o_* GET # STORE d", ":6"),
+            ("LRANGE d 0 -1", "*6 $3 one $1 1 $0  $1 2 $0  $1 3"),
+            ("TYPE d", "+list"),
+            ("SADD s c b a", ":3"),
+            ("SORT s BY nosort STORE d", ":3"),
+            ("LRANGE d 0 -1", "*3 $1 a $1 b $1 c"),
+            ("SORT missing STORE d", ":0"),
+            ("EXISTS d", ":0"),
+            ("SORT l STORE l", ":3"),
+            ("LRANGE l 0 -1", "*3 $1 1 $1 2 $1 3"),
+            ("SORT l STORE o_1", ":3"),
+            ("TYPE o_1", "+list"),
+        ]);
+    }
+
+    #[test]
+    fn resp3_has_arrays_and_its_own_null() {
+        Session::new().resp3().expect(&[
+            ("SADD s 1", ":1"),
+            ("SORT s", "*1 $1 1"),
+            ("SORT s GET x_*", "*1 _"),
+        ]);
+    }
+
+    #[test]
+    fn a_limited_sort_is_a_part_of_the_whole() {
+        let mut session = Session::new();
+        let numbers: Vec<String> = (0..500)
+            .map(|step| (step * 7919 % 503).to_string())
+            .collect();
+        session.run(&format!("RPUSH l {}", numbers.join(" ")));
+        let lines = |reply: String| -> Vec<String> {
+            reply
+                .lines()
+                .skip(2)
+                .step_by(2)
+                .map(str::to_owned)
+                .collect()
+        };
+        for order in ["ASC", "DESC", "ALPHA"] {
+            let whole = lines(session.run(&format!("SORT l {order}")));
+            assert_eq!(whole.len(), 500);
+            for (offset, count) in [(0, 10), (100, 50), (490, 100)] {
+                let part = lines(session.run(&format!("SORT l {order} LIMIT {offset} {count}")));
+                assert_eq!(part, whole[offset..(offset + count).min(500)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Union, intersection and difference of sorted sets, in which plain sets take part with scores of 1.
+//!
+//! These commands take a snapshot of each operand, one after the other, and work on those: each is seen as
+//! it was at one instant, not all at the same. The STORE variants then replace the destination at
+//! one instant.
+
+use psp_store::{Aggregate, Operand, SortedSet, Value, Weighted};
+
+use super::counts::intersection_limit;
+use super::walk;
+use super::walk::Pairing;
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::{Result, float, integer, is};
+use crate::typed::Typed;
+
+const READ: &[Flag] = &[Flag::Readonly];
+const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("zunion", -3, zunion).flags(READ),
+    CommandSpec::new("zinter", -3, zinter).flags(READ),
+    CommandSpec::new("zdiff", -3, zdiff).flags(READ),
+    CommandSpec::new("zunionstore", -4, zunionstore)
+        .flags(STORE)
+        .key(),
+    CommandSpec::new("zinterstore", -4, zinterstore)
+        .flags(STORE)
+        .key(),
+    CommandSpec::new("zdiffstore", -4, zdiffstore)
+        .flags(STORE)
+        .key(),
+    CommandSpec::new("zintercard", -3, zintercard).flags(READ),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// Which options a command takes beside its keys.
+#[derive(Clone, Copy, Default)]
+struct Allowed {
+    weights: bool,
+    scores: bool,
+    limit: bool,
+}
+
+/// `numkeys key ... [WEIGHTS weight ...] [AGGREGATE how] [WITHSCORES] [LIMIT limit]`.
+struct Query {
+    sources: Vec<Weighted>,
+    aggregate: Aggregate,
+    pairing: Pairing,
+    limit: usize,
+}
+
+impl Query {
+    /// Parses what comes after the command's name and destination, and takes the snapshots.
+    fn load(context: &Context<'_>, name: &str, allowed: Allowed, args: &[&[u8]]) -> Result<Self> {
+        let key_count = integer(args[0])?;
+        if key_count < 1 {
+            let line = format!("ERR at least 1 input key is needed for '{name}' command");
+            return Err(CommandError::Other(line.into()));
+        }
+        let rest = &args[1..];
+        let key_count = usize::try_from(key_count)
+            .ok()
+            .filter(|count| *count <= rest.len());
+        let (keys, mut options) = rest.split_at(key_count.ok_or(CommandError::Syntax)?);
+        let mut query = Self {
+            sources: keys
+                .iter()
+                .map(|key| operand(context, key))
+                .collect::<Result<_>>()?,
+            aggregate: Aggregate::default(),
+            pairing: Pairing::Alone,
+            limit: usize::MAX,
+        };
+        while let Some((option, rest)) = options.split_first() {
+            options = match *option {
+                option if allowed.weights && is(option, "weights") && rest.len() >= keys.len() => {
+                    let (weights, rest) = rest.split_at(keys.len());
+                    query.set_weights(weights)?;
+                    rest
+                }
+                option if allowed.weights && is(option, "aggregate") && !rest.is_empty() => {
+                    query.aggregate = aggregate(rest[0])?;
+                    &rest[1..]
+                }
+                option if allowed.scores && is(option, "withscores") => {
+                    query.pairing = Pairing::Paired;
+                    rest
+                }
+                option if allowed.limit && is(option, "limit") && !rest.is_empty() => {
+                    query.limit = intersection_limit(rest[0])?;
+                    &rest[1..]
+                }
+                _ => return Err(CommandError::Syntax),
+            };
+        }
+        Ok(query)
+    }
+
+    fn set_weights(&mut self, weights: &[&[u8]]) -> Result<()> {
+        for (source, weight) in self.sources.iter_mut().zip(weights) {
+            source.weight =
+                float(weight).map_err(|_| CommandError::line("ERR weight value is not a float"))?;
+        }
+        Ok(())
+    }
+
+    fn evaluate(&self, operation: Operation) -> SortedSet {
+        match operation {
+            Operation::Union => SortedSet::union(&self.sources, self.aggregate),
+            Operation::Intersection => SortedSet::intersection(&self.sources, self.aggregate),
+            Operation::Difference => SortedSet::difference(&self.sources),
+        }
+    }
+}
+
+fn operand(context: &Context<'_>, key: &[u8]) -> Result<Weighted> {
+    let operand = match context.store.get(key) {
+        None => Operand::SortedSet(SortedSet::new()),
+        Some(Value::SortedSet(set)) => Operand::SortedSet(set),
+        Some(Value::Set(set)) => Operand::Set(set),
+        Some(_) => return Err(CommandError::WrongType),
+    };
+    Ok(Weighted {
+        operand,
+        weight: 1.0,
+    })
+}
+
+fn aggregate(arg: &[u8]) -> Result<Aggregate> {
+    match arg {
+        how if is(how, "sum") => Ok(Aggregate::Sum),
+        how if is(how, "min") => Ok(Aggregate::Min),
+        how if is(how, "max") => Ok(Aggregate::Max),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+fn zunion(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    reply_with(Operation::Union, "zunion", context, args, out)
+}
+
+fn zinter(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    reply_with(Operation::Intersection, "zinter", context, args, out)
+}
+
+fn zdiff(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    reply_with(Operation::Difference, "zdiff", context, args, out)
+}
+
+fn reply_with(
+    operation: Operation,
+    name: &str,
+    context: &Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    let weights = operation != Operation::Difference;
+    let allowed = Allowed {
+        weights,
+        scores: true,
+        limit: false,
+    };
+    let query = Query::load(context, name, allowed, &args[1..])?;
+    walk::scored(out, query.evaluate(operation).iter(), query.pairing);
+    Ok(())
+}
+
+fn zunionstore(
+    context: &mut Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    store_with(Operation::Union, "zunionstore", context, args, out)
+}
+
+fn zinterstore(
+    context: &mut Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    store_with(Operation::Intersection, "zinterstore", context, args, out)
+}
+
+fn zdiffstore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    store_with(Operation::Difference, "zdiffstore", context, args, out)
+}
+
+fn store_with(
+    operation: Operation,
+    name: &str,
+    context: &Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    let weights = operation != Operation::Difference;
+    let allowed = Allowed {
+        weights,
+        ..Allowed::default()
+    };
+    let result = Query::load(context, name, allowed, &args[2..])?.evaluate(operation);
+    let len = result.len();
+    context.store.insert(args[1], result.into_value());
+    out.integer(len as i64);
+    Ok(())
+}
+
+fn zintercard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let allowed = Allowed {
+        limit: true,
+        ..Allowed::default()
+    };
+    let query = Query::load(context, "zintercard", allowed, &args[1..])?;
+    out.integer(SortedSet::intersection_len(&query.sources, query.limit) as i64);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn unions_intersections_and_differences() {
+        Session::new().expect(&[
+            ("ZADD a 1 x 2 y", ":2"),
+            ("ZADD b 10 y 20 z", ":2"),
+            ("SADD plain x z", ":2"),
+            (
+                "ZUNION 2 a b WITHSCORES",
+                "*6 $1 x $1 1 $1 y $2 12 $1 z $2 20",
+            ),
+            ("ZUNION 2 a b", "*3 $1 x $1 y $1 z"),
+            (
+                "ZUNION 2 a b WEIGHTS 2 0.5 WITHSCORES",
+                "*6 $1 x $1 2 $1 y $1 9 $1 z $2 10",
+            ),
+            (
+                "ZUNION 2 a b AGGREGATE MIN WITHSCORES",
+                "*6 $1 x $1 1 $1 y $1 2 $1 z $2 20",
+            ),
+            (
+                "ZUNION 2 a b WEIGHTS 1 -1 AGGREGATE max WITHSCORES",
+                "*6 $1 z $3 -20 $1 x $1 1 $1 y $1 2",
+            ),
+            (
+                "ZUNION 2 a plain WITHSCORES",
+                "*6 $1 z $1 1 $1 x $1 2 $1 y $1 2",
+            ),
+            ("ZINTER 2 a b WITHSCORES", "*2 $1 y $2 12"),
+            ("ZINTER 2 a b AGGREGATE MAX", "*1 $1 y"),
+            ("ZINTER 2 a missing", "*0"),
+            ("ZINTER 2 plain b WITHSCORES", "*2 $1 z $2 21"),
+            ("ZDIFF 2 a b WITHSCORES", "*2 $1 x $1 1"),
+            ("ZDIFF 2 b plain", "*1 $1 y"),
+            ("ZDIFF 1 missing", "*0"),
+            ("ZUNIONSTORE d 2 a b WEIGHTS 1 2", ":3"),
+            (
+                "ZRANGE d 0 -1 WITHSCORES",
+                "*6 $1 x $1 1 $1 y $2 22 $1 z $2 40",
+            ),
+            ("ZINTERSTORE d 2 a b", ":1"),
+            ("ZRANGE d 0 -1 WITHSCORES", "*2 $1 y $2 12"),
+            ("ZDIFFSTORE d 2 a b", ":1"),
+            ("ZRANGE d 0 -1 WITHSCORES", "*2 $1 x $1 1"),
+            ("ZDIFFSTORE d 2 a a", ":0"),
+            ("EXISTS d", ":0"),
+            ("ZINTERCARD 2 a b", ":1"),
+            ("ZINTERCARD 1 b LIMIT 1", ":1"),
+            ("ZINTERCARD 1 b LIMIT 0", ":2"),
+            ("ZADD p inf m", ":1"),
+            ("ZADD n -inf m", ":1"),
+            ("ZUNION 2 p n WITHSCORES", "*2 $1 m $1 0"),
+            ("ZUNION 1 p WEIGHTS 0 WITHSCORES", "*2 $1 m $1 0"),
+        ]);
+    }
+
+    #[test]
+    fn refuses_what_makes_no_sense() {
+        Session::new().expect(&[
+            ("ZADD z 1 a", ":1"),
+            (
+                "ZUNION 0 z",
+                "-ERR at least 1 input key is needed for 'zunion' command",
+            ),
+            (
+                "ZINTERSTORE d 0 z",
+                "-ERR at least 1 input key is needed for 'zinterstore' command",
+            ),
+            (
+                "ZDIFF -1 z",
+                "-ERR at least 1 input key is needed for 'zdiff' command",
+            ),
+            (
+                "ZINTERCARD 0 z",
+                "-ERR at least 1 input key is needed for 'zintercard' command",
+            ),
+            ("ZUNION x z", "-ERR value is not an integer or out of range"),
+            ("ZUNION 2 z", "-ERR syntax error"),
+            ("ZUNION 1 z FOO", "-ERR syntax error"),
+            ("ZUNION 1 z WEIGHTS", "-ERR syntax error"),
+            ("ZUNION 1 z WEIGHTS 1 2", "-ERR syntax error"),
+            ("ZUNION 1 z WEIGHTS x", "-ERR weight value is not a float"),
+            ("ZUNION 1 z AGGREGATE", "-ERR syntax error"),
+            ("ZUNION 1 z AGGREGATE AVG", "-ERR syntax error"),
+            ("ZDIFF 1 z WEIGHTS 1", "-ERR syntax error"),
+            ("ZUNIONSTORE d 1 z WITHSCORES", "-ERR syntax error"),
+            ("ZINTERCARD 1 z LIMIT", "-ERR syntax error"),
+            ("ZINTERCARD 1 z LIMIT -1", "-ERR LIMIT can't be negative"),
+            ("ZINTERCARD 1 z LIMIT x", "-ERR LIMIT can't be negative"),
+            ("ZINTERCARD 1 z WITHSCORES", "-ERR syntax error"),
+            ("SET s v", "+OK"),
+            (
+                "ZUNION 2 z s",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "ZINTER 2 missing s",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "ZDIFFSTORE d 2 z s",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            ("ZUNIONSTORE s 1 z", ":1"),
+            ("TYPE s", "+zset"),
+        ]);
+    }
+
+    #[test]
+    fn resp3_has_pairs_of_member_and_double() {
+        Session::new().resp3().expect(&[
+            ("ZADD z 1 a 2.5 b", ":2"),
+            ("ZUNION 1 z WITHSCORES", "*2 *2 $1 a ,1 *2 $1 b ,2.5"),
+            ("ZINTER 1 z WITHSCORES", "*2 *2 $1 a ,1 *2 $1 b ,2.5"),
+            ("ZDIFF 1 z WITHSCORES", "*2 *2 $1 a ,1 *2 $1 b ,2.5"),
+            ("ZDIFF 1 z", "*2 $1 a $1 b"),
+            ("ZUNION 1 missing WITHSCORES", "*0"),
+        ]);
+    }
+}

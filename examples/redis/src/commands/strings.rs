@@ -1,0 +1,536 @@
+//! Commands on strings.
+
+use std::ops::Range;
+
+use psp_protocols::resp::SHARED_LEN_MIN;
+use psp_store::{Element, Slot, Value};
+
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::error::CommandError;
+use crate::expire_time::TimeForm;
+use crate::parse::{self, Result};
+use crate::typed::{self, expect};
+
+use super::walk::element_or_null;
+
+const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
+const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
+const STORE_FAST: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::Fast];
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("append", 3, append).flags(STORE_FAST).key(),
+    CommandSpec::new("decr", 2, decr).flags(STORE_FAST).key(),
+    CommandSpec::new("decrby", 3, decrby).flags(STORE_FAST).key(),
+    CommandSpec::new("get", 2, get).flags(READ).key(),
+    CommandSpec::new("getdel", 2, getdel).flags(&[Flag::Write, Flag::Fast]).key(),
+    CommandSpec::new("getex", -2, getex).flags(&[Flag::Write, Flag::Fast]).key(),
+    CommandSpec::new("getrange", 4, getrange).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("getset", 3, getset).flags(STORE_FAST).key(),
+    CommandSpec::new("incr", 2, incr).flags(STORE_FAST).key(),
+    CommandSpec::new("incrby", 3, incrby).flags(STORE_FAST).key(),
+    CommandSpec::new("incrbyfloat", 3, incrbyfloat).flags(STORE_FAST).key(),
+    CommandSpec::new("mget", -2, mget).flags(READ).keys(1, -1, 1),
+    CommandSpec::new("mset", -3, mset).flags(STORE).keys(1, -1, 2),
+    CommandSpec::new("msetnx", -3, msetnx).flags(STORE).keys(1, -1, 2),
+    CommandSpec::new("psetex", 4, psetex).flags(STORE).key(),
+    CommandSpec::new("set", -3, set).flags(STORE).key(),
+    CommandSpec::new("setex", 4, setex).flags(STORE).key(),
+    CommandSpec::new("setnx", 3, setnx).flags(STORE_FAST).key(),
+    CommandSpec::new("setrange", 4, setrange).flags(STORE).key(),
+    CommandSpec::new("strlen", 2, strlen).flags(READ).key(),
+    CommandSpec::new("substr", 4, getrange).flags(&[Flag::Readonly]).key(),
+];
+
+fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    typed::read(context.store, args[1], |string| element_or_null(out, string))
+}
+
+fn mget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.array(args.len() - 1);
+    for key in &args[1..] {
+        // A key of another type counts as missing.
+        context.store.with(key, |value| element_or_null(out, expect(value).unwrap_or_default()));
+    }
+    Ok(())
+}
+
+fn strlen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let len = typed::read(context.store, args[1], |string: Option<&Element>| {
+        string.map_or(0, |string| string.len())
+    })?;
+    write_len(len, out);
+    Ok(())
+}
+
+fn getrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let (start, end) = (parse::integer(args[2])?, parse::integer(args[3])?);
+    typed::read(context.store, args[1], |string: Option<&Element>| {
+        let Some(string) = string else {
+            out.bulk(b"");
+            return;
+        };
+        let range = byte_range(start, end, string.len());
+        if range.len() >= SHARED_LEN_MIN {
+            out.bulk_shared(string.to_bytes().slice(range));
+        } else {
+            out.bulk(&string[range]);
+        }
+    })
+}
+
+/// Bytes from `start` to `end`, both included. Unlike an index range of a list, an end before the
+/// first byte means the first byte, unless both are negative and in the wrong order.
+fn byte_range(start: i64, end: i64, len: usize) -> Range<usize> {
+    if start < 0 && end < 0 && start > end {
+        return 0..0;
+    }
+    let len_signed = i64::try_from(len).unwrap_or(i64::MAX);
+    let end = if end < 0 { end.saturating_add(len_signed).max(0) } else { end };
+    parse::index_range(start, end, len)
+}
+
+/// What SET and its relatives do besides storing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct SetOptions {
+    only_if: Option<Presence>,
+    reply_old: bool,
+    keep_ttl: bool,
+    expire_at_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Absent,
+    Present,
+}
+
+impl SetOptions {
+    fn parse(options: &[&[u8]]) -> Result<Self> {
+        let mut parsed = Self::default();
+        let mut deadline = None;
+        let mut options = options.iter();
+        while let Some(option) = options.next() {
+            if parse::is(option, "NX") && parsed.only_if.is_none() {
+                parsed.only_if = Some(Presence::Absent);
+            } else if parse::is(option, "XX") && parsed.only_if.is_none() {
+                parsed.only_if = Some(Presence::Present);
+            } else if parse::is(option, "GET") {
+                parsed.reply_old = true;
+            } else if parse::is(option, "KEEPTTL") && deadline.is_none() {
+                parsed.keep_ttl = true;
+            } else if let Some(form) = TimeForm::of_option(option)
+                && deadline.is_none()
+                && !parsed.keep_ttl
+            {
+                deadline = Some((form, options.next().ok_or(CommandError::Syntax)?));
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        if let Some((form, arg)) = deadline {
+            parsed.expire_at_ms = Some(form.deadline_ms(arg, "set")?);
+        }
+        Ok(parsed)
+    }
+}
+
+fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let options = SetOptions::parse(&args[3..])?;
+    let value = new_value(context, args[2])?;
+    let (stored, old) = store(context, args[1], value, options)?;
+    if options.reply_old {
+        element_or_null(out, old.as_ref());
+    } else if stored {
+        out.simple("OK");
+    } else {
+        out.null();
+    }
+    Ok(())
+}
+
+fn setnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let options = SetOptions { only_if: Some(Presence::Absent), ..SetOptions::default() };
+    let value = new_value(context, args[2])?;
+    let (stored, _) = store(context, args[1], value, options)?;
+    out.integer(i64::from(stored));
+    Ok(())
+}
+
+fn getset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let options = SetOptions { reply_old: true, ..SetOptions::default() };
+    let value = new_value(context, args[2])?;
+    let (_, old) = store(context, args[1], value, options)?;
+    element_or_null(out, old.as_ref());
+    Ok(())
+}
+
+fn setex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    set_for(context, args, "setex", TimeForm { unit_ms: 1000, relative: true }, out)
+}
+
+fn psetex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    set_for(context, args, "psetex", TimeForm { unit_ms: 1, relative: true }, out)
+}
+
+fn set_for(
+    context: &Context<'_>,
+    args: &[&[u8]],
+    name: &'static str,
+    form: TimeForm,
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    let expire_at_ms = Some(form.deadline_ms(args[2], name)?);
+    let value = new_value(context, args[3])?;
+    store(context, args[1], value, SetOptions { expire_at_ms, ..SetOptions::default() })?;
+    out.simple("OK");
+    Ok(())
+}
+
+/// Stores `value` if the options allow it; whether it did, and the old string if it was asked for.
+fn store(
+    context: &Context<'_>,
+    key: &[u8],
+    value: Value,
+    options: SetOptions,
+) -> Result<(bool, Option<Element>)> {
+    context.store.update(key, |slot| {
+        let old = if options.reply_old { expect(slot.value())?.cloned() } else { None };
+        let stored = match options.only_if {
+            None => true,
+            Some(Presence::Absent) => slot.value().is_none(),
+            Some(Presence::Present) => slot.value().is_some(),
+        };
+        if stored {
+            let kept = if options.keep_ttl { slot.expire_at_ms() } else { None };
+            slot.insert(value);
+            if let Some(expire_at_ms) = options.expire_at_ms.or(kept) {
+                slot.set_expire_at_ms(Some(expire_at_ms));
+            }
+        }
+        Ok((stored, old))
+    })
+}
+
+fn mset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    for (key, value) in pairs(args, "mset")? {
+        context.store.insert(key, new_value(context, value)?);
+    }
+    out.simple("OK");
+    Ok(())
+}
+
+fn msetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let pairs = pairs(args, "msetnx")?;
+    let values = pairs.clone().map(|(_, value)| new_value(context, value));
+    let values = values.collect::<Result<Vec<_>>>()?;
+    let stored = context.store.insert_all_if_absent(pairs.map(|(key, _)| key).zip(values));
+    out.integer(i64::from(stored));
+    Ok(())
+}
+
+/// The arguments as keys with values.
+fn pairs<'a>(
+    args: &'a [&'a [u8]],
+    name: &'static str,
+) -> Result<impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone> {
+    let (pairs, rest) = args[1..].as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(CommandError::Arity(name.into()));
+    }
+    Ok(pairs.iter().map(|[key, value]| (*key, *value)))
+}
+
+fn getdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let old = context.store.update(args[1], |slot| {
+        let old = expect::<Element>(slot.value())?.cloned();
+        slot.remove();
+        Ok(old)
+    })?;
+    element_or_null(out, old.as_ref());
+    Ok(())
+}
+
+fn getex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let expire_at_ms = match args[2..] {
+        [] => return get(context, args, out),
+        [option] if parse::is(option, "PERSIST") => None,
+        [option, time] => {
+            let form = TimeForm::of_option(option).ok_or(CommandError::Syntax)?;
+            Some(form.deadline_ms(time, "getex")?)
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    let string = context.store.update(args[1], |slot| {
+        let string = expect::<Element>(slot.value())?.cloned();
+        slot.set_expire_at_ms(expire_at_ms);
+        Ok(string)
+    })?;
+    element_or_null(out, string.as_ref());
+    Ok(())
+}
+
+fn append(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let len = context.store.update_large(args[1], |slot| {
+        let old = current(slot)?;
+        check_len(context, old.len() + args[2].len())?;
+        let joined = [old, args[2]].concat();
+        replace(slot, &joined);
+        Ok(joined.len())
+    })?;
+    write_len(len, out);
+    Ok(())
+}
+
+fn setrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let offset = usize::try_from(parse::integer(args[2])?)
+        .map_err(|_negative| CommandError::OffsetOutOfRange)?;
+    let patch = args[3];
+    let len = context.store.update_large(args[1], |slot| {
+        let old = current(slot)?;
+        if patch.is_empty() {
+            return Ok(old.len());
+        }
+        let end = offset.saturating_add(patch.len());
+        check_len(context, end)?;
+        let mut bytes = old.to_vec();
+        bytes.resize(bytes.len().max(end), 0);
+        bytes[offset..end].copy_from_slice(patch);
+        replace(slot, &bytes);
+        Ok(bytes.len())
+    })?;
+    write_len(len, out);
+    Ok(())
+}
+
+fn incr(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    add(context, args[1], 1, out)
+}
+
+fn decr(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    add(context, args[1], -1, out)
+}
+
+fn incrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    add(context, args[1], parse::integer(args[2])?, out)
+}
+
+fn decrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let decrement = parse::integer(args[2])?
+        .checked_neg()
+        .ok_or(CommandError::line("ERR decrement would overflow"))?;
+    add(context, args[1], decrement, out)
+}
+
+fn add(context: &Context<'_>, key: &[u8], step: i64, out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let sum = context.store.update(key, |slot| {
+        let old = match expect::<Element>(slot.value())? {
+            None => 0,
+            Some(string) => parse::integer(string)?,
+        };
+        let sum = old.checked_add(step).ok_or(CommandError::Overflow)?;
+        replace(slot, itoa::Buffer::new().format(sum).as_bytes());
+        Ok(sum)
+    })?;
+    out.integer(sum);
+    Ok(())
+}
+
+fn incrbyfloat(
+    context: &mut Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    let step = parse::float(args[2])?;
+    let sum = context.store.update(args[1], |slot| {
+        let old = match expect::<Element>(slot.value())? {
+            None => 0.0,
+            Some(string) => parse::float(string)?,
+        };
+        let sum = old + step;
+        if !sum.is_finite() {
+            return Err(CommandError::NotFinite);
+        }
+        let text = sum.to_string();
+        replace(slot, text.as_bytes());
+        Ok(text)
+    })?;
+    out.bulk(sum.as_bytes());
+    Ok(())
+}
+
+/// The slot's string; empty when there is none.
+fn current<'s>(slot: &'s Slot<'_>) -> Result<&'s [u8]> {
+    Ok(expect::<Element>(slot.value())?.map_or(&[][..], Element::as_slice))
+}
+
+/// Changes the slot's string and keeps its expiry.
+fn replace(slot: &mut Slot<'_>, bytes: &[u8]) {
+    let string = Value::string(bytes);
+    match slot.value_mut() {
+        Some(value) => *value = string,
+        None => slot.insert(string),
+    }
+}
+
+fn new_value(context: &Context<'_>, bytes: &[u8]) -> Result<Value> {
+    check_len(context, bytes.len())?;
+    Ok(Value::string(bytes))
+}
+
+fn check_len(context: &Context<'_>, len: usize) -> Result<()> {
+    if len > context.server.settings.value_len_max() {
+        return Err(CommandError::StringTooLong);
+    }
+    Ok(())
+}
+
+fn write_len(len: usize, out: &mut ReplyEncoder<'_>) {
+    out.integer(i64::try_from(len).unwrap_or(i64::MAX));
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn set_obeys_its_options() {
+        Session::new().expect(&[
+            ("SET a 1", "+OK"),
+            ("GET a", "$1 1"),
+            ("SET a 2 NX", "$-1"),
+            ("SET b 2 XX", "$-1"),
+            ("SET a 2 XX GET", "$1 1"),
+            ("SET c 3 GET", "$-1"),
+            ("SET c 4 NX GET", "$1 3"),
+            ("GET c", "$1 3"),
+            ("SET a 1 EX 100", "+OK"),
+            ("TTL a", ":100"),
+            ("SET a 2 KEEPTTL", "+OK"),
+            ("TTL a", ":100"),
+            ("SET a 3", "+OK"),
+            ("TTL a", ":-1"),
+            ("SET a 1 PXAT 1", "+OK"),
+            ("GET a", "$-1"),
+            ("SET a 1 NX XX", "-ERR syntax error"),
+            ("SET a 1 EX 10 KEEPTTL", "-ERR syntax error"),
+            ("SET a 1 EX 1 PX 1", "-ERR syntax error"),
+            ("SET a 1 EX", "-ERR syntax error"),
+            ("SET a 1 EX x", "-ERR value is not an integer or out of range"),
+            ("SET a 1 EX 0", "-ERR invalid expire time in 'set' command"),
+            ("SET a 1 EX 9223372036854775807", "-ERR invalid expire time in 'set' command"),
+            ("SETEX a 0 v", "-ERR invalid expire time in 'setex' command"),
+            ("PSETEX a 100000 v", "+OK"),
+            ("TTL a", ":100"),
+            ("SETNX a 1", ":0"),
+            ("SETNX n 1", ":1"),
+            ("GETSET n 2", "$1 1"),
+        ]);
+    }
+
+    #[test]
+    fn set_with_get_refuses_other_types_and_plain_set_replaces_them() {
+        let mut session = Session::new();
+        let list = psp_store::Value::List(psp_store::List::default());
+        session.store().update(b"l", |slot| {
+            slot.insert(list);
+            slot.insert(psp_store::Value::string(b""));
+        });
+        session.expect(&[("STRLEN l", ":0"), ("SET l x", "+OK"), ("TYPE l", "+string")]);
+    }
+
+    #[test]
+    fn several_keys_at_once() {
+        Session::new().expect(&[
+            ("MSET a 1 b 2", "+OK"),
+            ("MGET a x b", "*3 $1 1 $-1 $1 2"),
+            ("MSETNX c 3 a 9", ":0"),
+            ("EXISTS c", ":0"),
+            ("MSETNX c 3 d 4 c 5", ":1"),
+            ("MGET c d", "*2 $1 5 $1 4"),
+            ("MSET a", "-ERR wrong number of arguments for 'mset' command"),
+            ("MSET a 1 b", "-ERR wrong number of arguments for 'mset' command"),
+        ]);
+    }
+
+    #[test]
+    fn counters_count_within_their_range() {
+        Session::new().expect(&[
+            ("INCR n", ":1"),
+            ("INCRBY n 41", ":42"),
+            ("DECR n", ":41"),
+            ("DECRBY n 1", ":40"),
+            ("SET n 9223372036854775807", "+OK"),
+            ("INCR n", "-ERR increment or decrement would overflow"),
+            ("DECRBY n -9223372036854775808", "-ERR decrement would overflow"),
+            ("SET n x", "+OK"),
+            ("INCR n", "-ERR value is not an integer or out of range"),
+            ("SET f 10.5", "+OK"),
+            ("INCRBYFLOAT f 0.1", "$4 10.6"),
+            ("INCRBYFLOAT f -5", "$3 5.6"),
+            ("SET f 5.0e3", "+OK"),
+            ("INCRBYFLOAT f 2.0e2", "$4 5200"),
+            ("INCRBYFLOAT f inf", "-ERR increment would produce NaN or Infinity"),
+            ("INCRBYFLOAT f x", "-ERR value is not a valid float"),
+            ("SET t 1 EX 100", "+OK"),
+            ("INCR t", ":2"),
+            ("TTL t", ":100"),
+        ]);
+    }
+
+    #[test]
+    fn parts_of_strings() {
+        Session::new().expect(&[
+            ("APPEND s Hello", ":5"),
+            ("APPEND s World", ":10"),
+            ("STRLEN s", ":10"),
+            ("GETRANGE s 0 4", "$5 Hello"),
+            ("GETRANGE s -5 -1", "$5 World"),
+            ("GETRANGE s 8 100", "$2 ld"),
+            ("GETRANGE s 5 2", "$0"),
+            ("GETRANGE s 0 -100", "$1 H"),
+            ("GETRANGE s -1 -5", "$0"),
+            ("SUBSTR s 0 0", "$1 H"),
+            ("GETRANGE none 0 -1", "$0"),
+            ("SETRANGE s 5 There", ":10"),
+            ("GET s", "$10 HelloThere"),
+            ("SETRANGE s -1 x", "-ERR offset is out of range"),
+            (
+                "SETRANGE s 536870912 x",
+                "-ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+            ),
+            ("SETRANGE z 2 x", ":3"),
+            ("GET z", "$3 \0\0x"),
+        ]);
+    }
+
+    #[test]
+    fn reads_that_change_the_expiry() {
+        Session::new().expect(&[
+            ("SET a 1", "+OK"),
+            ("GETEX a EX 100", "$1 1"),
+            ("TTL a", ":100"),
+            ("GETEX a", "$1 1"),
+            ("TTL a", ":100"),
+            ("GETEX a PERSIST", "$1 1"),
+            ("TTL a", ":-1"),
+            ("GETEX a EX 0", "-ERR invalid expire time in 'getex' command"),
+            ("GETEX a FOO", "-ERR syntax error"),
+            ("GETDEL a", "$1 1"),
+            ("GETDEL a", "$-1"),
+        ]);
+    }
+
+    #[test]
+    fn values_are_limited() {
+        let mut session = Session::new();
+        session.server.settings.set_value_len_max(4);
+        let too_long = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+        session.expect(&[
+            ("SET a 1234", "+OK"),
+            ("SET a 12345", too_long),
+            ("APPEND a 5", too_long),
+            ("GET a", "$4 1234"),
+        ]);
+    }
+}

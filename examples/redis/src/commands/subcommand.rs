@@ -1,0 +1,39 @@
+//! Commands that are containers of others: `CLIENT LIST`, `CONFIG GET`.
+
+use crate::command::{CommandFn, Context, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::{self, Result};
+
+/// One command of a container. Its arity counts the container's name too.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Subcommand {
+    pub(super) name: &'static str,
+    pub(super) arity: i32,
+    pub(super) run: CommandFn,
+}
+
+impl Subcommand {
+    pub(super) const fn new(name: &'static str, arity: i32, run: CommandFn) -> Self {
+        Self { name, arity, run }
+    }
+}
+
+/// Runs the subcommand that `args[1]` names. `container` is written as in errors, in lower case.
+pub(super) fn run(
+    container: &str,
+    subcommands: &[Subcommand],
+    context: &mut Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    let found = subcommands.iter().find(|subcommand| parse::is(args[1], subcommand.name));
+    let Some(subcommand) = found else {
+        let container = container.to_uppercase();
+        return Err(CommandError::unknown_subcommand(&container, args[1]));
+    };
+    if !parse::arity_accepts(subcommand.arity, args.len()) {
+        let name = format!("{container}|{}", subcommand.name);
+        return Err(CommandError::Arity(name.into()));
+    }
+    (subcommand.run)(context, args, out)
+}

@@ -1,0 +1,198 @@
+//! Replies of many elements, encoded straight from a snapshot.
+
+use bytes::Bytes;
+use psp_protocols::Sink;
+use psp_protocols::resp::{Encoder, SHARED_LEN_MIN};
+use psp_store::{Element, Hash, ScoredMember};
+
+use crate::command::ReplyEncoder;
+
+/// Bytes gathered before they go to the reply.
+const BATCH_BYTES: usize = 2048;
+
+/// Gathers many small writes into few larger ones, since each write to a reply is a virtual call.
+pub(super) struct Batch<'b, 'o> {
+    out: &'b mut ReplyEncoder<'o>,
+    bytes: [u8; BATCH_BYTES],
+    len: usize,
+}
+
+impl Batch<'_, '_> {
+    fn flush(&mut self) {
+        self.out.raw(&self.bytes[..self.len]);
+        self.len = 0;
+    }
+}
+
+impl Sink for Batch<'_, '_> {
+    fn put(&mut self, bytes: &[u8]) {
+        if bytes.len() > BATCH_BYTES - self.len {
+            self.flush();
+            if bytes.len() > BATCH_BYTES {
+                self.out.raw(bytes);
+                return;
+            }
+        }
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    fn put_shared(&mut self, bytes: Bytes) {
+        self.flush();
+        self.out.raw_shared(bytes);
+    }
+}
+
+/// Writes a part of a reply in batches.
+pub(super) fn batched(
+    out: &mut ReplyEncoder<'_>,
+    write: impl FnOnce(&mut Encoder<'_, Batch<'_, '_>>),
+) {
+    let version = out.version();
+    let mut batch = Batch {
+        out,
+        bytes: [0; BATCH_BYTES],
+        len: 0,
+    };
+    write(&mut Encoder::new(&mut batch, version));
+    batch.flush();
+}
+
+/// An element as a bulk string; a long one is shared with the store, not copied.
+pub(super) fn element<S: Sink + ?Sized>(out: &mut Encoder<'_, S>, element: &Element) {
+    if element.len() < SHARED_LEN_MIN {
+        out.bulk(element);
+    } else {
+        out.bulk_shared(element.to_bytes());
+    }
+}
+
+/// An element, or null where there is none.
+pub(super) fn element_or_null(out: &mut ReplyEncoder<'_>, value: Option<&Element>) {
+    match value {
+        Some(value) => element(out, value),
+        None => out.null(),
+    }
+}
+
+/// Elements without a head.
+pub(super) fn elements<'e>(
+    out: &mut ReplyEncoder<'_>,
+    elements: impl Iterator<Item = &'e Element>,
+) {
+    batched(out, |out| elements.for_each(|item| element(out, item)));
+}
+
+/// An array of elements.
+pub(super) fn array<'e>(
+    out: &mut ReplyEncoder<'_>,
+    items: impl ExactSizeIterator<Item = &'e Element>,
+) {
+    out.array(items.len());
+    elements(out, items);
+}
+
+/// A set of elements: in RESP2 an array.
+pub(super) fn set<'e>(
+    out: &mut ReplyEncoder<'_>,
+    items: impl ExactSizeIterator<Item = &'e Element>,
+) {
+    out.set(items.len());
+    elements(out, items);
+}
+
+/// All fields of a hash with their values: in RESP2 a flat array.
+pub(super) fn map(out: &mut ReplyEncoder<'_>, hash: &Hash) {
+    out.map(hash.len());
+    batched(out, |out| {
+        hash.iter().for_each(|(field, value)| {
+            element(out, field);
+            element(out, value);
+        });
+    });
+}
+
+/// Whether a reply has scores or values beside its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Pairing {
+    /// Members alone.
+    #[default]
+    Alone,
+    /// RESP3: an array of two per member. RESP2: a flat array.
+    Paired,
+    /// An array of two per member in both versions.
+    PairedAlways,
+}
+
+impl Pairing {
+    /// Writes the head of a reply of `len` members; whether each is an array of its own.
+    pub(super) fn head<S: Sink + ?Sized>(self, out: &mut Encoder<'_, S>, len: usize) -> bool {
+        let nested = match self {
+            Self::Alone => false,
+            Self::Paired => out.version() == psp_protocols::resp::Version::Resp3,
+            Self::PairedAlways => true,
+        };
+        out.array(if self == Self::Paired && !nested {
+            len * 2
+        } else {
+            len
+        });
+        nested
+    }
+}
+
+/// Members of a sorted set, with their scores if `pairing` says so.
+pub(super) fn scored<'e>(
+    out: &mut ReplyEncoder<'_>,
+    members: impl ExactSizeIterator<Item = &'e ScoredMember>,
+    pairing: Pairing,
+) {
+    let nested = pairing.head(out, members.len());
+    batched(out, |out| {
+        members.for_each(|scored| {
+            if nested {
+                out.array(2);
+            }
+            element(out, &scored.member);
+            if pairing != Pairing::Alone {
+                out.double(scored.score);
+            }
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use psp_protocols::resp::Version;
+
+    use super::*;
+
+    #[test]
+    fn batches_give_the_same_bytes_as_single_writes() {
+        for len in [
+            0,
+            1,
+            21,
+            22,
+            23,
+            BATCH_BYTES - 9,
+            BATCH_BYTES,
+            SHARED_LEN_MIN,
+            10_000,
+        ] {
+            let items = vec![Element::from(vec![b'x'; len].as_slice()); 300];
+            let mut batched = Vec::new();
+            array(
+                &mut Encoder::new(&mut batched as &mut dyn Sink, Version::Resp2),
+                items.iter(),
+            );
+            let mut single = Vec::new();
+            let mut encoder = Encoder::new(&mut single, Version::Resp2);
+            encoder.array(items.len());
+            for item in &items {
+                encoder.bulk(item);
+            }
+            assert!(batched == single, "elements of {len} bytes");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! A Redis-compatible server on psp-server.
+//!
+//! ```text
+//!   frame ─► RedisHandler ─► dispatch ─► table ─► commands::strings::get(&mut Context, args, reply)
+//!                               │                              │
+//!                               └── arity, authentication,     └── psp_store::Keyspace
+//!                                   counters per worker
+//! ```
+//!
+//! [`command`] says what a command is, [`commands`] holds them, one file per family.
+
+pub mod client;
+pub mod command;
+pub mod commands;
+pub mod config;
+pub mod dispatch;
+pub mod error;
+pub mod expire_time;
+pub mod glob;
+pub mod handler;
+pub mod parse;
+pub mod settings;
+pub mod size_class;
+pub mod startup;
+pub mod state;
+pub mod stats;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod typed;

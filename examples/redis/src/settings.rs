@@ -1,0 +1,92 @@
+//! What `CONFIG GET` and `CONFIG SET` know, while the server runs.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::config::Config;
+
+/// The settings of a running server.
+#[derive(Debug)]
+pub struct Settings {
+    /// What it was started with.
+    pub config: Config,
+    password: RwLock<Option<Box<[u8]>>>,
+    value_len_max: AtomicUsize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new(Config::default())
+    }
+}
+
+impl Settings {
+    /// The settings of a server started with `config`.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let password = config.requirepass.as_deref().map(|password| password.as_bytes().into());
+        Self {
+            password: RwLock::new(password),
+            value_len_max: AtomicUsize::new(config.limits.proto_max_bulk_len),
+            config,
+        }
+    }
+
+    /// Whether clients have to authenticate.
+    #[must_use]
+    pub fn requires_password(&self) -> bool {
+        self.password.read().is_some()
+    }
+
+    /// Whether `password` is the one that is required; any is when none is.
+    #[must_use]
+    pub fn accepts_password(&self, password: &[u8]) -> bool {
+        match &*self.password.read() {
+            None => true,
+            Some(expected) => equal_in_constant_time(expected, password),
+        }
+    }
+
+    /// The required password; empty for none.
+    #[must_use]
+    pub fn password(&self) -> Vec<u8> {
+        self.password.read().as_deref().unwrap_or_default().to_vec()
+    }
+
+    /// Requires another password; none if it is empty.
+    pub fn set_password(&self, password: &[u8]) {
+        *self.password.write() = (!password.is_empty()).then(|| password.into());
+    }
+
+    /// Longest string that a key may hold, in bytes.
+    #[must_use]
+    pub fn value_len_max(&self) -> usize {
+        self.value_len_max.load(Ordering::Relaxed)
+    }
+
+    /// Sets the longest string that a key may hold, in bytes.
+    pub fn set_value_len_max(&self, bytes: usize) {
+        self.value_len_max.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Compares in time that depends on the length of `given` alone.
+fn equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
+    let padded = expected.iter().copied().chain(std::iter::repeat(0));
+    let difference = given.iter().zip(padded).fold(0, |sum, (left, right)| sum | (left ^ right));
+    std::hint::black_box(difference) == 0 && expected.len() == given.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_equal_only_as_a_whole() {
+        assert!(equal_in_constant_time(b"secret", b"secret"));
+        for given in [&b""[..], b"secre", b"secret\0", b"Secret", b"secrets"] {
+            assert!(!equal_in_constant_time(b"secret", given), "{given:?}");
+        }
+    }
+}

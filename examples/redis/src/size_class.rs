@@ -1,0 +1,183 @@
+//! How much work a request is, judged by the sizes of its keys: what the names of commands cannot tell.
+//!
+//! `HGETALL` of a session with ten fields and `HGETALL` of a million are one command and two kinds of work. The
+//! classifier asks here before it puts a request into a queue; the answer takes one short look
+//! at each of a few keys.
+
+use std::sync::Arc;
+
+use psp_protocols::resp::ArgsIter;
+use psp_server::{Classifier, RequestType};
+use psp_store::Keyspace;
+
+use psp_classifiers::resp::RespClassifier;
+
+use crate::command::{CommandTable, KeyPositions};
+
+/// Elements up to which work counts as small.
+const SMALL_ELEMENTS_MAX: usize = 128;
+/// Keys that are looked at before work counts as large unseen.
+const KEYS_MAX: usize = 16;
+
+/// Commands whose work grows with the size of their keys, whatever their other arguments are.
+const WHOLE_KEYS: &[&str] = &[
+    "hgetall", "hkeys", "hvals", "smembers", "sort", "sort_ro", "sinter", "sunion", "sdiff",
+];
+
+/// The work of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SizeClass {
+    /// At most a hundred or so elements.
+    Small,
+    /// More, or unknown.
+    Large,
+}
+
+/// The classifier of Redis commands, with those of unclear cost judged by the sizes of their keys in `store`:
+/// such a request is a `range` if it is small and a `scan` otherwise.
+#[must_use]
+pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
+    let by_name = RespClassifier::redis();
+    let types = by_name.types();
+    let type_of = |name| types.by_name(name).unwrap_or(RequestType::UNKNOWN);
+    let (range, scan) = (type_of("range"), type_of("scan"));
+    let type_of_size = move |size| match size {
+        SizeClass::Small => range,
+        SizeClass::Large => scan,
+    };
+    let (store_of_scans, store_of_ranges) = (Arc::clone(store), Arc::clone(store));
+    by_name
+        .refine("scan", move |frame| type_of_size(size_of_scan(&store_of_scans, frame)))
+        .refine("range", move |frame| type_of_size(size_of_range(&store_of_ranges, frame)))
+}
+
+/// The work of a request that is unbounded by its name and arguments.
+#[must_use]
+pub fn size_of_scan(store: &Keyspace, frame: &[u8]) -> SizeClass {
+    let mut args = ArgsIter::new(frame);
+    let spec = args.next().and_then(|name| CommandTable::get().find(name));
+    let Some(spec) = spec else {
+        return SizeClass::Large;
+    };
+    match spec.keys {
+        KeyPositions { first: 0, .. } if spec.name == "keys" => size_class(store.len()),
+        KeyPositions { first: 0, .. } => SizeClass::Large,
+        keys => size_class(elements(store, keys, frame)),
+    }
+}
+
+/// The work of a request that is commonly small.
+#[must_use]
+pub fn size_of_range(store: &Keyspace, frame: &[u8]) -> SizeClass {
+    let spec = ArgsIter::new(frame).next().and_then(|name| CommandTable::get().find(name));
+    match spec {
+        Some(spec) if WHOLE_KEYS.contains(&spec.name) => {
+            size_class(elements(store, spec.keys, frame))
+        }
+        _ => SizeClass::Small,
+    }
+}
+
+fn size_class(elements: usize) -> SizeClass {
+    if elements <= SMALL_ELEMENTS_MAX { SizeClass::Small } else { SizeClass::Large }
+}
+
+/// Elements of all keys of the request; more than any bound when there are too many keys to look.
+fn elements(store: &Keyspace, keys: KeyPositions, frame: &[u8]) -> usize {
+    let args = ArgsIter::new(frame);
+    let count = args.count_left();
+    let first = usize::try_from(keys.first).unwrap_or(usize::MAX);
+    let step = usize::try_from(keys.step).unwrap_or(1).max(1);
+    let last = match usize::try_from(keys.last) {
+        Ok(last) => last,
+        Err(_from_the_end) => count.saturating_sub(keys.last.unsigned_abs() as usize),
+    };
+    if last < first || last >= count {
+        // Too few arguments: an error, which is quick.
+        return 0;
+    }
+    if (last - first) / step >= KEYS_MAX {
+        return usize::MAX;
+    }
+    let keys = args.skip(first).take(last - first + 1).step_by(step);
+    keys.map(|key| store.peek(key, |entry| entry.map_or(0, |entry| entry.value().cardinality())))
+        .fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Session;
+
+    fn filled() -> Session {
+        let mut session = Session::new();
+        for index in 0..200 {
+            session.run(&format!("RPUSH long {index}"));
+            session.run(&format!("HSET large {index} v"));
+            session.run(&format!("SADD set{} {index}", index % 2));
+        }
+        session.expect(&[("RPUSH short a b c", ":3"), ("HSET little f v", ":1")]);
+        session
+    }
+
+    #[test]
+    fn unbounded_commands_are_small_on_small_keys() {
+        let session = filled();
+        for (line, size) in [
+            ("LRANGE short 0 -1", SizeClass::Small),
+            ("LRANGE long 0 -1", SizeClass::Large),
+            ("LRANGE none 0 -1", SizeClass::Small),
+            ("SORT short ALPHA", SizeClass::Small),
+            ("SORT long", SizeClass::Large),
+            ("SUNION set0", SizeClass::Small),
+            ("SUNION set0 set1", SizeClass::Large),
+            ("KEYS *", SizeClass::Small),
+            ("FLUSHALL", SizeClass::Large),
+            ("NOPE", SizeClass::Large),
+            ("SORT", SizeClass::Small),
+        ] {
+            assert_eq!(size_of_scan(session.store(), line.as_bytes()), size, "{line}");
+        }
+        let many_keys = format!("SUNION {}", "none ".repeat(100));
+        assert_eq!(size_of_scan(session.store(), many_keys.as_bytes()), SizeClass::Large);
+    }
+
+    #[test]
+    fn ranges_are_large_only_when_they_cover_large_keys() {
+        let session = filled();
+        for (line, size) in [
+            ("HGETALL little", SizeClass::Small),
+            ("HGETALL large", SizeClass::Large),
+            ("LRANGE long 0 9", SizeClass::Small),
+            ("HGETALL", SizeClass::Small),
+        ] {
+            assert_eq!(size_of_range(session.store(), line.as_bytes()), size, "{line}");
+        }
+    }
+
+    #[test]
+    fn keys_of_many_is_large() {
+        let mut session = filled();
+        for index in 0..200 {
+            session.run(&format!("SET k{index} v"));
+        }
+        assert_eq!(size_of_scan(session.store(), b"KEYS *"), SizeClass::Large);
+    }
+
+    #[test]
+    fn the_classifier_uses_the_sizes() {
+        let session = filled();
+        let classifier = classifier(&session.server.store);
+        let types = classifier.types();
+        for (line, name) in [
+            ("GET a", "read"),
+            ("LRANGE short 0 -1", "range"),
+            ("LRANGE long 0 -1", "scan"),
+            ("HGETALL little", "range"),
+            ("HGETALL large", "scan"),
+        ] {
+            let slot = types.slot(classifier.classify(format!("{line}\r\n").as_bytes()));
+            assert_eq!(types.name_of_slot(slot), name, "{line}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! From a configuration to a server that is ready to run.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use psp_classifiers::resp::RespClassifier;
+use psp_protocols::resp::Resp;
+use psp_server::Server;
+use psp_store::ExpiryCycle;
+
+use crate::config::Config;
+use crate::handler::RedisHandler;
+use crate::settings::Settings;
+use crate::size_class;
+use crate::state::ServerState;
+
+/// A server with an empty keyspace, bound to its addresses.
+pub struct RedisServer {
+    /// The server; run it.
+    pub server: Server<Resp, RespClassifier, RedisHandler>,
+    /// Its keys and connections.
+    pub state: Arc<ServerState>,
+    /// Removes expired keys while it exists.
+    pub expiry: ExpiryCycle,
+}
+
+/// Binds the addresses and sets everything up.
+///
+/// # Errors
+/// A setting out of its range, an address that cannot be had, or a thread that cannot be started.
+pub fn build(config: Config) -> anyhow::Result<RedisServer> {
+    let state = Arc::new(ServerState::new(Settings::new(config.clone())));
+    let expiry = ExpiryCycle::start(Arc::clone(&state.store)).context("cannot start the expiry thread")?;
+    let mut builder = Server::builder()
+        .config(config.server)
+        .policy(config.policy)
+        .framing(config.limits.framing())
+        .classifier(size_class::classifier(&state.store))
+        .handler(RedisHandler::new(Arc::clone(&state)));
+    for address in config.bind {
+        builder = builder.tcp((address, config.port));
+    }
+    Ok(RedisServer { server: builder.build()?, state, expiry })
+}

@@ -1,0 +1,130 @@
+//! What all connections of a server share.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use psp_server::{ServerHandle, Topology};
+use psp_store::{Keyspace, unix_time_ms};
+
+use crate::client::{Client, Registry};
+use crate::command::CommandTable;
+use crate::settings::Settings;
+use crate::stats::{CommandStats, WorkerStats};
+
+/// The state of a server.
+#[derive(Debug)]
+pub struct ServerState {
+    /// All keys.
+    pub store: Arc<Keyspace>,
+    /// What `CONFIG` shows and changes.
+    pub settings: Settings,
+    /// All connections.
+    pub clients: Arc<Registry>,
+    /// When the server started.
+    pub started_at: Instant,
+    /// The same in milliseconds since the Unix epoch.
+    pub started_at_ms: u64,
+    /// A random number of 40 hexadecimal digits that tells this run from all others.
+    pub run_id: String,
+    /// The running server, once it runs.
+    pub runtime: OnceLock<ServerHandle>,
+    workers: Mutex<Workers>,
+}
+
+#[derive(Debug, Default)]
+struct Workers {
+    stats: Vec<Arc<WorkerStats>>,
+    /// Sums at the last `CONFIG RESETSTAT`: workers alone write their counters.
+    zero: Vec<CommandStats>,
+}
+
+impl Default for ServerState {
+    fn default() -> Self {
+        Self::new(Settings::default())
+    }
+}
+
+impl ServerState {
+    /// The state of a server that starts now, with no keys.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            store: Arc::new(Keyspace::new()),
+            settings,
+            clients: Arc::default(),
+            started_at: Instant::now(),
+            started_at_ms: unix_time_ms(),
+            run_id: format!("{:032x}{:08x}", rand::random::<u128>(), rand::random::<u32>()),
+            runtime: OnceLock::new(),
+            workers: Mutex::default(),
+        }
+    }
+
+    /// A connection was accepted.
+    pub fn connect(&self, peer: SocketAddr) -> Client {
+        self.clients.connect(peer, !self.settings.requires_password())
+    }
+
+    /// Counters for one more worker.
+    pub fn add_worker(&self) -> Arc<WorkerStats> {
+        let stats = Arc::new(WorkerStats::default());
+        self.workers.lock().stats.push(Arc::clone(&stats));
+        stats
+    }
+
+    /// Connections that may be open at once.
+    #[must_use]
+    pub fn connections_max(&self) -> usize {
+        let configured = self.settings.config.server.connections_max;
+        self.runtime.get().map_or(configured, ServerHandle::connections_max)
+    }
+
+    /// Seconds after which an idle connection is closed; 0 for never.
+    #[must_use]
+    pub fn idle_timeout_s(&self) -> u64 {
+        let configured = self.settings.config.server.idle_timeout_s;
+        self.runtime.get().map_or(configured, ServerHandle::idle_timeout_s)
+    }
+
+    /// Which threads there are.
+    #[must_use]
+    pub fn topology(&self) -> Topology {
+        self.runtime.get().map_or(self.settings.config.server.topology, ServerHandle::topology)
+    }
+
+    /// Number of workers; 0 while it is not known.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        let configured = self.settings.config.server.workers.unwrap_or(0);
+        self.runtime.get().map_or(configured, ServerHandle::workers)
+    }
+
+    /// Counters of all workers since the last reset, in the order of the [`CommandTable`].
+    #[must_use]
+    pub fn command_stats(&self) -> Vec<CommandStats> {
+        let workers = self.workers.lock();
+        let mut sums = workers.sums();
+        for (sum, zero) in sums.iter_mut().zip(&workers.zero) {
+            *sum = sum.since(*zero);
+        }
+        sums
+    }
+
+    /// Starts all command counters from zero.
+    pub fn reset_stats(&self) {
+        let mut workers = self.workers.lock();
+        workers.zero = workers.sums();
+    }
+}
+
+impl Workers {
+    fn sums(&self) -> Vec<CommandStats> {
+        let mut sums = vec![CommandStats::default(); CommandTable::get().specs().len()];
+        for stats in &self.stats {
+            stats.add_to(&mut sums);
+        }
+        sums
+    }
+}

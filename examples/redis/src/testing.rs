@@ -1,0 +1,73 @@
+//! Runs commands without sockets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use psp_protocols::resp::Version;
+use psp_store::Keyspace;
+
+use crate::client::Client;
+use crate::dispatch::{Outcome, dispatch};
+use crate::state::ServerState;
+use crate::stats::WorkerStats;
+
+/// A server with one client.
+pub(crate) struct Session {
+    pub(crate) server: Arc<ServerState>,
+    pub(crate) client: Client,
+    stats: Arc<WorkerStats>,
+    pub(crate) closed: bool,
+}
+
+impl Session {
+    pub(crate) fn new() -> Self {
+        Self::on(Arc::new(ServerState::default()))
+    }
+
+    pub(crate) fn on(server: Arc<ServerState>) -> Self {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 50_000));
+        let client = server.connect(peer);
+        let stats = server.add_worker();
+        Self { server, client, stats, closed: false }
+    }
+
+    pub(crate) fn store(&self) -> &Keyspace {
+        &self.server.store
+    }
+
+    /// Another client of the same server.
+    pub(crate) fn beside(&self) -> Self {
+        Self::on(Arc::clone(&self.server))
+    }
+
+    pub(crate) fn resp3(self) -> Self {
+        self.client.set_version(Version::Resp3);
+        self
+    }
+
+    /// Runs the words of `line`; the reply as text.
+    pub(crate) fn run(&mut self, line: &str) -> String {
+        let words: Vec<&[u8]> = line.split_ascii_whitespace().map(str::as_bytes).collect();
+        self.run_args(&words)
+    }
+
+    pub(crate) fn run_args(&mut self, args: &[&[u8]]) -> String {
+        String::from_utf8_lossy(&self.run_raw(args)).into_owned()
+    }
+
+    pub(crate) fn run_raw(&mut self, args: &[&[u8]]) -> Vec<u8> {
+        let mut reply = Vec::new();
+        let outcome = dispatch(&self.server, &self.client, &self.stats, args, &mut reply);
+        self.closed |= outcome == Outcome::Close;
+        reply
+    }
+
+    /// Runs each line and compares its reply, in which `\r\n` is written as a space.
+    #[track_caller]
+    pub(crate) fn expect(&mut self, lines: &[(&str, &str)]) {
+        for (line, expected) in lines {
+            let reply = self.run(line).replace("\r\n", " ");
+            assert_eq!(reply.trim_end(), *expected, "after {line:?}");
+        }
+    }
+}

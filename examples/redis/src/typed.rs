@@ -1,0 +1,119 @@
+//! Values of one type: how commands read and change keys that must hold a list, a hash, ...
+
+use psp_store::{Element, Hash, Keyspace, List, Set, Slot, SortedSet, Value};
+
+use crate::error::CommandError;
+use crate::parse::Result;
+
+/// A type that values can have.
+pub trait Typed: Sized + Clone {
+    /// The value, if it is of this type.
+    fn of(value: &Value) -> Option<&Self>;
+    /// The value for a change, if it is of this type.
+    fn of_mut(value: &mut Value) -> Option<&mut Self>;
+    /// As a value.
+    fn into_value(self) -> Value;
+}
+
+macro_rules! typed {
+    ($($ty:ty => $variant:ident),* $(,)?) => {$(
+        impl Typed for $ty {
+            fn of(value: &Value) -> Option<&Self> {
+                match value {
+                    Value::$variant(value) => Some(value),
+                    _ => None,
+                }
+            }
+
+            fn of_mut(value: &mut Value) -> Option<&mut Self> {
+                match value {
+                    Value::$variant(value) => Some(value),
+                    _ => None,
+                }
+            }
+
+            fn into_value(self) -> Value {
+                Value::$variant(self)
+            }
+        }
+    )*};
+}
+
+typed! {
+    Element => String,
+    List => List,
+    Hash => Hash,
+    Set => Set,
+    SortedSet => SortedSet,
+}
+
+/// What `value` holds, which must be a `T`.
+///
+/// # Errors
+/// [`CommandError::WrongType`].
+pub fn expect<T: Typed>(value: Option<&Value>) -> Result<Option<&T>> {
+    value.map(|value| T::of(value).ok_or(CommandError::WrongType)).transpose()
+}
+
+/// What `slot` holds, for a change, which must be a `T`.
+///
+/// # Errors
+/// [`CommandError::WrongType`].
+pub fn expect_mut<'s, T: Typed>(slot: &'s mut Slot<'_>) -> Result<Option<&'s mut T>> {
+    expect::<T>(slot.value())?;
+    Ok(slot.value_mut().and_then(T::of_mut))
+}
+
+/// [`expect_mut`], after storing an empty `T` where there is no value.
+///
+/// # Errors
+/// [`CommandError::WrongType`].
+pub fn expect_or_default<'s, T: Typed + Default>(slot: &'s mut Slot<'_>) -> Result<&'s mut T> {
+    expect::<T>(slot.value())?;
+    let value = slot.value_or_insert_with(|| T::default().into_value());
+    T::of_mut(value).ok_or(CommandError::WrongType)
+}
+
+/// Reads `key` with no lock held; `None` when there is no such key.
+///
+/// # Errors
+/// [`CommandError::WrongType`].
+pub fn read<T: Typed, R>(
+    store: &Keyspace,
+    key: &[u8],
+    read: impl FnOnce(Option<&T>) -> R,
+) -> Result<R> {
+    store.with(key, |value| expect(value).map(read))
+}
+
+/// An O(1) snapshot of what `key` holds.
+///
+/// # Errors
+/// [`CommandError::WrongType`].
+pub fn snapshot<T: Typed>(store: &Keyspace, key: &[u8]) -> Result<Option<T>> {
+    read(store, key, |value: Option<&T>| value.cloned())
+}
+
+/// Changes `key` under its lock, with work of O(log n); `None` when there is no such key.
+///
+/// # Errors
+/// [`CommandError::WrongType`].
+pub fn change<T: Typed, R>(
+    store: &Keyspace,
+    key: &[u8],
+    change: impl FnOnce(&mut T) -> R,
+) -> Result<Option<R>> {
+    store.update(key, |slot| Ok(expect_mut(slot)?.map(change)))
+}
+
+/// [`change`], starting from an empty `T` where there is no such key.
+///
+/// # Errors
+/// [`CommandError::WrongType`].
+pub fn change_or_create<T: Typed + Default, R>(
+    store: &Keyspace,
+    key: &[u8],
+    change: impl FnOnce(&mut T) -> R,
+) -> Result<R> {
+    store.update(key, |slot| Ok(change(expect_or_default(slot)?)))
+}

@@ -1,0 +1,163 @@
+//! Byte strings as collections hold them.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// Longest byte string kept inside the element itself.
+const INLINE_LEN_MAX: usize = 22;
+
+/// An immutable byte string of 24 bytes: short ones inline, longer ones behind a shared pointer.
+///
+/// A clone copies 24 bytes or increments a reference count, and never copies a long payload, so that
+/// copying a tree node stays cheap whatever it holds. Elements order and hash as their bytes do.
+#[derive(Clone)]
+pub struct Element(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Inline {
+        len: u8,
+        bytes: [u8; INLINE_LEN_MAX],
+    },
+    Shared(Arc<[u8]>),
+}
+
+impl Element {
+    /// The element's bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Repr::Shared(bytes) => bytes,
+        }
+    }
+
+    /// The bytes as a [`Bytes`] that shares the payload of a long element and copies a short one.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        match &self.0 {
+            Repr::Inline { .. } => Bytes::copy_from_slice(self.as_slice()),
+            Repr::Shared(bytes) => Bytes::from_owner(Arc::clone(bytes)),
+        }
+    }
+}
+
+impl From<&[u8]> for Element {
+    fn from(source: &[u8]) -> Self {
+        if source.len() > INLINE_LEN_MAX {
+            return Self(Repr::Shared(Arc::from(source)));
+        }
+        let mut bytes = [0; INLINE_LEN_MAX];
+        bytes[..source.len()].copy_from_slice(source);
+        Self(Repr::Inline {
+            len: source.len() as u8,
+            bytes,
+        })
+    }
+}
+
+impl<const N: usize> From<&[u8; N]> for Element {
+    fn from(source: &[u8; N]) -> Self {
+        Self::from(source.as_slice())
+    }
+}
+
+impl Deref for Element {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl AsRef<[u8]> for Element {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl Borrow<[u8]> for Element {
+    fn borrow(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl PartialEq for Element {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for Element {}
+
+impl PartialOrd for Element {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Element {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_slice().cmp(other.as_slice())
+    }
+}
+
+impl Hash for Element {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_slice().hash(state);
+    }
+}
+
+impl fmt::Debug for Element {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "\"{}\"", self.as_slice().escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_around_the_inline_limit_survives() {
+        for len in [
+            0,
+            1,
+            INLINE_LEN_MAX - 1,
+            INLINE_LEN_MAX,
+            INLINE_LEN_MAX + 1,
+            4096,
+        ] {
+            let source: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let element = Element::from(source.as_slice());
+            assert_eq!(element.as_slice(), source);
+            assert_eq!(element.clone(), element);
+            assert_eq!(element.to_bytes(), source);
+        }
+    }
+
+    #[test]
+    fn an_element_is_three_words() {
+        assert_eq!(size_of::<Element>(), 24);
+    }
+
+    #[test]
+    fn long_payloads_are_shared_by_clones() {
+        let element = Element::from([7; 100].as_slice());
+        assert_eq!(element.as_ptr(), element.clone().as_ptr());
+        assert_eq!(element.as_ptr(), element.to_bytes().as_ptr());
+    }
+
+    #[test]
+    fn order_is_by_bytes_whatever_the_representation() {
+        let short = Element::from(b"b");
+        let long = Element::from(b"a-name-longer-than-twenty-two-bytes");
+        assert!(long < short);
+    }
+}

@@ -1,0 +1,195 @@
+//! A key with its value and its times, and the slot through which an update changes it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::reaper::Garbage;
+use crate::value::Value;
+
+/// `expire_at_ms` of a key that never expires.
+const NEVER: u64 = u64::MAX;
+
+/// A key and what belongs to it. Shared between the keyspace and whoever reads it; changed in place
+/// only while nobody else holds it.
+#[derive(Debug)]
+pub struct Entry {
+    key: Box<[u8]>,
+    value: Value,
+    expire_at_ms: u64,
+    touched_s: AtomicU32,
+}
+
+impl Clone for Entry {
+    fn clone(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            value: self.value.clone(),
+            expire_at_ms: self.expire_at_ms,
+            touched_s: AtomicU32::new(self.touched_s()),
+        }
+    }
+}
+
+impl Entry {
+    pub(crate) fn new(key: &[u8], value: Value) -> Self {
+        Self {
+            key: key.into(),
+            value,
+            expire_at_ms: NEVER,
+            touched_s: AtomicU32::new(0),
+        }
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// When the key expires, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn expire_at_ms(&self) -> Option<u64> {
+        (self.expire_at_ms != NEVER).then_some(self.expire_at_ms)
+    }
+
+    /// When the key was last read or written, in seconds since the keyspace was made.
+    #[must_use]
+    pub fn touched_s(&self) -> u32 {
+        self.touched_s.load(Ordering::Relaxed)
+    }
+
+    /// About how many bytes of memory the key and its value take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.key.len() + self.value.memory_bytes()
+    }
+
+    pub(crate) fn touch(&self, now_s: u32) {
+        if self.touched_s() != now_s {
+            self.touched_s.store(now_s, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_expired(&self, now_ms: impl FnOnce() -> u64) -> bool {
+        self.expire_at_ms != NEVER && self.expire_at_ms <= now_ms()
+    }
+}
+
+/// Exclusive access to one key for the length of an update.
+#[derive(Debug)]
+pub struct Slot<'k> {
+    key: &'k [u8],
+    entry: Option<Arc<Entry>>,
+    changed: bool,
+    discarded: SmallVec<[Garbage; 1]>,
+}
+
+impl<'k> Slot<'k> {
+    pub(crate) fn new(key: &'k [u8], entry: Option<Arc<Entry>>) -> Self {
+        Self {
+            key,
+            entry,
+            changed: false,
+            discarded: SmallVec::new(),
+        }
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &'k [u8] {
+        self.key
+    }
+
+    /// The key's value, if it has one.
+    #[must_use]
+    pub fn value(&self) -> Option<&Value> {
+        self.entry.as_deref().map(Entry::value)
+    }
+
+    /// The key's value for a change in place, which keeps its expiry.
+    ///
+    /// A collection that is left empty is removed when the update ends.
+    pub fn value_mut(&mut self) -> Option<&mut Value> {
+        self.changed = true;
+        Some(&mut Arc::make_mut(self.entry.as_mut()?).value)
+    }
+
+    /// [`value_mut`](Self::value_mut), after storing the value that `make` returns if there is none.
+    pub fn value_or_insert_with(&mut self, make: impl FnOnce() -> Value) -> &mut Value {
+        self.changed = true;
+        let key = self.key;
+        let entry = self.entry.get_or_insert_with(|| Arc::new(Entry::new(key, make())));
+        &mut Arc::make_mut(entry).value
+    }
+
+    /// Stores `value` in place of whatever there was. The key no longer expires.
+    pub fn insert(&mut self, value: Value) {
+        self.changed = true;
+        if let Some(entry) = self.entry.as_mut().and_then(Arc::get_mut) {
+            let old = std::mem::replace(&mut entry.value, value);
+            entry.expire_at_ms = NEVER;
+            self.discarded.push(Garbage::Value(old));
+            return;
+        }
+        let fresh = Arc::new(Entry::new(self.key, value));
+        self.discarded.extend(self.entry.replace(fresh).map(Garbage::Entry));
+    }
+
+    /// Removes the key and returns the value it had.
+    pub fn remove(&mut self) -> Option<Value> {
+        let entry = self.entry.take()?;
+        self.changed = true;
+        let value = entry.value.clone();
+        self.discarded.push(Garbage::Entry(entry));
+        Some(value)
+    }
+
+    /// When the key expires, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn expire_at_ms(&self) -> Option<u64> {
+        self.entry.as_deref().and_then(Entry::expire_at_ms)
+    }
+
+    /// Sets or clears the time at which the key expires. Nothing happens if the key has no value.
+    pub fn set_expire_at_ms(&mut self, expire_at_ms: Option<u64>) {
+        if let Some(entry) = &mut self.entry {
+            self.changed = true;
+            Arc::make_mut(entry).expire_at_ms = expire_at_ms.unwrap_or(NEVER);
+        }
+    }
+
+    pub(crate) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Ends the update; returns what is left over.
+    pub(crate) fn finish(&mut self, now_s: u32) -> SmallVec<[Garbage; 1]> {
+        // A string, even an empty one, counts as one element.
+        if self.value().is_some_and(|value| value.cardinality() == 0) {
+            self.remove();
+        }
+        if let Some(entry) = &self.entry {
+            entry.touch(now_s);
+        }
+        std::mem::take(&mut self.discarded)
+    }
+
+    /// What shall be stored.
+    pub(crate) fn take_entry(&mut self) -> Option<Arc<Entry>> {
+        self.entry.take()
+    }
+
+    /// Drops what the slot holds without looking, for an entry whose time is over.
+    pub(crate) fn expire(&mut self) {
+        self.changed = true;
+        self.discarded.extend(self.entry.take().map(Garbage::Entry));
+    }
+}

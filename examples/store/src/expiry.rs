@@ -1,0 +1,64 @@
+//! The thread that removes keys whose time is over though nobody looks at them.
+//!
+//! Every shard keeps its expiring keys ordered by time, so that a cycle touches only what it removes, a few keys per
+//! lock.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::background::lower_priority;
+use crate::clock::unix_time_ms;
+use crate::keyspace::Keyspace;
+
+/// Time between two cycles.
+const CYCLE: Duration = Duration::from_millis(100);
+/// Keys removed under one lock.
+const KEYS_PER_LOCK: usize = 8;
+
+/// A running expiry cycle; it ends when this is dropped.
+#[derive(Debug)]
+pub struct ExpiryCycle {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ExpiryCycle {
+    /// Starts the cycle for `keyspace`.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn start(keyspace: Arc<Keyspace>) -> std::io::Result<Self> {
+        let (stop, stopped) = channel();
+        let thread = thread::Builder::new().name("psp-expiry".to_owned()).spawn(move || {
+            lower_priority();
+            while stopped.recv_timeout(CYCLE) == Err(RecvTimeoutError::Timeout) {
+                keyspace.tick();
+                remove_expired(&keyspace);
+            }
+        })?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for ExpiryCycle {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // Its panic has been reported by the panic hook.
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// Removes every key that is expired at the time of the call.
+pub fn remove_expired(keyspace: &Keyspace) {
+    let now_ms = unix_time_ms();
+    for shard in 0..keyspace.shard_count() {
+        while keyspace.remove_due(shard, now_ms, KEYS_PER_LOCK) == KEYS_PER_LOCK {}
+    }
+}

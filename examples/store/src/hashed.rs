@@ -1,0 +1,291 @@
+//! A persistent map sorted by a 53-bit hash of the name, then by name.
+//!
+//! An entry's place depends on its own name alone, never on what else the map holds. That gives SCAN its
+//! guarantee: a cursor is the first hash position that has not been returned yet, so that an entry present from the
+//! first call to the last is returned exactly once, whatever is added or removed meanwhile. Since
+//! every map of a process uses the same hash, maps also merge in one pass over each.
+//!
+//! Names that collide cost a comparison each, not a longer chain: an attacker gains nothing. 53 bits keep
+//! cursors exact in clients that hold numbers as doubles.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use hashbrown::DefaultHashBuilder;
+
+use crate::Element;
+use crate::tree::{Item, Iter, Tree};
+
+static HASH_BUILDER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
+
+/// A name and its hash position, in the order of the map.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Hashed {
+    position: u64,
+    pub(crate) name: Element,
+}
+
+/// Bits of a position.
+pub(crate) const POSITION_BITS: u32 = 53;
+
+/// The place of `name` among all names, in maps and in the keyspace.
+pub(crate) fn position_of(name: &[u8]) -> u64 {
+    HASH_BUILDER.hash_one(name) >> (u64::BITS - POSITION_BITS)
+}
+
+/// What the tree below a map holds.
+#[derive(Clone)]
+pub(crate) struct Entry<V> {
+    pub(crate) key: Hashed,
+    pub(crate) value: V,
+}
+
+impl<V: Clone> Item for Entry<V> {
+    type Key = Hashed;
+
+    fn key(&self) -> &Hashed {
+        &self.key
+    }
+}
+
+/// One step of a scan.
+pub struct Scan<I> {
+    /// What to pass to the next step; 0 when the scan is complete.
+    pub cursor: u64,
+    /// The entries of this step.
+    pub entries: I,
+}
+
+/// The map; a clone is O(1).
+#[derive(Clone)]
+pub(crate) struct HashedMap<V: Clone>(Tree<Entry<V>>);
+
+impl<V: Clone> Default for HashedMap<V> {
+    fn default() -> Self {
+        Self(Tree::default())
+    }
+}
+
+impl<V: Clone> HashedMap<V> {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn get(&self, name: &[u8]) -> Option<&V> {
+        self.find(position_of(name), name)
+    }
+
+    /// [`get`](Self::get) for a name that some map has hashed already.
+    pub(crate) fn get_hashed(&self, key: &Hashed) -> Option<&V> {
+        self.find(key.position, &key.name)
+    }
+
+    fn find(&self, position: u64, name: &[u8]) -> Option<&V> {
+        let entry = self
+            .0
+            .find(|key| (key.position, &*key.name) < (position, name))?;
+        (*entry.key.name == *name).then_some(&entry.value)
+    }
+
+    /// Where `name` stands or would stand, and whether it is there.
+    fn seek(&self, position: u64, name: &[u8]) -> (usize, bool) {
+        let (rank, entry) = self
+            .0
+            .seek(|key| (key.position, &*key.name) < (position, name));
+        (rank, entry.is_some_and(|entry| *entry.key.name == *name))
+    }
+
+    /// Sets the value of `name` and returns the one it replaces.
+    pub(crate) fn insert(&mut self, name: &[u8], value: V) -> Option<V> {
+        let position = position_of(name);
+        let (rank, present) = self.seek(position, name);
+        if present {
+            let entry = self.0.get_mut(rank)?;
+            return Some(std::mem::replace(&mut entry.value, value));
+        }
+        let key = Hashed {
+            position,
+            name: Element::from(name),
+        };
+        self.0.insert(rank, Entry { key, value });
+        None
+    }
+
+    pub(crate) fn remove(&mut self, name: &[u8]) -> Option<V> {
+        let (rank, present) = self.seek(position_of(name), name);
+        if present {
+            self.0.remove(rank).map(|entry| entry.value)
+        } else {
+            None
+        }
+    }
+
+    /// The entry of the given rank in hash order.
+    pub(crate) fn at(&self, rank: usize) -> Option<&Entry<V>> {
+        self.0.get(rank)
+    }
+
+    pub(crate) fn remove_at(&mut self, rank: usize) -> Option<Entry<V>> {
+        self.0.remove(rank)
+    }
+
+    pub(crate) fn iter(&self) -> Iter<'_, Entry<V>> {
+        self.0.iter()
+    }
+
+    /// The entries from position `cursor` on: at least `count` of them where there are as many, and
+    /// all of those that share the last one's position.
+    pub(crate) fn scan(&self, cursor: u64, count: usize) -> Scan<Iter<'_, Entry<V>>> {
+        let Range { start, mut end } = self.0.seek(|key| key.position < cursor).0..self.len();
+        let mut next = 0;
+        if count < end - start
+            && let Some(last) = self.at(start + count.saturating_sub(1))
+        {
+            let position = last.key.position;
+            end = self.0.seek(|key| key.position <= position).0;
+            next = if end < self.len() { position + 1 } else { 0 };
+        }
+        Scan {
+            cursor: next,
+            entries: self.0.range(start..end),
+        }
+    }
+}
+
+/// Takes entries in the order of the map, without duplicates.
+impl<V: Clone> FromIterator<Entry<V>> for HashedMap<V> {
+    fn from_iter<I: IntoIterator<Item = Entry<V>>>(sorted: I) -> Self {
+        Self(sorted.into_iter().collect())
+    }
+}
+
+/// Merges sources in the order of the map into one, in which each name stands once.
+///
+/// `fold` gets the value so far of a name, the index of the source, and the value there; sources are
+/// folded by index.
+pub(crate) fn merge<'a, V, I, F>(
+    sources: Vec<I>,
+    mut fold: F,
+) -> impl Iterator<Item = (&'a Hashed, V)>
+where
+    I: Iterator<Item = (&'a Hashed, V)>,
+    F: FnMut(Option<V>, usize, V) -> V,
+{
+    let mut sources = sources;
+    let mut heads: BinaryHeap<Reverse<(&'a Hashed, usize)>> = BinaryHeap::new();
+    let mut values: Vec<Option<V>> = Vec::with_capacity(sources.len());
+    for (index, source) in sources.iter_mut().enumerate() {
+        let head = source.next();
+        values.push(head.map(|(key, value)| {
+            heads.push(Reverse((key, index)));
+            value
+        }));
+    }
+    std::iter::from_fn(move || {
+        let name = heads.peek()?.0.0;
+        let mut folded = None;
+        while let Some(mut head) = heads.peek_mut()
+            && head.0.0 == name
+        {
+            let index = head.0.1;
+            if let Some(value) = values[index].take() {
+                folded = Some(fold(folded, index, value));
+            }
+            match sources[index].next() {
+                Some((key, value)) => {
+                    values[index] = Some(value);
+                    head.0.0 = key;
+                }
+                None => drop(PeekMut::pop(head)),
+            }
+        }
+        folded.map(|value| (name, value))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, HashMap};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_scan_returns_what_stays_exactly_once_while_others_come_and_go() {
+        let mut map = HashedMap::default();
+        for index in 0..500 {
+            map.insert(format!("stays:{index}").as_bytes(), ());
+        }
+        let mut seen: HashMap<Element, u32> = HashMap::new();
+        let mut cursor = 0;
+        for step in 0.. {
+            map.insert(format!("comes:{step}").as_bytes(), ());
+            map.insert(format!("goes:{step}").as_bytes(), ());
+            map.remove(format!("goes:{}", step / 2).as_bytes());
+            let scan = map.scan(cursor, 7);
+            for entry in scan.entries {
+                *seen.entry(entry.key.name.clone()).or_default() += 1;
+            }
+            cursor = scan.cursor;
+            if cursor == 0 {
+                break;
+            }
+        }
+        for index in 0..500 {
+            assert_eq!(seen.get(format!("stays:{index}").as_bytes()), Some(&1));
+        }
+        assert!(seen.values().all(|times| *times == 1));
+    }
+
+    #[test]
+    fn entries_of_one_position_are_never_split_between_steps() {
+        let entry = |position, name: &[u8]| Entry {
+            key: Hashed {
+                position,
+                name: Element::from(name),
+            },
+            value: (),
+        };
+        let map: HashedMap<()> = [
+            entry(3, b"a"),
+            entry(5, b"b"),
+            entry(5, b"c"),
+            entry(5, b"d"),
+            entry(9, b"e"),
+        ]
+        .into_iter()
+        .collect();
+        let first = map.scan(0, 2);
+        assert_eq!((first.entries.len(), first.cursor), (4, 6));
+        let second = map.scan(first.cursor, 2);
+        assert_eq!((second.entries.len(), second.cursor), (1, 0));
+        assert_eq!(map.scan(10, 2).entries.len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_map(operations: Vec<(u8, Option<u16>)>) {
+            let mut map = HashedMap::default();
+            let mut model = BTreeMap::new();
+            for (name, value) in operations {
+                let name = vec![b'n'; usize::from(name) % 64];
+                match value {
+                    Some(value) => {
+                        prop_assert_eq!(map.insert(&name, value), model.insert(name.clone(), value));
+                    }
+                    None => prop_assert_eq!(map.remove(&name), model.remove(&name)),
+                }
+                prop_assert_eq!(map.get(&name), model.get(&name));
+                prop_assert_eq!(map.len(), model.len());
+            }
+            let all: BTreeMap<_, _> =
+                map.iter().map(|entry| (entry.key.name.to_vec(), entry.value)).collect();
+            prop_assert_eq!(all, model);
+        }
+    }
+}

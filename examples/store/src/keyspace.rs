@@ -1,0 +1,623 @@
+//! The keyspace: shards of persistent maps from hash positions to entries.
+//!
+//! A position is 53 bits of a key's hash. Its highest bits choose the shard and the shard's map is
+//! sorted by it, so that the shards one after the other are all keys in the order of their positions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use imbl::OrdMap;
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+
+use crate::clock::unix_time_ms;
+use crate::entry::{Entry, Slot};
+use crate::hashed::{POSITION_BITS, position_of};
+use crate::reaper::{Garbage, Reaper};
+use crate::value::Value;
+
+/// log2 of the number of shards.
+const SHARD_BITS: u32 = 8;
+const SHARDS: usize = 1 << SHARD_BITS;
+
+/// How often [`Keyspace::update_large`] works on a snapshot before it takes the lock.
+const OPTIMISTIC_ATTEMPTS: usize = 3;
+
+/// The entries at one position: one, but for hash collisions.
+pub(crate) type Bucket = SmallVec<[Arc<Entry>; 1]>;
+/// The entries of one shard.
+pub(crate) type Map = OrdMap<u64, Bucket>;
+
+/// All keys of a server. See the [crate](crate) for its design.
+#[derive(Debug)]
+pub struct Keyspace {
+    shards: Box<[Shard]>,
+    reaper: Reaper,
+    start: Instant,
+    now_s: AtomicU32,
+    contended_updates: AtomicU64,
+    expired_keys: AtomicU64,
+}
+
+// A cache line and its neighbour, which the hardware fetches together.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shard {
+    state: Mutex<State>,
+    len: AtomicUsize,
+    volatile_len: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    map: Map,
+    /// Number of entries; the map counts buckets.
+    len: usize,
+    /// (`expire_at_ms`, position) of the keys that expire. Two colliding keys that expire in the same
+    /// millisecond share a place: the second is then found expired when it is next looked at.
+    due: BTreeSet<(u64, u64)>,
+    hits: u64,
+    misses: u64,
+}
+
+/// Counters of a keyspace since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeyspaceStats {
+    /// Reads that found their key.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Keys removed because their time was over.
+    pub expired_keys: u64,
+    /// Large updates that had to run under the lock since others kept changing their key.
+    pub contended_updates: u64,
+}
+
+impl Default for Keyspace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Keyspace {
+    /// An empty keyspace with a reaper thread of its own.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            reaper: Reaper::start(),
+            start: Instant::now(),
+            now_s: AtomicU32::new(0),
+            contended_updates: AtomicU64::new(0),
+            expired_keys: AtomicU64::new(0),
+        }
+    }
+
+    /// Reads a key without holding its lock: `read` sees the value as it was at one instant.
+    pub fn with<R>(&self, key: &[u8], read: impl FnOnce(Option<&Value>) -> R) -> R {
+        self.with_entry(key, |entry| read(entry.map(Entry::value)))
+    }
+
+    /// [`with`](Self::with), expiry included.
+    pub fn with_entry<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
+        let entry = self.lookup(key, true);
+        if let Some(entry) = &entry {
+            entry.touch(self.now_s());
+        }
+        let result = read(entry.as_deref());
+        self.release(entry);
+        result
+    }
+
+    /// Reads a key without counting or touching it, as statistics and classifiers do.
+    pub fn peek<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
+        let entry = self.lookup(key, false);
+        let result = read(entry.as_deref());
+        self.release(entry);
+        result
+    }
+
+    /// A snapshot of a key's value.
+    #[must_use]
+    pub fn get(&self, key: &[u8]) -> Option<Value> {
+        self.with(key, Option::<&Value>::cloned)
+    }
+
+    /// Whether the key has a value.
+    #[must_use]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.with(key, |value| value.is_some())
+    }
+
+    /// Changes one key with exclusive access, under its lock: for work of O(log n).
+    pub fn update<R>(&self, key: &[u8], change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        let position = position_of(key);
+        let shard = self.shard(position);
+        let mut state = shard.state.lock();
+        let before = state.find(position, key).and_then(|entry| entry.expire_at_ms());
+        let mut taken = Taken::new(&mut state, position, key);
+        let expired = expire_slot(&mut taken.slot);
+        let result = change(&mut taken.slot);
+        let (after, garbage) = taken.put_back(self.now_s());
+        state.reindex(position, before, after);
+        shard.publish(&state);
+        drop(state);
+        self.count_expired(expired);
+        self.discard_all(garbage);
+        result
+    }
+
+    /// Changes two different keys at once: both shards are locked, the lower one first.
+    ///
+    /// # Panics
+    /// When the keys are equal.
+    pub fn update_pair<R>(
+        &self,
+        first: &[u8],
+        second: &[u8],
+        change: impl FnOnce(&mut Slot<'_>, &mut Slot<'_>) -> R,
+    ) -> R {
+        assert!(first != second, "update_pair needs two different keys");
+        let positions = [position_of(first), position_of(second)];
+        let mut guards = self.lock_pair(positions);
+        // The slots share the entries with the map, which stays whole should `change` panic.
+        let mut slot_of = |index: usize, key| {
+            Slot::new(key, guards.state(index).find(positions[index], key).cloned())
+        };
+        let mut slots = [slot_of(0, first), slot_of(1, second)];
+        let expired = slots.iter_mut().map(expire_slot).sum();
+        let [first_slot, second_slot] = &mut slots;
+        let result = change(first_slot, second_slot);
+        let mut garbage = SmallVec::<[Garbage; 4]>::new();
+        for (index, mut slot) in slots.into_iter().enumerate() {
+            if !slot.is_changed() {
+                continue;
+            }
+            let key = slot.key();
+            garbage.extend(slot.finish(self.now_s()));
+            let entry = slot.take_entry();
+            let state = guards.state(index);
+            garbage.extend(state.replace(positions[index], key, entry).map(Garbage::Entry));
+            self.shard(positions[index]).publish(state);
+        }
+        drop(guards);
+        self.count_expired(expired);
+        self.discard_all(garbage);
+        result
+    }
+
+    /// Changes one key with work that takes long: `change` runs on a snapshot outside the lock and
+    /// its outcome is stored if the key is still what the snapshot saw. Otherwise `change` runs again, the
+    /// last time under the lock. It must therefore leave nothing behind but what it does to its slot.
+    pub fn update_large<R>(&self, key: &[u8], mut change: impl FnMut(&mut Slot<'_>) -> R) -> R {
+        for _ in 0..OPTIMISTIC_ATTEMPTS {
+            // As long as the snapshot is held nobody can change the entry in place, so that the
+            // same entry later means the same content.
+            let snapshot = self.lookup(key, false);
+            let mut slot = Slot::new(key, snapshot.clone());
+            let result = change(&mut slot);
+            if !slot.is_changed() || self.exchange(snapshot.as_ref(), slot) {
+                self.release(snapshot);
+                return result;
+            }
+        }
+        self.contended_updates.fetch_add(1, Ordering::Relaxed);
+        self.update(key, change)
+    }
+
+    /// Stores what `slot` holds if its key's entry is still `expected`.
+    fn exchange(&self, expected: Option<&Arc<Entry>>, mut slot: Slot<'_>) -> bool {
+        let key = slot.key();
+        let position = position_of(key);
+        let mut garbage = slot.finish(self.now_s());
+        let mut entry = slot.take_entry();
+        let shard = self.shard(position);
+        let mut state = shard.state.lock();
+        let current = state.find(position, key).filter(|entry| !entry.is_expired(unix_time_ms));
+        let unchanged = match (current, expected) {
+            (None, None) => true,
+            (Some(current), Some(expected)) => Arc::ptr_eq(current, expected),
+            _ => false,
+        };
+        if unchanged {
+            let old = state.replace(position, key, entry.take());
+            shard.publish(&state);
+            garbage.extend(old.map(Garbage::Entry));
+        }
+        drop(state);
+        garbage.extend(entry.map(Garbage::Entry));
+        self.discard_all(garbage);
+        unchanged
+    }
+
+    /// Stores all `pairs` at once if none of the keys has a value; whether it did. Of equal keys the last counts.
+    ///
+    /// The one operation that holds several locks for as long as it has keys to insert: prefer
+    /// [`update`](Self::update) wherever atomicity is not asked for.
+    pub fn insert_all_if_absent<'k>(
+        &self,
+        pairs: impl IntoIterator<Item = (&'k [u8], Value)>,
+    ) -> bool {
+        let placed = pairs.into_iter().map(|(key, value)| (position_of(key), Entry::new(key, value)));
+        let mut entries: Vec<(u64, Arc<Entry>)> =
+            placed.map(|(position, entry)| (position, Arc::new(entry))).collect();
+        // Stable, so that equal keys stay in order; and locks are taken in ascending order.
+        entries.sort_by_key(|(position, _)| *position);
+        let by_shard = |left: &(u64, _), right: &(u64, _)| shard_index(left.0) == shard_index(right.0);
+        let mut guards: Vec<_> =
+            entries.chunk_by(by_shard).map(|chunk| self.shard(chunk[0].0).state.lock()).collect();
+        let taken = entries.chunk_by(by_shard).zip(&guards).any(|(chunk, state)| {
+            chunk.iter().any(|(position, entry)| {
+                let present = state.find(*position, entry.key());
+                present.is_some_and(|entry| !entry.is_expired(unix_time_ms))
+            })
+        });
+        if taken {
+            return false;
+        }
+        let mut garbage = Vec::new();
+        for (chunk, state) in entries.chunk_by(by_shard).zip(&mut guards) {
+            for (position, entry) in chunk {
+                garbage.extend(state.replace(*position, entry.key(), Some(Arc::clone(entry))));
+            }
+            self.shard(chunk[0].0).publish(state);
+        }
+        drop(guards);
+        self.discard_all(garbage.into_iter().map(Garbage::Entry));
+        true
+    }
+
+    /// Stores `value`, without expiry, in place of whatever the key had.
+    pub fn insert(&self, key: &[u8], value: Value) {
+        self.update(key, |slot| slot.insert(value));
+    }
+
+    /// Removes the key; whether there was one.
+    pub fn remove(&self, key: &[u8]) -> bool {
+        self.update(key, |slot| slot.remove().is_some())
+    }
+
+    /// Calls `visit` for the entries at positions from `cursor` on, until `count` have been visited
+    /// and their positions are complete. Returns the cursor of the next call; 0 after the last.
+    ///
+    /// From 0 to 0, an entry that was there throughout is visited exactly once. Shards are read from snapshots:
+    /// `visit` holds no lock.
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Arc<Entry>)) -> u64 {
+        let mut left = count.max(1);
+        let mut from = cursor;
+        for (index, shard) in self.shards.iter().enumerate().skip(shard_index(cursor)) {
+            if shard.len.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let map = shard.state.lock().map.clone();
+            for (position, bucket) in map.range(from..) {
+                if left == 0 {
+                    return *position;
+                }
+                left = left.saturating_sub(bucket.len());
+                self.visit_live(bucket, &mut visit);
+            }
+            from = (index as u64 + 1) << (POSITION_BITS - SHARD_BITS);
+        }
+        0
+    }
+
+    /// Calls `visit` for every entry, shard by shard from snapshots: with no lock held, and with the
+    /// guarantee of [`scan`](Self::scan).
+    pub fn for_each(&self, visit: impl FnMut(&Arc<Entry>)) {
+        self.scan(0, usize::MAX, visit);
+    }
+
+    /// An entry at random; `None` when there is none.
+    #[must_use]
+    pub fn random_entry(&self) -> Option<Arc<Entry>> {
+        let start = rand::random_range(0..1u64 << POSITION_BITS);
+        let mut found = None;
+        for mut cursor in [start, 0] {
+            while found.is_none() {
+                cursor = self.scan(cursor, 1, |entry| found = Some(Arc::clone(entry)));
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    /// Removes all keys, shard by shard. The reaper drops them.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            let mut state = shard.state.lock();
+            let map = std::mem::take(&mut state.map);
+            let due = std::mem::take(&mut state.due);
+            state.len = 0;
+            shard.publish(&state);
+            drop(state);
+            self.reaper.discard(Garbage::Map(map));
+            drop(due);
+        }
+    }
+
+    /// Number of keys, among them expired ones that nobody has looked at since.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.len.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether there are no keys.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of keys that expire.
+    #[must_use]
+    pub fn volatile_len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.volatile_len.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Counters since the keyspace was made.
+    #[must_use]
+    pub fn stats(&self) -> KeyspaceStats {
+        let mut stats = KeyspaceStats {
+            expired_keys: self.expired_keys.load(Ordering::Relaxed),
+            contended_updates: self.contended_updates.load(Ordering::Relaxed),
+            ..KeyspaceStats::default()
+        };
+        for shard in &self.shards {
+            let state = shard.state.lock();
+            stats.hits += state.hits;
+            stats.misses += state.misses;
+        }
+        stats
+    }
+
+    /// Seconds for which the entry has been neither read nor written.
+    #[must_use]
+    pub fn idle_s(&self, entry: &Entry) -> u32 {
+        self.now_s().saturating_sub(entry.touched_s())
+    }
+
+    /// Moves the clock behind [`idle_s`](Self::idle_s) on.
+    pub(crate) fn tick(&self) {
+        let elapsed_s = u32::try_from(self.start.elapsed().as_secs()).unwrap_or(u32::MAX);
+        self.now_s.store(elapsed_s, Ordering::Relaxed);
+    }
+
+    /// Removes up to `count_max` keys of shard `index` that expired by `now_ms`; how many it found.
+    pub(crate) fn remove_due(&self, index: usize, now_ms: u64, count_max: usize) -> usize {
+        let Some(shard) = self.shards.get(index) else {
+            return 0;
+        };
+        if shard.volatile_len.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let mut garbage = SmallVec::<[Garbage; 8]>::new();
+        let mut state = shard.state.lock();
+        let mut found = 0;
+        while found < count_max
+            && let Some(&(expire_at_ms, position)) = state.due.first()
+            && expire_at_ms <= now_ms
+        {
+            found += 1;
+            state.due.pop_first();
+            garbage.extend(state.take_expired(position, now_ms).into_iter().map(Garbage::Entry));
+        }
+        shard.publish(&state);
+        drop(state);
+        self.count_expired(garbage.len() as u64);
+        self.discard_all(garbage);
+        found
+    }
+
+    pub(crate) fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn shard(&self, position: u64) -> &Shard {
+        &self.shards[shard_index(position)]
+    }
+
+    fn now_s(&self) -> u32 {
+        self.now_s.load(Ordering::Relaxed)
+    }
+
+    /// The live entry of `key`. An expired one is removed.
+    fn lookup(&self, key: &[u8], counted: bool) -> Option<Arc<Entry>> {
+        let position = position_of(key);
+        let mut state = self.shard(position).state.lock();
+        let entry = state.find(position, key).cloned();
+        let expired = entry.as_ref().is_some_and(|entry| entry.is_expired(unix_time_ms));
+        if counted {
+            if entry.is_none() || expired {
+                state.misses += 1;
+            } else {
+                state.hits += 1;
+            }
+        }
+        drop(state);
+        if expired {
+            self.release(entry);
+            self.update(key, |_| ());
+            return None;
+        }
+        entry
+    }
+
+    /// Lets go of an entry that may meanwhile have been replaced, which makes its holder drop it.
+    fn release(&self, entry: Option<Arc<Entry>>) {
+        if let Some(entry) = entry
+            && Arc::strong_count(&entry) == 1
+        {
+            self.reaper.discard(Garbage::Entry(entry));
+        }
+    }
+
+    fn visit_live(&self, bucket: &Bucket, visit: &mut impl FnMut(&Arc<Entry>)) {
+        bucket.iter().filter(|entry| !entry.is_expired(unix_time_ms)).for_each(visit);
+    }
+
+    fn count_expired(&self, expired: u64) {
+        if expired > 0 {
+            self.expired_keys.fetch_add(expired, Ordering::Relaxed);
+        }
+    }
+
+    fn discard_all(&self, garbage: impl IntoIterator<Item = Garbage>) {
+        for item in garbage {
+            self.reaper.discard(item);
+        }
+    }
+
+    /// Locks the shards of both positions, the lower one first.
+    fn lock_pair(&self, positions: [u64; 2]) -> PairGuard<'_> {
+        let [first, second] = positions.map(shard_index);
+        if first == second {
+            return PairGuard::Same(self.shards[first].state.lock());
+        }
+        if first < second {
+            let first = self.shards[first].state.lock();
+            return PairGuard::Two([first, self.shards[second].state.lock()]);
+        }
+        let second = self.shards[second].state.lock();
+        PairGuard::Two([self.shards[first].state.lock(), second])
+    }
+}
+
+fn shard_index(position: u64) -> usize {
+    ((position >> (POSITION_BITS - SHARD_BITS)) as usize).min(SHARDS)
+}
+
+impl Shard {
+    fn publish(&self, state: &State) {
+        self.len.store(state.len, Ordering::Relaxed);
+        self.volatile_len.store(state.due.len(), Ordering::Relaxed);
+    }
+}
+
+impl State {
+    fn find(&self, position: u64, key: &[u8]) -> Option<&Arc<Entry>> {
+        self.map.get(&position)?.iter().find(|entry| entry.key() == key)
+    }
+
+    /// Takes an entry out. An empty bucket may remain until the next [`put`](Self::put) there.
+    fn take(&mut self, position: u64, key: &[u8]) -> Option<Arc<Entry>> {
+        let bucket = self.map.get_mut(&position)?;
+        let index = bucket.iter().position(|entry| entry.key() == key)?;
+        self.len -= 1;
+        Some(bucket.swap_remove(index))
+    }
+
+    /// Ends what [`take`](Self::take) began, with an entry or without.
+    fn put(&mut self, position: u64, entry: Option<Arc<Entry>>) {
+        self.len += usize::from(entry.is_some());
+        match (self.map.get_mut(&position), entry) {
+            (Some(bucket), Some(entry)) => bucket.push(entry),
+            (None, Some(entry)) => {
+                self.map.insert(position, Bucket::from_buf([entry]));
+            }
+            (Some(bucket), None) if bucket.is_empty() => {
+                self.map.remove(&position);
+            }
+            (_, None) => {}
+        }
+    }
+
+    fn replace(
+        &mut self,
+        position: u64,
+        key: &[u8],
+        entry: Option<Arc<Entry>>,
+    ) -> Option<Arc<Entry>> {
+        let after = entry.as_ref().and_then(|entry| entry.expire_at_ms());
+        let old = self.take(position, key);
+        self.put(position, entry);
+        let before = old.as_ref().and_then(|entry| entry.expire_at_ms());
+        self.reindex(position, before, after);
+        old
+    }
+
+    fn take_expired(&mut self, position: u64, now_ms: u64) -> SmallVec<[Arc<Entry>; 1]> {
+        let mut expired = SmallVec::new();
+        if let Some(bucket) = self.map.get_mut(&position) {
+            bucket.retain(|entry| {
+                let is_expired = entry.is_expired(|| now_ms);
+                if is_expired {
+                    expired.push(Arc::clone(entry));
+                }
+                !is_expired
+            });
+        }
+        self.len -= expired.len();
+        self.put(position, None);
+        expired
+    }
+
+    fn reindex(&mut self, position: u64, before: Option<u64>, after: Option<u64>) {
+        if before == after {
+            return;
+        }
+        if let Some(expire_at_ms) = before {
+            self.due.remove(&(expire_at_ms, position));
+        }
+        if let Some(expire_at_ms) = after {
+            self.due.insert((expire_at_ms, position));
+        }
+    }
+}
+
+fn expire_slot(slot: &mut Slot<'_>) -> u64 {
+    let expired = slot.expire_at_ms().is_some_and(|at_ms| at_ms <= unix_time_ms());
+    if expired {
+        slot.expire();
+    }
+    u64::from(expired)
+}
+
+/// A slot whose entry was taken out of the map, so that it can be changed in place. The entry goes back even
+/// if the change panics.
+struct Taken<'s, 'k> {
+    state: &'s mut State,
+    position: u64,
+    slot: Slot<'k>,
+}
+
+impl<'s, 'k> Taken<'s, 'k> {
+    fn new(state: &'s mut State, position: u64, key: &'k [u8]) -> Self {
+        let entry = state.take(position, key);
+        Self {
+            state,
+            position,
+            slot: Slot::new(key, entry),
+        }
+    }
+
+    /// Ends the update: the expiry of what was stored, and what is left over.
+    fn put_back(mut self, now_s: u32) -> (Option<u64>, SmallVec<[Garbage; 1]>) {
+        let garbage = self.slot.finish(now_s);
+        (self.slot.expire_at_ms(), garbage)
+    }
+}
+
+impl Drop for Taken<'_, '_> {
+    fn drop(&mut self) {
+        self.state.put(self.position, self.slot.take_entry());
+    }
+}
+
+/// The locked shards of two keys, which may be one.
+enum PairGuard<'a> {
+    Same(MutexGuard<'a, State>),
+    Two([MutexGuard<'a, State>; 2]),
+}
+
+impl PairGuard<'_> {
+    fn state(&mut self, index: usize) -> &mut State {
+        match self {
+            Self::Same(state) => state,
+            Self::Two(states) => &mut states[index],
+        }
+    }
+}

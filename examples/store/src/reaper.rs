@@ -1,0 +1,75 @@
+//! The thread that drops what nobody needs any more.
+//!
+//! ```text
+//!   worker: DEL big, FLUSHALL ──► bounded channel ──► reaper thread (low priority): drop
+//!                                      │ full
+//!                                      └──► dropped by the worker after all
+//! ```
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use crate::entry::Entry;
+use crate::keyspace::Map;
+use crate::value::Value;
+
+/// Discarded things that may wait for the reaper.
+const BACKLOG_MAX: usize = 1024;
+
+/// Something to drop.
+#[derive(Debug)]
+pub(crate) enum Garbage {
+    /// The value of a key that has another one now.
+    Value(Value),
+    /// A removed key; whoever holds it last drops it.
+    Entry(Arc<Entry>),
+    /// The keys of one shard.
+    Map(Map),
+}
+
+impl Garbage {
+    fn is_heavy(&self) -> bool {
+        match self {
+            Self::Value(value) => value.is_heavy(),
+            Self::Entry(entry) => entry.value().is_heavy(),
+            Self::Map(map) => !map.is_empty(),
+        }
+    }
+}
+
+/// The sending side; its thread ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reaper {
+    backlog: Option<SyncSender<Garbage>>,
+}
+
+impl Reaper {
+    /// Starts the thread. Without one (the system refused) everything is dropped in place.
+    pub(crate) fn start() -> Self {
+        let (backlog, arrivals) = sync_channel(BACKLOG_MAX);
+        let started = thread::Builder::new()
+            .name("psp-reaper".to_owned())
+            .spawn(move || reap(&arrivals));
+        Self {
+            backlog: started.is_ok().then_some(backlog),
+        }
+    }
+
+    /// Drops `garbage`, on the reaper's thread if that takes long.
+    pub(crate) fn discard(&self, garbage: Garbage) {
+        if garbage.is_heavy()
+            && let Some(backlog) = &self.backlog
+        {
+            // A full or closed channel hands the garbage back, which drops it here.
+            let _dropped_here = backlog.try_send(garbage);
+        }
+    }
+}
+
+fn reap(arrivals: &Receiver<Garbage>) {
+    crate::background::lower_priority();
+    for garbage in arrivals {
+        drop(garbage);
+    }
+}

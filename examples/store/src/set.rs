@@ -1,0 +1,213 @@
+//! Sets, and their union, intersection and difference.
+
+use std::fmt;
+
+use crate::Element;
+use crate::hashed::{Entry, Hashed, HashedMap, Scan, merge};
+use crate::tree::Iter;
+
+/// A set; a clone is O(1), access to a member O(log n). Members are in hash order, which is the
+/// same for all sets of a process.
+#[derive(Clone, Default)]
+pub struct Set(HashedMap<()>);
+
+/// How several sets become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOperation {
+    /// What is in any of them.
+    Union,
+    /// What is in all of them.
+    Intersection,
+    /// What is in the first and in no other.
+    Difference,
+}
+
+fn member(entry: &Entry<()>) -> &Element {
+    &entry.key.name
+}
+
+impl Set {
+    /// An empty set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of members.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no members.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether `member` is in the set.
+    #[must_use]
+    pub fn contains(&self, member: &[u8]) -> bool {
+        self.0.get(member).is_some()
+    }
+
+    pub(crate) fn contains_hashed(&self, member: &Hashed) -> bool {
+        self.0.get_hashed(member).is_some()
+    }
+
+    /// Adds `member`; false when it was there already.
+    pub fn insert(&mut self, member: &[u8]) -> bool {
+        self.0.insert(member, ()).is_none()
+    }
+
+    /// Removes `member`; false when it was not there.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        self.0.remove(member).is_some()
+    }
+
+    /// The member of the given rank in hash order; a random rank is a uniform choice.
+    #[must_use]
+    pub fn at(&self, rank: usize) -> Option<&Element> {
+        self.0.at(rank).map(member)
+    }
+
+    /// Removes and returns the member of the given rank.
+    pub fn remove_at(&mut self, rank: usize) -> Option<Element> {
+        self.0.remove_at(rank).map(|entry| entry.key.name)
+    }
+
+    /// All members.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Element> + ExactSizeIterator {
+        self.0.iter().map(member)
+    }
+
+    pub(crate) fn entries(&self) -> Iter<'_, Entry<()>> {
+        self.0.iter()
+    }
+
+    /// The next `count` members of a scan that stands at `cursor`; 0 starts one. A member present
+    /// throughout the scan is returned exactly once.
+    pub fn scan(&self, cursor: u64, count: usize) -> Scan<impl ExactSizeIterator<Item = &Element>> {
+        let Scan { cursor, entries } = self.0.scan(cursor, count);
+        Scan {
+            cursor,
+            entries: entries.map(member),
+        }
+    }
+
+    /// The members that all of `sets` share, in time proportional to the smallest.
+    pub fn intersection(sets: &[Set]) -> impl Iterator<Item = &Element> {
+        shared(sets).map(member)
+    }
+}
+
+fn shared(sets: &[Set]) -> impl Iterator<Item = &Entry<()>> {
+    let smallest = sets.iter().enumerate().min_by_key(|(_, set)| set.len());
+    smallest.into_iter().flat_map(|(smallest, set)| {
+        let others = sets
+            .iter()
+            .enumerate()
+            .filter(move |(index, _)| *index != smallest);
+        set.entries().filter(move |entry| {
+            others
+                .clone()
+                .all(|(_, other)| other.contains_hashed(&entry.key))
+        })
+    })
+}
+
+impl SetOperation {
+    /// Applies the operation to `sets` in order; of none the result is empty.
+    #[must_use]
+    pub fn apply(self, sets: &[Set]) -> Set {
+        Set(match (self, sets) {
+            (_, [only]) => return only.clone(),
+            (Self::Union, _) => {
+                let sources = sets
+                    .iter()
+                    .map(|set| set.entries().map(|entry| (&entry.key, ())));
+                merge(sources.collect(), |_, _, ()| ())
+                    .map(|(key, value)| Entry {
+                        key: key.clone(),
+                        value,
+                    })
+                    .collect()
+            }
+            (Self::Intersection, _) => shared(sets).cloned().collect(),
+            (Self::Difference, [first, others @ ..]) => first
+                .entries()
+                .filter(|entry| !others.iter().any(|other| other.contains_hashed(&entry.key)))
+                .cloned()
+                .collect(),
+            (Self::Difference, []) => return Set::new(),
+        })
+    }
+}
+
+impl fmt::Debug for Set {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_set().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeSet, HashSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn set_of(members: &BTreeSet<u8>) -> Set {
+        let mut set = Set::new();
+        for member in members {
+            set.insert(&[*member]);
+        }
+        set
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_set(operations: Vec<(u8, bool)>) {
+            let mut set = Set::new();
+            let mut model = HashSet::new();
+            for (member, insert) in operations {
+                if insert {
+                    prop_assert_eq!(set.insert(&[member]), model.insert(member));
+                } else {
+                    prop_assert_eq!(set.remove(&[member]), model.remove(&member));
+                }
+                prop_assert_eq!(set.contains(&[member]), insert);
+            }
+            prop_assert_eq!(set.len(), model.len());
+            prop_assert_eq!(set.iter().map(|member| member[0]).collect::<HashSet<_>>(), model);
+            let mut left = set.clone();
+            while let Some(taken) = left.remove_at(left.len() / 2) {
+                prop_assert!(set.contains(&taken) && !left.contains(&taken));
+            }
+        }
+
+        #[test]
+        fn operations_are_those_of_the_model(
+            models in proptest::collection::vec(proptest::collection::btree_set(0_u8..40, 0..30), 0..5),
+        ) {
+            let sets: Vec<Set> = models.iter().map(set_of).collect();
+            for operation in [SetOperation::Union, SetOperation::Intersection, SetOperation::Difference] {
+                let expected = models
+                    .iter()
+                    .cloned()
+                    .reduce(|left, right| match operation {
+                        SetOperation::Union => &left | &right,
+                        SetOperation::Intersection => &left & &right,
+                        SetOperation::Difference => &left - &right,
+                    })
+                    .unwrap_or_default();
+                let result = operation.apply(&sets);
+                prop_assert_eq!(result.len(), expected.len());
+                prop_assert!(expected.iter().all(|member| result.contains(&[*member])));
+            }
+            let shared = SetOperation::Intersection.apply(&sets);
+            prop_assert!(Set::intersection(&sets).eq(shared.iter()));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a key holds.
+
+use crate::{Element, Hash, List, Set, SortedSet};
+
+/// Elements of a collection from which on it is dropped by the reaper, not by who removed it.
+const HEAVY_ELEMENTS_MIN: usize = 64;
+/// Bytes of a string from which on it is dropped by the reaper. Freeing less never unmaps memory.
+const HEAVY_BYTES_MIN: usize = 256 * 1024;
+
+/// The value of a key. A clone is O(1) and shares everything with the original.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// Bytes of any content.
+    String(Element),
+    /// A sequence.
+    List(List),
+    /// Fields with values.
+    Hash(Hash),
+    /// Unordered distinct members.
+    Set(Set),
+    /// Distinct members ordered by score.
+    SortedSet(SortedSet),
+}
+
+/// Elements whose size is looked at to judge that of a collection.
+const SAMPLED_ELEMENTS: usize = 32;
+
+/// Bytes of an element, and of the tree nodes that hold it.
+fn payload_bytes(element: &Element) -> usize {
+    2 * size_of::<Element>() + if element.len() > size_of::<Element>() { element.len() } else { 0 }
+}
+
+/// The sum of all `sizes`, judged by the first.
+fn estimate(sizes: impl ExactSizeIterator<Item = usize>) -> usize {
+    let len = sizes.len();
+    let sample: Vec<usize> = sizes.take(SAMPLED_ELEMENTS).collect();
+    sample.iter().sum::<usize>() * len / sample.len().max(1)
+}
+
+impl Value {
+    /// A string with a copy of `bytes`.
+    #[must_use]
+    pub fn string(bytes: &[u8]) -> Self {
+        Self::String(Element::from(bytes))
+    }
+
+    /// The type's name as `TYPE` prints it.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::String(_) => "string",
+            Self::List(_) => "list",
+            Self::Hash(_) => "hash",
+            Self::Set(_) => "set",
+            Self::SortedSet(_) => "zset",
+        }
+    }
+
+    /// Number of elements; 1 for a string, however long.
+    #[must_use]
+    pub fn cardinality(&self) -> usize {
+        match self {
+            Self::String(_) => 1,
+            Self::List(list) => list.len(),
+            Self::Hash(hash) => hash.len(),
+            Self::Set(set) => set.len(),
+            Self::SortedSet(set) => set.len(),
+        }
+    }
+
+    /// About how many bytes of memory the value takes, judged by a sample of its elements.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::String(bytes) => payload_bytes(bytes),
+            Self::List(list) => estimate(list.iter().map(payload_bytes)),
+            Self::Hash(hash) => {
+                estimate(hash.iter().map(|(field, value)| payload_bytes(field) + payload_bytes(value)))
+            }
+            Self::Set(set) => estimate(set.iter().map(payload_bytes)),
+            Self::SortedSet(set) => estimate(set.iter().map(|scored| payload_bytes(&scored.member))),
+        }
+    }
+
+    /// Whether dropping the value takes long enough to leave it to the reaper.
+    pub(crate) fn is_heavy(&self) -> bool {
+        match self {
+            Self::String(bytes) => bytes.len() >= HEAVY_BYTES_MIN,
+            _ => self.cardinality() >= HEAVY_ELEMENTS_MIN,
+        }
+    }
+}
