@@ -39,6 +39,7 @@ impl Cycle {
             })
             .collect();
         let setup = SchedulerSetup {
+            inline: false,
             workers,
             types: &types,
             queue_capacity: 1024,

@@ -383,6 +383,7 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
             workers: shared.workers,
             types: &shared.types,
             queue_capacity: shared.config.queue_capacity,
+            inline: shared.topology == Topology::Inline,
             seed: shared.config.seed,
         };
         let scheduler = parts.policy.scheduler(&setup);

@@ -122,7 +122,7 @@ impl Keyspace {
     /// A snapshot of a key's value.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<Value> {
-        self.with(key, Option::<&Value>::cloned)
+        self.with(key, |value| value.cloned())
     }
 
     /// Whether the key has a value.
@@ -136,7 +136,9 @@ impl Keyspace {
         let position = position_of(key);
         let shard = self.shard(position);
         let mut state = shard.state.lock();
-        let before = state.find(position, key).and_then(|entry| entry.expire_at_ms());
+        let before = state
+            .find(position, key)
+            .and_then(|entry| entry.expire_at_ms());
         let mut taken = Taken::new(&mut state, position, key);
         let expired = expire_slot(&mut taken.slot);
         let result = change(&mut taken.slot);
@@ -164,7 +166,10 @@ impl Keyspace {
         let mut guards = self.lock_pair(positions);
         // The slots share the entries with the map, which stays whole should `change` panic.
         let mut slot_of = |index: usize, key| {
-            Slot::new(key, guards.state(index).find(positions[index], key).cloned())
+            Slot::new(
+                key,
+                guards.state(index).find(positions[index], key).cloned(),
+            )
         };
         let mut slots = [slot_of(0, first), slot_of(1, second)];
         let expired = slots.iter_mut().map(expire_slot).sum();
@@ -179,7 +184,11 @@ impl Keyspace {
             garbage.extend(slot.finish(self.now_s()));
             let entry = slot.take_entry();
             let state = guards.state(index);
-            garbage.extend(state.replace(positions[index], key, entry).map(Garbage::Entry));
+            garbage.extend(
+                state
+                    .replace(positions[index], key, entry)
+                    .map(Garbage::Entry),
+            );
             self.shard(positions[index]).publish(state);
         }
         drop(guards);
@@ -215,7 +224,9 @@ impl Keyspace {
         let mut entry = slot.take_entry();
         let shard = self.shard(position);
         let mut state = shard.state.lock();
-        let current = state.find(position, key).filter(|entry| !entry.is_expired(unix_time_ms));
+        let current = state
+            .find(position, key)
+            .filter(|entry| !entry.is_expired(unix_time_ms));
         let unchanged = match (current, expected) {
             (None, None) => true,
             (Some(current), Some(expected)) => Arc::ptr_eq(current, expected),
@@ -240,20 +251,29 @@ impl Keyspace {
         &self,
         pairs: impl IntoIterator<Item = (&'k [u8], Value)>,
     ) -> bool {
-        let placed = pairs.into_iter().map(|(key, value)| (position_of(key), Entry::new(key, value)));
-        let mut entries: Vec<(u64, Arc<Entry>)> =
-            placed.map(|(position, entry)| (position, Arc::new(entry))).collect();
+        let placed = pairs
+            .into_iter()
+            .map(|(key, value)| (position_of(key), Entry::new(key, value)));
+        let mut entries: Vec<(u64, Arc<Entry>)> = placed
+            .map(|(position, entry)| (position, Arc::new(entry)))
+            .collect();
         // Stable, so that equal keys stay in order; and locks are taken in ascending order.
         entries.sort_by_key(|(position, _)| *position);
-        let by_shard = |left: &(u64, _), right: &(u64, _)| shard_index(left.0) == shard_index(right.0);
-        let mut guards: Vec<_> =
-            entries.chunk_by(by_shard).map(|chunk| self.shard(chunk[0].0).state.lock()).collect();
-        let taken = entries.chunk_by(by_shard).zip(&guards).any(|(chunk, state)| {
-            chunk.iter().any(|(position, entry)| {
-                let present = state.find(*position, entry.key());
-                present.is_some_and(|entry| !entry.is_expired(unix_time_ms))
-            })
-        });
+        let by_shard =
+            |left: &(u64, _), right: &(u64, _)| shard_index(left.0) == shard_index(right.0);
+        let mut guards: Vec<_> = entries
+            .chunk_by(by_shard)
+            .map(|chunk| self.shard(chunk[0].0).state.lock())
+            .collect();
+        let taken = entries
+            .chunk_by(by_shard)
+            .zip(&guards)
+            .any(|(chunk, state)| {
+                chunk.iter().any(|(position, entry)| {
+                    let present = state.find(*position, entry.key());
+                    present.is_some_and(|entry| !entry.is_expired(unix_time_ms))
+                })
+            });
         if taken {
             return false;
         }
@@ -343,7 +363,10 @@ impl Keyspace {
     /// Number of keys, among them expired ones that nobody has looked at since.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.len.load(Ordering::Relaxed)).sum()
+        self.shards
+            .iter()
+            .map(|shard| shard.len.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// Whether there are no keys.
@@ -355,7 +378,10 @@ impl Keyspace {
     /// Number of keys that expire.
     #[must_use]
     pub fn volatile_len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.volatile_len.load(Ordering::Relaxed)).sum()
+        self.shards
+            .iter()
+            .map(|shard| shard.volatile_len.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// Counters since the keyspace was made.
@@ -403,7 +429,12 @@ impl Keyspace {
         {
             found += 1;
             state.due.pop_first();
-            garbage.extend(state.take_expired(position, now_ms).into_iter().map(Garbage::Entry));
+            garbage.extend(
+                state
+                    .take_expired(position, now_ms)
+                    .into_iter()
+                    .map(Garbage::Entry),
+            );
         }
         shard.publish(&state);
         drop(state);
@@ -429,7 +460,9 @@ impl Keyspace {
         let position = position_of(key);
         let mut state = self.shard(position).state.lock();
         let entry = state.find(position, key).cloned();
-        let expired = entry.as_ref().is_some_and(|entry| entry.is_expired(unix_time_ms));
+        let expired = entry
+            .as_ref()
+            .is_some_and(|entry| entry.is_expired(unix_time_ms));
         if counted {
             if entry.is_none() || expired {
                 state.misses += 1;
@@ -456,7 +489,10 @@ impl Keyspace {
     }
 
     fn visit_live(&self, bucket: &Bucket, visit: &mut impl FnMut(&Arc<Entry>)) {
-        bucket.iter().filter(|entry| !entry.is_expired(unix_time_ms)).for_each(visit);
+        bucket
+            .iter()
+            .filter(|entry| !entry.is_expired(unix_time_ms))
+            .for_each(visit);
     }
 
     fn count_expired(&self, expired: u64) {
@@ -499,7 +535,10 @@ impl Shard {
 
 impl State {
     fn find(&self, position: u64, key: &[u8]) -> Option<&Arc<Entry>> {
-        self.map.get(&position)?.iter().find(|entry| entry.key() == key)
+        self.map
+            .get(&position)?
+            .iter()
+            .find(|entry| entry.key() == key)
     }
 
     /// Takes an entry out. An empty bucket may remain until the next [`put`](Self::put) there.
@@ -569,7 +608,9 @@ impl State {
 }
 
 fn expire_slot(slot: &mut Slot<'_>) -> u64 {
-    let expired = slot.expire_at_ms().is_some_and(|at_ms| at_ms <= unix_time_ms());
+    let expired = slot
+        .expire_at_ms()
+        .is_some_and(|at_ms| at_ms <= unix_time_ms());
     if expired {
         slot.expire();
     }

@@ -19,7 +19,7 @@ impl CFcfs {
         let workers = worker_count(setup.workers);
         Self {
             queues: Queues::new(setup, 1),
-            workers: WorkerSet::new(workers),
+            workers: WorkerSet::new(workers, setup.inline),
             all: WorkerRange::new(0, workers),
         }
     }

@@ -33,7 +33,7 @@ impl Grouped {
         let workers = worker_count(setup.workers);
         Self {
             queues: Queues::typed(setup),
-            workers: WorkerSet::new(workers),
+            workers: WorkerSet::new(workers, setup.inline),
             plan: Plan::shared(slots, workers),
             steals: vec![0; slots],
         }

@@ -168,6 +168,9 @@ pub struct SchedulerSetup<'a> {
     pub types: &'a TypeTable,
     /// Requests that may wait per type where the type does not say.
     pub queue_capacity: usize,
+    /// Worker 0 is the driver's own thread: it costs no hop, so a type that may use it does so
+    /// whenever it is idle.
+    pub inline: bool,
     /// Seed of the policies that draw lots.
     pub seed: u64,
 }

@@ -20,6 +20,10 @@ use super::workers::WorkerRange;
 pub(super) struct Group {
     /// Its part of [`Plan::order`].
     members: Range<usize>,
+    /// Mean service time of its shortest type.
+    shortest_ns: f64,
+    /// It has the same workers as the group before it.
+    shares: bool,
     /// Workers reserved for it, used first.
     pub(super) own: WorkerRange,
     /// Workers it may use when none of its own is idle.
@@ -30,9 +34,11 @@ pub(super) struct Group {
 
 impl Group {
     /// A group without workers.
-    const fn of(members: Range<usize>) -> Self {
+    const fn of(members: Range<usize>, shortest_ns: f64) -> Self {
         Self {
             members,
+            shortest_ns,
+            shares: false,
             own: NONE,
             further: NONE,
             stealable_end: 0,
@@ -66,7 +72,7 @@ impl Plan {
         let mut groups = Vec::with_capacity(slots + 1);
         groups.push(Group {
             further: WorkerRange::new(0, workers),
-            ..Group::of(0..slots)
+            ..Group::of(0..slots, f64::INFINITY)
         });
         Self {
             workers,
@@ -92,7 +98,8 @@ impl Plan {
         let known = self.order.partition_point(|&slot| key(slot).is_finite());
         let mut first = 0;
         while first < known {
-            let limit = key(self.order[first]) * delta;
+            let shortest_ns = key(self.order[first]);
+            let limit = shortest_ns * delta;
             let joining = self.order[first + 1..known]
                 .iter()
                 .take_while(|&&slot| key(slot) <= limit);
@@ -100,17 +107,21 @@ impl Plan {
             for &slot in &self.order[first..end] {
                 self.group_of[slot] = Some(self.groups.len());
             }
-            self.groups.push(Group::of(first..end));
+            self.groups.push(Group::of(first..end, shortest_ns));
             first = end;
         }
-        self.groups.push(Group::of(known..self.order.len()));
+        self.groups
+            .push(Group::of(known..self.order.len(), f64::INFINITY));
     }
 
     /// Reserves workers for each group by its share of the CPU demand (Perséphone, algorithm 2).
     ///
-    /// A group that finds none left gets the `spillway` last workers, which are also all that the
-    /// rest may use. With `stealing`, a group may use the workers after its own; without, those
-    /// that are reserved for nobody.
+    /// Where there are more groups than workers, those nearest to each other have the same workers,
+    /// the shorter ones first; the paper sends all that find no worker to the spillway, where a group
+    /// of microseconds would wait behind one of milliseconds. A group that finds none left all the
+    /// same, because shorter ones need them all, gets the `spillway` last workers, which are also
+    /// all that the rest may use. With `stealing`, a group may use the workers after its own;
+    /// without, those that are reserved for nobody.
     pub(super) fn reserve_by_demand(
         &mut self,
         demand: impl Fn(usize) -> f64,
@@ -120,18 +131,22 @@ impl Plan {
         let workers = self.workers;
         let spillway = WorkerRange::new(workers - spillway.clamp(1, workers), workers);
         let (rest, groups) = self.groups.split_last_mut().expect("the rest is a group");
-        let mut next = 0;
-        for group in &mut *groups {
-            let members = &self.order[group.members.clone()];
-            let share: f64 = members.iter().map(|&slot| demand(slot)).sum();
+        share_workers(groups, workers as usize);
+        let mut next: u32 = 0;
+        for sharing in groups.chunk_by_mut(|_, following| following.shares) {
+            let members = sharing
+                .iter()
+                .flat_map(|group| &self.order[group.members.clone()]);
+            let share: f64 = members.map(|&slot| demand(slot)).sum();
             let wanted = (share * f64::from(workers)).round().max(1.0) as u32;
-            if next == workers {
-                group.own = spillway;
+            let end = next.saturating_add(wanted).min(workers);
+            let own = if next == workers {
+                spillway
             } else {
-                let end = next.saturating_add(wanted).min(workers);
-                group.own = WorkerRange::new(next, end);
-                next = end;
-            }
+                WorkerRange::new(next, end)
+            };
+            sharing.iter_mut().for_each(|group| group.own = own);
+            next = end;
         }
         for group in groups {
             let first = if stealing {
@@ -181,6 +196,25 @@ impl Plan {
         let own = self.group_of[slot].map_or(NONE, |group| self.groups[group].own);
         let first = (own.len() > 0).then_some(WorkerId(own.first));
         (own.len(), first)
+    }
+}
+
+/// Lets groups that are nearest to each other by their service times share workers, until there are
+/// no more sets of groups than workers.
+fn share_workers(groups: &mut [Group], workers: usize) {
+    for _ in workers..groups.len() {
+        let mut first_ns = f64::NAN;
+        let mut nearest = (f64::INFINITY, 0);
+        for (index, group) in groups.iter().enumerate() {
+            if !group.shares {
+                let ratio = group.shortest_ns.max(1.0) / first_ns;
+                if ratio < nearest.0 {
+                    nearest = (ratio, index);
+                }
+                first_ns = group.shortest_ns.max(1.0);
+            }
+        }
+        groups[nearest.1].shares = true;
     }
 }
 
@@ -243,7 +277,7 @@ mod tests {
     fn small_numbers_of_workers_keep_the_shortest_on_worker_0() {
         let expected: [[(u32, u32); 3]; 4] = [
             [(0, 1), (0, 1), (0, 1)],
-            [(0, 1), (1, 2), (1, 2)],
+            [(0, 1), (0, 1), (1, 2)],
             [(0, 1), (1, 2), (2, 3)],
             [(0, 1), (1, 2), (2, 4)],
         ];
@@ -257,6 +291,21 @@ mod tests {
             }
             assert_eq!(rows[3].2, (workers - 1, workers), "UNKNOWN");
         }
+    }
+
+    #[test]
+    fn groups_nearest_to_each_other_share_workers_when_there_are_few() {
+        // A probe of 0.3 us, reads, ranges, scans.
+        let mix = [(0.3, 0.1), (1.0, 0.8), (20.0, 0.09), (10_000.0, 0.01)];
+        let own = |workers| {
+            let plan = plan_with(&mix, workers, 1, true);
+            let rows = rows(&plan);
+            [0, 1, 2, 3].map(|group| rows[group].1)
+        };
+        assert_eq!(own(1), [(0, 1), (0, 1), (0, 1), (0, 1)]);
+        assert_eq!(own(2), [(0, 1), (0, 1), (0, 1), (1, 2)]);
+        assert_eq!(own(3), [(0, 1), (0, 1), (1, 2), (2, 3)]);
+        assert_eq!(own(4), [(0, 1), (1, 2), (2, 3), (3, 4)]);
     }
 
     #[test]

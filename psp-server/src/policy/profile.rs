@@ -216,6 +216,7 @@ mod tests {
     fn profile_of(specs: Vec<TypeSpec>, settings: &Darc) -> Profile {
         let types: TypeTable = specs.into_iter().collect();
         let setup = SchedulerSetup {
+            inline: false,
             workers: 2,
             types: &types,
             queue_capacity: 1,

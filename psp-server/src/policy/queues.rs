@@ -249,6 +249,7 @@ mod tests {
         .into_iter()
         .collect();
         let setup = SchedulerSetup {
+            inline: false,
             workers: 1,
             types: &types,
             queue_capacity: 3,

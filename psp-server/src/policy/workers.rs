@@ -53,11 +53,14 @@ pub(super) struct WorkerSet {
     idle: Vec<u64>,
     links: Vec<Links>,
     newest: u32,
+    /// Worker 0 is taken before more recent ones.
+    inline: bool,
 }
 
 impl WorkerSet {
-    /// `workers` workers, all idle.
-    pub(super) fn new(workers: u32) -> Self {
+    /// `workers` workers, all idle. With `inline`, worker 0 is the caller's own thread, and taken
+    /// whenever it may be.
+    pub(super) fn new(workers: u32, inline: bool) -> Self {
         let links = Links {
             newer: NIL,
             older: NIL,
@@ -66,6 +69,7 @@ impl WorkerSet {
             idle: vec![0; workers.div_ceil(BITS) as usize],
             links: vec![links; workers as usize],
             newest: NIL,
+            inline,
         };
         for worker in (0..workers).rev() {
             set.release(WorkerId(worker));
@@ -107,7 +111,8 @@ impl WorkerSet {
         if !self.any_idle(range) {
             return None;
         }
-        let mut worker = self.newest;
+        let own_thread = self.inline && range.contains(0) && self.idle[0] & 1 != 0;
+        let mut worker = if own_thread { 0 } else { self.newest };
         while !range.contains(worker) {
             worker = self.links[worker as usize].older;
         }
@@ -164,7 +169,7 @@ mod tests {
 
     #[test]
     fn starts_with_worker_0_and_then_prefers_the_most_recent() {
-        let mut set = WorkerSet::new(4);
+        let mut set = WorkerSet::new(4, false);
         assert_eq!(taken(&mut set, ALL), [0, 1, 2, 3]);
         assert!(set.all_busy());
         for worker in [2, 0, 3] {
@@ -177,7 +182,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "worker 1 completed without having run anything")]
     fn a_second_completion_is_refused() {
-        WorkerSet::new(2).release(WorkerId(1));
+        WorkerSet::new(2, false).release(WorkerId(1));
     }
 
     proptest! {
@@ -187,7 +192,7 @@ mod tests {
             workers in 1_u32..200,
             steps in prop::collection::vec((any::<bool>(), 0_u32..200, 0_u32..200), 0..400),
         ) {
-            let mut set = WorkerSet::new(workers);
+            let mut set = WorkerSet::new(workers, false);
             let mut idle: Vec<u32> = (0..workers).rev().collect();
             for (release, first, end) in steps {
                 if release {
@@ -203,6 +208,21 @@ mod tests {
                 prop_assert_eq!(set.take(range), expected);
                 prop_assert_eq!(set.all_busy(), idle.is_empty());
             }
+        }
+    }
+
+    #[test]
+    fn the_callers_own_thread_goes_before_more_recent_workers() {
+        for inline in [false, true] {
+            let mut set = WorkerSet::new(3, inline);
+            let all = WorkerRange::new(0, 3);
+            assert_eq!(set.take(all), Some(WorkerId(0)));
+            assert_eq!(set.take(all), Some(WorkerId(1)));
+            set.release(WorkerId(0));
+            set.release(WorkerId(1));
+            assert_eq!(set.take(WorkerRange::new(1, 3)), Some(WorkerId(1)));
+            set.release(WorkerId(1));
+            assert_eq!(set.take(all), Some(WorkerId(u32::from(!inline))));
         }
     }
 }

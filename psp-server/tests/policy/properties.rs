@@ -142,6 +142,7 @@ impl<'a> Model<'a> {
     fn new(case: &'a Case) -> Self {
         assert_eq!(case.policy.validate(case.workers), Ok(()));
         let setup = SchedulerSetup {
+            inline: false,
             workers: case.workers,
             types: &case.types,
             queue_capacity: CAPACITY,

@@ -60,6 +60,7 @@ pub(crate) fn scheduler_of(
 ) -> Box<dyn Scheduler> {
     policy.validate(workers).expect("valid settings");
     policy.scheduler(&SchedulerSetup {
+        inline: false,
         workers,
         types,
         queue_capacity: 100_000,
