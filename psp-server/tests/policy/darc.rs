@@ -114,7 +114,9 @@ fn with_hints_nothing_long_runs_on_worker_0() {
         let mut simulation = Simulation::new(&policy, workers, &types);
         let reserved = reservations(&*simulation.scheduler, 4);
         assert_eq!(reserved[0], (Some(0), Some(0), 1));
-        assert_eq!(reserved[2], (Some(1), Some(1), 1));
+        // With two workers the 20 us type shares the short ones' worker.
+        let middle = u32::from(workers > 2);
+        assert_eq!(reserved[2].1, Some(middle));
         let longest_first = u32::try_from(workers.min(3)).unwrap() - 1;
         assert_eq!(reserved[3].1, Some(longest_first));
 
@@ -123,7 +125,8 @@ fn with_hints_nothing_long_runs_on_worker_0() {
         assert_eq!(simulation.ran.len() + simulation.rejected, 30_000);
         let on_worker_0 = simulation.ran.iter().filter(|ran| ran.worker == 0);
         let kinds: BTreeSet<usize> = on_worker_0.map(|ran| ran.kind).collect();
-        assert_eq!(kinds, BTreeSet::from([0, 1]), "{workers} workers");
+        let short: &[usize] = if workers > 2 { &[0, 1] } else { &[0, 1, 2] };
+        assert_eq!(kinds, short.iter().copied().collect(), "{workers} workers");
     }
 }
 
