@@ -89,7 +89,7 @@ fn short_requests_fare_far_better_under_darc_than_under_c_fcfs() {
         );
         assert!(report.overall.completed > 500, "{report}");
     }
-    let short_p99 = |report: &Report| report.types[0].summary.latency_us.p99;
+    let short_p99 = |report: &Report| report.types[0].summary.latency_us.unwrap().p99;
     let ratio = short_p99(&c_fcfs) / short_p99(&darc);
     assert!(ratio > 5.0, "ratio {ratio}\n{c_fcfs}\n{darc}");
 }
