@@ -95,20 +95,21 @@ pub struct Summary {
     pub queued: u64,
     /// Times a connection was opened again.
     pub reconnects: u64,
-    /// Intended send time to last byte of the reply, in microseconds.
-    pub latency_us: Percentiles,
+    /// Intended send time to last byte of the reply, in microseconds; absent when none completed.
+    pub latency_us: Option<Percentiles>,
     /// The same divided by the dilation; absent without dilation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_undilated_us: Option<Percentiles>,
     /// Latency divided by the service time; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Percentiles>,
-    /// How late the generator itself was, in microseconds; part of the latency.
-    pub lag_us: Percentiles,
+    /// How late the generator itself was, in microseconds; part of the latency. Absent when nothing
+    /// was due.
+    pub lag_us: Option<Percentiles>,
 }
 
-/// Points of a distribution. All 0 when it is empty.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+/// Points of a distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// Mean.
     pub mean: f64,
@@ -125,21 +126,18 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Reads `histogram`, each value divided by `unit`.
+    /// Reads `histogram`, each value divided by `unit`. `None` when it is empty.
     #[must_use]
-    pub fn of(histogram: &Histogram<u64>, unit: f64) -> Self {
-        if histogram.is_empty() {
-            return Self::default();
-        }
+    pub fn of(histogram: &Histogram<u64>, unit: f64) -> Option<Self> {
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / unit;
-        Self {
+        (!histogram.is_empty()).then(|| Self {
             mean: histogram.mean() / unit,
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
             p999: at(0.999),
             max: at(1.0),
-        }
+        })
     }
 
     fn columns(&self) -> [f64; PERCENTILE_HEADS.len()] {
@@ -202,8 +200,10 @@ impl Report {
         let mut doubts = Vec::new();
         for ty in &self.types {
             let (name, summary) = (&ty.name, &ty.summary);
-            let (lag, latency) = (summary.lag_us.p99, summary.latency_us.p99);
-            if summary.completed > 0 && lag > latency * LAG_SHARE_MAX {
+            if let (Some(lag), Some(latency)) = (summary.lag_us, summary.latency_us)
+                && lag.p99 > latency.p99 * LAG_SHARE_MAX
+            {
+                let (lag, latency) = (lag.p99, latency.p99);
                 doubts.push(format!(
                     "{name}: the generator was late by {} us at p99, {:.0} % of the measured {} us; \
                      the latency is partly its own (try --busy-poll, a lower rate or a free core)",
@@ -271,8 +271,10 @@ impl Summary {
             queued: record.queued,
             reconnects: record.reconnects,
             latency_us: latency(1e3),
-            latency_undilated_us: (dilation > 1).then(|| latency(1e3 * f64::from(dilation))),
-            slowdown: slowdown.map(|histogram| Percentiles::of(&histogram, SLOWDOWN_STEPS)),
+            latency_undilated_us: (dilation > 1)
+                .then(|| latency(1e3 * f64::from(dilation)))
+                .flatten(),
+            slowdown: slowdown.and_then(|histogram| Percentiles::of(&histogram, SLOWDOWN_STEPS)),
             lag_us: Percentiles::of(&record.lag_ns, 1e3),
         }
     }
@@ -366,14 +368,12 @@ impl fmt::Display for Report {
                 }
             }
         }
-        self.write_points(f, "latency, us", &rows, |summary| Some(summary.latency_us))?;
+        self.write_points(f, "latency, us", &rows, |summary| summary.latency_us)?;
         self.write_points(f, "latency / dilation, us", &rows, |summary| {
             summary.latency_undilated_us
         })?;
         self.write_points(f, "slowdown", &rows, |summary| summary.slowdown)?;
-        self.write_points(f, "generator lag, us", &rows, |summary| {
-            Some(summary.lag_us)
-        })?;
+        self.write_points(f, "generator lag, us", &rows, |summary| summary.lag_us)?;
         for warning in &self.warnings {
             write!(f, "\nwarning: {warning}")?;
         }

@@ -1,5 +1,6 @@
 //! `psp-loadgen run`.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -222,18 +223,24 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let names = plan.types.iter().map(|ty| ty.name.clone()).collect();
     let result = engine::run(&plan, &stop, &mut LiveLine::new(names)).map_err(Failure::work)?;
     let report = Report::new(&plan, &result);
-    match args.output {
-        Output::Text => print!("{report}"),
-        Output::Json => {
-            let json = serde_json::to_string_pretty(&report).map_err(Failure::work)?;
-            println!("{json}");
-        }
-    }
+    args.output.print(&report).map_err(Failure::work)?;
     if report.overall.completed == 0 && report.overall.scheduled > 0 {
         let silence = anyhow!("{} answered none of the requests", plan.target);
         return Err(Failure::work(silence));
     }
     Ok(())
+}
+
+impl Output {
+    fn print(self, report: &Report) -> anyhow::Result<()> {
+        let text = match self {
+            Self::Text => report.to_string(),
+            Self::Json => serde_json::to_string_pretty(report)? + "\n",
+        };
+        let mut stdout = std::io::stdout();
+        stdout.write_all(text.as_bytes())?;
+        Ok(stdout.flush()?)
+    }
 }
 
 /// The first signal stops the run, whose report is then printed; a second one ends the program.

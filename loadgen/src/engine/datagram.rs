@@ -147,8 +147,8 @@ impl DatagramLane {
             Kind::Error => {
                 let text = &self.buffer[HEADER_LEN..len];
                 let text = &text[..text.len().min(ERROR_KIND_LEN)];
-                let kind = str::from_utf8(text).unwrap_or("ERR");
-                recorder.failed(slot.intended_ns, Failure::Error(kind));
+                let kind = str::from_utf8(text).ok().filter(|text| !text.is_empty());
+                recorder.failed(slot.intended_ns, Failure::Error(kind.unwrap_or("ERR")));
             }
             Kind::Reply | Kind::Request => recorder.completed(slot.intended_ns, now_ns),
         }

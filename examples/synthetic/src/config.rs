@@ -1,0 +1,197 @@
+//! What the server is started with: built-in defaults, then a TOML file, then flags.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use clap::Parser;
+use psp_server::{Policy, Topology};
+use serde::{Deserialize, Serialize};
+use tracing::level_filters::LevelFilter;
+
+use crate::handler::Mode;
+
+/// The whole configuration. A file sets any part of it; what it does not name keeps its default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Address to listen on; the loopback interface by default.
+    pub bind: IpAddr,
+    /// Port; 9000 by default, 0 for any free one.
+    pub port: u16,
+    /// Whether to serve TCP in place of UDP.
+    pub tcp: bool,
+    /// How run times are spent.
+    pub mode: Mode,
+    /// The named workload whose types are registered.
+    pub workload: String,
+    /// Whether the policy is told the types' service times and shares beforehand.
+    pub hints: bool,
+    /// Factor by which the client multiplies service times; matters to hints alone.
+    pub dilate: u32,
+    /// The least severe messages that are logged: error, warn, info, debug or trace.
+    pub log_level: String,
+    /// How requests are scheduled.
+    pub policy: Policy,
+    /// Workers, topology and limits.
+    pub server: psp_server::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            bind: Ipv4Addr::LOCALHOST.into(),
+            port: 9000,
+            tcp: false,
+            mode: Mode::default(),
+            workload: "high-bimodal".to_owned(),
+            hints: false,
+            dilate: 1,
+            log_level: "info".to_owned(),
+            policy: Policy::darc(),
+            server: psp_server::Config::default(),
+        }
+    }
+}
+
+impl Config {
+    /// The log level.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn log_level(&self) -> anyhow::Result<LevelFilter> {
+        let level = LevelFilter::from_str(&self.log_level);
+        level.with_context(|| format!("log level `{}`", self.log_level))
+    }
+}
+
+/// A server that spins or sleeps for as long as each request asks, for measuring policies.
+///
+/// It speaks the psp header over UDP; psp-loadgen's psp:// targets send it named workloads. Flags
+/// take precedence over the configuration file.
+#[derive(Debug, Default, Parser)]
+#[command(name = "psp-synthetic", version)]
+pub struct Flags {
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print the resulting configuration as TOML and exit
+    #[arg(long)]
+    pub print_config: bool,
+    /// Address to listen on [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Option<IpAddr>,
+    /// Port [default: 9000]
+    #[arg(long, short)]
+    port: Option<u16>,
+    /// Serve TCP in place of UDP
+    #[arg(long)]
+    tcp: bool,
+    /// How run times are spent; sleeping workers may outnumber cores [default: spin]
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+    /// Workload whose types are registered: high-bimodal, extreme-bimodal, tpcc [default:
+    /// high-bimodal]
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// Tell the policy the workload's service times and shares beforehand
+    #[arg(long)]
+    hints: bool,
+    /// Factor by which the client multiplies service times, for --hints [default: 1]
+    #[arg(long, value_name = "N")]
+    dilate: Option<u32>,
+    /// Scheduling policy: d-fcfs, c-fcfs, fixed-priority, darc-static, darc [default: darc]
+    #[arg(long, value_name = "NAME", value_parser = Policy::from_str)]
+    policy: Option<Policy>,
+    /// Number of workers [default: from the number of cores]
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Threads: auto, inline, dedicated [default: auto, and dedicated with --mode sleep]
+    #[arg(long, value_name = "NAME", value_parser = Topology::from_str)]
+    topology: Option<Topology>,
+    /// Least severe messages that are logged: error, warn, info, debug, trace [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+}
+
+impl Flags {
+    /// Defaults, file and flags together.
+    ///
+    /// # Errors
+    /// When the file cannot be read or does not describe a configuration.
+    pub fn resolve(self) -> anyhow::Result<Config> {
+        let mut config = match &self.config {
+            None => Config::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                toml::from_str(&text).with_context(|| format!("in {}", path.display()))?
+            }
+        };
+        replace(&mut config.bind, self.bind);
+        replace(&mut config.port, self.port);
+        replace(&mut config.mode, self.mode);
+        replace(&mut config.workload, self.workload);
+        replace(&mut config.dilate, self.dilate);
+        replace(&mut config.policy, self.policy);
+        replace(&mut config.log_level, self.log_level);
+        replace(&mut config.server.topology, self.topology);
+        config.server.workers = self.workers.or(config.server.workers);
+        config.tcp |= self.tcp;
+        config.hints |= self.hints;
+        if config.mode == Mode::Sleep && config.server.topology == Topology::Auto {
+            // A sleeping net thread would receive nothing.
+            config.server.topology = Topology::Dedicated;
+        }
+        config.log_level()?;
+        Ok(config)
+    }
+}
+
+fn replace<T>(setting: &mut T, flag: Option<T>) {
+    if let Some(flag) = flag {
+        *setting = flag;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(flags: &[&str]) -> anyhow::Result<Config> {
+        let words = std::iter::once("psp-synthetic").chain(flags.iter().copied());
+        Flags::try_parse_from(words)?.resolve()
+    }
+
+    #[test]
+    fn a_printed_configuration_is_read_back() {
+        let flags = [
+            "--policy",
+            "c-fcfs",
+            "--workers",
+            "14",
+            "--mode",
+            "sleep",
+            "--hints",
+        ];
+        let config = resolve(&flags).unwrap();
+        let printed = toml::to_string(&config).unwrap();
+        assert_eq!(toml::from_str::<Config>(&printed).unwrap(), config);
+        assert_eq!(config.server.workers, Some(14));
+        assert_eq!(config.server.topology, Topology::Dedicated);
+        assert_eq!(config.policy, Policy::c_fcfs());
+    }
+
+    #[test]
+    fn unknown_names_are_refused() {
+        for flags in [
+            ["--log-level", "loud"],
+            ["--policy", "best"],
+            ["--mode", "rest"],
+        ] {
+            assert!(resolve(&flags).is_err(), "{flags:?}");
+        }
+        assert!(toml::from_str::<Config>("colour = 1").is_err());
+    }
+}

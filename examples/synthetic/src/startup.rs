@@ -1,0 +1,75 @@
+//! From a configuration to a server that is bound and ready to run.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use psp_classifiers::PspHeaderClassifier;
+use psp_loadgen::workload::Workload;
+use psp_protocols::psp_header::PspFraming;
+use psp_server::{Server, TypeSpec, TypeTable};
+
+use crate::config::Config;
+use crate::handler::Synthetic;
+
+/// A synthetic server.
+pub type SyntheticServer = Server<PspFraming, PspHeaderClassifier, Synthetic>;
+
+/// Builds the server.
+///
+/// # Errors
+/// When the workload is unknown, a setting is out of its range, or the address cannot be had.
+pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
+    let types = type_table(&config)?;
+    let address = (config.bind, config.port);
+    let builder = Server::builder();
+    let builder = if config.tcp {
+        builder.tcp(address)
+    } else {
+        builder.udp(address)
+    };
+    builder
+        .framing(PspFraming::default())
+        .classifier(PspHeaderClassifier::new(types))
+        .policy(config.policy)
+        .config(config.server)
+        .handler(Synthetic { mode: config.mode })
+        .build()
+        .context("cannot start")
+}
+
+/// The workload's types, in the order in which its clients number them.
+fn type_table(config: &Config) -> anyhow::Result<TypeTable> {
+    let workload = Workload::named(&config.workload)?.dilated(config.dilate)?;
+    let specs = workload.types.into_iter().map(|ty| {
+        let spec = TypeSpec::new(ty.name);
+        if config.hints {
+            spec.service_time(Duration::from_nanos(ty.service_ns))
+                .share(ty.share)
+        } else {
+            spec
+        }
+    });
+    Ok(specs.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_are_given_only_when_asked_for() {
+        let mut config = Config {
+            workload: "tpcc".to_owned(),
+            dilate: 10,
+            ..Config::default()
+        };
+        let plain = type_table(&config).unwrap();
+        assert_eq!(plain.specs()[2], TypeSpec::new("NewOrder"));
+        config.hints = true;
+        let hinted = type_table(&config).unwrap();
+        assert_eq!(hinted.len(), 5);
+        let service_time = Some(Duration::from_micros(200));
+        assert_eq!(hinted.specs()[2].service_time, service_time);
+        assert_eq!(hinted.specs()[2].share, Some(0.44));
+    }
+}

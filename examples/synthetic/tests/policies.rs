@@ -1,0 +1,95 @@
+//! The live dispatcher under a dilated workload: 14 sleeping workers on whatever cores there are.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use psp_loadgen::arrivals::ArrivalProcess;
+use psp_loadgen::command::Keyspace;
+use psp_loadgen::engine;
+use psp_loadgen::plan::{RequestPlan, RunPlan, ThreadClass, TypePlan, Waiting};
+use psp_loadgen::report::Report;
+use psp_loadgen::workload::Workload;
+use psp_server::{Policy, Shutdown, Topology};
+use psp_synthetic::config::Config;
+use psp_synthetic::handler::Mode;
+use psp_synthetic::startup;
+
+const WORKERS: usize = 14;
+/// A short request sleeps for 1 ms, a long one for 100 ms.
+const DILATION: u32 = 1_000;
+const LOAD: f64 = 0.85;
+
+/// Runs High Bimodal against a server of its own.
+fn measure(policy: Policy) -> Report {
+    let server = startup::build(Config {
+        port: 0,
+        mode: Mode::Sleep,
+        hints: true,
+        dilate: DILATION,
+        policy,
+        server: psp_server::Config {
+            workers: Some(WORKERS),
+            topology: Topology::Dedicated,
+            ..psp_server::Config::default()
+        },
+        ..Config::default()
+    })
+    .unwrap();
+    let target = format!("psp://{}", server.local_addrs()[0]);
+    let shutdown = Shutdown::new();
+    let stopper = shutdown.clone();
+    let serving = thread::spawn(move || server.run_until(&shutdown).unwrap());
+
+    let workload = Workload::named("high-bimodal").unwrap();
+    let dilated = workload.dilated(DILATION).unwrap();
+    let rate_rps = dilated.rate_rps(LOAD, WORKERS);
+    let types = dilated
+        .types
+        .iter()
+        .zip(0..)
+        .map(|(ty, request_type)| TypePlan {
+            name: ty.name.clone(),
+            rate_rps: rate_rps * ty.share,
+            connections: 0,
+            thread: ThreadClass::Fast,
+            request: RequestPlan::Synthetic {
+                request_type,
+                service_ns: u32::try_from(ty.service_ns).unwrap(),
+            },
+        });
+    let plan = RunPlan {
+        target: target.parse().unwrap(),
+        types: types.collect(),
+        arrivals: ArrivalProcess::Poisson,
+        seed: 7,
+        warmup: Duration::from_millis(500),
+        duration: Duration::from_secs(5),
+        timeout: Duration::from_secs(20),
+        outstanding_max: 10_000,
+        pipeline: 1,
+        keyspace: Keyspace::new(1, 0),
+        dilation: DILATION,
+        waiting: Waiting::SleepThenSpin(Duration::ZERO),
+        slow_nice: 0,
+    };
+    let result = engine::run(&plan, &Arc::default(), &mut ()).unwrap();
+    stopper.trigger();
+    serving.join().unwrap();
+    Report::new(&plan, &result)
+}
+
+#[test]
+fn short_requests_fare_far_better_under_darc_than_under_c_fcfs() {
+    let [c_fcfs, darc] = [Policy::c_fcfs(), Policy::darc()].map(measure);
+    for report in [&c_fcfs, &darc] {
+        assert_eq!(
+            report.overall.completed, report.overall.scheduled,
+            "{report}"
+        );
+        assert!(report.overall.completed > 500, "{report}");
+    }
+    let short_p99 = |report: &Report| report.types[0].summary.latency_us.unwrap().p99;
+    let ratio = short_p99(&c_fcfs) / short_p99(&darc);
+    assert!(ratio > 5.0, "ratio {ratio}\n{c_fcfs}\n{darc}");
+}
