@@ -50,7 +50,8 @@ impl ClientInfo {
 
     /// Switches to another protocol version.
     pub fn set_version(&self, version: Version) {
-        self.version.store(version_number(version), Ordering::Relaxed);
+        self.version
+            .store(version_number(version), Ordering::Relaxed);
     }
 
     /// Whether it may run all commands.
@@ -79,7 +80,8 @@ impl ClientInfo {
     pub fn note_command(&self, index: usize, now: Instant) {
         let age = now.saturating_duration_since(self.connected_at).as_millis();
         self.last_command.store(index, Ordering::Relaxed);
-        self.active_ms.store(u64::try_from(age).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.active_ms
+            .store(u64::try_from(age).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Its line in `CLIENT LIST`, without the line end.
@@ -161,7 +163,10 @@ impl Registry {
             labels: Mutex::default(),
         });
         self.clients.lock().insert(id, Arc::clone(&info));
-        Client { info, registry: Arc::clone(self) }
+        Client {
+            info,
+            registry: Arc::clone(self),
+        }
     }
 
     /// All open connections in the order of their ids.

@@ -101,7 +101,11 @@ impl CommandSpec {
             name,
             arity,
             flags: &[],
-            keys: KeyPositions { first: 0, last: 0, step: 0 },
+            keys: KeyPositions {
+                first: 0,
+                last: 0,
+                step: 0,
+            },
             run,
         }
     }
@@ -157,7 +161,9 @@ impl CommandTable {
             let families = commands::FAMILIES.iter();
             let specs: Vec<_> = families.flat_map(|(_, rows)| rows.iter()).collect();
             let names = specs.iter().enumerate();
-            let by_name = names.map(|(index, spec)| (spec.name.as_bytes(), index)).collect();
+            let by_name = names
+                .map(|(index, spec)| (spec.name.as_bytes(), index))
+                .collect();
             CommandTable { specs, by_name }
         });
         &TABLE
@@ -194,8 +200,16 @@ mod tests {
     fn every_command_is_found_by_its_name_in_either_case() {
         let table = CommandTable::get();
         for (index, spec) in table.specs().iter().enumerate() {
-            assert_eq!(table.index_of(spec.name.as_bytes()), Some(index), "{} twice", spec.name);
-            assert_eq!(table.index_of(spec.name.to_uppercase().as_bytes()), Some(index));
+            assert_eq!(
+                table.index_of(spec.name.as_bytes()),
+                Some(index),
+                "{} twice",
+                spec.name
+            );
+            assert_eq!(
+                table.index_of(spec.name.to_uppercase().as_bytes()),
+                Some(index)
+            );
         }
         assert_eq!(table.index_of(&[b'x'; NAME_LEN_MAX + 1]), None);
     }
@@ -205,7 +219,12 @@ mod tests {
         for spec in CommandTable::get().specs() {
             let access = [Flag::Write, Flag::Readonly].map(|flag| spec.flags.contains(&flag));
             if spec.keys.first > 0 {
-                assert_eq!(access.iter().filter(|set| **set).count(), 1, "{}", spec.name);
+                assert_eq!(
+                    access.iter().filter(|set| **set).count(),
+                    1,
+                    "{}",
+                    spec.name
+                );
             }
         }
     }

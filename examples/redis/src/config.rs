@@ -263,25 +263,46 @@ mod tests {
 
     #[test]
     fn a_printed_configuration_reads_back_the_same() {
-        let config = Config { requirepass: Some("x".into()), ..Config::default() };
+        let config = Config {
+            requirepass: Some("x".into()),
+            ..Config::default()
+        };
         let printed = toml::to_string(&config).expect("serialises");
         assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);
     }
 
     #[test]
     fn errors_say_where() {
-        let message = format!("{:#}", resolve("port = 1\nprot = 2", &[]).expect_err("a typo"));
-        assert!(message.contains("line 2") && message.contains("prot"), "{message}");
-        let message = format!("{:#}", resolve("", &["--policy", "best"]).expect_err("no policy"));
-        assert!(message.contains("--policy") && message.contains("darc"), "{message}");
-        let flags = Flags { config: Some("/does/not/exist".into()), ..Flags::default() };
+        let message = format!(
+            "{:#}",
+            resolve("port = 1\nprot = 2", &[]).expect_err("a typo")
+        );
+        assert!(
+            message.contains("line 2") && message.contains("prot"),
+            "{message}"
+        );
+        let message = format!(
+            "{:#}",
+            resolve("", &["--policy", "best"]).expect_err("no policy")
+        );
+        assert!(
+            message.contains("--policy") && message.contains("darc"),
+            "{message}"
+        );
+        let flags = Flags {
+            config: Some("/does/not/exist".into()),
+            ..Flags::default()
+        };
         let message = format!("{:#}", flags.resolve().expect_err("no file"));
         assert!(message.contains("/does/not/exist"), "{message}");
     }
 
     #[test]
     fn limits_reach_the_framing() {
-        let limits = Limits { arguments_max: 7, ..Limits::default() };
+        let limits = Limits {
+            arguments_max: 7,
+            ..Limits::default()
+        };
         assert_eq!(limits.framing().elements_max, 7);
     }
 }

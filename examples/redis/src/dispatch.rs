@@ -46,13 +46,22 @@ pub fn dispatch(
     }
     let start = Instant::now();
     client.note_command(index, start);
-    let mut context = Context { store: &server.store, server, client, close: false };
+    let mut context = Context {
+        store: &server.store,
+        server,
+        client,
+        close: false,
+    };
     let result = (spec.run)(&mut context, args, &mut reply);
     if let Err(error) = &result {
         reply.error(&error.to_string());
     }
     stats.count_call(index, start.elapsed(), result.is_err());
-    if context.close { Outcome::Close } else { Outcome::Keep }
+    if context.close {
+        Outcome::Close
+    } else {
+        Outcome::Keep
+    }
 }
 
 fn admit(spec: &CommandSpec, client: &Client, args: &[&[u8]]) -> Result<()> {

@@ -16,17 +16,44 @@ pub struct TimeForm {
 
 /// The options of SET and GETEX.
 const OPTIONS: [(&str, TimeForm); 4] = [
-    ("EX", TimeForm { unit_ms: 1000, relative: true }),
-    ("PX", TimeForm { unit_ms: 1, relative: true }),
-    ("EXAT", TimeForm { unit_ms: 1000, relative: false }),
-    ("PXAT", TimeForm { unit_ms: 1, relative: false }),
+    (
+        "EX",
+        TimeForm {
+            unit_ms: 1000,
+            relative: true,
+        },
+    ),
+    (
+        "PX",
+        TimeForm {
+            unit_ms: 1,
+            relative: true,
+        },
+    ),
+    (
+        "EXAT",
+        TimeForm {
+            unit_ms: 1000,
+            relative: false,
+        },
+    ),
+    (
+        "PXAT",
+        TimeForm {
+            unit_ms: 1,
+            relative: false,
+        },
+    ),
 ];
 
 impl TimeForm {
     /// The form that the option `arg` stands for.
     #[must_use]
     pub fn of_option(arg: &[u8]) -> Option<Self> {
-        OPTIONS.iter().find(|(name, _)| parse::is(arg, name)).map(|(_, form)| *form)
+        OPTIONS
+            .iter()
+            .find(|(name, _)| parse::is(arg, name))
+            .map(|(_, form)| *form)
     }
 
     /// `arg` in milliseconds since the Unix epoch, which may be in the past; `command` is named in
@@ -35,7 +62,11 @@ impl TimeForm {
     /// # Errors
     /// [`CommandError::NotInteger`]; [`CommandError::InvalidExpire`] when it is out of range.
     pub fn any_deadline_ms(self, arg: &[u8], command: &'static str) -> Result<i64> {
-        let base_ms = if self.relative { i64::try_from(unix_time_ms()).unwrap_or(i64::MAX) } else { 0 };
+        let base_ms = if self.relative {
+            i64::try_from(unix_time_ms()).unwrap_or(i64::MAX)
+        } else {
+            0
+        };
         parse::integer(arg)?
             .checked_mul(self.unit_ms)
             .and_then(|time_ms| time_ms.checked_add(base_ms))

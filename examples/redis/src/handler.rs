@@ -40,12 +40,17 @@ impl Handler for RedisHandler {
 
     fn init(&self, runtime: ServerHandle) {
         if self.server.runtime.set(runtime).is_err() {
-            tracing::warn!("a second server runs on the same keys: INFO shows the first one's state");
+            tracing::warn!(
+                "a second server runs on the same keys: INFO shows the first one's state"
+            );
         }
     }
 
     fn init_worker(&self, _worker: WorkerId) -> Worker {
-        Worker { stats: self.server.add_worker(), unescaped: Vec::new() }
+        Worker {
+            stats: self.server.add_worker(),
+            unescaped: Vec::new(),
+        }
     }
 
     fn connect(&self, peer: SocketAddr) -> Client {

@@ -33,14 +33,22 @@ pub fn count(arg: &[u8]) -> Result<usize> {
 pub fn float(arg: &[u8]) -> Result<f64> {
     let text = std::str::from_utf8(arg).map_err(|_binary| CommandError::NotFloat)?;
     let value = f64::from_str(text).map_err(|_text| CommandError::NotFloat)?;
-    if value.is_nan() { Err(CommandError::NotFloat) } else { Ok(value) }
+    if value.is_nan() {
+        Err(CommandError::NotFloat)
+    } else {
+        Ok(value)
+    }
 }
 
 /// Whether a command of the given arity (negative: at least as many) takes `count` arguments.
 #[must_use]
 pub fn arity_accepts(arity: i32, count: usize) -> bool {
     let bound = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
-    if arity < 0 { count >= bound } else { count == bound }
+    if arity < 0 {
+        count >= bound
+    } else {
+        count == bound
+    }
 }
 
 /// Whether `arg` is the option `keyword`, in either case.
@@ -54,7 +62,13 @@ pub fn is(arg: &[u8], keyword: &str) -> bool {
 #[must_use]
 pub fn index_range(start: i64, stop: i64, len: usize) -> Range<usize> {
     let len_signed = i64::try_from(len).unwrap_or(i64::MAX);
-    let from_start = |index: i64| if index < 0 { index.saturating_add(len_signed) } else { index };
+    let from_start = |index: i64| {
+        if index < 0 {
+            index.saturating_add(len_signed)
+        } else {
+            index
+        }
+    };
     let start = from_start(start).max(0);
     let stop = from_start(stop).min(len_signed - 1);
     if start > stop {
@@ -71,8 +85,21 @@ mod tests {
     #[test]
     fn integers_are_strict() {
         assert_eq!(integer(b"-9223372036854775808"), Ok(i64::MIN));
-        for bad in ["", "+1", "01", " 1", "1 ", "9223372036854775808", "1.0", "-"] {
-            assert_eq!(integer(bad.as_bytes()), Err(CommandError::NotInteger), "{bad:?}");
+        for bad in [
+            "",
+            "+1",
+            "01",
+            " 1",
+            "1 ",
+            "9223372036854775808",
+            "1.0",
+            "-",
+        ] {
+            assert_eq!(
+                integer(bad.as_bytes()),
+                Err(CommandError::NotInteger),
+                "{bad:?}"
+            );
         }
     }
 
@@ -82,7 +109,11 @@ mod tests {
         assert_eq!(float(b"-inf"), Ok(f64::NEG_INFINITY));
         assert_eq!(float(b"+inf"), Ok(f64::INFINITY));
         for bad in ["", "nan", " 1", "1x"] {
-            assert_eq!(float(bad.as_bytes()), Err(CommandError::NotFloat), "{bad:?}");
+            assert_eq!(
+                float(bad.as_bytes()),
+                Err(CommandError::NotFloat),
+                "{bad:?}"
+            );
         }
     }
 

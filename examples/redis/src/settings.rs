@@ -25,7 +25,10 @@ impl Settings {
     /// The settings of a server started with `config`.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let password = config.requirepass.as_deref().map(|password| password.as_bytes().into());
+        let password = config
+            .requirepass
+            .as_deref()
+            .map(|password| password.as_bytes().into());
         Self {
             password: RwLock::new(password),
             value_len_max: AtomicUsize::new(config.limits.proto_max_bulk_len),
@@ -74,7 +77,10 @@ impl Settings {
 /// Compares in time that depends on the length of `given` alone.
 fn equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
     let padded = expected.iter().copied().chain(std::iter::repeat(0));
-    let difference = given.iter().zip(padded).fold(0, |sum, (left, right)| sum | (left ^ right));
+    let difference = given
+        .iter()
+        .zip(padded)
+        .fold(0, |sum, (left, right)| sum | (left ^ right));
     std::hint::black_box(difference) == 0 && expected.len() == given.len()
 }
 

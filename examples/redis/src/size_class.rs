@@ -47,8 +47,12 @@ pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
     };
     let (store_of_scans, store_of_ranges) = (Arc::clone(store), Arc::clone(store));
     by_name
-        .refine("scan", move |frame| type_of_size(size_of_scan(&store_of_scans, frame)))
-        .refine("range", move |frame| type_of_size(size_of_range(&store_of_ranges, frame)))
+        .refine("scan", move |frame| {
+            type_of_size(size_of_scan(&store_of_scans, frame))
+        })
+        .refine("range", move |frame| {
+            type_of_size(size_of_range(&store_of_ranges, frame))
+        })
 }
 
 /// The work of a request that is unbounded by its name and arguments.
@@ -69,7 +73,9 @@ pub fn size_of_scan(store: &Keyspace, frame: &[u8]) -> SizeClass {
 /// The work of a request that is commonly small.
 #[must_use]
 pub fn size_of_range(store: &Keyspace, frame: &[u8]) -> SizeClass {
-    let spec = ArgsIter::new(frame).next().and_then(|name| CommandTable::get().find(name));
+    let spec = ArgsIter::new(frame)
+        .next()
+        .and_then(|name| CommandTable::get().find(name));
     match spec {
         Some(spec) if WHOLE_KEYS.contains(&spec.name) => {
             size_class(elements(store, spec.keys, frame))
@@ -79,7 +85,11 @@ pub fn size_of_range(store: &Keyspace, frame: &[u8]) -> SizeClass {
 }
 
 fn size_class(elements: usize) -> SizeClass {
-    if elements <= SMALL_ELEMENTS_MAX { SizeClass::Small } else { SizeClass::Large }
+    if elements <= SMALL_ELEMENTS_MAX {
+        SizeClass::Small
+    } else {
+        SizeClass::Large
+    }
 }
 
 /// Elements of all keys of the request; more than any bound when there are too many keys to look.
@@ -100,8 +110,12 @@ fn elements(store: &Keyspace, keys: KeyPositions, frame: &[u8]) -> usize {
         return usize::MAX;
     }
     let keys = args.skip(first).take(last - first + 1).step_by(step);
-    keys.map(|key| store.peek(key, |entry| entry.map_or(0, |entry| entry.value().cardinality())))
-        .fold(0, usize::saturating_add)
+    keys.map(|key| {
+        store.peek(key, |entry| {
+            entry.map_or(0, |entry| entry.value().cardinality())
+        })
+    })
+    .fold(0, usize::saturating_add)
 }
 
 #[cfg(test)]
@@ -136,10 +150,17 @@ mod tests {
             ("NOPE", SizeClass::Large),
             ("SORT", SizeClass::Small),
         ] {
-            assert_eq!(size_of_scan(session.store(), line.as_bytes()), size, "{line}");
+            assert_eq!(
+                size_of_scan(session.store(), line.as_bytes()),
+                size,
+                "{line}"
+            );
         }
         let many_keys = format!("SUNION {}", "none ".repeat(100));
-        assert_eq!(size_of_scan(session.store(), many_keys.as_bytes()), SizeClass::Large);
+        assert_eq!(
+            size_of_scan(session.store(), many_keys.as_bytes()),
+            SizeClass::Large
+        );
     }
 
     #[test]
@@ -151,7 +172,11 @@ mod tests {
             ("LRANGE long 0 9", SizeClass::Small),
             ("HGETALL", SizeClass::Small),
         ] {
-            assert_eq!(size_of_range(session.store(), line.as_bytes()), size, "{line}");
+            assert_eq!(
+                size_of_range(session.store(), line.as_bytes()),
+                size,
+                "{line}"
+            );
         }
     }
 

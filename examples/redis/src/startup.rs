@@ -30,7 +30,8 @@ pub struct RedisServer {
 /// A setting out of its range, an address that cannot be had, or a thread that cannot be started.
 pub fn build(config: Config) -> anyhow::Result<RedisServer> {
     let state = Arc::new(ServerState::new(Settings::new(config.clone())));
-    let expiry = ExpiryCycle::start(Arc::clone(&state.store)).context("cannot start the expiry thread")?;
+    let expiry =
+        ExpiryCycle::start(Arc::clone(&state.store)).context("cannot start the expiry thread")?;
     let mut builder = Server::builder()
         .config(config.server)
         .policy(config.policy)
@@ -40,5 +41,9 @@ pub fn build(config: Config) -> anyhow::Result<RedisServer> {
     for address in config.bind {
         builder = builder.tcp((address, config.port));
     }
-    Ok(RedisServer { server: builder.build()?, state, expiry })
+    Ok(RedisServer {
+        server: builder.build()?,
+        state,
+        expiry,
+    })
 }

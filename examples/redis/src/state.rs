@@ -56,7 +56,11 @@ impl ServerState {
             clients: Arc::default(),
             started_at: Instant::now(),
             started_at_ms: unix_time_ms(),
-            run_id: format!("{:032x}{:08x}", rand::random::<u128>(), rand::random::<u32>()),
+            run_id: format!(
+                "{:032x}{:08x}",
+                rand::random::<u128>(),
+                rand::random::<u32>()
+            ),
             runtime: OnceLock::new(),
             workers: Mutex::default(),
         }
@@ -64,7 +68,8 @@ impl ServerState {
 
     /// A connection was accepted.
     pub fn connect(&self, peer: SocketAddr) -> Client {
-        self.clients.connect(peer, !self.settings.requires_password())
+        self.clients
+            .connect(peer, !self.settings.requires_password())
     }
 
     /// Counters for one more worker.
@@ -78,20 +83,26 @@ impl ServerState {
     #[must_use]
     pub fn connections_max(&self) -> usize {
         let configured = self.settings.config.server.connections_max;
-        self.runtime.get().map_or(configured, ServerHandle::connections_max)
+        self.runtime
+            .get()
+            .map_or(configured, ServerHandle::connections_max)
     }
 
     /// Seconds after which an idle connection is closed; 0 for never.
     #[must_use]
     pub fn idle_timeout_s(&self) -> u64 {
         let configured = self.settings.config.server.idle_timeout_s;
-        self.runtime.get().map_or(configured, ServerHandle::idle_timeout_s)
+        self.runtime
+            .get()
+            .map_or(configured, ServerHandle::idle_timeout_s)
     }
 
     /// Which threads there are.
     #[must_use]
     pub fn topology(&self) -> Topology {
-        self.runtime.get().map_or(self.settings.config.server.topology, ServerHandle::topology)
+        self.runtime
+            .get()
+            .map_or(self.settings.config.server.topology, ServerHandle::topology)
     }
 
     /// Number of workers; 0 while it is not known.

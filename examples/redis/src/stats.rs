@@ -35,7 +35,9 @@ pub struct CommandStats {
 impl Default for WorkerStats {
     fn default() -> Self {
         let commands = CommandTable::get().specs().len();
-        Self { commands: (0..commands).map(|_| CommandCounters::default()).collect() }
+        Self {
+            commands: (0..commands).map(|_| CommandCounters::default()).collect(),
+        }
     }
 }
 
@@ -44,7 +46,10 @@ impl WorkerStats {
     pub fn count_call(&self, index: usize, busy: Duration, failed: bool) {
         let counters = &self.commands[index];
         add(&counters.calls, 1);
-        add(&counters.busy_ns, u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX));
+        add(
+            &counters.busy_ns,
+            u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX),
+        );
         add(&counters.failed, u64::from(failed));
     }
 
@@ -65,7 +70,10 @@ impl WorkerStats {
 }
 
 fn add(counter: &AtomicU64, amount: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    counter.store(
+        counter.load(Ordering::Relaxed).wrapping_add(amount),
+        Ordering::Relaxed,
+    );
 }
 
 impl CommandStats {

@@ -28,7 +28,12 @@ impl Session {
         let peer = SocketAddr::from(([127, 0, 0, 1], 50_000));
         let client = server.connect(peer);
         let stats = server.add_worker();
-        Self { server, client, stats, closed: false }
+        Self {
+            server,
+            client,
+            stats,
+            closed: false,
+        }
     }
 
     pub(crate) fn store(&self) -> &Keyspace {

@@ -52,7 +52,9 @@ typed! {
 /// # Errors
 /// [`CommandError::WrongType`].
 pub fn expect<T: Typed>(value: Option<&Value>) -> Result<Option<&T>> {
-    value.map(|value| T::of(value).ok_or(CommandError::WrongType)).transpose()
+    value
+        .map(|value| T::of(value).ok_or(CommandError::WrongType))
+        .transpose()
 }
 
 /// What `slot` holds, for a change, which must be a `T`.

@@ -6,7 +6,9 @@ use psp_store::{Keyspace, Value};
 const KEYS: usize = 100_000;
 
 fn keys() -> Vec<Vec<u8>> {
-    (0..KEYS).map(|index| format!("key:{index:012}").into_bytes()).collect()
+    (0..KEYS)
+        .map(|index| format!("key:{index:012}").into_bytes())
+        .collect()
 }
 
 fn filled(keys: &[Vec<u8>]) -> Keyspace {

@@ -126,7 +126,9 @@ impl<'k> Slot<'k> {
     pub fn value_or_insert_with(&mut self, make: impl FnOnce() -> Value) -> &mut Value {
         self.changed = true;
         let key = self.key;
-        let entry = self.entry.get_or_insert_with(|| Arc::new(Entry::new(key, make())));
+        let entry = self
+            .entry
+            .get_or_insert_with(|| Arc::new(Entry::new(key, make())));
         &mut Arc::make_mut(entry).value
     }
 
@@ -140,7 +142,8 @@ impl<'k> Slot<'k> {
             return;
         }
         let fresh = Arc::new(Entry::new(self.key, value));
-        self.discarded.extend(self.entry.replace(fresh).map(Garbage::Entry));
+        self.discarded
+            .extend(self.entry.replace(fresh).map(Garbage::Entry));
     }
 
     /// Removes the key and returns the value it had.

@@ -31,13 +31,15 @@ impl ExpiryCycle {
     /// When the system refuses a thread.
     pub fn start(keyspace: Arc<Keyspace>) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
-        let thread = thread::Builder::new().name("psp-expiry".to_owned()).spawn(move || {
-            lower_priority();
-            while stopped.recv_timeout(CYCLE) == Err(RecvTimeoutError::Timeout) {
-                keyspace.tick();
-                remove_expired(&keyspace);
-            }
-        })?;
+        let thread = thread::Builder::new()
+            .name("psp-expiry".to_owned())
+            .spawn(move || {
+                lower_priority();
+                while stopped.recv_timeout(CYCLE) == Err(RecvTimeoutError::Timeout) {
+                    keyspace.tick();
+                    remove_expired(&keyspace);
+                }
+            })?;
         Ok(Self {
             stop: Some(stop),
             thread: Some(thread),

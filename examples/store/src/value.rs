@@ -27,7 +27,12 @@ const SAMPLED_ELEMENTS: usize = 32;
 
 /// Bytes of an element, and of the tree nodes that hold it.
 fn payload_bytes(element: &Element) -> usize {
-    2 * size_of::<Element>() + if element.len() > size_of::<Element>() { element.len() } else { 0 }
+    2 * size_of::<Element>()
+        + if element.len() > size_of::<Element>() {
+            element.len()
+        } else {
+            0
+        }
 }
 
 /// The sum of all `sizes`, judged by the first.
@@ -74,11 +79,14 @@ impl Value {
         match self {
             Self::String(bytes) => payload_bytes(bytes),
             Self::List(list) => estimate(list.iter().map(payload_bytes)),
-            Self::Hash(hash) => {
-                estimate(hash.iter().map(|(field, value)| payload_bytes(field) + payload_bytes(value)))
-            }
+            Self::Hash(hash) => estimate(
+                hash.iter()
+                    .map(|(field, value)| payload_bytes(field) + payload_bytes(value)),
+            ),
             Self::Set(set) => estimate(set.iter().map(payload_bytes)),
-            Self::SortedSet(set) => estimate(set.iter().map(|scored| payload_bytes(&scored.member))),
+            Self::SortedSet(set) => {
+                estimate(set.iter().map(|scored| payload_bytes(&scored.member)))
+            }
         }
     }
 

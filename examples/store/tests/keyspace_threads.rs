@@ -19,7 +19,9 @@ fn list_of(number: usize, len: usize) -> Value {
 
 /// Whether all elements are the same, as they are in every state that a writer stored.
 fn is_whole(value: &Value) -> bool {
-    let Value::List(list) = value else { return false };
+    let Value::List(list) = value else {
+        return false;
+    };
     let first = list.get(0).cloned();
     list.len() == 100 && list.iter().all(|element| Some(element) == first.as_ref())
 }
@@ -27,7 +29,9 @@ fn is_whole(value: &Value) -> bool {
 #[test]
 fn readers_and_walks_never_see_torn_state() {
     let store = Keyspace::new();
-    let keys: Vec<_> = (0..50).map(|index| format!("key {index}").into_bytes()).collect();
+    let keys: Vec<_> = (0..50)
+        .map(|index| format!("key {index}").into_bytes())
+        .collect();
     for key in &keys {
         store.insert(key, list_of(0, 100));
     }
@@ -102,7 +106,9 @@ fn no_update_is_lost() {
 #[test]
 fn pairs_move_values_without_losing_them() {
     let store = Keyspace::new();
-    let keys: Vec<_> = (0..8).map(|index| format!("place {index}").into_bytes()).collect();
+    let keys: Vec<_> = (0..8)
+        .map(|index| format!("place {index}").into_bytes())
+        .collect();
     store.insert(&keys[0], Value::string(b"wanders"));
     thread::scope(|scope| {
         for worker in 0..3 {
@@ -157,7 +163,9 @@ fn the_cycle_removes_what_nobody_looks_at() {
     for index in 0..100 {
         let key = format!("key {index}");
         store.insert(key.as_bytes(), Value::string(b"x"));
-        store.update(key.as_bytes(), |slot| slot.set_expire_at_ms(Some(unix_time_ms() + 20)));
+        store.update(key.as_bytes(), |slot| {
+            slot.set_expire_at_ms(Some(unix_time_ms() + 20))
+        });
     }
     let cycle = ExpiryCycle::start(Arc::clone(&store)).expect("a thread");
     let start = Instant::now();

@@ -64,7 +64,9 @@ fn setinfo(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
         context.client.relabel(|labels| labels.lib_version = value);
     } else {
         let attribute = String::from_utf8_lossy(attribute);
-        return Err(CommandError::Other(format!("ERR Unrecognized option '{attribute}'").into()));
+        return Err(CommandError::Other(
+            format!("ERR Unrecognized option '{attribute}'").into(),
+        ));
     }
     out.simple("OK");
     Ok(())
@@ -87,7 +89,10 @@ fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         [option, kind] if parse::is(option, "TYPE") => {
             if parse::is(kind, "normal") {
                 clients.values().for_each(|client| add(client));
-            } else if !["master", "replica", "pubsub"].iter().any(|other| parse::is(kind, other)) {
+            } else if !["master", "replica", "pubsub"]
+                .iter()
+                .any(|other| parse::is(kind, other))
+            {
                 let kind = String::from_utf8_lossy(kind);
                 let line = format!("ERR Unknown client type '{kind}'");
                 return Err(CommandError::Other(line.into()));
@@ -131,17 +136,38 @@ mod tests {
             ("CLIENT GETNAME", "$8 worker-1"),
             ("CLIENT SETINFO LIB-NAME lib", "+OK"),
             ("CLIENT SETINFO lib-ver 1.2", "+OK"),
-            ("CLIENT SETINFO color red", "-ERR Unrecognized option 'color'"),
+            (
+                "CLIENT SETINFO color red",
+                "-ERR Unrecognized option 'color'",
+            ),
             ("CLIENT NO-EVICT on", "+OK"),
             ("CLIENT NO-EVICT maybe", "-ERR syntax error"),
-            ("CLIENT NOPE", "-ERR unknown subcommand 'NOPE'. Try CLIENT HELP."),
-            ("CLIENT SETNAME", "-ERR wrong number of arguments for 'client|setname' command"),
-            ("CLIENT", "-ERR wrong number of arguments for 'client' command"),
+            (
+                "CLIENT NOPE",
+                "-ERR unknown subcommand 'NOPE'. Try CLIENT HELP.",
+            ),
+            (
+                "CLIENT SETNAME",
+                "-ERR wrong number of arguments for 'client|setname' command",
+            ),
+            (
+                "CLIENT",
+                "-ERR wrong number of arguments for 'client' command",
+            ),
         ]);
         let refused = session.run_args(&[b"CLIENT", b"SETNAME", b"a b"]);
-        assert!(refused.starts_with("-ERR Client names cannot contain spaces"), "{refused}");
+        assert!(
+            refused.starts_with("-ERR Client names cannot contain spaces"),
+            "{refused}"
+        );
         let line = session.run("CLIENT INFO");
-        for part in ["id=1 ", "addr=127.0.0.1:50000 ", "name=worker-1 ", "lib-name=lib lib-ver=1.2", "cmd=client"] {
+        for part in [
+            "id=1 ",
+            "addr=127.0.0.1:50000 ",
+            "name=worker-1 ",
+            "lib-name=lib lib-ver=1.2",
+            "cmd=client",
+        ] {
             assert!(line.contains(part), "{part} in {line}");
         }
     }
@@ -152,7 +178,10 @@ mod tests {
         let second = first.beside();
         assert_eq!(first.run("CLIENT LIST").matches("id=").count(), 2);
         assert_eq!(first.run("CLIENT LIST ID 2 77").matches("id=").count(), 1);
-        assert_eq!(first.run("CLIENT LIST TYPE normal").matches("id=").count(), 2);
+        assert_eq!(
+            first.run("CLIENT LIST TYPE normal").matches("id=").count(),
+            2
+        );
         assert_eq!(first.run("CLIENT LIST TYPE pubsub"), "$0\r\n\r\n");
         drop(second);
         assert_eq!(first.run("CLIENT LIST").matches("id=").count(), 1);

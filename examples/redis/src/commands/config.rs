@@ -36,7 +36,11 @@ enum Setter {
 
 impl Parameter {
     const fn fixed(name: &'static str, get: fn(&ServerState) -> String) -> Self {
-        Self { name, get, set: Setter::Fixed }
+        Self {
+            name,
+            get,
+            set: Setter::Fixed,
+        }
     }
 
     const fn new(
@@ -44,7 +48,11 @@ impl Parameter {
         get: fn(&ServerState) -> String,
         set: fn(&ServerState, &[u8]) -> Result<(), &'static str>,
     ) -> Self {
-        Self { name, get, set: Setter::By(set) }
+        Self {
+            name,
+            get,
+            set: Setter::By(set),
+        }
     }
 }
 
@@ -54,13 +62,22 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("appendonly", |_| "no".into()),
     Parameter::fixed("bind", |server| {
         let addresses = server.settings.config.bind.iter();
-        addresses.map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        addresses
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" ")
     }),
     Parameter::fixed("databases", |_| "1".into()),
     Parameter::fixed("loglevel", |server| {
-        tracing::Level::from(server.settings.config.log_level).to_string().to_lowercase()
+        tracing::Level::from(server.settings.config.log_level)
+            .to_string()
+            .to_lowercase()
     }),
-    Parameter::new("maxclients", |server| server.connections_max().to_string(), set_maxclients),
+    Parameter::new(
+        "maxclients",
+        |server| server.connections_max().to_string(),
+        set_maxclients,
+    ),
     Parameter::fixed("maxmemory", |_| "0".into()),
     Parameter::fixed("maxmemory-policy", |_| "noeviction".into()),
     Parameter::fixed("port", |server| server.settings.config.port.to_string()),
@@ -69,7 +86,9 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.settings.value_len_max().to_string(),
         set_value_len_max,
     ),
-    Parameter::fixed("psp-policy", |server| server.settings.config.policy.to_string()),
+    Parameter::fixed("psp-policy", |server| {
+        server.settings.config.policy.to_string()
+    }),
     Parameter::fixed("psp-topology", |server| server.topology().to_string()),
     Parameter::fixed("psp-workers", |server| server.workers().to_string()),
     Parameter::new(
@@ -81,12 +100,17 @@ const PARAMETERS: &[Parameter] = &[
         },
     ),
     Parameter::fixed("save", |_| String::new()),
-    Parameter::new("timeout", |server| server.idle_timeout_s().to_string(), set_timeout),
+    Parameter::new(
+        "timeout",
+        |server| server.idle_timeout_s().to_string(),
+        set_timeout,
+    ),
 ];
 
 fn number<T: std::str::FromStr>(value: &[u8]) -> Result<T, &'static str> {
     let text = std::str::from_utf8(value).ok();
-    text.and_then(|text| text.parse().ok()).ok_or("argument couldn't be parsed into an integer")
+    text.and_then(|text| text.parse().ok())
+        .ok_or("argument couldn't be parsed into an integer")
 }
 
 fn set_maxclients(server: &ServerState, value: &[u8]) -> Result<(), &'static str> {
@@ -102,7 +126,10 @@ fn set_maxclients(server: &ServerState, value: &[u8]) -> Result<(), &'static str
 
 fn set_timeout(server: &ServerState, value: &[u8]) -> Result<(), &'static str> {
     let seconds = number(value)?;
-    let runtime = server.runtime.get().ok_or("the server is not running yet")?;
+    let runtime = server
+        .runtime
+        .get()
+        .ok_or("the server is not running yet")?;
     runtime.set_idle_timeout_s(seconds);
     Ok(())
 }
@@ -122,9 +149,14 @@ fn config(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 }
 
 fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let patterns: Vec<_> = args[2..].iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
+    let patterns: Vec<_> = args[2..]
+        .iter()
+        .map(|pattern| pattern.to_ascii_lowercase())
+        .collect();
     let wanted = |parameter: &&Parameter| {
-        patterns.iter().any(|pattern| glob::matches(pattern, parameter.name.as_bytes()))
+        patterns
+            .iter()
+            .any(|pattern| glob::matches(pattern, parameter.name.as_bytes()))
     };
     let found: Vec<_> = PARAMETERS.iter().filter(wanted).collect();
     out.map(found.len());
@@ -168,8 +200,7 @@ fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
 
 fn failed(parameter: &Parameter, reason: &str) -> CommandError {
     let name = parameter.name;
-    let line =
-        format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}");
+    let line = format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}");
     CommandError::Other(line.into())
 }
 
@@ -180,7 +211,9 @@ fn resetstat(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>)
 }
 
 fn rewrite(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
-    Err(CommandError::line("ERR The server does not rewrite its config file"))
+    Err(CommandError::line(
+        "ERR The server does not rewrite its config file",
+    ))
 }
 
 #[cfg(test)]
@@ -192,7 +225,10 @@ mod tests {
         Session::new().expect(&[
             ("CONFIG GET save", "*2 $4 save $0"),
             ("CONFIG GET APPENDONLY nothing", "*2 $10 appendonly $2 no"),
-            ("CONFIG GET proto-*", "*2 $18 proto-max-bulk-len $9 536870912"),
+            (
+                "CONFIG GET proto-*",
+                "*2 $18 proto-max-bulk-len $9 536870912",
+            ),
             ("CONFIG GET maxclients", "*2 $10 maxclients $5 10000"),
             ("CONFIG GET nothing", "*0"),
         ]);
@@ -204,7 +240,10 @@ mod tests {
         let mut session = Session::new();
         session.expect(&[
             ("CONFIG SET proto-max-bulk-len 3", "+OK"),
-            ("SET a 1234", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+            (
+                "SET a 1234",
+                "-ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+            ),
             (
                 "CONFIG SET proto-max-bulk-len x",
                 "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - \
@@ -220,10 +259,19 @@ mod tests {
                 "CONFIG SET nothing 1",
                 "-ERR Unknown option or number of arguments for CONFIG SET - 'nothing'",
             ),
-            ("CONFIG SET save", "-ERR wrong number of arguments for 'config|set' command"),
-            ("CONFIG REWRITE", "-ERR The server does not rewrite its config file"),
+            (
+                "CONFIG SET save",
+                "-ERR wrong number of arguments for 'config|set' command",
+            ),
+            (
+                "CONFIG REWRITE",
+                "-ERR The server does not rewrite its config file",
+            ),
             ("CONFIG RESETSTAT", "+OK"),
         ]);
-        assert_eq!(session.run_args(&[b"CONFIG", b"SET", b"save", b""]), "+OK\r\n");
+        assert_eq!(
+            session.run_args(&[b"CONFIG", b"SET", b"save", b""]),
+            "+OK\r\n"
+        );
     }
 }

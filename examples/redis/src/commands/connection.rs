@@ -46,7 +46,9 @@ fn quit(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
 
 fn reset(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     context.client.set_version(Version::Resp2);
-    context.client.set_authenticated(!context.server.settings.requires_password());
+    context
+        .client
+        .set_authenticated(!context.server.settings.requires_password());
     context.client.relabel(|labels| *labels = Labels::default());
     out.simple("RESET");
     Ok(())
@@ -171,13 +173,22 @@ mod tests {
             ("PING", "+PONG"),
             ("ping hello", "$5 hello"),
             ("ECHO hello", "$5 hello"),
-            ("PING a b", "-ERR wrong number of arguments for 'ping' command"),
+            (
+                "PING a b",
+                "-ERR wrong number of arguments for 'ping' command",
+            ),
             ("ECHO", "-ERR wrong number of arguments for 'echo' command"),
-            ("NOPE x", "-ERR unknown command 'NOPE', with args beginning with: 'x'"),
+            (
+                "NOPE x",
+                "-ERR unknown command 'NOPE', with args beginning with: 'x'",
+            ),
             ("SELECT 0", "+OK"),
             ("SELECT 1", "-ERR DB index is out of range"),
             ("SELECT x", "-ERR invalid DB index"),
-            ("SUBSCRIBE x", "-ERR unknown command 'SUBSCRIBE', with args beginning with: 'x'"),
+            (
+                "SUBSCRIBE x",
+                "-ERR unknown command 'SUBSCRIBE', with args beginning with: 'x'",
+            ),
         ]);
     }
 
@@ -199,15 +210,24 @@ mod tests {
     fn hello_negotiates_the_version() {
         let mut session = Session::new();
         let greeting = session.run("HELLO 3 SETNAME me");
-        assert!(greeting.starts_with("%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n"), "{greeting}");
+        assert!(
+            greeting.starts_with("%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n"),
+            "{greeting}"
+        );
         assert!(greeting.contains("$5\r\nproto\r\n:3\r\n"), "{greeting}");
         session.expect(&[
             ("GET none", "_"),
             ("CLIENT GETNAME", "$2 me"),
             ("HELLO 4", "-NOPROTO unsupported protocol version"),
-            ("HELLO x", "-ERR Protocol version is not an integer or out of range"),
+            (
+                "HELLO x",
+                "-ERR Protocol version is not an integer or out of range",
+            ),
             ("HELLO 3 FOO", "-ERR Syntax error in HELLO option 'FOO'"),
-            ("HELLO 3 AUTH default", "-ERR Syntax error in HELLO option 'AUTH'"),
+            (
+                "HELLO 3 AUTH default",
+                "-ERR Syntax error in HELLO option 'AUTH'",
+            ),
         ]);
         assert!(session.run("HELLO").starts_with("%7"));
         assert!(session.run("HELLO 2").starts_with("*14"));
@@ -240,7 +260,11 @@ mod tests {
             ("HELLO 3 AUTH default wrong", wrong),
             ("AUTH a b c", "-ERR syntax error"),
         ]);
-        assert!(session.run("HELLO 3").starts_with("-NOAUTH HELLO must be called"));
+        assert!(
+            session
+                .run("HELLO 3")
+                .starts_with("-NOAUTH HELLO must be called")
+        );
         session.expect(&[("PING", noauth), ("AUTH secret", "+OK"), ("PING", "+PONG")]);
         session.expect(&[("RESET", "+RESET"), ("PING", noauth)]);
         assert!(session.run("HELLO 3 AUTH default secret").starts_with("%7"));

@@ -23,16 +23,56 @@ struct Section {
 }
 
 const SECTIONS: &[Section] = &[
-    Section { name: "Server", by_default: true, write: server },
-    Section { name: "Clients", by_default: true, write: clients },
-    Section { name: "Memory", by_default: true, write: memory },
-    Section { name: "Persistence", by_default: true, write: persistence },
-    Section { name: "Stats", by_default: true, write: stats },
-    Section { name: "Replication", by_default: true, write: replication },
-    Section { name: "Commandstats", by_default: false, write: commandstats },
-    Section { name: "Cluster", by_default: true, write: cluster },
-    Section { name: "Keyspace", by_default: true, write: keyspace },
-    Section { name: "Psp", by_default: true, write: psp },
+    Section {
+        name: "Server",
+        by_default: true,
+        write: server,
+    },
+    Section {
+        name: "Clients",
+        by_default: true,
+        write: clients,
+    },
+    Section {
+        name: "Memory",
+        by_default: true,
+        write: memory,
+    },
+    Section {
+        name: "Persistence",
+        by_default: true,
+        write: persistence,
+    },
+    Section {
+        name: "Stats",
+        by_default: true,
+        write: stats,
+    },
+    Section {
+        name: "Replication",
+        by_default: true,
+        write: replication,
+    },
+    Section {
+        name: "Commandstats",
+        by_default: false,
+        write: commandstats,
+    },
+    Section {
+        name: "Cluster",
+        by_default: true,
+        write: cluster,
+    },
+    Section {
+        name: "Keyspace",
+        by_default: true,
+        write: keyspace,
+    },
+    Section {
+        name: "Psp",
+        by_default: true,
+        write: psp,
+    },
 ];
 
 fn info(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -106,7 +146,9 @@ fn memory(_: &ServerState, text: &mut String) -> fmt::Result {
 /// Memory of the process, as the system sees it.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     Some(kib * 1024)
 }
@@ -144,7 +186,11 @@ fn replication(server: &ServerState, text: &mut String) -> fmt::Result {
 }
 
 fn commandstats(server: &ServerState, text: &mut String) -> fmt::Result {
-    for (spec, stats) in CommandTable::get().specs().iter().zip(server.command_stats()) {
+    for (spec, stats) in CommandTable::get()
+        .specs()
+        .iter()
+        .zip(server.command_stats())
+    {
         if stats.calls + stats.rejected == 0 {
             continue;
         }
@@ -170,7 +216,11 @@ fn cluster(_: &ServerState, text: &mut String) -> fmt::Result {
 fn keyspace(server: &ServerState, text: &mut String) -> fmt::Result {
     let keys = server.store.len();
     if keys > 0 {
-        write!(text, "db0:keys={keys},expires={},avg_ttl=0\r\n", server.store.volatile_len())?;
+        write!(
+            text,
+            "db0:keys={keys},expires={},avg_ttl=0\r\n",
+            server.store.volatile_len()
+        )?;
     }
     Ok(())
 }
@@ -215,7 +265,8 @@ fn write_scheduler(
             us(ty.service_ns_max),
             us(ty.service_ns_profiled),
             ty.workers_reserved,
-            ty.worker_first.map_or_else(|| "none".to_owned(), |worker| worker.to_string()),
+            ty.worker_first
+                .map_or_else(|| "none".to_owned(), |worker| worker.to_string()),
             ty.steals,
         )?;
     }
@@ -244,7 +295,12 @@ mod tests {
     fn sections_are_chosen_by_name() {
         let mut session = Session::new();
         let plain = session.run("INFO");
-        for part in ["# Server\r\n", "redis_version:7", "role:master\r\n", "# Keyspace\r\n"] {
+        for part in [
+            "# Server\r\n",
+            "redis_version:7",
+            "role:master\r\n",
+            "# Keyspace\r\n",
+        ] {
             assert!(plain.contains(part), "{part} in {plain}");
         }
         assert!(!plain.contains("# Commandstats"));
@@ -266,9 +322,11 @@ mod tests {
             ("GET none", "$-1"),
         ]);
         let info = session.run("INFO");
-        for part in
-            ["db0:keys=2,expires=1,", "keyspace_hits:1\r\n", "keyspace_misses:1\r\n"]
-        {
+        for part in [
+            "db0:keys=2,expires=1,",
+            "keyspace_hits:1\r\n",
+            "keyspace_misses:1\r\n",
+        ] {
             assert!(info.contains(part), "{part} in {info}");
         }
     }
@@ -281,11 +339,16 @@ mod tests {
         }
         let info = session.run("INFO commandstats");
         let of = |name: &str| {
-            let line = info.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:")));
+            let line = info
+                .lines()
+                .find(|line| line.starts_with(&format!("cmdstat_{name}:")));
             line.unwrap_or_default().to_owned()
         };
         assert!(of("incr").contains("calls=2,"), "{info}");
-        assert!(of("incr").ends_with("rejected_calls=1,failed_calls=2"), "{info}");
+        assert!(
+            of("incr").ends_with("rejected_calls=1,failed_calls=2"),
+            "{info}"
+        );
         assert!(of("get").contains("calls=1,"), "{info}");
         session.run("CONFIG RESETSTAT");
         assert!(!session.run("INFO commandstats").contains("cmdstat_incr"));

@@ -33,16 +33,15 @@ fn count(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result
 fn list(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let pattern = match args[2..] {
         [] => &b"*"[..],
-        [filter, kind, pattern]
-            if parse::is(filter, "FILTERBY") && parse::is(kind, "PATTERN") =>
-        {
+        [filter, kind, pattern] if parse::is(filter, "FILTERBY") && parse::is(kind, "PATTERN") => {
             pattern
         }
         _ => return Err(crate::error::CommandError::Syntax),
     };
     let specs = CommandTable::get().specs().iter();
-    let found: Vec<_> =
-        specs.filter(|spec| glob::matches(pattern, spec.name.as_bytes())).collect();
+    let found: Vec<_> = specs
+        .filter(|spec| glob::matches(pattern, spec.name.as_bytes()))
+        .collect();
     out.array(found.len());
     for spec in found {
         out.bulk(spec.name.as_bytes());
@@ -97,7 +96,9 @@ fn docs(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resu
     let is_wanted = |spec: &CommandSpec| {
         names.is_empty() || names.iter().any(|name| parse::is(name, spec.name))
     };
-    let rows = FAMILIES.iter().flat_map(|(group, specs)| specs.iter().map(move |spec| (group, spec)));
+    let rows = FAMILIES
+        .iter()
+        .flat_map(|(group, specs)| specs.iter().map(move |spec| (group, spec)));
     let found: Vec<_> = rows.filter(|(_, spec)| is_wanted(spec)).collect();
     out.map(found.len());
     for (group, spec) in found {
@@ -121,9 +122,21 @@ mod tests {
         let mut session = Session::new();
         let count = CommandTable::get().specs().len();
         assert_eq!(session.run("COMMAND COUNT"), format!(":{count}\r\n"));
-        assert!(session.run("COMMAND").starts_with(&format!("*{count}\r\n*10\r\n")));
-        assert!(session.run("COMMAND LIST").starts_with(&format!("*{count}\r\n$")));
-        assert!(session.run("COMMAND DOCS").starts_with(&format!("*{}\r\n$", count * 2)));
+        assert!(
+            session
+                .run("COMMAND")
+                .starts_with(&format!("*{count}\r\n*10\r\n"))
+        );
+        assert!(
+            session
+                .run("COMMAND LIST")
+                .starts_with(&format!("*{count}\r\n$"))
+        );
+        assert!(
+            session
+                .run("COMMAND DOCS")
+                .starts_with(&format!("*{}\r\n$", count * 2))
+        );
         session.expect(&[
             (
                 "COMMAND INFO get nope",
@@ -137,6 +150,10 @@ mod tests {
             ("COMMAND LIST FILTERBY", "-ERR syntax error"),
         ]);
         let mut session = session.resp3();
-        assert!(session.run("COMMAND DOCS").starts_with(&format!("%{count}\r\n")));
+        assert!(
+            session
+                .run("COMMAND DOCS")
+                .starts_with(&format!("%{count}\r\n"))
+        );
     }
 }

@@ -17,19 +17,31 @@ const WRITE: &[Flag] = &[Flag::Write];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("copy", -3, copy).flags(&[Flag::Write, Flag::DenyOom]).keys(1, 2, 1),
+    CommandSpec::new("copy", -3, copy)
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .keys(1, 2, 1),
     CommandSpec::new("del", -2, del).flags(WRITE).keys(1, -1, 1),
-    CommandSpec::new("exists", -2, exists).flags(READ).keys(1, -1, 1),
+    CommandSpec::new("exists", -2, exists)
+        .flags(READ)
+        .keys(1, -1, 1),
     CommandSpec::new("keys", 2, keys).flags(&[Flag::Readonly]),
     CommandSpec::new("memory", -2, memory).flags(&[Flag::Readonly]),
     CommandSpec::new("object", -2, object).flags(&[Flag::Readonly]),
     CommandSpec::new("randomkey", 1, randomkey).flags(&[Flag::Readonly]),
-    CommandSpec::new("rename", 3, rename).flags(WRITE).keys(1, 2, 1),
-    CommandSpec::new("renamenx", 3, renamenx).flags(WRITE).keys(1, 2, 1),
+    CommandSpec::new("rename", 3, rename)
+        .flags(WRITE)
+        .keys(1, 2, 1),
+    CommandSpec::new("renamenx", 3, renamenx)
+        .flags(WRITE)
+        .keys(1, 2, 1),
     CommandSpec::new("scan", -2, scan).flags(&[Flag::Readonly]),
-    CommandSpec::new("touch", -2, exists).flags(READ).keys(1, -1, 1),
+    CommandSpec::new("touch", -2, exists)
+        .flags(READ)
+        .keys(1, -1, 1),
     CommandSpec::new("type", 2, type_of).flags(READ).key(),
-    CommandSpec::new("unlink", -2, del).flags(&[Flag::Write, Flag::Fast]).keys(1, -1, 1),
+    CommandSpec::new("unlink", -2, del)
+        .flags(&[Flag::Write, Flag::Fast])
+        .keys(1, -1, 1),
 ];
 
 /// Longest string that Redis calls `embstr`.
@@ -51,7 +63,9 @@ fn count(keys: &[&[u8]], holds: impl Fn(&[u8]) -> bool) -> i64 {
 }
 
 fn type_of(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    context.store.with(args[1], |value| out.simple(value.map_or("none", Value::type_name)));
+    context.store.with(args[1], |value| {
+        out.simple(value.map_or("none", Value::type_name))
+    });
     Ok(())
 }
 
@@ -78,7 +92,11 @@ fn rename_to(context: &Context<'_>, args: &[&[u8]], existing: Existing) -> Resul
     let (source, target) = (args[1], args[2]);
     if source == target {
         let exists = context.store.contains(source);
-        return if exists { Ok(existing == Existing::Replaced) } else { Err(CommandError::NoSuchKey) };
+        return if exists {
+            Ok(existing == Existing::Replaced)
+        } else {
+            Err(CommandError::NoSuchKey)
+        };
     }
     context.store.update_pair(source, target, |source, target| {
         let expire_at_ms = source.expire_at_ms();
@@ -113,7 +131,9 @@ fn copy(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         }
     }
     if source == target {
-        return Err(CommandError::line("ERR source and destination objects are the same"));
+        return Err(CommandError::line(
+            "ERR source and destination objects are the same",
+        ));
     }
     let copied = context.store.update_pair(source, target, |source, target| {
         let Some(value) = source.value() else {
@@ -240,7 +260,11 @@ mod tests {
 
     /// The bulk strings of a reply.
     fn words(reply: &str) -> BTreeSet<String> {
-        reply.split("\r\n").filter(|line| line.starts_with('k')).map(str::to_owned).collect()
+        reply
+            .split("\r\n")
+            .filter(|line| line.starts_with('k'))
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]
@@ -282,7 +306,10 @@ mod tests {
             ("COPY c e REPLACE", ":1"),
             ("GET e", "$1 1"),
             ("COPY none e", ":0"),
-            ("COPY c c", "-ERR source and destination objects are the same"),
+            (
+                "COPY c c",
+                "-ERR source and destination objects are the same",
+            ),
             ("COPY c e DB 1", "-ERR DB index is out of range"),
         ]);
     }
@@ -309,13 +336,22 @@ mod tests {
         }
         assert_eq!(scanned, all);
         assert_eq!(words(&session.run("KEYS k49?")).len(), 10);
-        assert_eq!(words(&session.run("SCAN 0 COUNT 1000 MATCH k49?")).len(), 10);
-        assert_eq!(session.run("SCAN 0 COUNT 1000 TYPE list"), "*2\r\n$1\r\n0\r\n*0\r\n");
+        assert_eq!(
+            words(&session.run("SCAN 0 COUNT 1000 MATCH k49?")).len(),
+            10
+        );
+        assert_eq!(
+            session.run("SCAN 0 COUNT 1000 TYPE list"),
+            "*2\r\n$1\r\n0\r\n*0\r\n"
+        );
         session.expect(&[
             ("SCAN x", "-ERR invalid cursor"),
             ("SCAN 0 COUNT 0", "-ERR syntax error"),
             ("SCAN 0 COUNT", "-ERR syntax error"),
-            ("SCAN 0 COUNT x", "-ERR value is not an integer or out of range"),
+            (
+                "SCAN 0 COUNT x",
+                "-ERR value is not an integer or out of range",
+            ),
         ]);
     }
 
@@ -330,7 +366,10 @@ mod tests {
             ("OBJECT IDLETIME s", ":0"),
             ("OBJECT ENCODING none", "$-1"),
             ("MEMORY USAGE none", "$-1"),
-            ("OBJECT NOPE s", "-ERR unknown subcommand 'NOPE'. Try OBJECT HELP."),
+            (
+                "OBJECT NOPE s",
+                "-ERR unknown subcommand 'NOPE'. Try OBJECT HELP.",
+            ),
         ]);
         let usage = |reply: String| reply[1..].trim_end().parse::<u64>().expect("an integer");
         let small = usage(session.run("MEMORY USAGE s"));

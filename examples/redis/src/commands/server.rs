@@ -58,11 +58,19 @@ fn lastsave(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
-    Err(CommandError::line("ERR This instance has cluster support disabled"))
+    Err(CommandError::line(
+        "ERR This instance has cluster support disabled",
+    ))
 }
 
 fn debug(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("debug", &[Subcommand::new("sleep", 3, sleep)], context, args, out)
+    subcommand::run(
+        "debug",
+        &[Subcommand::new("sleep", 3, sleep)],
+        context,
+        args,
+        out,
+    )
 }
 
 /// Keeps the worker that runs it, and no one else.
@@ -105,7 +113,10 @@ mod tests {
         let micros: u64 = parts[4].parse().expect("microseconds");
         assert!(seconds >= session.server.started_at_ms / 1000);
         assert!(micros < 1_000_000);
-        let saved: u64 = session.run("LASTSAVE")[1..].trim_end().parse().expect("an integer");
+        let saved: u64 = session.run("LASTSAVE")[1..]
+            .trim_end()
+            .parse()
+            .expect("an integer");
         assert!(saved <= seconds);
     }
 
@@ -117,7 +128,10 @@ mod tests {
             ("DEBUG SLEEP -1", "-ERR sleep time is out of range"),
             ("DEBUG SLEEP 1e9", "-ERR sleep time is out of range"),
             ("DEBUG SLEEP x", "-ERR value is not a valid float"),
-            ("CLUSTER SLOTS", "-ERR This instance has cluster support disabled"),
+            (
+                "CLUSTER SLOTS",
+                "-ERR This instance has cluster support disabled",
+            ),
         ]);
         assert!(start.elapsed() >= Duration::from_millis(10));
     }

@@ -19,38 +19,66 @@ const STORE_FAST: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::Fast];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("append", 3, append).flags(STORE_FAST).key(),
+    CommandSpec::new("append", 3, append)
+        .flags(STORE_FAST)
+        .key(),
     CommandSpec::new("decr", 2, decr).flags(STORE_FAST).key(),
-    CommandSpec::new("decrby", 3, decrby).flags(STORE_FAST).key(),
+    CommandSpec::new("decrby", 3, decrby)
+        .flags(STORE_FAST)
+        .key(),
     CommandSpec::new("get", 2, get).flags(READ).key(),
-    CommandSpec::new("getdel", 2, getdel).flags(&[Flag::Write, Flag::Fast]).key(),
-    CommandSpec::new("getex", -2, getex).flags(&[Flag::Write, Flag::Fast]).key(),
-    CommandSpec::new("getrange", 4, getrange).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("getset", 3, getset).flags(STORE_FAST).key(),
+    CommandSpec::new("getdel", 2, getdel)
+        .flags(&[Flag::Write, Flag::Fast])
+        .key(),
+    CommandSpec::new("getex", -2, getex)
+        .flags(&[Flag::Write, Flag::Fast])
+        .key(),
+    CommandSpec::new("getrange", 4, getrange)
+        .flags(&[Flag::Readonly])
+        .key(),
+    CommandSpec::new("getset", 3, getset)
+        .flags(STORE_FAST)
+        .key(),
     CommandSpec::new("incr", 2, incr).flags(STORE_FAST).key(),
-    CommandSpec::new("incrby", 3, incrby).flags(STORE_FAST).key(),
-    CommandSpec::new("incrbyfloat", 3, incrbyfloat).flags(STORE_FAST).key(),
-    CommandSpec::new("mget", -2, mget).flags(READ).keys(1, -1, 1),
-    CommandSpec::new("mset", -3, mset).flags(STORE).keys(1, -1, 2),
-    CommandSpec::new("msetnx", -3, msetnx).flags(STORE).keys(1, -1, 2),
+    CommandSpec::new("incrby", 3, incrby)
+        .flags(STORE_FAST)
+        .key(),
+    CommandSpec::new("incrbyfloat", 3, incrbyfloat)
+        .flags(STORE_FAST)
+        .key(),
+    CommandSpec::new("mget", -2, mget)
+        .flags(READ)
+        .keys(1, -1, 1),
+    CommandSpec::new("mset", -3, mset)
+        .flags(STORE)
+        .keys(1, -1, 2),
+    CommandSpec::new("msetnx", -3, msetnx)
+        .flags(STORE)
+        .keys(1, -1, 2),
     CommandSpec::new("psetex", 4, psetex).flags(STORE).key(),
     CommandSpec::new("set", -3, set).flags(STORE).key(),
     CommandSpec::new("setex", 4, setex).flags(STORE).key(),
     CommandSpec::new("setnx", 3, setnx).flags(STORE_FAST).key(),
     CommandSpec::new("setrange", 4, setrange).flags(STORE).key(),
     CommandSpec::new("strlen", 2, strlen).flags(READ).key(),
-    CommandSpec::new("substr", 4, getrange).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("substr", 4, getrange)
+        .flags(&[Flag::Readonly])
+        .key(),
 ];
 
 fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    typed::read(context.store, args[1], |string| element_or_null(out, string))
+    typed::read(context.store, args[1], |string| {
+        element_or_null(out, string)
+    })
 }
 
 fn mget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     out.array(args.len() - 1);
     for key in &args[1..] {
         // A key of another type counts as missing.
-        context.store.with(key, |value| element_or_null(out, expect(value).unwrap_or_default()));
+        context.store.with(key, |value| {
+            element_or_null(out, expect(value).unwrap_or_default())
+        });
     }
     Ok(())
 }
@@ -86,7 +114,11 @@ fn byte_range(start: i64, end: i64, len: usize) -> Range<usize> {
         return 0..0;
     }
     let len_signed = i64::try_from(len).unwrap_or(i64::MAX);
-    let end = if end < 0 { end.saturating_add(len_signed).max(0) } else { end };
+    let end = if end < 0 {
+        end.saturating_add(len_signed).max(0)
+    } else {
+        end
+    };
     parse::index_range(start, end, len)
 }
 
@@ -150,7 +182,10 @@ fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
 }
 
 fn setnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let options = SetOptions { only_if: Some(Presence::Absent), ..SetOptions::default() };
+    let options = SetOptions {
+        only_if: Some(Presence::Absent),
+        ..SetOptions::default()
+    };
     let value = new_value(context, args[2])?;
     let (stored, _) = store(context, args[1], value, options)?;
     out.integer(i64::from(stored));
@@ -158,7 +193,10 @@ fn setnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 fn getset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let options = SetOptions { reply_old: true, ..SetOptions::default() };
+    let options = SetOptions {
+        reply_old: true,
+        ..SetOptions::default()
+    };
     let value = new_value(context, args[2])?;
     let (_, old) = store(context, args[1], value, options)?;
     element_or_null(out, old.as_ref());
@@ -166,11 +204,29 @@ fn getset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 }
 
 fn setex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    set_for(context, args, "setex", TimeForm { unit_ms: 1000, relative: true }, out)
+    set_for(
+        context,
+        args,
+        "setex",
+        TimeForm {
+            unit_ms: 1000,
+            relative: true,
+        },
+        out,
+    )
 }
 
 fn psetex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    set_for(context, args, "psetex", TimeForm { unit_ms: 1, relative: true }, out)
+    set_for(
+        context,
+        args,
+        "psetex",
+        TimeForm {
+            unit_ms: 1,
+            relative: true,
+        },
+        out,
+    )
 }
 
 fn set_for(
@@ -182,7 +238,15 @@ fn set_for(
 ) -> Result<()> {
     let expire_at_ms = Some(form.deadline_ms(args[2], name)?);
     let value = new_value(context, args[3])?;
-    store(context, args[1], value, SetOptions { expire_at_ms, ..SetOptions::default() })?;
+    store(
+        context,
+        args[1],
+        value,
+        SetOptions {
+            expire_at_ms,
+            ..SetOptions::default()
+        },
+    )?;
     out.simple("OK");
     Ok(())
 }
@@ -195,14 +259,22 @@ fn store(
     options: SetOptions,
 ) -> Result<(bool, Option<Element>)> {
     context.store.update(key, |slot| {
-        let old = if options.reply_old { expect(slot.value())?.cloned() } else { None };
+        let old = if options.reply_old {
+            expect(slot.value())?.cloned()
+        } else {
+            None
+        };
         let stored = match options.only_if {
             None => true,
             Some(Presence::Absent) => slot.value().is_none(),
             Some(Presence::Present) => slot.value().is_some(),
         };
         if stored {
-            let kept = if options.keep_ttl { slot.expire_at_ms() } else { None };
+            let kept = if options.keep_ttl {
+                slot.expire_at_ms()
+            } else {
+                None
+            };
             slot.insert(value);
             if let Some(expire_at_ms) = options.expire_at_ms.or(kept) {
                 slot.set_expire_at_ms(Some(expire_at_ms));
@@ -224,7 +296,9 @@ fn msetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     let pairs = pairs(args, "msetnx")?;
     let values = pairs.clone().map(|(_, value)| new_value(context, value));
     let values = values.collect::<Result<Vec<_>>>()?;
-    let stored = context.store.insert_all_if_absent(pairs.map(|(key, _)| key).zip(values));
+    let stored = context
+        .store
+        .insert_all_if_absent(pairs.map(|(key, _)| key).zip(values));
     out.integer(i64::from(stored));
     Ok(())
 }
@@ -416,9 +490,15 @@ mod tests {
             ("SET a 1 EX 10 KEEPTTL", "-ERR syntax error"),
             ("SET a 1 EX 1 PX 1", "-ERR syntax error"),
             ("SET a 1 EX", "-ERR syntax error"),
-            ("SET a 1 EX x", "-ERR value is not an integer or out of range"),
+            (
+                "SET a 1 EX x",
+                "-ERR value is not an integer or out of range",
+            ),
             ("SET a 1 EX 0", "-ERR invalid expire time in 'set' command"),
-            ("SET a 1 EX 9223372036854775807", "-ERR invalid expire time in 'set' command"),
+            (
+                "SET a 1 EX 9223372036854775807",
+                "-ERR invalid expire time in 'set' command",
+            ),
             ("SETEX a 0 v", "-ERR invalid expire time in 'setex' command"),
             ("PSETEX a 100000 v", "+OK"),
             ("TTL a", ":100"),
@@ -436,7 +516,11 @@ mod tests {
             slot.insert(list);
             slot.insert(psp_store::Value::string(b""));
         });
-        session.expect(&[("STRLEN l", ":0"), ("SET l x", "+OK"), ("TYPE l", "+string")]);
+        session.expect(&[
+            ("STRLEN l", ":0"),
+            ("SET l x", "+OK"),
+            ("TYPE l", "+string"),
+        ]);
     }
 
     #[test]
@@ -448,8 +532,14 @@ mod tests {
             ("EXISTS c", ":0"),
             ("MSETNX c 3 d 4 c 5", ":1"),
             ("MGET c d", "*2 $1 5 $1 4"),
-            ("MSET a", "-ERR wrong number of arguments for 'mset' command"),
-            ("MSET a 1 b", "-ERR wrong number of arguments for 'mset' command"),
+            (
+                "MSET a",
+                "-ERR wrong number of arguments for 'mset' command",
+            ),
+            (
+                "MSET a 1 b",
+                "-ERR wrong number of arguments for 'mset' command",
+            ),
         ]);
     }
 
@@ -462,7 +552,10 @@ mod tests {
             ("DECRBY n 1", ":40"),
             ("SET n 9223372036854775807", "+OK"),
             ("INCR n", "-ERR increment or decrement would overflow"),
-            ("DECRBY n -9223372036854775808", "-ERR decrement would overflow"),
+            (
+                "DECRBY n -9223372036854775808",
+                "-ERR decrement would overflow",
+            ),
             ("SET n x", "+OK"),
             ("INCR n", "-ERR value is not an integer or out of range"),
             ("SET f 10.5", "+OK"),
@@ -470,7 +563,10 @@ mod tests {
             ("INCRBYFLOAT f -5", "$3 5.6"),
             ("SET f 5.0e3", "+OK"),
             ("INCRBYFLOAT f 2.0e2", "$4 5200"),
-            ("INCRBYFLOAT f inf", "-ERR increment would produce NaN or Infinity"),
+            (
+                "INCRBYFLOAT f inf",
+                "-ERR increment would produce NaN or Infinity",
+            ),
             ("INCRBYFLOAT f x", "-ERR value is not a valid float"),
             ("SET t 1 EX 100", "+OK"),
             ("INCR t", ":2"),
@@ -514,7 +610,10 @@ mod tests {
             ("TTL a", ":100"),
             ("GETEX a PERSIST", "$1 1"),
             ("TTL a", ":-1"),
-            ("GETEX a EX 0", "-ERR invalid expire time in 'getex' command"),
+            (
+                "GETEX a EX 0",
+                "-ERR invalid expire time in 'getex' command",
+            ),
             ("GETEX a FOO", "-ERR syntax error"),
             ("GETDEL a", "$1 1"),
             ("GETDEL a", "$-1"),

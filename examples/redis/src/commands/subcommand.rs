@@ -26,7 +26,9 @@ pub(super) fn run(
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    let found = subcommands.iter().find(|subcommand| parse::is(args[1], subcommand.name));
+    let found = subcommands
+        .iter()
+        .find(|subcommand| parse::is(args[1], subcommand.name));
     let Some(subcommand) = found else {
         let container = container.to_uppercase();
         return Err(CommandError::unknown_subcommand(&container, args[1]));
