@@ -1,0 +1,292 @@
+//! Types of RESP requests, from the name of the command and, where that is not enough, from its
+//! arguments.
+//!
+//! ```text
+//!   frame ─► command name ─► table ─► rules of the command ─► refinement of the type ─► type
+//!              (any case)      │       first that holds         the user's function
+//!                              └─ not in it: UNKNOWN
+//! ```
+
+mod command_table;
+mod redis;
+mod rule;
+
+use psp_protocols::resp::ArgsIter;
+use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
+
+use command_table::CommandTable;
+pub use command_table::NAME_LEN_MAX;
+pub use rule::Rule;
+
+/// The user's function of one type: takes a frame of that type, answers its final type.
+type Refinement = Box<dyn Fn(&[u8]) -> RequestType + Send + Sync>;
+
+/// Classifies RESP requests by command.
+///
+/// ```
+/// use std::time::Duration;
+/// use psp_classifiers::resp::{RespClassifier, Rule};
+/// use psp_server::{Classifier, TypeSpec};
+///
+/// let classifier = RespClassifier::new()
+///     .group(TypeSpec::new("short").service_time(Duration::from_micros(1)), ["GET", "SET"])
+///     .group(TypeSpec::new("long").service_time(Duration::from_millis(1)), ["KEYS", "MGET"])
+///     .when(["MGET"], Rule::ArgCount { max: 8 }, "short");
+///
+/// let short = classifier.types().by_name("short").unwrap();
+/// assert_eq!(classifier.classify(b"get k\r\n"), short);
+/// assert_eq!(classifier.classify(b"mget a b\r\n"), short);
+/// ```
+#[derive(Default)]
+pub struct RespClassifier {
+    types: TypeTable,
+    commands: CommandTable,
+    /// By index of the type.
+    refinements: Vec<Option<Refinement>>,
+}
+
+impl RespClassifier {
+    /// A classifier that knows no commands.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The commands of Redis in five types with typical service times; see the table below.
+    ///
+    /// | type     | commands                                                        | expected |
+    /// |----------|-----------------------------------------------------------------|----------|
+    /// | `health` | probes and connection commands: PING, HELLO, CLIENT, INFO       | 1 us     |
+    /// | `read`   | O(1) and O(log n) reads: GET, HGET, ZSCORE, EXISTS of few keys  | 1 us     |
+    /// | `write`  | O(1) and O(log n) writes: SET, INCR, LPUSH, DEL of few keys     | 1.5 us   |
+    /// | `range`  | bounded or commonly small: LRANGE 0 99, HGETALL, SCAN, SMEMBERS | 20 us    |
+    /// | `scan`   | O(n) of a large n: KEYS, SORT, LRANGE 0 -1, SUNION, FLUSHALL    | 10 ms    |
+    ///
+    /// Commands whose cost their arguments tell are of one type or another by rules: those with
+    /// many keys or members by [`Rule::ArgCount`], those with indices by [`Rule::Span`], those
+    /// with a count or limit by [`Rule::Number`] and [`Rule::Keyword`]. Whoever knows the sizes of
+    /// the keys can decide better with [`refine`](Self::refine).
+    #[must_use]
+    pub fn redis() -> Self {
+        redis::classifier()
+    }
+
+    /// Registers a type and puts `commands` into it.
+    ///
+    /// Commands are given in any case, with their subcommand where that matters (`"COMMAND DOCS"`);
+    /// one without a subcommand stands for all that are not listed. A type that is already known
+    /// by its name keeps its number and commands and takes the hints of `spec`. A command that is
+    /// already known moves and keeps its rules.
+    ///
+    /// # Panics
+    /// When a name is longer than [`NAME_LEN_MAX`].
+    #[must_use]
+    pub fn group<I>(mut self, spec: TypeSpec, commands: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let request_type = self.register(spec);
+        for command in commands {
+            self.commands.entry(command.as_ref()).request_type = request_type;
+        }
+        self
+    }
+
+    /// Requests for one of `commands` that satisfy `rule` are of the type `type_name`.
+    ///
+    /// The rules of a command are tried in the order in which they were added; when none holds,
+    /// the type of its group stands. A type that is not known yet is registered without hints.
+    ///
+    /// # Panics
+    /// When a name is longer than [`NAME_LEN_MAX`].
+    #[must_use]
+    pub fn when<I>(mut self, commands: I, rule: Rule, type_name: &str) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let request_type = match self.types.by_name(type_name) {
+            Some(request_type) => request_type,
+            None => self.register(TypeSpec::new(type_name)),
+        };
+        for command in commands {
+            let entry = self.commands.entry(command.as_ref());
+            entry.rules.push((rule.clone(), request_type));
+        }
+        self
+    }
+
+    /// Asks `refinement` for the final type of each request that is of the type `type_name` so
+    /// far.
+    ///
+    /// It sees the frame ([`ArgsIter`] walks its arguments) and may look into the server's store.
+    /// It runs on the net worker's path, so it must neither block nor take long. The last
+    /// refinement of a type replaces earlier ones. For the numbers of types ask
+    /// [`types`](Classifier::types); they do not change when groups are added.
+    #[must_use]
+    pub fn refine<F>(mut self, type_name: &str, refinement: F) -> Self
+    where
+        F: Fn(&[u8]) -> RequestType + Send + Sync + 'static,
+    {
+        let request_type = match self.types.by_name(type_name) {
+            Some(request_type) => request_type,
+            None => self.register(TypeSpec::new(type_name)),
+        };
+        self.refinements.resize_with(self.types.len(), || None);
+        self.refinements[self.types.slot(request_type)] = Some(Box::new(refinement));
+        self
+    }
+
+    /// Adds `spec` or gives its hints to the type of that name.
+    fn register(&mut self, spec: TypeSpec) -> RequestType {
+        let Some(known) = self.types.by_name(&spec.name) else {
+            return self.types.register(spec);
+        };
+        let mut specs = self.types.specs().to_vec();
+        specs[self.types.slot(known)] = spec;
+        self.types = specs.into_iter().collect();
+        known
+    }
+}
+
+impl Classifier for RespClassifier {
+    #[inline]
+    fn classify(&self, request: &[u8]) -> RequestType {
+        let mut args = ArgsIter::new(request);
+        let Some(entry) = args.next().and_then(|name| self.commands.find(name, args)) else {
+            return RequestType::UNKNOWN;
+        };
+        let by_rule = entry.rules.iter().find(|(rule, _)| rule.holds(request));
+        let request_type = by_rule.map_or(entry.request_type, |(_, by_rule)| *by_rule);
+        let refinement = request_type
+            .index()
+            .and_then(|index| self.refinements.get(index)?.as_ref());
+        match refinement {
+            Some(refinement) => refinement(request),
+            None => request_type,
+        }
+    }
+
+    fn types(&self) -> TypeTable {
+        self.types.clone()
+    }
+}
+
+impl std::fmt::Debug for RespClassifier {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("RespClassifier")
+            .field("types", &self.types)
+            .field("commands", &self.commands)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name_of(classifier: &RespClassifier, line: &str) -> String {
+        let types = classifier.types();
+        let slot = types.slot(classifier.classify(format!("{line}\r\n").as_bytes()));
+        types.name_of_slot(slot).to_owned()
+    }
+
+    fn two_groups() -> RespClassifier {
+        RespClassifier::new()
+            .group(TypeSpec::new("short"), ["GET", "command count"])
+            .group(TypeSpec::new("long"), ["Keys", "MGET", "COMMAND"])
+    }
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        let classifier = two_groups();
+        for (line, name) in [
+            ("get k", "short"),
+            ("GET k", "short"),
+            ("gEt k", "short"),
+            ("KEYS *", "long"),
+            ("GETX k", "UNKNOWN"),
+            ("", "UNKNOWN"),
+            ("'unbalanced", "UNKNOWN"),
+        ] {
+            assert_eq!(name_of(&classifier, line), name, "{line}");
+        }
+        let array = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+        assert_eq!(
+            Some(classifier.classify(array)),
+            classifier.types().by_name("short")
+        );
+    }
+
+    #[test]
+    fn subcommands_may_differ_from_their_command() {
+        let classifier = two_groups().group(TypeSpec::new("sleep"), ["DEBUG SLEEP"]);
+        for (line, name) in [
+            ("COMMAND COUNT", "short"),
+            ("command Count x", "short"),
+            ("COMMAND DOCS", "long"),
+            ("COMMAND", "long"),
+            ("DEBUG SLEEP 1", "sleep"),
+            ("DEBUG JMAP", "UNKNOWN"),
+            ("DEBUG", "UNKNOWN"),
+        ] {
+            assert_eq!(name_of(&classifier, line), name, "{line}");
+        }
+    }
+
+    #[test]
+    fn groups_can_be_extended_and_commands_moved() {
+        let base = two_groups();
+        let numbers: Vec<_> = ["short", "long"]
+            .map(|name| base.types().by_name(name))
+            .into();
+        let classifier = base
+            .group(TypeSpec::new("short").share(0.9), ["PING"])
+            .group(TypeSpec::new("third"), ["MGET"]);
+        let types = classifier.types();
+        assert_eq!(
+            ["short", "long"].map(|name| types.by_name(name))[..],
+            numbers
+        );
+        assert_eq!(types.len(), 3);
+        assert_eq!(types.specs()[0].share, Some(0.9));
+        for (line, name) in [("PING", "short"), ("GET k", "short"), ("MGET k", "third")] {
+            assert_eq!(name_of(&classifier, line), name, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_holds_decides() {
+        let classifier = two_groups()
+            .when(["MGET"], Rule::ArgCount { max: 1 }, "short")
+            .when(["MGET"], Rule::ArgCount { max: 3 }, "middle");
+        for (line, name) in [
+            ("MGET a", "short"),
+            ("MGET a b c", "middle"),
+            ("MGET a b c d", "long"),
+        ] {
+            assert_eq!(name_of(&classifier, line), name, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_refinement_has_the_last_word_on_its_type() {
+        let base = two_groups();
+        let short = base.types().by_name("short").expect("registered");
+        let long = base.types().by_name("long").expect("registered");
+        let classifier = base.refine("long", move |frame| match ArgsIter::new(frame).nth(1) {
+            Some(b"small") => short,
+            _ => long,
+        });
+        for (line, name) in [
+            ("KEYS small", "short"),
+            ("KEYS large", "long"),
+            ("GET small", "short"),
+            ("NOSUCH small", "UNKNOWN"),
+        ] {
+            assert_eq!(name_of(&classifier, line), name, "{line}");
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The commands of Redis in groups, as data.
+
+use std::time::Duration;
+
+use psp_server::TypeSpec;
+
+use super::RespClassifier;
+use super::rule::Rule;
+
+/// Keys or members that one request may name and still count as a single-key command.
+const FEW_ARGS: usize = 8;
+
+/// Elements that a request may touch and still count as a range.
+const RANGE_LEN_MAX: u64 = 128;
+
+/// Arguments of a range-sized request with many keys or members.
+const RANGE_ARGS_MAX: usize = 128;
+
+struct Group {
+    name: &'static str,
+    service_time: Duration,
+    share: f64,
+    commands: &'static [&'static str],
+}
+
+/// Every command is in the group of its worst case; [`RULES`] says when it is better than that.
+const GROUPS: [Group; 5] = [
+    Group {
+        name: "health",
+        service_time: Duration::from_micros(1),
+        share: 0.02,
+        commands: &[
+            "ASKING",
+            "AUTH",
+            "CLIENT",
+            "CLUSTER",
+            "COMMAND COUNT",
+            "COMMAND GETKEYS",
+            "COMMAND INFO",
+            "ECHO",
+            "HELLO",
+            "INFO",
+            "LASTSAVE",
+            "PING",
+            "QUIT",
+            "READONLY",
+            "READWRITE",
+            "RESET",
+            "ROLE",
+            "SELECT",
+            "TIME",
+        ],
+    },
+    Group {
+        name: "read",
+        service_time: Duration::from_micros(1),
+        share: 0.6,
+        commands: &[
+            "DBSIZE",
+            "EXPIRETIME",
+            "GET",
+            "GETBIT",
+            "GETRANGE",
+            "HEXISTS",
+            "HGET",
+            "HLEN",
+            "HSTRLEN",
+            "LINDEX",
+            "LLEN",
+            "OBJECT",
+            "PEXPIRETIME",
+            "PTTL",
+            "RANDOMKEY",
+            "SCARD",
+            "SISMEMBER",
+            "STRLEN",
+            "SUBSTR",
+            "TTL",
+            "TYPE",
+            "ZCARD",
+            "ZCOUNT",
+            "ZLEXCOUNT",
+            "ZRANK",
+            "ZREVRANK",
+            "ZSCORE",
+        ],
+    },
+    Group {
+        name: "write",
+        service_time: Duration::from_nanos(1500),
+        share: 0.3,
+        commands: &[
+            "APPEND",
+            "DECR",
+            "DECRBY",
+            "EXPIRE",
+            "EXPIREAT",
+            "GETDEL",
+            "GETEX",
+            "GETSET",
+            "HINCRBY",
+            "HINCRBYFLOAT",
+            "HSETNX",
+            "INCR",
+            "INCRBY",
+            "INCRBYFLOAT",
+            "LMOVE",
+            "LSET",
+            "PERSIST",
+            "PEXPIRE",
+            "PEXPIREAT",
+            "PSETEX",
+            "RENAME",
+            "RENAMENX",
+            "RPOPLPUSH",
+            "SET",
+            "SETBIT",
+            "SETEX",
+            "SETNX",
+            "SETRANGE",
+            "SMOVE",
+            "ZINCRBY",
+        ],
+    },
+    Group {
+        name: "range",
+        service_time: Duration::from_micros(20),
+        share: 0.079,
+        commands: &[
+            "BITCOUNT",
+            "BITPOS",
+            "CLIENT LIST",
+            "CONFIG",
+            "COPY",
+            "DUMP",
+            "HGETALL",
+            "HKEYS",
+            "HVALS",
+            "LINSERT",
+            "LPOS",
+            "LREM",
+            "LTRIM",
+            "SMEMBERS",
+            "ZREMRANGEBYLEX",
+            "ZREMRANGEBYRANK",
+            "ZREMRANGEBYSCORE",
+        ],
+    },
+    Group {
+        name: "scan",
+        service_time: Duration::from_millis(10),
+        share: 0.001,
+        commands: &[
+            "BITOP",
+            "COMMAND",
+            "DEBUG",
+            "DEL",
+            "EXISTS",
+            "FLUSHALL",
+            "FLUSHDB",
+            "HDEL",
+            "HMGET",
+            "HMSET",
+            "HRANDFIELD",
+            "HSCAN",
+            "HSET",
+            "KEYS",
+            "LCS",
+            "LPOP",
+            "LPUSH",
+            "LPUSHX",
+            "LRANGE",
+            "MGET",
+            "MSET",
+            "MSETNX",
+            "RPOP",
+            "RPUSH",
+            "RPUSHX",
+            "SADD",
+            "SCAN",
+            "SDIFF",
+            "SDIFFSTORE",
+            "SINTER",
+            "SINTERCARD",
+            "SINTERSTORE",
+            "SMISMEMBER",
+            "SORT",
+            "SORT_RO",
+            "SPOP",
+            "SRANDMEMBER",
+            "SREM",
+            "SSCAN",
+            "SUNION",
+            "SUNIONSTORE",
+            "TOUCH",
+            "UNLINK",
+            "ZADD",
+            "ZDIFF",
+            "ZDIFFSTORE",
+            "ZINTER",
+            "ZINTERCARD",
+            "ZINTERSTORE",
+            "ZMSCORE",
+            "ZPOPMAX",
+            "ZPOPMIN",
+            "ZRANDMEMBER",
+            "ZRANGE",
+            "ZRANGEBYLEX",
+            "ZRANGEBYSCORE",
+            "ZRANGESTORE",
+            "ZREM",
+            "ZREVRANGE",
+            "ZREVRANGEBYLEX",
+            "ZREVRANGEBYSCORE",
+            "ZSCAN",
+            "ZUNION",
+            "ZUNIONSTORE",
+        ],
+    },
+];
+
+const READS_OF_MANY: &[&str] = &["EXISTS", "HMGET", "MGET", "SMISMEMBER", "TOUCH", "ZMSCORE"];
+
+const WRITES_OF_MANY: &[&str] = &[
+    "DEL", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "MSET", "MSETNX", "RPUSH", "RPUSHX", "SADD",
+    "SREM", "UNLINK", "ZADD", "ZREM",
+];
+
+const POPS: &[&str] = &["LPOP", "RPOP", "SPOP", "ZPOPMAX", "ZPOPMIN"];
+
+const RANDOM_MEMBERS: &[&str] = &["HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"];
+
+const CURSORS: &[&str] = &["HSCAN", "SCAN", "SSCAN", "ZSCAN"];
+
+const RANGES_BY_VALUE: &[&str] = &[
+    "ZRANGEBYLEX",
+    "ZRANGEBYSCORE",
+    "ZREVRANGEBYLEX",
+    "ZREVRANGEBYSCORE",
+];
+
+/// Which requests for these commands are of a better type than their group's; in the order in
+/// which they are tried.
+const RULES: [(&[&str], Rule, &str); 12] = [
+    (READS_OF_MANY, Rule::ArgCount { max: FEW_ARGS }, "read"),
+    (
+        READS_OF_MANY,
+        Rule::ArgCount {
+            max: RANGE_ARGS_MAX,
+        },
+        "range",
+    ),
+    (WRITES_OF_MANY, Rule::ArgCount { max: FEW_ARGS }, "write"),
+    (
+        WRITES_OF_MANY,
+        Rule::ArgCount {
+            max: RANGE_ARGS_MAX,
+        },
+        "range",
+    ),
+    (POPS, count_up_to(FEW_ARGS as u64), "write"),
+    (POPS, count_up_to(RANGE_LEN_MAX), "range"),
+    (RANDOM_MEMBERS, count_up_to(FEW_ARGS as u64), "read"),
+    (RANDOM_MEMBERS, count_up_to(RANGE_LEN_MAX), "range"),
+    (
+        CURSORS,
+        Rule::Keyword {
+            word: "COUNT",
+            numbers: 1,
+            max: RANGE_LEN_MAX,
+            // Then it is 10.
+            if_absent: true,
+        },
+        "range",
+    ),
+    (&["LRANGE", "ZREVRANGE"], span_from(2, &[]), "range"),
+    // ZRANGE has scores in the places of the indices if told so.
+    (&["ZRANGE"], span_from(2, &["BYSCORE", "BYLEX"]), "range"),
+    (
+        RANGES_BY_VALUE,
+        Rule::Keyword {
+            word: "LIMIT",
+            numbers: 2,
+            max: RANGE_LEN_MAX,
+            if_absent: false,
+        },
+        "range",
+    ),
+];
+
+const fn count_up_to(max: u64) -> Rule {
+    Rule::Number { arg: 2, max }
+}
+
+const fn span_from(start_arg: usize, unless: &'static [&'static str]) -> Rule {
+    Rule::Span {
+        start_arg,
+        stop_arg: start_arg + 1,
+        max: RANGE_LEN_MAX,
+        unless,
+    }
+}
+
+pub(super) fn classifier() -> RespClassifier {
+    let grouped = GROUPS
+        .iter()
+        .fold(RespClassifier::new(), |classifier, group| {
+            let spec = TypeSpec::new(group.name)
+                .service_time(group.service_time)
+                .share(group.share);
+            classifier.group(spec, group.commands)
+        });
+    RULES
+        .iter()
+        .fold(grouped, |classifier, (commands, rule, type_name)| {
+            classifier.when(*commands, rule.clone(), type_name)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use psp_server::Classifier;
+
+    use super::*;
+
+    #[test]
+    fn each_command_is_in_one_group() {
+        let mut seen = HashSet::new();
+        for command in GROUPS.iter().flat_map(|group| group.commands) {
+            assert!(seen.insert(command), "{command} is in two groups");
+        }
+        for (commands, _, type_name) in &RULES {
+            assert!(GROUPS.iter().any(|group| group.name == *type_name));
+            for command in *commands {
+                assert!(seen.contains(command), "{command} has a rule but no group");
+            }
+        }
+    }
+
+    #[test]
+    fn shares_add_up() {
+        let sum: f64 = GROUPS.iter().map(|group| group.share).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+    }
+
+    #[test]
+    fn typical_requests_are_of_the_expected_type() {
+        let classifier = classifier();
+        let types = classifier.types();
+        let many = |command: &str, count: usize| format!("{command}{}", " k".repeat(count));
+        for (line, name) in [
+            ("PING", "health"),
+            ("client setinfo lib-name x", "health"),
+            ("CLIENT LIST", "range"),
+            ("COMMAND COUNT", "health"),
+            ("COMMAND DOCS", "scan"),
+            ("COMMAND", "scan"),
+            ("DEBUG SLEEP 1", "scan"),
+            ("GET k", "read"),
+            ("SET k v EX 10", "write"),
+            ("LPUSH l a", "write"),
+            (&many("LPUSH", 9), "range"),
+            (&many("MGET", 8), "read"),
+            (&many("MGET", 128), "range"),
+            (&many("MGET", 1000), "scan"),
+            (&many("DEL", 1), "write"),
+            (&many("DEL", 1000), "scan"),
+            ("SPOP s", "write"),
+            ("SPOP s 100", "range"),
+            ("SPOP s 1000", "scan"),
+            ("SRANDMEMBER s -3", "read"),
+            ("LRANGE l 0 99", "range"),
+            ("LRANGE l 0 -1", "scan"),
+            ("ZRANGE z 0 99 WITHSCORES", "range"),
+            ("ZRANGE z 0 99 BYSCORE", "scan"),
+            ("ZRANGE z 0 -1 WITHSCORES", "scan"),
+            ("ZRANGEBYSCORE z -inf +inf LIMIT 0 10", "range"),
+            ("ZRANGEBYSCORE z -inf +inf", "scan"),
+            ("SCAN 0", "range"),
+            ("SCAN 0 COUNT 10000", "scan"),
+            ("HGETALL h", "range"),
+            ("KEYS *", "scan"),
+            ("SORT l", "scan"),
+            ("SUNION a b", "scan"),
+            ("FLUSHALL", "scan"),
+            ("NOSUCHCOMMAND", "UNKNOWN"),
+        ] {
+            let slot = types.slot(classifier.classify(format!("{line}\r\n").as_bytes()));
+            assert_eq!(types.name_of_slot(slot), name, "{line}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What the arguments of a command say about its cost.
+
+use psp_protocols::resp::{ArgsIter, parse_integer};
+
+/// A bound on the work that a request asks for, read from its arguments.
+///
+/// Arguments are counted from the name of the command, which is argument 0. A number that cannot
+/// be read satisfies no rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rule {
+    /// At most `max` arguments after the name: `MGET`, `DEL`, `SADD`.
+    ArgCount {
+        /// Most arguments.
+        max: usize,
+    },
+    /// Indices from `start` to `stop`, both from the front or both from the back (negative), which
+    /// span at most `max` elements: `LRANGE k 0 99`, `LRANGE k -10 -1`. From the front to the back
+    /// the span depends on the length of the value, so the rule does not hold.
+    Span {
+        /// Which argument is the first index.
+        start_arg: usize,
+        /// Which argument is the last index.
+        stop_arg: usize,
+        /// Most elements.
+        max: u64,
+        /// Words among the arguments after `stop_arg` that make the two something other than
+        /// indices: `BYSCORE` of `ZRANGE`.
+        unless: &'static [&'static str],
+    },
+    /// A count whose magnitude is at most `max`, or none: `LPOP k`, `SPOP k 10`,
+    /// `SRANDMEMBER k -5`.
+    Number {
+        /// Which argument is the count.
+        arg: usize,
+        /// Largest magnitude.
+        max: u64,
+    },
+    /// An option with numbers, none of which is negative or exceeds `max`: `COUNT 10` of `SCAN`,
+    /// `LIMIT 0 10` of `ZRANGEBYSCORE`.
+    Keyword {
+        /// The option's name, in any case.
+        word: &'static str,
+        /// How many numbers follow it.
+        numbers: usize,
+        /// The largest each of them may be.
+        max: u64,
+        /// Whether the rule holds for a request without the option.
+        if_absent: bool,
+    },
+}
+
+/// Options are looked for among this many arguments. Commands that have options have few.
+const OPTION_ARGS_MAX: usize = 16;
+
+impl Rule {
+    /// Whether `frame` is within the bound.
+    #[must_use]
+    pub fn holds(&self, frame: &[u8]) -> bool {
+        let mut args = ArgsIter::new(frame);
+        match *self {
+            Self::ArgCount { max } => args.count_left().saturating_sub(1) <= max,
+            Self::Span {
+                start_arg,
+                stop_arg,
+                max,
+                unless,
+            } => {
+                let number_at = |arg| ArgsIter::new(frame).nth(arg).and_then(parse_integer);
+                let (Some(start), Some(stop)) = (number_at(start_arg), number_at(stop_arg)) else {
+                    return false;
+                };
+                (start < 0) == (stop < 0)
+                    && (stop < start || stop.abs_diff(start) < max)
+                    && !args
+                        .skip(stop_arg + 1)
+                        .take(OPTION_ARGS_MAX)
+                        .any(|arg| unless.iter().any(|word| is_word(arg, word)))
+            }
+            Self::Number { arg, max } => args.nth(arg).is_none_or(|count| {
+                parse_integer(count).is_some_and(|count| count.unsigned_abs() <= max)
+            }),
+            Self::Keyword {
+                word,
+                numbers,
+                max,
+                if_absent,
+            } => {
+                let found = args
+                    .by_ref()
+                    .skip(1)
+                    .take(OPTION_ARGS_MAX)
+                    .any(|arg| is_word(arg, word));
+                if !found {
+                    return if_absent;
+                }
+                (0..numbers).all(|_| {
+                    args.next()
+                        .and_then(parse_integer)
+                        .and_then(|number| u64::try_from(number).ok())
+                        .is_some_and(|number| number <= max)
+                })
+            }
+        }
+    }
+}
+
+fn is_word(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rule: &Rule, cases: &[(&str, bool)]) {
+        for (line, holds) in cases {
+            assert_eq!(rule.holds(line.as_bytes()), *holds, "{line}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_counted_without_the_name() {
+        let rule = Rule::ArgCount { max: 2 };
+        check(
+            &rule,
+            &[
+                ("", true),
+                ("MGET", true),
+                ("MGET a b", true),
+                ("MGET a b c", false),
+            ],
+        );
+        assert!(!rule.holds(b"*4\r\n$4\r\nMGET\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n"));
+    }
+
+    #[test]
+    fn spans_are_bounded_from_either_end() {
+        let rule = Rule::Span {
+            start_arg: 2,
+            stop_arg: 3,
+            max: 10,
+            unless: &["BYSCORE"],
+        };
+        check(
+            &rule,
+            &[
+                ("ZRANGE k 0 9", true),
+                ("ZRANGE k 0 10", false),
+                ("ZRANGE k 1000 1009 WITHSCORES", true),
+                ("ZRANGE k 5 3", true),
+                ("ZRANGE k -10 -1", true),
+                ("ZRANGE k -11 -1", false),
+                ("ZRANGE k 0 -1", false),
+                ("ZRANGE k -5 3", false),
+                ("ZRANGE k 0 9 byscore", false),
+                ("ZRANGE k 0 9 REV BYSCORE", false),
+                ("ZRANGE k a b", false),
+                ("ZRANGE k 0", false),
+                ("ZRANGE k -9223372036854775808 -1", false),
+            ],
+        );
+    }
+
+    #[test]
+    fn counts_may_be_absent_or_negative() {
+        let rule = Rule::Number { arg: 2, max: 10 };
+        check(
+            &rule,
+            &[
+                ("SPOP k", true),
+                ("SPOP k 10", true),
+                ("SPOP k -10", true),
+                ("SPOP k 11", false),
+                ("SPOP k -9223372036854775808", false),
+                ("SPOP k many", false),
+            ],
+        );
+    }
+
+    #[test]
+    fn options_are_found_wherever_they_are() {
+        let scan = Rule::Keyword {
+            word: "COUNT",
+            numbers: 1,
+            max: 100,
+            if_absent: true,
+        };
+        check(
+            &scan,
+            &[
+                ("SCAN 0", true),
+                ("SCAN 0 MATCH * count 100", true),
+                ("SCAN 0 COUNT 101", false),
+                ("SCAN 0 COUNT -1", false),
+                ("SCAN 0 COUNT", false),
+            ],
+        );
+        let limit = Rule::Keyword {
+            word: "LIMIT",
+            numbers: 2,
+            max: 100,
+            if_absent: false,
+        };
+        check(
+            &limit,
+            &[
+                ("ZRANGEBYSCORE k 0 1", false),
+                ("ZRANGEBYSCORE k 0 1 LIMIT 0 100", true),
+                ("ZRANGEBYSCORE k 0 1 LIMIT 200 10", false),
+                ("ZRANGEBYSCORE k 0 1 LIMIT 0 -1", false),
+                ("ZRANGEBYSCORE k 0 1 LIMIT 0", false),
+            ],
+        );
+    }
+}

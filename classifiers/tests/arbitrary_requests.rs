@@ -1,0 +1,73 @@
+//! Whatever a peer sends, a classifier answers one of its types or `UNKNOWN`.
+
+use proptest::prelude::*;
+use psp_classifiers::{PspHeaderClassifier, RandomClassifier, RespClassifier};
+use psp_protocols::resp::encode_command;
+use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
+
+fn three_types() -> TypeTable {
+    ["a", "b", "c"].map(TypeSpec::new).into_iter().collect()
+}
+
+fn is_known_or_unknown(classifier: &impl Classifier, request: &[u8]) -> bool {
+    let answer = classifier.classify(request);
+    answer == RequestType::UNKNOWN
+        || answer
+            .index()
+            .is_some_and(|index| index < classifier.types().len())
+}
+
+/// Arguments that the rules of the RESP classifier look at, and others.
+fn argument() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::sample::select(vec![
+            "MGET",
+            "LRANGE",
+            "ZRANGE",
+            "SPOP",
+            "SCAN",
+            "ZRANGEBYSCORE",
+            "COMMAND",
+            "COUNT",
+            "LIMIT",
+            "BYSCORE",
+            "0",
+            "-1",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "",
+        ])
+        .prop_map(|word| word.as_bytes().to_vec()),
+        prop::collection::vec(any::<u8>(), 0..60),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn bytes_without_form(request in prop::collection::vec(any::<u8>(), 0..100)) {
+        prop_assert!(is_known_or_unknown(&RespClassifier::redis(), &request));
+        prop_assert!(is_known_or_unknown(&PspHeaderClassifier::new(three_types()), &request));
+        prop_assert!(is_known_or_unknown(&RandomClassifier::new(three_types(), 1), &request));
+    }
+
+    #[test]
+    fn commands_whole_and_cut(
+        args in prop::collection::vec(argument(), 0..8),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let classifier = RespClassifier::redis();
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let mut frame = Vec::new();
+        encode_command(&args, &mut frame);
+        prop_assert!(is_known_or_unknown(&classifier, &frame));
+        prop_assert!(is_known_or_unknown(&classifier, &frame[..cut.index(frame.len())]));
+    }
+
+    #[test]
+    fn headers_of_all_types(request_type: u16) {
+        let mut request = [0; 16];
+        request[0] = psp_protocols::psp_header::VERSION;
+        request[2..4].copy_from_slice(&request_type.to_be_bytes());
+        prop_assert!(is_known_or_unknown(&PspHeaderClassifier::new(three_types()), &request));
+    }
+}

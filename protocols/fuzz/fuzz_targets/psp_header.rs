@@ -1,0 +1,17 @@
+//! The psp header: decoding inverts encoding, and framing does not depend on how a stream is cut.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use psp_protocols::psp_header::{HEADER_LEN, Header, PspFraming};
+use psp_protocols_fuzz::frames;
+
+fuzz_target!(|stream: &[u8]| {
+    if let Ok(header) = Header::decode(stream) {
+        assert_eq!(header.encode(), stream[..HEADER_LEN]);
+    }
+    let framing = PspFraming::default();
+    assert_eq!(
+        frames(&framing, stream, stream.len().max(1)),
+        frames(&framing, stream, 1)
+    );
+});
