@@ -1,5 +1,7 @@
 //! The server as a program.
 
+use std::io::IsTerminal;
+
 use clap::Parser;
 use mimalloc::MiMalloc;
 use psp_redis::config::Flags;
@@ -18,6 +20,7 @@ fn main() -> anyhow::Result<()> {
     }
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::from(config.log_level))
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
     let redis = startup::build(config)?;
