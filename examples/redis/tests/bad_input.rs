@@ -40,15 +40,33 @@ fn malformed_requests_get_an_error_and_a_closed_connection() {
         (b"*1\r\n$600000000\r\n".to_vec(), "invalid bulk length"),
         (b"*1\r\n$-1\r\n".to_vec(), "invalid bulk length"),
         (b"*1\r\n$abc\r\n".to_vec(), "invalid bulk length"),
-        (b"*1\r\n$99999999999999999999\r\n".to_vec(), "invalid bulk length"),
+        (
+            b"*1\r\n$99999999999999999999\r\n".to_vec(),
+            "invalid bulk length",
+        ),
         (b"*3000000000\r\n".to_vec(), "invalid multibulk length"),
         (b"*abc\r\n".to_vec(), "invalid multibulk length"),
-        (b"*99999999999999999999\r\n".to_vec(), "invalid multibulk length"),
+        (
+            b"*99999999999999999999\r\n".to_vec(),
+            "invalid multibulk length",
+        ),
         (b"*1\r\n:5\r\n".to_vec(), "expected '$', got ':'"),
-        (b"*2\r\n$4\r\nECHO\r\n+x\r\n".to_vec(), "expected '$', got '+'"),
-        (b"*1\r\n*1\r\n$4\r\nPING\r\n".to_vec(), "expected '$', got '*'"),
-        (b"*2\r\n$3\r\nGET\r\n*1\r\n$1\r\na\r\n".to_vec(), "expected '$', got '*'"),
-        (b"SET key \"value\r\n".to_vec(), "unbalanced quotes in request"),
+        (
+            b"*2\r\n$4\r\nECHO\r\n+x\r\n".to_vec(),
+            "expected '$', got '+'",
+        ),
+        (
+            b"*1\r\n*1\r\n$4\r\nPING\r\n".to_vec(),
+            "expected '$', got '*'",
+        ),
+        (
+            b"*2\r\n$3\r\nGET\r\n*1\r\n$1\r\na\r\n".to_vec(),
+            "expected '$', got '*'",
+        ),
+        (
+            b"SET key \"value\r\n".to_vec(),
+            "unbalanced quotes in request",
+        ),
         (b"ECHO \"a\"b\r\n".to_vec(), "unbalanced quotes in request"),
         (long("1"), "too big inline request"),
         (long("*"), "too big mbulk count string"),
@@ -111,8 +129,15 @@ fn clients_that_vanish_leave_the_server_fine() {
     let server = Server::start();
     let mut witness = server.connect();
     assert_eq!(witness.ask("SET key value"), "+OK");
-    let half_a_value = [b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1000000\r\n".to_vec(), vec![b'x'; 500_000]];
-    let abandoned = [half_a_value.concat(), encode_line("DEBUG SLEEP 0.01"), encode_line("KEYS *")];
+    let half_a_value = [
+        b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1000000\r\n".to_vec(),
+        vec![b'x'; 500_000],
+    ];
+    let abandoned = [
+        half_a_value.concat(),
+        encode_line("DEBUG SLEEP 0.01"),
+        encode_line("KEYS *"),
+    ];
     for _ in 0..20 {
         for request in &abandoned {
             server.connect().send(request);
@@ -142,7 +167,10 @@ fn garbage_gets_errors_and_harms_nobody() {
         // The server may close before it has read everything.
         let _ = client.try_send(&garbage);
         client.finish_sending();
-        for line in client.read_to_close().split_inclusive(|&byte| byte == b'\n') {
+        for line in client
+            .read_to_close()
+            .split_inclusive(|&byte| byte == b'\n')
+        {
             let line = line.escape_ascii().to_string();
             assert!(line.starts_with("-ERR "), "seed {seed}: {line}");
         }
@@ -173,7 +201,10 @@ fn a_slow_drip_does_not_delay_others() {
 #[test]
 fn ten_thousand_idle_connections_cost_little() {
     let connections = IDLE_CONNECTIONS.min(raise_descriptor_limit() - OTHER_DESCRIPTORS);
-    assert!(connections >= 500, "the limit of open files allows {connections} connections");
+    assert!(
+        connections >= 500,
+        "the limit of open files allows {connections} connections"
+    );
     let server = Server::start_with(&Options {
         maxclients: Some(connections + 10),
         ..Options::default()
@@ -195,7 +226,10 @@ fn ten_thousand_idle_connections_cost_little() {
     let expected = format!("connected_clients:{}\r\n", connections + 1);
     assert!(info.contains(&expected), "{expected} in {info}");
     let each = server.resident_bytes().saturating_sub(before) / connections as u64;
-    assert!(each <= IDLE_CONNECTION_BYTES_MAX, "{each} bytes per connection");
+    assert!(
+        each <= IDLE_CONNECTION_BYTES_MAX,
+        "{each} bytes per connection"
+    );
     for client in idle.iter_mut().step_by(100) {
         assert_eq!(client.ask("GET key"), "\"value\"");
     }
@@ -205,7 +239,9 @@ fn ten_thousand_idle_connections_cost_little() {
 fn clients_that_never_read_big_values_cost_bounded_memory() {
     let server = Server::start();
     let value = vec![b'v'; DEAF_VALUE_BYTES];
-    let set = server.connect().request(&[b"SET".as_slice(), b"big", &value]);
+    let set = server
+        .connect()
+        .request(&[b"SET".as_slice(), b"big", &value]);
     assert_eq!(set.to_string(), "+OK");
     let deaf = request_without_reading(&server, &encode(&["GET", "big"]).repeat(DEAF_REQUESTS));
     for mut client in deaf {
@@ -227,7 +263,8 @@ fn clients_that_never_read_big_values_cost_bounded_memory() {
 fn clients_that_never_read_key_lists_cost_bounded_memory() {
     let server = Server::start();
     let mut loader = server.connect();
-    let requests = (0..DEAF_KEYS).map(|index| encode(&["SET", &format!("key:{index:08}"), "value"]));
+    let requests =
+        (0..DEAF_KEYS).map(|index| encode(&["SET", &format!("key:{index:08}"), "value"]));
     loader.send(&requests.collect::<Vec<_>>().concat());
     for _ in 0..DEAF_KEYS {
         assert_eq!(loader.reply().to_string(), "+OK");
@@ -245,16 +282,26 @@ fn a_connection_over_the_limit_is_told_so() {
     });
     let open = || {
         let mut client = server.connect();
-        client.try_send(&encode(&["PING"])).and_then(|()| client.try_reply()).map(|reply| (client, reply))
+        client
+            .try_send(&encode(&["PING"]))
+            .and_then(|()| client.try_reply())
+            .map(|reply| (client, reply))
     };
     let mut clients = Vec::new();
     wait_until("the probe of the start has left its place", || {
         clients.clear();
-        clients.extend((0..4).map_while(|_| open().ok().filter(|(_, reply)| reply.to_string() == "+PONG")));
+        clients.extend((0..4).map_while(|_| {
+            open()
+                .ok()
+                .filter(|(_, reply)| reply.to_string() == "+PONG")
+        }));
         clients.len() == 4
     });
     for _ in 0..3 {
-        assert_eq!(server.connect().read_to_close(), b"-ERR max number of clients reached\r\n");
+        assert_eq!(
+            server.connect().read_to_close(),
+            b"-ERR max number of clients reached\r\n"
+        );
     }
     for (client, _) in &mut clients {
         assert_eq!(client.ask("PING"), "+PONG");
@@ -295,7 +342,10 @@ fn request_without_reading(server: &Server, requests: &[u8]) -> Vec<Connection> 
     for _ in 0..20 {
         assert_others_are_served(server, 50);
         let grown = server.resident_bytes().saturating_sub(before);
-        assert!(grown <= DEAF_MEMORY_BYTES_MAX, "unread replies cost {grown} bytes");
+        assert!(
+            grown <= DEAF_MEMORY_BYTES_MAX,
+            "unread replies cost {grown} bytes"
+        );
     }
     deaf
 }
@@ -310,7 +360,10 @@ fn assert_others_are_served(server: &Server, gets: usize) {
 
 fn assert_closed(error: &io::Error) {
     let closed = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset];
-    assert!(closed.contains(&error.kind()), "within {DEADLINE:?}: {error}");
+    assert!(
+        closed.contains(&error.kind()),
+        "within {DEADLINE:?}: {error}"
+    );
 }
 
 /// Raises the limit of open files of this process, which the server inherits, as far as it may go,

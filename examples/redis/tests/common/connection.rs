@@ -7,7 +7,7 @@ use super::{DEADLINE, Reply};
 
 /// A client connection. Reads and writes fail after [`DEADLINE`] instead of hanging.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    // One descriptor for both directions: a test may hold thousands of connections.
     reader: BufReader<TcpStream>,
 }
 
@@ -21,8 +21,9 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(DEADLINE))?;
         stream.set_write_timeout(Some(DEADLINE))?;
-        let reader = BufReader::with_capacity(64 * 1024, stream.try_clone()?);
-        Ok(Self { stream, reader })
+        Ok(Self {
+            reader: BufReader::new(stream),
+        })
     }
 
     /// Sends bytes as they are.
@@ -30,21 +31,21 @@ impl Connection {
     /// # Panics
     /// When the server does not take them.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("the server reads");
+        self.stream().write_all(bytes).expect("the server reads");
     }
 
     /// Sends as many of `bytes` as the kernel takes at once, and says how many.
     pub(crate) fn send_without_blocking(&mut self, bytes: &[u8]) -> usize {
-        self.stream.set_nonblocking(true).unwrap();
+        self.stream().set_nonblocking(true).unwrap();
         let mut sent = 0;
         while sent < bytes.len() {
-            match self.stream.write(&bytes[sent..]) {
+            match self.stream().write(&bytes[sent..]) {
                 Ok(written) => sent += written,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => panic!("send: {error}"),
             }
         }
-        self.stream.set_nonblocking(false).unwrap();
+        self.stream().set_nonblocking(false).unwrap();
         sent
     }
 
@@ -53,7 +54,7 @@ impl Connection {
     /// # Errors
     /// Those of the socket, when the server has closed the connection.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        self.stream().write_all(bytes)
     }
 
     /// Reads the next reply.
@@ -86,7 +87,7 @@ impl Connection {
 
     /// Tells the server that no more requests follow.
     pub(crate) fn finish_sending(&self) {
-        self.stream.shutdown(Shutdown::Write).unwrap();
+        self.stream().shutdown(Shutdown::Write).unwrap();
     }
 
     /// Everything the server sends until it closes the connection; a reset counts as closed.
@@ -101,6 +102,10 @@ impl Connection {
             }
             _ => received,
         }
+    }
+
+    fn stream(&self) -> &TcpStream {
+        self.reader.get_ref()
     }
 }
 
