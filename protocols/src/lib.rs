@@ -13,6 +13,7 @@
 
 pub mod framing;
 pub mod psp_header;
+pub mod resp;
 pub mod sink;
 
 pub use framing::{FrameError, Framing, Rejection, Step};

@@ -190,3 +190,84 @@ impl Framing for PspFraming {
         out.put(text.as_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: Header = Header {
+        kind: Kind::Request,
+        request_type: 0x0102,
+        id: 0x0304_0506,
+        payload_len: 2,
+        run_time_ns: 0x0708_090a,
+    };
+
+    fn step(bytes: &[u8]) -> Result<Step, FrameError> {
+        PspFraming { payload_len_max: 2 }.next_frame(&mut (), bytes)
+    }
+
+    fn refused(rejection: &Rejection<'_>, request: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        PspFraming::default().encode_rejection(rejection, request, &mut out);
+        out
+    }
+
+    #[test]
+    fn the_layout_is_fixed() {
+        let bytes = [1, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0, 2, 7, 8, 9, 10];
+        assert_eq!(HEADER.encode(), bytes);
+        assert_eq!(Header::decode(&bytes), Ok(HEADER));
+    }
+
+    #[test]
+    fn frames_are_header_and_payload() {
+        let mut bytes = HEADER.encode().to_vec();
+        assert_eq!(step(&bytes[..7]), Ok(Step::NeedMore { len_min: 16 }));
+        assert_eq!(step(&bytes), Ok(Step::NeedMore { len_min: 18 }));
+        bytes.extend_from_slice(b"abc");
+        assert_eq!(step(&bytes), Ok(Step::Frame { len: 18 }));
+    }
+
+    #[test]
+    fn what_is_not_a_request_is_refused() {
+        let with = |index: usize, byte: u8| {
+            let mut bytes = HEADER.encode();
+            bytes[index] = byte;
+            step(&bytes).map_err(|error| error.to_string())
+        };
+        let refusal = |reason: &str| Err(format!("psp header: {reason}"));
+        assert_eq!(with(0, 2), refusal("unknown version"));
+        assert_eq!(with(1, 3), refusal("unknown kind"));
+        assert_eq!(with(1, 1), refusal("not a request"));
+        assert_eq!(with(11, 3), refusal("payload too long"));
+        assert!(Header::decode(&[VERSION; 15]).is_err());
+    }
+
+    #[test]
+    fn overload_is_silent_and_other_refusals_explain() {
+        let request = HEADER.encode();
+        let busy = Rejection::Busy { type_name: "long" };
+        assert_eq!(refused(&busy, &request), b"");
+        let error = FrameError::new("psp header: unknown kind");
+        let cases = [
+            (Rejection::HandlerFailed, "handler failed"),
+            (
+                Rejection::ReplyTooLarge { limit_bytes: 1 },
+                "reply too large",
+            ),
+            (Rejection::Malformed(&error), "psp header: unknown kind"),
+            (Rejection::TooManyConnections, "too many connections"),
+            (Rejection::OutOfBuffers, "out of buffers"),
+            (Rejection::ShuttingDown, "shutting down"),
+        ];
+        for (rejection, text) in cases {
+            let reply = refused(&rejection, &request);
+            let header = Header::decode(&reply).expect("an encoded header");
+            assert_eq!((header.kind, header.id), (Kind::Error, HEADER.id));
+            assert_eq!(&reply[HEADER_LEN..], text.as_bytes());
+        }
+        let unasked = refused(&Rejection::TooManyConnections, b"");
+        assert_eq!(Header::decode(&unasked).map(|header| header.id), Ok(0));
+    }
+}

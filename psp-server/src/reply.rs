@@ -1,39 +1,102 @@
 //! What a handler writes its reply into.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use psp_protocols::Sink;
 
+use crate::transport::output::OutputQueue;
+
 /// The reply to one request: a [`Sink`] with a limit.
+///
+/// Over TCP it appends to the connection's output queue; over UDP it fills the free part of the
+/// buffer that holds the request.
 pub struct Reply<'a> {
-    pub(crate) target: Target<'a>,
-    pub(crate) flags: ReplyFlags,
+    target: Target<'a>,
+    written: usize,
+    limit_bytes: usize,
+    close: bool,
 }
 
-pub(crate) enum Target<'a> {
-    /// Output of a connection.
-    Stream(&'a mut BytesMut),
+enum Target<'a> {
+    Stream(&'a mut OutputQueue),
+    Datagram(&'a mut [u8]),
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ReplyFlags {
+/// What became of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReplyOutcome {
+    pub(crate) written: usize,
+    pub(crate) overflowed: bool,
     pub(crate) close: bool,
 }
 
-impl Reply<'_> {
+impl<'a> Reply<'a> {
+    pub(crate) fn to_stream(output: &'a mut OutputQueue, limit_bytes: usize) -> Self {
+        Self {
+            target: Target::Stream(output),
+            written: 0,
+            limit_bytes,
+            close: false,
+        }
+    }
+
+    pub(crate) fn to_datagram(free: &'a mut [u8]) -> Self {
+        let limit_bytes = free.len();
+        Self {
+            target: Target::Datagram(free),
+            written: 0,
+            limit_bytes,
+            close: false,
+        }
+    }
+
     /// Closes the connection once the reply is sent. Datagrams have nothing to close.
     pub fn close(&mut self) {
-        self.flags.close = true;
+        self.close = true;
+    }
+
+    /// Bytes written so far, those beyond the limit included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.written
+    }
+
+    /// Whether nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.written == 0
+    }
+
+    pub(crate) fn outcome(&self) -> ReplyOutcome {
+        ReplyOutcome {
+            written: self.written,
+            overflowed: self.written > self.limit_bytes,
+            close: self.close,
+        }
     }
 }
 
 impl Sink for Reply<'_> {
     fn put(&mut self, bytes: &[u8]) {
+        let start = self.written;
+        self.written = start.saturating_add(bytes.len());
+        if self.written > self.limit_bytes {
+            return;
+        }
         match &mut self.target {
-            Target::Stream(out) => out.put(bytes),
+            Target::Stream(output) => output.put(bytes),
+            Target::Datagram(free) => free[start..self.written].copy_from_slice(bytes),
         }
     }
 
     fn put_shared(&mut self, bytes: Bytes) {
-        self.put(&bytes);
+        match &mut self.target {
+            Target::Stream(output) => {
+                self.written = self.written.saturating_add(bytes.len());
+                if self.written <= self.limit_bytes {
+                    output.put_shared(bytes);
+                }
+            }
+            Target::Datagram(_) => self.put(&bytes),
+        }
     }
 }

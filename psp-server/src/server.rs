@@ -1,9 +1,510 @@
 //! Servers: their builder, their life, and the handle that handlers get.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use psp_protocols::Framing;
+
+use crate::classifier::Classifier;
+use crate::config::{Config, Topology};
+use crate::error::{BuildError, RunError};
+use crate::handler::Handler;
+use crate::policy::{Policy, SchedulerSetup};
+use crate::request_type::{RequestType, TypeSpec, TypeTable};
+use crate::runtime::cores::Cores;
+use crate::runtime::shared::Shared;
+use crate::runtime::{Launch, WAKER, launch};
+use crate::shutdown::Shutdown;
+use crate::telemetry::{Snapshot, Telemetry};
+use crate::transport::datagram::Endpoint;
+use crate::transport::listener::{bind_udp, listen_tcp};
+
+/// Cores up to which [`Topology::Auto`] is [`Topology::Inline`].
+const INLINE_CORES_MAX: usize = 4;
+/// Datagrams that are between two states while every typed queue is full.
+const DATAGRAMS_SPARE: usize = 64;
+
+/// A server that is bound to its addresses and ready to run.
+pub struct Server<F, K, H: Handler> {
+    parts: ServerBuilder<F, K, H>,
+    shared: Arc<Shared>,
+    cores: Cores,
+    poll: Poll,
+    waker: Arc<Waker>,
+    listeners: Vec<TcpListener>,
+    udp_sockets: Vec<mio::net::UdpSocket>,
+    local_addrs: Vec<SocketAddr>,
+}
+
+/// How a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DrainReport {
+    /// Requests and connections that were given up because the drain timeout was over.
+    pub abandoned: usize,
+}
+
+/// What a server is made of. See [`Server::builder`].
+#[derive(Debug)]
+pub struct ServerBuilder<F, K, H> {
+    tcp: Vec<SocketAddr>,
+    udp: Vec<SocketAddr>,
+    types: Option<TypeTable>,
+    policy: Policy,
+    config: Config,
+    error: Option<BuildError>,
+    framing: F,
+    classifier: K,
+    handler: H,
+}
+
+/// Stands in the builder where a framing, classifier or handler was not given yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Missing;
+
+/// The classifier of a server that was given none: every request is of the one type `request`.
+#[derive(Debug, Clone, Copy)]
+pub struct OneType;
+
+impl Classifier for OneType {
+    fn classify(&self, _request: &[u8]) -> RequestType {
+        RequestType::new(0)
+    }
+
+    fn types(&self) -> TypeTable {
+        TypeTable::from_iter([TypeSpec::new("request")])
+    }
+}
+
+impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
+    /// Starts a builder. A framing and a handler are needed, and at least one address.
+    #[must_use]
+    pub fn builder() -> ServerBuilder<Missing, OneType, Missing> {
+        ServerBuilder {
+            tcp: Vec::new(),
+            udp: Vec::new(),
+            types: None,
+            policy: Policy::c_fcfs(),
+            config: Config::default(),
+            error: None,
+            framing: Missing,
+            classifier: OneType,
+            handler: Missing,
+        }
+    }
+}
+
+impl<F, K, H> ServerBuilder<F, K, H> {
+    /// Serves TCP on `address`; may be called more than once. An address that does not resolve is
+    /// reported by [`build`](Self::build).
+    #[must_use]
+    pub fn tcp(mut self, address: impl ToSocketAddrs + std::fmt::Debug) -> Self {
+        match self.resolve(&address) {
+            Some(address) => self.tcp.push(address),
+            None => return self,
+        }
+        self
+    }
+
+    /// Serves UDP on `address`; may be called more than once.
+    #[must_use]
+    pub fn udp(mut self, address: impl ToSocketAddrs + std::fmt::Debug) -> Self {
+        match self.resolve(&address) {
+            Some(address) => self.udp.push(address),
+            None => return self,
+        }
+        self
+    }
+
+    fn resolve(&mut self, address: &(impl ToSocketAddrs + std::fmt::Debug)) -> Option<SocketAddr> {
+        let none = || std::io::Error::new(std::io::ErrorKind::NotFound, "no address");
+        let resolved = address
+            .to_socket_addrs()
+            .and_then(|mut all| all.next().ok_or_else(none));
+        resolved
+            .map_err(|source| {
+                let address = format!("{address:?}");
+                self.error
+                    .get_or_insert(BuildError::Resolve { address, source });
+            })
+            .ok()
+    }
+
+    /// Sets the protocol.
+    #[must_use]
+    pub fn framing<G: Framing>(self, framing: G) -> ServerBuilder<G, K, H> {
+        let Self {
+            tcp,
+            udp,
+            types,
+            policy,
+            config,
+            error,
+            classifier,
+            handler,
+            ..
+        } = self;
+        ServerBuilder {
+            tcp,
+            udp,
+            types,
+            policy,
+            config,
+            error,
+            framing,
+            classifier,
+            handler,
+        }
+    }
+
+    /// Sets the classifier. Without one, every request is of one type.
+    #[must_use]
+    pub fn classifier<L: Classifier>(self, classifier: L) -> ServerBuilder<F, L, H> {
+        let Self {
+            tcp,
+            udp,
+            types,
+            policy,
+            config,
+            error,
+            framing,
+            handler,
+            ..
+        } = self;
+        ServerBuilder {
+            tcp,
+            udp,
+            types,
+            policy,
+            config,
+            error,
+            framing,
+            classifier,
+            handler,
+        }
+    }
+
+    /// Sets the handler.
+    #[must_use]
+    pub fn handler<G: Handler>(self, handler: G) -> ServerBuilder<F, K, G> {
+        let Self {
+            tcp,
+            udp,
+            types,
+            policy,
+            config,
+            error,
+            framing,
+            classifier,
+            ..
+        } = self;
+        ServerBuilder {
+            tcp,
+            udp,
+            types,
+            policy,
+            config,
+            error,
+            framing,
+            classifier,
+            handler,
+        }
+    }
+
+    /// Registers request types, in place of those that the classifier knows.
+    #[must_use]
+    pub fn types(mut self, types: impl IntoIterator<Item = TypeSpec>) -> Self {
+        self.types = Some(types.into_iter().collect());
+        self
+    }
+
+    /// Sets the policy.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets the number of workers.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.config.workers = Some(workers);
+        self
+    }
+
+    /// Sets the topology.
+    #[must_use]
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.config.topology = topology;
+        self
+    }
+
+    /// Sets everything else, and replaces what [`workers`](Self::workers) and
+    /// [`topology`](Self::topology) had set.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+}
+
+impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
+    /// Checks the settings and binds the addresses.
+    ///
+    /// # Errors
+    /// A setting out of its range, or an address that cannot be had.
+    pub fn build(mut self) -> Result<Server<F, K, H>, BuildError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        self.config.validate()?;
+        if self.tcp.is_empty() && self.udp.is_empty() {
+            return Err(BuildError::NoAddress);
+        }
+        let cores = Cores::discover();
+        let topology = match self.config.topology {
+            Topology::Auto if cores.count <= INLINE_CORES_MAX => Topology::Inline,
+            Topology::Auto => Topology::Dedicated,
+            chosen => chosen,
+        };
+        let workers = self.config.workers.unwrap_or(match topology {
+            // One more for long requests than there are cores costs nothing while they are idle.
+            Topology::Inline => cores.count.max(2),
+            _ => cores.count.saturating_sub(1).max(2),
+        });
+        let types = self.types.take().unwrap_or_else(|| self.classifier.types());
+        self.policy
+            .validate(workers)
+            .map_err(|error| BuildError::Setting {
+                setting: "policy",
+                reason: error.to_string(),
+            })?;
+
+        let poll = new_poll()?;
+        let waker =
+            Arc::new(
+                Waker::new(poll.registry(), WAKER).map_err(|source| BuildError::Setting {
+                    setting: "waker",
+                    reason: source.to_string(),
+                })?,
+            );
+        let mut local_addrs = Vec::new();
+        let mut listeners = Vec::new();
+        for &address in &self.tcp {
+            let listener = listen_tcp(address)?;
+            local_addrs.push(listener.local_addr().unwrap_or(address));
+            listeners.push(listener);
+        }
+        let mut udp_sockets = Vec::new();
+        for &address in &self.udp {
+            let socket = bind_udp(address)?;
+            local_addrs.push(socket.local_addr().unwrap_or(address));
+            udp_sockets.push(socket);
+        }
+        let shared = Arc::new(Shared {
+            telemetry: Telemetry::new(types.len() + 1, workers),
+            connections_max: AtomicUsize::new(self.config.connections_max),
+            idle_timeout_s: AtomicU64::new(self.config.idle_timeout_s),
+            config: self.config.clone(),
+            topology,
+            workers,
+            policy: self.policy.to_string(),
+            types,
+            shutdown: Shutdown::new(),
+            started: Instant::now(),
+        });
+        Ok(Server {
+            parts: self,
+            shared,
+            cores,
+            poll,
+            waker,
+            listeners,
+            udp_sockets,
+            local_addrs,
+        })
+    }
+}
+
+fn new_poll() -> Result<Poll, BuildError> {
+    Poll::new().map_err(|source| BuildError::Setting {
+        setting: "event queue",
+        reason: source.to_string(),
+    })
+}
+
+impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
+    /// The addresses it listens on: first TCP, then UDP, each in the order given.
+    #[must_use]
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.local_addrs
+    }
+
+    /// A handle to its counters and limits.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle {
+            shared: self.shared.clone(),
+        }
+    }
+
+    /// Serves until SIGTERM or SIGINT, then drains.
+    ///
+    /// # Errors
+    /// When a thread or the signal handlers cannot be set up, or the event queue fails.
+    pub fn run(self) -> Result<DrainReport, RunError> {
+        let shutdown = Shutdown::on_signals()?;
+        self.run_until(&shutdown)
+    }
+
+    /// Serves on this thread and its workers' until `shutdown` is triggered, then drains: takes no
+    /// more requests, answers those it has, and returns when that is done or the drain timeout is
+    /// over.
+    ///
+    /// # Errors
+    /// When a thread cannot be started or the event queue fails.
+    pub fn run_until(self, shutdown: &Shutdown) -> Result<DrainReport, RunError> {
+        let Self {
+            parts,
+            shared,
+            cores,
+            poll,
+            waker,
+            listeners,
+            udp_sockets,
+            local_addrs,
+        } = self;
+        shutdown.attach(waker.clone());
+        shared.shutdown.attach(waker.clone());
+        let setup = SchedulerSetup {
+            workers: shared.workers,
+            types: &shared.types,
+            queue_capacity: shared.config.queue_capacity,
+            seed: shared.config.seed,
+        };
+        let scheduler = parts.policy.scheduler(&setup);
+        let datagrams = if udp_sockets.is_empty() {
+            0
+        } else {
+            let capacity = |spec: &TypeSpec| spec.queue_capacity.unwrap_or(setup.queue_capacity);
+            let queued: usize = shared.types.specs().iter().map(capacity).sum();
+            queued + setup.queue_capacity + shared.workers + DATAGRAMS_SPARE
+        };
+        let handler = Arc::new(parts.handler);
+        handler.init(ServerHandle {
+            shared: shared.clone(),
+        });
+        let endpoints = udp_sockets
+            .into_iter()
+            .zip(&local_addrs[listeners.len()..])
+            .map(|(socket, &address)| {
+                Arc::new(Endpoint {
+                    socket,
+                    state: handler.connect(address),
+                })
+            })
+            .collect();
+        tracing::info!(
+            addresses = ?local_addrs,
+            policy = shared.policy,
+            topology = %shared.topology,
+            workers = shared.workers,
+            cores = cores.count,
+            "serving"
+        );
+        launch(
+            Launch {
+                poll,
+                waker,
+                listeners,
+                endpoints,
+                classifier: parts.classifier,
+                scheduler,
+                handler,
+                framing: Arc::new(parts.framing),
+                shared,
+                cores,
+                datagrams,
+            },
+            shutdown,
+        )
+    }
+}
 
 /// A handle to a running server, for handlers and operators. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ServerHandle {
-    _shared: Arc<()>,
+    shared: Arc<Shared>,
+}
+
+impl ServerHandle {
+    /// All counters.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::read(&self.shared.telemetry, &self.shared.types)
+    }
+
+    /// The policy in force, by name and settings.
+    #[must_use]
+    pub fn policy(&self) -> &str {
+        &self.shared.policy
+    }
+
+    /// The topology in force; never [`Topology::Auto`].
+    #[must_use]
+    pub fn topology(&self) -> Topology {
+        self.shared.topology
+    }
+
+    /// Number of workers.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.shared.workers
+    }
+
+    /// The settings it was built with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// Time since the server was built.
+    #[must_use]
+    pub fn uptime(&self) -> Duration {
+        self.shared.started.elapsed()
+    }
+
+    /// Connections that may be open at once.
+    #[must_use]
+    pub fn connections_max(&self) -> usize {
+        self.shared.connections_max.load(Ordering::Relaxed)
+    }
+
+    /// Changes how many connections may be open at once. Those that are open stay.
+    pub fn set_connections_max(&self, connections_max: usize) {
+        self.shared
+            .connections_max
+            .store(connections_max, Ordering::Relaxed);
+    }
+
+    /// Seconds after which an idle connection is closed; 0 for never.
+    #[must_use]
+    pub fn idle_timeout_s(&self) -> u64 {
+        self.shared.idle_timeout_s.load(Ordering::Relaxed)
+    }
+
+    /// Changes the idle timeout; 0 for never.
+    pub fn set_idle_timeout_s(&self, idle_timeout_s: u64) {
+        self.shared
+            .idle_timeout_s
+            .store(idle_timeout_s, Ordering::Relaxed);
+    }
+
+    /// Stops the server as its shutdown would.
+    pub fn shut_down(&self) {
+        self.shared.shutdown.trigger();
+    }
 }

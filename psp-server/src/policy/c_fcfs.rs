@@ -1,71 +1,57 @@
 //! c-FCFS: one queue in order of arrival, served by any idle worker.
 
-use std::collections::VecDeque;
+use super::queues::Queues;
+use super::workers::{WorkerRange, WorkerSet, worker_count};
+use super::{Action, Event, Scheduler, SchedulerSetup, TypeStatus};
 
-use super::{Action, Event, RequestId, Scheduler, SchedulerSetup, TypeStatus, WorkerId};
-use crate::request_type::RequestType;
+/// The one queue.
+const LANE: usize = 0;
 
 /// See the [module](self).
 pub(super) struct CFcfs {
-    queue: VecDeque<(RequestId, RequestType)>,
-    rejected: VecDeque<(RequestId, RequestType)>,
-    idle: Vec<WorkerId>,
-    capacity: usize,
+    queues: Queues,
+    workers: WorkerSet,
+    all: WorkerRange,
 }
 
 impl CFcfs {
     pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
-        let workers = u32::try_from(setup.workers).expect("fewer than 2^32 workers");
+        let workers = worker_count(setup.workers);
         Self {
-            queue: VecDeque::with_capacity(setup.queue_capacity),
-            rejected: VecDeque::new(),
-            idle: (0..workers).rev().map(WorkerId).collect(),
-            capacity: setup.queue_capacity,
+            queues: Queues::new(setup, 1),
+            workers: WorkerSet::new(workers),
+            all: WorkerRange::new(0, workers),
         }
     }
 }
 
 impl Scheduler for CFcfs {
-    fn on_event(&mut self, _now_ns: u64, event: Event<'_>) {
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
             Event::Arrived {
                 request,
                 request_type,
             } => {
-                if self.queue.len() < self.capacity {
-                    self.queue.push_back((request, request_type));
-                } else {
-                    self.rejected.push_back((request, request_type));
-                }
+                self.queues.push(LANE, now_ns, request, request_type);
             }
-            Event::Completed { worker, .. } => self.idle.push(worker),
+            Event::Completed { worker, .. } => self.workers.release(worker),
             Event::Tick => {}
         }
     }
 
     fn poll(&mut self, _now_ns: u64) -> Option<Action> {
-        if let Some((request, request_type)) = self.rejected.pop_front() {
-            return Some(Action::Reject {
-                request,
-                request_type,
-            });
+        if let Some(refused) = self.queues.pop_refused() {
+            return Some(refused);
         }
-        if self.queue.is_empty() {
+        if self.queues.is_empty() {
             return None;
         }
-        let worker = self.idle.pop()?;
-        let (request, request_type) = self.queue.pop_front()?;
-        Some(Action::Run {
-            worker,
-            request,
-            request_type,
-        })
+        let worker = self.workers.take(self.all)?;
+        let waiting = self.queues.pop(LANE)?;
+        Some(waiting.run_on(worker))
     }
 
-    fn type_status(&self, _slot: usize) -> TypeStatus {
-        TypeStatus {
-            queued: self.queue.len(),
-            ..TypeStatus::default()
-        }
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        self.queues.type_status(slot)
     }
 }

@@ -1,28 +1,343 @@
 //! Which policy, with which settings: the user's side.
 
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use thiserror::Error;
+
 use super::c_fcfs::CFcfs;
-use super::{Scheduler, SchedulerSetup};
+use super::d_fcfs::DFcfs;
+use super::fixed_priority::FixedPriority;
+use super::settings::{Darc, DarcStatic};
+use super::{Scheduler, SchedulerSetup, darc};
 
 /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the state
 /// machine.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// In a configuration file it is a name, `policy = "darc"`, or a table of a name and settings:
+///
+/// ```toml
+/// [policy]
+/// name = "darc"
+/// delta = 3.0
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Policy {
+    /// One queue per worker, arrivals spread by lot.
+    DFcfs,
     /// One queue, any idle worker.
     CFcfs,
+    /// The shortest waiting type first, any idle worker.
+    FixedPriority,
+    /// Fixed priority with workers set aside for the shortest types.
+    DarcStatic(DarcStatic),
+    /// Workers reserved for groups of types by their measured demand.
+    Darc(Darc),
+}
+
+/// Why a policy cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PolicyError {
+    /// No policy has this name.
+    #[error("no policy is called `{0}`; there are {names}", names = Policy::NAMES.join(", "))]
+    UnknownName(String),
+    /// There is nobody to schedule.
+    #[error("a server needs at least one worker")]
+    NoWorkers,
+    /// A setting is out of its range.
+    #[error("policy {policy}: {setting} is {value}, it must be {expected}")]
+    Setting {
+        /// The policy's name.
+        policy: &'static str,
+        /// The setting, as configuration files spell it.
+        setting: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What it may be set to.
+        expected: String,
+    },
 }
 
 impl Policy {
+    /// The names of all policies.
+    pub const NAMES: [&'static str; 5] =
+        ["d-fcfs", "c-fcfs", "fixed-priority", "darc-static", "darc"];
+
+    /// Decentralised first come, first served.
+    #[must_use]
+    pub const fn d_fcfs() -> Self {
+        Self::DFcfs
+    }
+
     /// Centralised first come, first served.
     #[must_use]
-    pub fn c_fcfs() -> Self {
+    pub const fn c_fcfs() -> Self {
         Self::CFcfs
     }
 
+    /// Shortest type first.
+    #[must_use]
+    pub const fn fixed_priority() -> Self {
+        Self::FixedPriority
+    }
+
+    /// Shortest type first, with `reserved` workers for it alone.
+    #[must_use]
+    pub fn darc_static(reserved: usize) -> Self {
+        Self::DarcStatic(DarcStatic::default().reserved(reserved))
+    }
+
+    /// DARC as published; [`Darc`] has its settings.
+    #[must_use]
+    pub fn darc() -> Self {
+        Self::Darc(Darc::default())
+    }
+
+    /// The name by which [`FromStr`] and configuration files know it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::DFcfs => "d-fcfs",
+            Self::CFcfs => "c-fcfs",
+            Self::FixedPriority => "fixed-priority",
+            Self::DarcStatic(_) => "darc-static",
+            Self::Darc(_) => "darc",
+        }
+    }
+
+    /// Checks the settings for a server with that many workers.
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::NoWorkers`] and [`PolicyError::Setting`], the latter for the first setting
+    /// that is out of its range.
+    pub fn validate(&self, workers: usize) -> Result<(), PolicyError> {
+        if workers == 0 {
+            return Err(PolicyError::NoWorkers);
+        }
+        match self {
+            Self::DFcfs | Self::CFcfs | Self::FixedPriority => Ok(()),
+            Self::DarcStatic(settings) => settings.validate(workers),
+            Self::Darc(settings) => settings.validate(workers),
+        }
+    }
+
     /// Makes the scheduler for a given number of workers and table of types.
+    ///
+    /// It does not check the settings. With some that [`Policy::validate`] refuses every request
+    /// is still served, but it is not said where, nor when reservations change.
+    ///
+    /// # Panics
+    ///
+    /// When there are no workers, or 2^32 and more.
     #[must_use]
     pub fn scheduler(&self, setup: &SchedulerSetup<'_>) -> Box<dyn Scheduler> {
         match self {
+            Self::DFcfs => Box::new(DFcfs::new(setup)),
             Self::CFcfs => Box::new(CFcfs::new(setup)),
+            Self::FixedPriority => Box::new(FixedPriority::new(setup)),
+            Self::DarcStatic(settings) => Box::new(FixedPriority::with_reserved(setup, settings)),
+            Self::Darc(settings) => Box::new(darc::Darc::new(setup, settings)),
         }
+    }
+}
+
+impl From<Darc> for Policy {
+    fn from(settings: Darc) -> Self {
+        Self::Darc(settings)
+    }
+}
+
+impl From<DarcStatic> for Policy {
+    fn from(settings: DarcStatic) -> Self {
+        Self::DarcStatic(settings)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    /// The policy of that name with its default settings.
+    fn from_str(name: &str) -> Result<Self, PolicyError> {
+        match name {
+            "d-fcfs" => Ok(Self::d_fcfs()),
+            "c-fcfs" => Ok(Self::c_fcfs()),
+            "fixed-priority" => Ok(Self::fixed_priority()),
+            "darc-static" => Ok(Self::DarcStatic(DarcStatic::default())),
+            "darc" => Ok(Self::darc()),
+            _ => Err(PolicyError::UnknownName(name.to_owned())),
+        }
+    }
+}
+
+/// The table form of a [`Policy`]. Empty braces make serde refuse settings that a policy does not
+/// have; it would ignore them beside a unit variant.
+#[derive(Deserialize)]
+#[serde(tag = "name", deny_unknown_fields, rename_all = "kebab-case")]
+enum Table {
+    DFcfs {},
+    CFcfs {},
+    FixedPriority {},
+    DarcStatic(DarcStatic),
+    Darc(Darc),
+}
+
+impl From<Table> for Policy {
+    fn from(table: Table) -> Self {
+        match table {
+            Table::DFcfs {} => Self::DFcfs,
+            Table::CFcfs {} => Self::CFcfs,
+            Table::FixedPriority {} => Self::FixedPriority,
+            Table::DarcStatic(settings) => Self::DarcStatic(settings),
+            Table::Darc(settings) => Self::Darc(settings),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameOrTable;
+
+        impl<'de> Visitor<'de> for NameOrTable {
+            type Value = Policy;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("the name of a policy, or a table of its name and settings")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Policy, E> {
+                name.parse().map_err(E::custom)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Policy, A::Error> {
+                Table::deserialize(MapAccessDeserializer::new(map)).map(Policy::from)
+            }
+        }
+
+        deserializer.deserialize_any(NameOrTable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct File {
+        policy: Policy,
+    }
+
+    fn parse(toml: &str) -> Result<Policy, String> {
+        toml::from_str::<File>(toml)
+            .map(|file| file.policy)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for name in Policy::NAMES {
+            let policy: Policy = name.parse().unwrap();
+            assert_eq!(policy.to_string(), name);
+            assert_eq!(parse(&format!("policy = '{name}'")), Ok(policy.clone()));
+            let file = File { policy };
+            assert_eq!(toml::from_str(&toml::to_string(&file).unwrap()), Ok(file));
+        }
+    }
+
+    #[test]
+    fn a_table_sets_what_it_names_and_leaves_the_rest() {
+        assert_eq!(
+            parse("[policy]\nname = 'darc'\ndelta = 3.0\nwindow-max-ms = 250\nstealing = false"),
+            Ok(Darc::default()
+                .delta(3.0)
+                .window_max(Duration::from_millis(250))
+                .stealing(false)
+                .into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'darc-static'\nreserved = 2"),
+            Ok(Policy::darc_static(2))
+        );
+    }
+
+    #[test]
+    fn what_is_misspelt_is_named() {
+        for (toml, expected) in [
+            ("policy = 'dark'", "no policy is called `dark`"),
+            (
+                "policy = 'dark'",
+                "d-fcfs, c-fcfs, fixed-priority, darc-static, darc",
+            ),
+            ("[policy]\nname = 'dark'", "unknown variant `dark`"),
+            (
+                "[policy]\nname = 'darc'\ndeltas = 3.0",
+                "unknown field `deltas`",
+            ),
+            (
+                "[policy]\nname = 'c-fcfs'\ndelta = 3.0",
+                "unknown field `delta`",
+            ),
+            ("[policy]\ndelta = 3.0", "missing field `name`"),
+            ("policy = 7", "the name of a policy, or a table"),
+        ] {
+            let error = parse(toml).unwrap_err();
+            assert!(error.contains(expected), "{toml:?} gave {error}");
+        }
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        let darc = Darc::default;
+        for (policy, setting) in [
+            (darc().delta(0.9).into(), "delta"),
+            (darc().delta(f64::NAN).into(), "delta"),
+            (darc().slowdown_trigger(0.0).into(), "slowdown-trigger"),
+            (darc().demand_deviation(-0.1).into(), "demand-deviation"),
+            (darc().demand_deviation(f64::NAN).into(), "demand-deviation"),
+            (darc().samples_min(0).into(), "samples-min"),
+            (darc().window_max(Duration::ZERO).into(), "window-max-ms"),
+            (
+                darc().window_max_samples_min(0).into(),
+                "window-max-samples-min",
+            ),
+            (darc().ewma_weight(0.0).into(), "ewma-weight"),
+            (darc().ewma_weight(1.5).into(), "ewma-weight"),
+            (darc().spillway(0).into(), "spillway"),
+            (darc().spillway(5).into(), "spillway"),
+            (Policy::darc_static(4), "reserved"),
+            (DarcStatic::default().delta(f64::INFINITY).into(), "delta"),
+        ] {
+            let Err(PolicyError::Setting { setting: named, .. }) = policy.validate(4) else {
+                panic!("{policy:?} passed");
+            };
+            assert_eq!(named, setting);
+        }
+    }
+
+    #[test]
+    fn defaults_suit_any_number_of_workers() {
+        for name in Policy::NAMES {
+            let policy: Policy = name.parse().unwrap();
+            assert_eq!(policy.validate(0), Err(PolicyError::NoWorkers));
+            assert_eq!(policy.validate(2), Ok(()));
+        }
+        assert_eq!(Policy::darc().validate(1), Ok(()));
+        assert_eq!(
+            Policy::darc_static(1).validate(1).unwrap_err().to_string(),
+            "policy darc-static: reserved is 1, it must be less than the number of workers, 1, \
+             or longer types never run"
+        );
     }
 }

@@ -11,8 +11,18 @@
 
 mod c_fcfs;
 mod config;
+mod d_fcfs;
+mod darc;
+mod fixed_priority;
+mod grouped;
+mod plan;
+mod profile;
+mod queues;
+mod settings;
+mod workers;
 
-pub use config::Policy;
+pub use config::{Policy, PolicyError};
+pub use settings::{Darc, DarcStatic};
 
 use crate::request_type::{RequestType, TypeTable};
 

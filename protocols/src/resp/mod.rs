@@ -1,0 +1,31 @@
+//! RESP, the protocol of Redis, in versions 2 and 3.
+//!
+//! ```text
+//!   server:  stream ─► Resp (Framing) ─► frame ─► command_name, ArgsIter ─► classifier
+//!                                          └────► Args ─► handler ─► Encoder ─► Sink
+//!   client:  encode_command ─► stream ... stream ─► ReplyParser ─► length and kind of one reply
+//! ```
+//!
+//! Requests are arrays of bulk strings (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`) or inline commands
+//! (`GET k\r\n`), see the [Redis serialization protocol
+//! specification](https://redis.io/docs/latest/develop/reference/protocol-spec/).
+
+mod args;
+mod command;
+mod double;
+mod encoder;
+mod frame;
+mod header;
+mod inline;
+mod number;
+mod rejection;
+mod reply_parser;
+mod violation;
+
+pub use args::{Args, ArgsIter, command_name};
+pub use command::encode_command;
+pub use double::{DoubleText, format_double};
+pub use encoder::{Encoder, SHARED_LEN_MIN, Version};
+pub use frame::{Resp, RespCursor};
+pub use number::parse_integer;
+pub use reply_parser::{ReplyKind, ReplyParser, ReplyStep};

@@ -1,0 +1,47 @@
+//! How a peer can break the protocol, in the words of Redis 7.
+
+use std::borrow::Cow;
+
+use crate::framing::FrameError;
+
+/// A breach of the protocol: small, so that results carrying it stay in registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Violation {
+    MultibulkLength,
+    BulkLength,
+    ExpectedBulk { found: u8 },
+    BulkTerminator,
+    MultibulkCountTooLong,
+    BulkCountTooLong,
+    InlineTooLong,
+    UnbalancedQuotes,
+    FrameTooLong,
+    Truncated,
+}
+
+impl From<Violation> for FrameError {
+    #[cold]
+    fn from(violation: Violation) -> Self {
+        Self {
+            reason: match violation {
+                Violation::ExpectedBulk { found } => Cow::Owned(format!(
+                    "Protocol error: expected '$', got '{}'",
+                    found.escape_ascii()
+                )),
+                Violation::MultibulkLength => "Protocol error: invalid multibulk length".into(),
+                Violation::BulkLength => "Protocol error: invalid bulk length".into(),
+                Violation::BulkTerminator => "Protocol error: expected CRLF after bulk".into(),
+                Violation::MultibulkCountTooLong => {
+                    "Protocol error: too big mbulk count string".into()
+                }
+                Violation::BulkCountTooLong => "Protocol error: too big bulk count string".into(),
+                Violation::InlineTooLong => "Protocol error: too big inline request".into(),
+                Violation::UnbalancedQuotes => {
+                    "Protocol error: unbalanced quotes in request".into()
+                }
+                Violation::FrameTooLong => "Protocol error: request too large".into(),
+                Violation::Truncated => "Protocol error: truncated request".into(),
+            },
+        }
+    }
+}

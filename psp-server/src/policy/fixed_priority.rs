@@ -1,0 +1,72 @@
+//! Fixed priority: the shortest waiting type first, on any idle worker; and DARC-static, which is
+//! fixed priority with workers set aside for the shortest group (Perséphone 5.3).
+//!
+//! A type's priority is its service-time hint. A type without one has that of its measured mean;
+//! until there is one it comes last, together with `UNKNOWN`, in order of arrival.
+
+use super::grouped::Grouped;
+use super::profile::Profile;
+use super::settings::{Darc, DarcStatic};
+use super::{Action, Event, RequestType, Scheduler, SchedulerSetup, TypeStatus};
+
+/// See the [module](self).
+pub(super) struct FixedPriority {
+    grouped: Grouped,
+    profile: Profile,
+    reserved: u32,
+    delta: f64,
+}
+
+impl FixedPriority {
+    /// Reserves no worker; only types of equal service time are served in order of arrival.
+    pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
+        Self::with_reserved(
+            setup,
+            &DarcStatic {
+                reserved: 0,
+                delta: 1.0,
+            },
+        )
+    }
+
+    /// DARC-static.
+    pub(super) fn with_reserved(setup: &SchedulerSetup<'_>, settings: &DarcStatic) -> Self {
+        let mut policy = Self {
+            grouped: Grouped::new(setup),
+            profile: Profile::new(setup, &Darc::default()),
+            reserved: u32::try_from(settings.reserved).unwrap_or(u32::MAX),
+            delta: settings.delta,
+        };
+        policy.make_plan();
+        policy
+    }
+
+    fn make_plan(&mut self) {
+        let plan = &mut self.grouped.plan;
+        plan.regroup(self.delta, |slot| self.profile.hinted_ns(slot));
+        plan.reserve_for_shortest(self.reserved);
+    }
+}
+
+impl Scheduler for FixedPriority {
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        self.grouped.take_note(now_ns, event, &mut self.profile);
+        if self.profile.window_due(now_ns) {
+            self.profile.close_window(now_ns);
+            self.make_plan();
+        }
+    }
+
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        let refused = self.grouped.queues.pop_refused();
+        refused.or_else(|| Some(self.grouped.dispatch(now_ns)?.action))
+    }
+
+    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
+        self.grouped.same_group(first, next)
+    }
+
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        self.grouped.type_status(slot, &self.profile)
+    }
+}

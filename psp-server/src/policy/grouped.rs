@@ -1,0 +1,108 @@
+//! The common half of all policies that serve groups of types in order of service time: typed
+//! queues, workers, and a [`Plan`] of who may run where. A policy adds how the plan is made.
+
+use super::plan::Plan;
+use super::profile::Profile;
+use super::queues::Queues;
+use super::workers::{WorkerSet, worker_count};
+use super::{Action, Event, RequestType, SchedulerSetup, TypeStatus};
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Grouped {
+    pub(super) queues: Queues,
+    pub(super) workers: WorkerSet,
+    pub(super) plan: Plan,
+    /// Per type slot.
+    steals: Vec<u64>,
+}
+
+/// A request on its way to a worker.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dispatch {
+    pub(super) action: Action,
+    pub(super) slot: usize,
+    /// How long it waited.
+    pub(super) delay_ns: u64,
+}
+
+impl Grouped {
+    /// Typed queues that all workers share until the plan is made.
+    pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
+        let slots = setup.types.len() + 1;
+        let workers = worker_count(setup.workers);
+        Self {
+            queues: Queues::typed(setup),
+            workers: WorkerSet::new(workers),
+            plan: Plan::shared(slots, workers),
+            steals: vec![0; slots],
+        }
+    }
+
+    /// Queues arrivals, releases workers and records what they measured.
+    pub(super) fn take_note(&mut self, now_ns: u64, event: Event<'_>, profile: &mut Profile) {
+        match event {
+            Event::Arrived {
+                request,
+                request_type,
+            } => {
+                let slot = self.queues.slot(request_type);
+                self.queues.push(slot, now_ns, request, request_type);
+            }
+            Event::Completed { worker, samples } => {
+                self.workers.release(worker);
+                for sample in samples {
+                    profile.record(self.queues.slot(sample.request_type), sample);
+                }
+            }
+            Event::Tick => {}
+        }
+    }
+
+    /// Whether two types are the same, or in one group and thus of similar length.
+    pub(super) fn same_group(&self, first: RequestType, next: RequestType) -> bool {
+        let group = |request_type| self.plan.group_of(self.queues.slot(request_type));
+        first == next || group(first).is_some_and(|first| group(next) == Some(first))
+    }
+
+    /// The first request of the shortest group that has one and may use an idle worker
+    /// (Perséphone, algorithm 1). Within a group, the one that arrived first.
+    pub(super) fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
+        let Self {
+            queues,
+            workers,
+            plan,
+            steals,
+        } = self;
+        if queues.is_empty() || workers.all_busy() {
+            return None;
+        }
+        plan.groups().find_map(|(group, members)| {
+            let slot = queues.oldest(members)?;
+            let worker = workers
+                .take(group.own)
+                .or_else(|| workers.take(group.further))?;
+            let waiting = queues.pop(slot)?;
+            steals[slot] += u64::from(group.steals(worker));
+            Some(Dispatch {
+                action: waiting.run_on(worker),
+                slot,
+                delay_ns: now_ns.saturating_sub(waiting.arrived_ns),
+            })
+        })
+    }
+
+    /// What is known of the type at `slot`.
+    pub(super) fn type_status(&self, slot: usize, profile: &Profile) -> TypeStatus {
+        let (workers_reserved, worker_first) = self.plan.reservation(slot);
+        TypeStatus {
+            workers_reserved,
+            worker_first,
+            group: self.plan.group_of(slot),
+            service_ns_mean: profile.mean_ns(slot).unwrap_or(0.0),
+            share: profile.share(slot),
+            steals: self.steals[slot],
+            ..self.queues.type_status(slot)
+        }
+    }
+}

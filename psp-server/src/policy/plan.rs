@@ -1,0 +1,351 @@
+//! Who may run where: groups of types by ascending service time, and each group's workers.
+//!
+//! ```text
+//!   14 workers, TPC-C        own                     further (cycle stealing)
+//!   {Payment, OrderStatus}   0 1                     2 3 4 5 6 7 8 9 10 11 12 13
+//!   {NewOrder}               2 3 4 5 6 7             8 9 10 11 12 13
+//!   {Delivery, StockLevel}   8 9 10 11 12 13         none
+//!   the rest: UNKNOWN        none                    13, the spillway
+//! ```
+//!
+//! Memory is set aside at construction; making a new plan allocates nothing.
+
+use std::ops::Range;
+
+use super::WorkerId;
+use super::workers::WorkerRange;
+
+/// Types that are served in order of arrival, and where they run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Group {
+    /// Its part of [`Plan::order`].
+    members: Range<usize>,
+    /// Workers reserved for it, used first.
+    pub(super) own: WorkerRange,
+    /// Workers it may use when none of its own is idle.
+    pub(super) further: WorkerRange,
+    /// Of those, the ones before this are reserved for longer groups.
+    stealable_end: u32,
+}
+
+impl Group {
+    /// A group without workers.
+    const fn of(members: Range<usize>) -> Self {
+        Self {
+            members,
+            own: NONE,
+            further: NONE,
+            stealable_end: 0,
+        }
+    }
+
+    /// Whether running on `worker` takes it from a longer group.
+    pub(super) const fn steals(&self, worker: WorkerId) -> bool {
+        self.own.end <= worker.0 && worker.0 < self.stealable_end
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Plan {
+    workers: u32,
+    /// Type slots, group after group.
+    order: Vec<usize>,
+    /// Groups by ascending service time. The last holds the rest: `UNKNOWN`, and types of which
+    /// nothing is known.
+    groups: Vec<Group>,
+    /// Per type slot; `None` for the rest.
+    group_of: Vec<Option<usize>>,
+}
+
+const NONE: WorkerRange = WorkerRange::new(0, 0);
+
+impl Plan {
+    /// One queue for all types and all workers, which is c-FCFS.
+    pub(super) fn shared(slots: usize, workers: u32) -> Self {
+        let mut groups = Vec::with_capacity(slots + 1);
+        groups.push(Group {
+            further: WorkerRange::new(0, workers),
+            ..Group::of(0..slots)
+        });
+        Self {
+            workers,
+            order: (0..slots).collect(),
+            groups,
+            group_of: vec![None; slots],
+        }
+    }
+
+    /// Sorts the types by `mean_ns` and groups those within a factor `delta` of a group's
+    /// shortest. The groups have no workers until one of the other methods gives them some.
+    pub(super) fn regroup(&mut self, delta: f64, mean_ns: impl Fn(usize) -> Option<f64>) {
+        let unknown = self.order.len() - 1;
+        let key = |slot: usize| {
+            mean_ns(slot)
+                .filter(|_| slot != unknown)
+                .unwrap_or(f64::INFINITY)
+        };
+        self.order
+            .sort_unstable_by(|&a, &b| key(a).total_cmp(&key(b)).then(a.cmp(&b)));
+        self.groups.clear();
+        self.group_of.fill(None);
+        let known = self.order.partition_point(|&slot| key(slot).is_finite());
+        let mut first = 0;
+        while first < known {
+            let limit = key(self.order[first]) * delta;
+            let joining = self.order[first + 1..known]
+                .iter()
+                .take_while(|&&slot| key(slot) <= limit);
+            let end = first + 1 + joining.count();
+            for &slot in &self.order[first..end] {
+                self.group_of[slot] = Some(self.groups.len());
+            }
+            self.groups.push(Group::of(first..end));
+            first = end;
+        }
+        self.groups.push(Group::of(known..self.order.len()));
+    }
+
+    /// Reserves workers for each group by its share of the CPU demand (Perséphone, algorithm 2).
+    ///
+    /// A group that finds none left gets the `spillway` last workers, which are also all that the
+    /// rest may use. With `stealing`, a group may use the workers after its own; without, those
+    /// that are reserved for nobody.
+    pub(super) fn reserve_by_demand(
+        &mut self,
+        demand: impl Fn(usize) -> f64,
+        spillway: u32,
+        stealing: bool,
+    ) {
+        let workers = self.workers;
+        let spillway = WorkerRange::new(workers - spillway.clamp(1, workers), workers);
+        let (rest, groups) = self.groups.split_last_mut().expect("the rest is a group");
+        let mut next = 0;
+        for group in &mut *groups {
+            let members = &self.order[group.members.clone()];
+            let share: f64 = members.iter().map(|&slot| demand(slot)).sum();
+            let wanted = (share * f64::from(workers)).round().max(1.0) as u32;
+            if next == workers {
+                group.own = spillway;
+            } else {
+                let end = next.saturating_add(wanted).min(workers);
+                group.own = WorkerRange::new(next, end);
+                next = end;
+            }
+        }
+        for group in groups {
+            let first = if stealing {
+                group.own.end
+            } else {
+                group.own.end.max(next)
+            };
+            group.further = WorkerRange::new(first, workers);
+            group.stealable_end = next;
+        }
+        rest.further = spillway;
+    }
+
+    /// Reserves the first `reserved` workers for the shortest group, which may use the others
+    /// too; all other types share the others (Perséphone 5.3).
+    pub(super) fn reserve_for_shortest(&mut self, reserved: u32) {
+        let shared = WorkerRange::new(reserved.min(self.workers - 1), self.workers);
+        for group in &mut self.groups {
+            group.further = shared;
+        }
+        if self.has_groups() {
+            self.groups[0].own = WorkerRange::new(0, shared.first);
+        } else {
+            self.groups[0].further = WorkerRange::new(0, self.workers);
+        }
+    }
+
+    /// Whether the service time of any type is known.
+    pub(super) fn has_groups(&self) -> bool {
+        self.groups.len() > 1
+    }
+
+    /// The groups in the order in which they are served, each with its type slots.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (&Group, &[usize])> {
+        self.groups
+            .iter()
+            .map(|group| (group, &self.order[group.members.clone()]))
+    }
+
+    /// Number of the group of the type at `slot`.
+    pub(super) fn group_of(&self, slot: usize) -> Option<usize> {
+        self.group_of[slot]
+    }
+
+    /// Number of workers reserved for the group of the type at `slot`, and the first of them.
+    pub(super) fn reservation(&self, slot: usize) -> (usize, Option<WorkerId>) {
+        let own = self.group_of[slot].map_or(NONE, |group| self.groups[group].own);
+        let first = (own.len() > 0).then_some(WorkerId(own.first));
+        (own.len(), first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mean service time in microseconds and share of each type.
+    type Mix = [(f64, f64)];
+
+    const TPC_C: &Mix = &[
+        (5.7, 0.44),
+        (6.0, 0.04),
+        (20.0, 0.44),
+        (88.0, 0.04),
+        (100.0, 0.04),
+    ];
+
+    /// Types of 1, 1 and 20 us and 10 ms, equally many of each.
+    const STORE: &Mix = &[(1.0, 0.25), (1.0, 0.25), (20.0, 0.25), (10_000.0, 0.25)];
+
+    fn demand(mix: &Mix, slot: usize) -> f64 {
+        let total: f64 = mix.iter().map(|(mean, share)| mean * share).sum();
+        mix[slot].0 * mix[slot].1 / total
+    }
+
+    fn plan_with(mix: &Mix, workers: u32, spillway: u32, stealing: bool) -> Plan {
+        let mut plan = Plan::shared(mix.len() + 1, workers);
+        plan.regroup(2.0, |slot| Some(mix.get(slot)?.0));
+        plan.reserve_by_demand(|slot| demand(mix, slot), spillway, stealing);
+        plan
+    }
+
+    type Row<'a> = (&'a [usize], (u32, u32), (u32, u32));
+
+    /// Members, own workers and further workers of each group, as half-open ranges.
+    fn rows(plan: &Plan) -> Vec<Row<'_>> {
+        plan.groups()
+            .map(|(group, members)| {
+                let range = |range: WorkerRange| (range.first, range.end);
+                (members, range(group.own), range(group.further))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn tpc_c_gets_the_published_groups() {
+        assert_eq!(
+            rows(&plan_with(TPC_C, 14, 1, true)),
+            [
+                (&[0, 1][..], (0, 2), (2, 14)),
+                (&[2], (2, 8), (8, 14)),
+                (&[3, 4], (8, 14), (14, 14)),
+                (&[5], (0, 0), (13, 14)),
+            ]
+        );
+    }
+
+    #[test]
+    fn small_numbers_of_workers_keep_the_shortest_on_worker_0() {
+        let expected: [[(u32, u32); 3]; 4] = [
+            [(0, 1), (0, 1), (0, 1)],
+            [(0, 1), (1, 2), (1, 2)],
+            [(0, 1), (1, 2), (2, 3)],
+            [(0, 1), (1, 2), (2, 4)],
+        ];
+        for (workers, own) in (1..).zip(expected) {
+            let plan = plan_with(STORE, workers, 1, true);
+            let rows = rows(&plan);
+            assert_eq!(rows.len(), own.len() + 1);
+            for ((_, reserved, further), own) in rows.iter().zip(own) {
+                assert_eq!(*reserved, own, "{workers} workers");
+                assert_eq!(*further, (own.1, workers));
+            }
+            assert_eq!(rows[3].2, (workers - 1, workers), "UNKNOWN");
+        }
+    }
+
+    #[test]
+    fn a_group_that_finds_no_worker_gets_the_spillway() {
+        let mix = [(1.0, 0.98), (50.0, 0.01), (9000.0, 0.000_001)];
+        assert_eq!(
+            rows(&plan_with(&mix, 3, 2, true)),
+            [
+                (&[0][..], (0, 2), (2, 3)),
+                (&[1], (2, 3), (3, 3)),
+                (&[2], (1, 3), (3, 3)),
+                (&[3], (0, 0), (1, 3)),
+            ]
+        );
+    }
+
+    #[test]
+    fn without_stealing_only_leftover_workers_are_shared() {
+        // Each asks for 1.33 of 4 workers.
+        let mix = [(1.0, 0.9), (10.0, 0.09), (100.0, 0.009)];
+        let own_and_further = |stealing| {
+            let plan = plan_with(&mix, 4, 1, stealing);
+            let rows = rows(&plan);
+            [rows[0], rows[1], rows[2]].map(|(_, own, further)| (own, further))
+        };
+        assert_eq!(
+            own_and_further(true),
+            [((0, 1), (1, 4)), ((1, 2), (2, 4)), ((2, 3), (3, 4))]
+        );
+        assert_eq!(
+            own_and_further(false),
+            [((0, 1), (3, 4)), ((1, 2), (3, 4)), ((2, 3), (3, 4))]
+        );
+        let plan = plan_with(&mix, 4, 1, true);
+        let shortest = plan.groups().next().map(|(group, _)| group).unwrap();
+        let stolen = [0, 1, 2, 3].map(|worker| shortest.steals(WorkerId(worker)));
+        assert_eq!(stolen, [false, true, true, false]);
+    }
+
+    #[test]
+    fn one_group_of_alike_types_has_all_workers() {
+        let plan = plan_with(&[(50.0, 0.5), (51.0, 0.5)], 8, 1, true);
+        assert_eq!(rows(&plan)[0], (&[0, 1][..], (0, 8), (8, 8)));
+    }
+
+    #[test]
+    fn a_group_reaches_to_delta_times_its_shortest_not_its_longest() {
+        let plan = plan_with(&[(1.0, 0.3), (1.9, 0.3), (2.5, 0.4)], 4, 1, true);
+        let groups: Vec<_> = (0..4).map(|slot| plan.group_of(slot)).collect();
+        assert_eq!(groups, [Some(0), Some(0), Some(1), None]);
+    }
+
+    #[test]
+    fn types_of_unknown_length_join_the_rest() {
+        let mut plan = Plan::shared(4, 2);
+        plan.regroup(2.0, |slot| [None, Some(5.0), None, Some(1.0)][slot]);
+        plan.reserve_by_demand(|_| 0.0, 1, true);
+        assert_eq!(
+            rows(&plan),
+            [(&[1][..], (0, 1), (1, 2)), (&[0, 2, 3], (0, 0), (1, 2))]
+        );
+        assert_eq!(plan.reservation(1), (1, Some(WorkerId(0))));
+        assert_eq!(plan.reservation(0), (0, None));
+    }
+
+    #[test]
+    fn the_shortest_group_alone_can_be_given_workers() {
+        let mut plan = Plan::shared(3, 4);
+        plan.reserve_for_shortest(1);
+        assert_eq!(rows(&plan), [(&[0, 1, 2][..], (0, 0), (0, 4))]);
+        plan.regroup(2.0, |slot| [Some(9.0), Some(1.0), None][slot]);
+        plan.reserve_for_shortest(1);
+        assert_eq!(
+            rows(&plan),
+            [
+                (&[1][..], (0, 1), (1, 4)),
+                (&[0], (0, 0), (1, 4)),
+                (&[2], (0, 0), (1, 4)),
+            ]
+        );
+    }
+
+    #[test]
+    fn only_workers_of_longer_groups_are_stolen() {
+        let plan = plan_with(TPC_C, 14, 1, true);
+        let steals: Vec<bool> = plan
+            .groups()
+            .map(|(group, _)| group.steals(WorkerId(7)))
+            .collect();
+        assert_eq!(steals, [true, false, false, false]);
+    }
+}

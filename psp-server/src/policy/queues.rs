@@ -1,0 +1,323 @@
+//! Bounded queues of waiting requests.
+//!
+//! A policy chooses how many *lanes* there are and in which one a request waits: one lane for all,
+//! one per worker, one per type. However it chooses, the bound is per type: a type that has
+//! reached its capacity is refused, and no other type notices. All lanes share one pool of
+//! entries, so memory follows the sum of the capacities and not lanes times capacity.
+
+use std::collections::VecDeque;
+
+use super::{Action, RequestId, SchedulerSetup, TypeStatus, WorkerId};
+use crate::request_type::RequestType;
+
+/// Entries for which memory is set aside at construction. Queues whose capacities add up to more
+/// grow beyond it on demand.
+const ENTRIES_PREALLOCATED_MAX: usize = 1 << 16;
+
+/// Refused requests for which memory is set aside: as many as may arrive between two rounds of
+/// polling without an allocation.
+const REFUSED_PREALLOCATED: usize = 1024;
+
+/// End of a list of entries.
+const NIL: u32 = u32::MAX;
+
+/// A request that waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) request: RequestId,
+    pub(super) request_type: RequestType,
+    pub(super) arrived_ns: u64,
+    /// Position in the order of arrival over all lanes.
+    sequence: u64,
+}
+
+impl Waiting {
+    /// The action that runs it on `worker`.
+    pub(super) const fn run_on(self, worker: WorkerId) -> Action {
+        Action::Run {
+            worker,
+            request: self.request,
+            request_type: self.request_type,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    waiting: Waiting,
+    next: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    head: u32,
+    tail: u32,
+}
+
+/// How many of one type wait, may wait and were refused.
+#[derive(Debug, Clone, Copy)]
+struct Admission {
+    waiting: usize,
+    capacity: usize,
+    refused: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Queues {
+    lanes: Vec<Lane>,
+    entries: Vec<Entry>,
+    free: u32,
+    /// Per type slot, `UNKNOWN` last.
+    admissions: Vec<Admission>,
+    refused: VecDeque<(RequestId, RequestType)>,
+    waiting: usize,
+    sequence_next: u64,
+}
+
+impl Queues {
+    /// Empty queues: `lanes` of them, with the capacities of `setup`.
+    pub(super) fn new(setup: &SchedulerSetup<'_>, lanes: usize) -> Self {
+        let unknown = std::iter::once(setup.queue_capacity);
+        let admissions: Vec<Admission> = setup
+            .types
+            .specs()
+            .iter()
+            .map(|spec| spec.queue_capacity.unwrap_or(setup.queue_capacity))
+            .chain(unknown)
+            .map(|capacity| Admission {
+                waiting: 0,
+                capacity,
+                refused: 0,
+            })
+            .collect();
+        let capacity_total = admissions
+            .iter()
+            .fold(0_usize, |total, slot| total.saturating_add(slot.capacity));
+        let empty = Lane {
+            head: NIL,
+            tail: NIL,
+        };
+        Self {
+            lanes: vec![empty; lanes],
+            entries: Vec::with_capacity(capacity_total.min(ENTRIES_PREALLOCATED_MAX)),
+            free: NIL,
+            admissions,
+            refused: VecDeque::with_capacity(REFUSED_PREALLOCATED),
+            waiting: 0,
+            sequence_next: 0,
+        }
+    }
+
+    /// One queue per type slot.
+    pub(super) fn typed(setup: &SchedulerSetup<'_>) -> Self {
+        Self::new(setup, setup.types.len() + 1)
+    }
+
+    /// Place of `request_type` in per-type arrays; types that nobody registered are `UNKNOWN`.
+    pub(super) fn slot(&self, request_type: RequestType) -> usize {
+        let unknown = self.admissions.len() - 1;
+        request_type
+            .index()
+            .map_or(unknown, |index| index.min(unknown))
+    }
+
+    /// Queues a request at the end of `lane`, or keeps it for [`Queues::pop_refused`] when its
+    /// type has no room left. Says whether it waits.
+    pub(super) fn push(
+        &mut self,
+        lane: usize,
+        now_ns: u64,
+        request: RequestId,
+        request_type: RequestType,
+    ) -> bool {
+        let slot = self.slot(request_type);
+        let admission = &mut self.admissions[slot];
+        if admission.waiting >= admission.capacity {
+            admission.refused += 1;
+            self.refused.push_back((request, request_type));
+            return false;
+        }
+        admission.waiting += 1;
+        self.waiting += 1;
+        let waiting = Waiting {
+            request,
+            request_type,
+            arrived_ns: now_ns,
+            sequence: self.sequence_next,
+        };
+        self.sequence_next += 1;
+        let entry = self.take_entry(waiting);
+        let Lane { head, tail } = &mut self.lanes[lane];
+        if *tail == NIL {
+            *head = entry;
+        } else {
+            self.entries[*tail as usize].next = entry;
+        }
+        *tail = entry;
+        true
+    }
+
+    /// Takes the first request of `lane`.
+    pub(super) fn pop(&mut self, lane: usize) -> Option<Waiting> {
+        let head = self.lanes[lane].head;
+        if head == NIL {
+            return None;
+        }
+        let Entry { waiting, next } = self.entries[head as usize];
+        self.lanes[lane].head = next;
+        if next == NIL {
+            self.lanes[lane].tail = NIL;
+        }
+        self.entries[head as usize].next = self.free;
+        self.free = head;
+        let slot = self.slot(waiting.request_type);
+        self.admissions[slot].waiting -= 1;
+        self.waiting -= 1;
+        Some(waiting)
+    }
+
+    /// The first request of `lane`, left in place.
+    pub(super) fn front(&self, lane: usize) -> Option<&Waiting> {
+        let head = self.lanes[lane].head;
+        self.entries.get(head as usize).map(|entry| &entry.waiting)
+    }
+
+    /// The one of `lanes` whose first request arrived first.
+    pub(super) fn oldest(&self, lanes: &[usize]) -> Option<usize> {
+        lanes
+            .iter()
+            .filter_map(|&lane| Some((self.front(lane)?.sequence, lane)))
+            .min()
+            .map(|(_, lane)| lane)
+    }
+
+    /// The next refused request as an action for the driver.
+    pub(super) fn pop_refused(&mut self) -> Option<Action> {
+        let (request, request_type) = self.refused.pop_front()?;
+        Some(Action::Reject {
+            request,
+            request_type,
+        })
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// How many requests of the type at `slot` wait and were refused; nothing else.
+    pub(super) fn type_status(&self, slot: usize) -> TypeStatus {
+        let admission = &self.admissions[slot];
+        TypeStatus {
+            queued: admission.waiting,
+            rejections: admission.refused,
+            ..TypeStatus::default()
+        }
+    }
+
+    /// Index of an entry that holds `waiting` and has no successor.
+    fn take_entry(&mut self, waiting: Waiting) -> u32 {
+        let entry = Entry { waiting, next: NIL };
+        if self.free == NIL {
+            let index = u32::try_from(self.entries.len()).expect("ids are 32 bits wide");
+            assert!(index != NIL, "more requests wait than there are ids");
+            self.entries.push(entry);
+            index
+        } else {
+            let index = self.free;
+            self.free = self.entries[index as usize].next;
+            self.entries[index as usize] = entry;
+            index
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request_type::{TypeSpec, TypeTable};
+
+    const SHORT: RequestType = RequestType::new(0);
+    const LONG: RequestType = RequestType::new(1);
+
+    fn queues(lanes: usize) -> Queues {
+        let types: TypeTable = [
+            TypeSpec::new("SHORT").queue_capacity(2),
+            TypeSpec::new("LONG"),
+        ]
+        .into_iter()
+        .collect();
+        let setup = SchedulerSetup {
+            workers: 1,
+            types: &types,
+            queue_capacity: 3,
+            seed: 0,
+        };
+        Queues::new(&setup, lanes)
+    }
+
+    fn pop_all(queues: &mut Queues, lane: usize) -> Vec<u32> {
+        std::iter::from_fn(|| queues.pop(lane))
+            .map(|waiting| waiting.request.0)
+            .collect()
+    }
+
+    #[test]
+    fn the_bound_is_per_type_whatever_the_lane() {
+        let mut queues = queues(2);
+        let pushed: Vec<bool> = [(0, SHORT), (1, SHORT), (0, SHORT), (0, LONG), (1, LONG)]
+            .into_iter()
+            .zip(0..)
+            .map(|((lane, request_type), id)| queues.push(lane, 0, RequestId(id), request_type))
+            .collect();
+        assert_eq!(pushed, [true, true, false, true, true]);
+        let counts = |slot| {
+            let status = queues.type_status(slot);
+            (status.queued, status.rejections)
+        };
+        assert_eq!((counts(0), counts(1)), ((2, 1), (2, 0)));
+        assert_eq!(
+            queues.pop_refused(),
+            Some(Action::Reject {
+                request: RequestId(2),
+                request_type: SHORT
+            })
+        );
+        assert_eq!(queues.pop_refused(), None);
+        assert_eq!(pop_all(&mut queues, 0), [0, 3]);
+        assert_eq!(pop_all(&mut queues, 1), [1, 4]);
+        assert!(queues.is_empty());
+    }
+
+    #[test]
+    fn entries_are_used_again() {
+        let mut queues = queues(1);
+        for round in 0..100 {
+            assert!(queues.push(0, round, RequestId(0), LONG));
+            assert!(queues.push(0, round, RequestId(1), SHORT));
+            assert_eq!(pop_all(&mut queues, 0), [0, 1]);
+        }
+        assert_eq!(queues.entries.len(), 2);
+    }
+
+    #[test]
+    fn oldest_follows_the_order_of_arrival() {
+        let mut queues = queues(2);
+        queues.push(1, 7, RequestId(0), LONG);
+        queues.push(0, 7, RequestId(1), SHORT);
+        assert_eq!(queues.oldest(&[0, 1]), Some(1));
+        assert_eq!(queues.oldest(&[0]), Some(0));
+        queues.pop(1);
+        assert_eq!(queues.oldest(&[0, 1]), Some(0));
+        assert_eq!(queues.oldest(&[1]), None);
+    }
+
+    #[test]
+    fn unregistered_types_share_the_unknown_slot() {
+        let queues = queues(1);
+        assert_eq!(queues.slot(RequestType::UNKNOWN), 2);
+        assert_eq!(queues.slot(RequestType::new(2)), 2);
+        assert_eq!(queues.slot(RequestType::new(1 << 30)), 2);
+    }
+}

@@ -1,0 +1,208 @@
+//! Which workers are idle, and which of them to use next.
+
+use super::WorkerId;
+
+/// Workers `first` up to but not including `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WorkerRange {
+    pub(super) first: u32,
+    pub(super) end: u32,
+}
+
+impl WorkerRange {
+    pub(super) const fn new(first: u32, end: u32) -> Self {
+        Self { first, end }
+    }
+
+    pub(super) const fn len(self) -> usize {
+        self.end.saturating_sub(self.first) as usize
+    }
+
+    const fn contains(self, worker: u32) -> bool {
+        self.first <= worker && worker < self.end
+    }
+}
+
+/// Number of workers as worker ids count them.
+///
+/// # Panics
+///
+/// When there are none, or more than ids can name.
+pub(super) fn worker_count(workers: usize) -> u32 {
+    assert!(workers > 0, "a scheduler needs at least one worker");
+    u32::try_from(workers).expect("worker ids are 32 bits wide")
+}
+
+const BITS: u32 = u64::BITS;
+const NIL: u32 = u32::MAX;
+
+/// Neighbours in the list of idle workers.
+#[derive(Debug, Clone, Copy)]
+struct Links {
+    newer: u32,
+    older: u32,
+}
+
+/// The idle workers, by when they were last active: a list with the most recent first, and a
+/// bitset that tells whether a range has any.
+///
+/// The most recent is taken first: its caches are warm and, on a machine that lets idle threads
+/// sleep, it is the likeliest to be awake. At the start that is worker 0, then 1, and so on.
+#[derive(Debug)]
+pub(super) struct WorkerSet {
+    idle: Vec<u64>,
+    links: Vec<Links>,
+    newest: u32,
+}
+
+impl WorkerSet {
+    /// `workers` workers, all idle.
+    pub(super) fn new(workers: u32) -> Self {
+        let links = Links {
+            newer: NIL,
+            older: NIL,
+        };
+        let mut set = Self {
+            idle: vec![0; workers.div_ceil(BITS) as usize],
+            links: vec![links; workers as usize],
+            newest: NIL,
+        };
+        for worker in (0..workers).rev() {
+            set.release(WorkerId(worker));
+        }
+        set
+    }
+
+    /// Whether all workers are busy.
+    pub(super) const fn all_busy(&self) -> bool {
+        self.newest == NIL
+    }
+
+    /// Takes note that `worker` is idle.
+    ///
+    /// # Panics
+    ///
+    /// When it was idle already, or is none of this set: the driver reported nonsense, and to go
+    /// on would give one worker two requests.
+    pub(super) fn release(&mut self, worker: WorkerId) {
+        let (word, bit) = place(worker.0);
+        assert!(
+            worker.index() < self.links.len() && self.idle[word] & bit == 0,
+            "worker {} completed without having run anything",
+            worker.0
+        );
+        self.idle[word] |= bit;
+        self.links[worker.index()] = Links {
+            newer: NIL,
+            older: self.newest,
+        };
+        if self.newest != NIL {
+            self.links[self.newest as usize].newer = worker.0;
+        }
+        self.newest = worker.0;
+    }
+
+    /// Takes the most recently active idle worker of `range`.
+    pub(super) fn take(&mut self, range: WorkerRange) -> Option<WorkerId> {
+        if !self.any_idle(range) {
+            return None;
+        }
+        let mut worker = self.newest;
+        while !range.contains(worker) {
+            worker = self.links[worker as usize].older;
+        }
+        let (word, bit) = place(worker);
+        self.idle[word] &= !bit;
+        let Links { newer, older } = self.links[worker as usize];
+        if newer == NIL {
+            self.newest = older;
+        } else {
+            self.links[newer as usize].older = older;
+        }
+        if older != NIL {
+            self.links[older as usize].newer = newer;
+        }
+        Some(WorkerId(worker))
+    }
+
+    fn any_idle(&self, range: WorkerRange) -> bool {
+        if range.len() == 0 {
+            return false;
+        }
+        let (word_first, word_last) = (range.first / BITS, (range.end - 1) / BITS);
+        (word_first..=word_last).any(|word| {
+            let mut bits = self.idle[word as usize];
+            if word == word_first {
+                bits &= u64::MAX << (range.first % BITS);
+            }
+            if word == word_last {
+                bits &= u64::MAX >> (BITS - 1 - (range.end - 1) % BITS);
+            }
+            bits != 0
+        })
+    }
+}
+
+/// Word and bit of a worker in the bitset.
+const fn place(worker: u32) -> (usize, u64) {
+    ((worker / BITS) as usize, 1 << (worker % BITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL: WorkerRange = WorkerRange::new(0, 4);
+
+    fn taken(set: &mut WorkerSet, range: WorkerRange) -> Vec<u32> {
+        std::iter::from_fn(|| set.take(range))
+            .map(|worker| worker.0)
+            .collect()
+    }
+
+    #[test]
+    fn starts_with_worker_0_and_then_prefers_the_most_recent() {
+        let mut set = WorkerSet::new(4);
+        assert_eq!(taken(&mut set, ALL), [0, 1, 2, 3]);
+        assert!(set.all_busy());
+        for worker in [2, 0, 3] {
+            set.release(WorkerId(worker));
+        }
+        assert_eq!(set.take(WorkerRange::new(0, 3)), Some(WorkerId(0)));
+        assert_eq!(taken(&mut set, ALL), [3, 2]);
+    }
+
+    #[test]
+    #[should_panic(expected = "worker 1 completed without having run anything")]
+    fn a_second_completion_is_refused() {
+        WorkerSet::new(2).release(WorkerId(1));
+    }
+
+    proptest! {
+        /// Against a plain list, with ranges that cross the words of the bitset.
+        #[test]
+        fn agrees_with_a_list(
+            workers in 1_u32..200,
+            steps in prop::collection::vec((any::<bool>(), 0_u32..200, 0_u32..200), 0..400),
+        ) {
+            let mut set = WorkerSet::new(workers);
+            let mut idle: Vec<u32> = (0..workers).rev().collect();
+            for (release, first, end) in steps {
+                if release {
+                    if first < workers && !idle.contains(&first) {
+                        set.release(WorkerId(first));
+                        idle.push(first);
+                    }
+                    continue;
+                }
+                let range = WorkerRange::new(first.min(workers), end.min(workers));
+                let expected = idle.iter().rposition(|&worker| range.contains(worker));
+                let expected = expected.map(|position| WorkerId(idle.remove(position)));
+                prop_assert_eq!(set.take(range), expected);
+                prop_assert_eq!(set.all_busy(), idle.is_empty());
+            }
+        }
+    }
+}

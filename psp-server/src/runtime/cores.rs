@@ -1,0 +1,54 @@
+//! Which cores the process may use, and pinning threads to them.
+
+use std::num::NonZero;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The cores of this process.
+#[derive(Debug, Clone)]
+pub(crate) struct Cores {
+    /// Cores whose time the process may use at once, by affinity and by cgroup quota.
+    pub(crate) count: usize,
+    /// Their numbers, from the affinity mask; empty where the system does not tell.
+    ids: Vec<usize>,
+}
+
+impl Cores {
+    /// Asks the system.
+    pub(crate) fn discover() -> Self {
+        let count = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let ids = sched_getaffinity(None)
+            .map(|set| (0..CpuSet::MAX_CPU).filter(|&id| set.is_set(id)).collect())
+            .unwrap_or_default();
+        Self { count, ids }
+    }
+
+    /// Whether `threads` threads can have a core each, with one left for the rest of the machine.
+    pub(crate) fn spare_for(&self, threads: usize) -> bool {
+        threads < self.count
+    }
+
+    /// Pins the calling thread to the core at `place`, where there are enough for all `threads`.
+    /// A quota below the number of allowed cores means that the cores are shared: no pinning.
+    pub(crate) fn pin(&self, place: usize, threads: usize) {
+        if threads > self.count || self.count < self.ids.len() {
+            return;
+        }
+        let Some(&id) = self.ids.get(place) else {
+            return;
+        };
+        let mut set = CpuSet::new();
+        set.set(id);
+        if let Err(error) = sched_setaffinity(None, &set) {
+            tracing::warn!(core = id, %error, "cannot pin thread");
+        }
+    }
+}
+
+/// Gives the calling thread a lower scheduling weight.
+pub(crate) fn lower_priority(nice: i32) {
+    let thread = Some(rustix::thread::gettid());
+    if let Err(error) = rustix::process::setpriority_process(thread, nice) {
+        tracing::warn!(nice, %error, "cannot lower the thread's priority");
+    }
+}

@@ -1,0 +1,253 @@
+//! Running requests: the same code on a worker's thread and on the net thread.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use psp_protocols::{Framing, Rejection};
+
+use super::clock::Clock;
+use super::shared::Shared;
+use super::task::Task;
+use crate::handler::{Handler, Request};
+use crate::policy::{Sample, WorkerId};
+use crate::reply::{Reply, ReplyOutcome};
+use crate::request_type::RequestType;
+use crate::telemetry::Counter;
+use crate::transport::datagram::Datagram;
+use crate::transport::stream::Stream;
+
+/// A run that has taken this long gives the worker back; its rest is queued again.
+const RUN_NS_MAX: u64 = 1_000_000;
+
+/// One worker's half of the work: the handler and all that it needs.
+pub(crate) struct Executor<F, H: Handler> {
+    worker: WorkerId,
+    handler: Arc<H>,
+    framing: Arc<F>,
+    shared: Arc<Shared>,
+    clock: Clock,
+    state: H::Worker,
+    scratch: Vec<u8>,
+    /// Output sent in one go. Bounded on the net thread, which others wait for.
+    send_bytes_max: usize,
+}
+
+impl<F: Framing, H: Handler> Executor<F, H> {
+    /// To be called on the worker's own thread.
+    pub(crate) fn new(
+        worker: WorkerId,
+        handler: Arc<H>,
+        framing: Arc<F>,
+        shared: Arc<Shared>,
+        clock: Clock,
+        send_bytes_max: usize,
+    ) -> Self {
+        let state = handler.init_worker(worker);
+        Self {
+            worker,
+            handler,
+            framing,
+            shared,
+            clock,
+            state,
+            scratch: Vec::new(),
+            send_bytes_max,
+        }
+    }
+
+    /// Runs what the task holds, sends the replies, and leaves its measurements in it.
+    pub(crate) fn run(&mut self, task: &mut Task<H::Connection>) {
+        match task {
+            Task::Stream(stream) => self.run_stream(stream),
+            Task::Datagram(datagram) => self.run_datagram(datagram),
+        }
+    }
+
+    fn run_stream(&mut self, stream: &mut Stream<H::Connection>) {
+        stream.samples.clear();
+        stream.done = 0;
+        stream.output.lend_buffer(&mut self.scratch);
+        let start_ns = self.clock.now_ns();
+        let mut now_ns = start_ns;
+        while let Some(&frame) = stream.run.get(stream.done) {
+            let mark = stream.output.len();
+            let payload = &stream.input.data()[..frame.len];
+            let mut reply =
+                Reply::to_stream(&mut stream.output, self.shared.config.reply_bytes_max);
+            let request = Request {
+                payload,
+                request_type: frame.request_type,
+                connection: &stream.state,
+                peer: stream.peer,
+                worker: self.worker,
+            };
+            let outcome = self.shared.guard(
+                &*self.handler,
+                self.worker,
+                &mut self.state,
+                request,
+                &mut reply,
+            );
+            if let Some(rejection) = self.shared.refusal(outcome) {
+                stream.output.truncate(mark);
+                self.framing
+                    .encode_rejection(&rejection, payload, &mut stream.output);
+            }
+            stream.closing |= outcome.is_ok_and(|outcome| outcome.close);
+            stream.input.consume(frame.len);
+            stream.done += 1;
+            let end_ns = self.clock.now_ns();
+            self.shared
+                .measure(self.worker, frame.request_type, end_ns - now_ns);
+            record(&mut stream.samples, frame.request_type, end_ns - now_ns);
+            now_ns = end_ns;
+            if stream.output.len() > self.shared.config.output_high_water_bytes {
+                self.send(stream);
+                if !stream.output.is_empty() {
+                    break;
+                }
+                now_ns = self.clock.now_ns();
+            }
+            if stream.closing || now_ns - start_ns > RUN_NS_MAX {
+                break;
+            }
+        }
+        if stream.output.is_empty() {
+            stream.flush = crate::transport::output::Flush::Empty;
+        } else {
+            self.send(stream);
+        }
+        stream.output.return_buffer(&mut self.scratch);
+    }
+
+    fn send(&mut self, stream: &mut Stream<H::Connection>) {
+        let before = stream.output.len();
+        stream.send(self.send_bytes_max);
+        let sent = before - stream.output.len();
+        self.shared.telemetry.workers[self.worker.index()]
+            .bytes_sent
+            .add(sent as u64);
+    }
+
+    fn run_datagram(&mut self, datagram: &mut Datagram<H::Connection>) {
+        let start_ns = self.clock.now_ns();
+        let Some(endpoint) = datagram.endpoint.take() else {
+            return;
+        };
+        let (payload, free) = datagram.bytes.split_at_mut(datagram.len);
+        let payload = &*payload;
+        let mut reply = Reply::to_datagram(free);
+        let request = Request {
+            payload,
+            request_type: datagram.request_type,
+            connection: &endpoint.state,
+            peer: datagram.peer,
+            worker: self.worker,
+        };
+        let outcome = self.shared.guard(
+            &*self.handler,
+            self.worker,
+            &mut self.state,
+            request,
+            &mut reply,
+        );
+        let mut written = reply.outcome().written;
+        if let Some(rejection) = self.shared.refusal(outcome) {
+            let mut reply = Reply::to_datagram(free);
+            self.framing
+                .encode_rejection(&rejection, payload, &mut reply);
+            let outcome = reply.outcome();
+            written = if outcome.overflowed {
+                0
+            } else {
+                outcome.written
+            };
+        }
+        let service_ns = self.clock.now_ns() - start_ns;
+        if written > 0 {
+            // A full socket buffer drops the reply, as the network may.
+            if let Ok(sent) = endpoint.socket.send_to(&free[..written], datagram.peer) {
+                let counters = &self.shared.telemetry.workers[self.worker.index()];
+                counters.bytes_sent.add(sent as u64);
+            }
+        }
+        self.shared
+            .measure(self.worker, datagram.request_type, service_ns);
+        datagram.sample = Some(Sample {
+            request_type: datagram.request_type,
+            count: 1,
+            service_ns,
+        });
+    }
+}
+
+fn record(
+    samples: &mut smallvec::SmallVec<[Sample; 4]>,
+    request_type: RequestType,
+    service_ns: u64,
+) {
+    match samples
+        .iter_mut()
+        .find(|sample| sample.request_type == request_type)
+    {
+        Some(sample) => {
+            sample.count += 1;
+            sample.service_ns += service_ns;
+        }
+        None => samples.push(Sample {
+            request_type,
+            count: 1,
+            service_ns,
+        }),
+    }
+}
+
+/// The handler panicked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Panicked;
+
+impl Shared {
+    /// Calls the handler. A panic is counted and the worker's state made anew, for it may have
+    /// been left half changed.
+    fn guard<H: Handler>(
+        &self,
+        handler: &H,
+        worker: WorkerId,
+        state: &mut H::Worker,
+        request: Request<'_, H::Connection>,
+        reply: &mut Reply<'_>,
+    ) -> Result<ReplyOutcome, Panicked> {
+        match catch_unwind(AssertUnwindSafe(|| handler.handle(state, request, reply))) {
+            Ok(()) => Ok(reply.outcome()),
+            Err(_) => {
+                self.telemetry.workers[worker.index()].panics.add(1);
+                *state = handler.init_worker(worker);
+                Err(Panicked)
+            }
+        }
+    }
+
+    fn refusal(&self, outcome: Result<ReplyOutcome, Panicked>) -> Option<Rejection<'static>> {
+        match outcome {
+            Err(Panicked) => Some(Rejection::HandlerFailed),
+            Ok(outcome) if outcome.overflowed => Some(Rejection::ReplyTooLarge {
+                limit_bytes: self.config.reply_bytes_max,
+            }),
+            Ok(_) => None,
+        }
+    }
+
+    fn measure(&self, worker: WorkerId, request_type: RequestType, service_ns: u64) {
+        let slot = self.types.slot(request_type);
+        let work = &self.telemetry.workers[worker.index()].types[slot].0;
+        work.completions.add(1);
+        work.service_ns.add(service_ns);
+        raise(&work.service_ns_max, service_ns);
+    }
+}
+
+fn raise(max: &Counter, value: u64) {
+    if value > max.get() {
+        max.set(value);
+    }
+}

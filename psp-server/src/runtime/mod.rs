@@ -1,0 +1,30 @@
+//! The threads of a server.
+//!
+//! ```text
+//!  dedicated                                   inline
+//!
+//!  net thread: net worker + dispatcher         net thread: net worker + dispatcher + worker 0
+//!     │  ▲                                        │  ▲
+//!  SPSC rings, one pair a worker               SPSC rings, one pair a worker
+//!     ▼  │                                        ▼  │
+//!  worker 0 … worker N-1 (pinned)              worker 1 … worker N-1 (lower scheduling weight)
+//! ```
+//!
+//! The net thread owns every socket, connection and queue. It lends a connection to the worker
+//! that the policy picked and gets it back, so no two threads ever touch the same data.
+
+pub(crate) mod channel;
+pub(crate) mod clock;
+mod connections;
+pub(crate) mod cores;
+pub(crate) mod dispatcher;
+mod executor;
+mod net_worker;
+pub(crate) mod shared;
+mod sleep_flag;
+mod start;
+mod task;
+mod worker;
+
+pub(crate) use net_worker::WAKER;
+pub(crate) use start::{Launch, launch};

@@ -1,0 +1,435 @@
+//! The net worker: one thread that reads, frames, dispatches, and, in the `inline` topology, runs
+//! the requests of worker 0 itself.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token};
+use psp_protocols::{Framing, Rejection, Step};
+
+use super::channel::{Doorbell, Message, WorkerLink};
+use super::clock::Clock;
+use super::connections::Connections;
+use super::dispatcher::Dispatcher;
+use super::executor::Executor;
+use super::shared::Shared;
+use super::task::Task;
+use crate::classifier::Classifier;
+use crate::error::RunError;
+use crate::handler::Handler;
+use crate::policy::{Action, RequestId, WorkerId};
+use crate::shutdown::Shutdown;
+use crate::transport::datagram::{DatagramPool, Endpoint};
+
+/// Wakes the net worker.
+pub(crate) const WAKER: Token = Token(0);
+/// Sockets come after the waker, connections after the sockets.
+const SOCKET_FIRST: usize = 1;
+/// Request ids from here on are datagrams; below are connections.
+const DATAGRAM_FIRST: u32 = 1 << 30;
+
+const EVENTS_PER_TURN: usize = 512;
+const ACCEPTS_PER_TURN: usize = 64;
+const DATAGRAMS_PER_TURN: usize = 64;
+const CONNECTIONS_PER_TURN: usize = 512;
+/// Actions carried out before the net worker looks at its sockets again.
+const ACTIONS_PER_TURN: usize = 256;
+const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
+const SWEEP_INTERVAL_LINGER_NS: u64 = 50_000_000;
+
+/// What a net worker is made of.
+pub(crate) struct Parts<F, K, H: Handler> {
+    pub(crate) poll: Poll,
+    pub(crate) doorbell: Arc<Doorbell>,
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
+    pub(crate) links: Vec<Link<F, H>>,
+    pub(crate) dispatcher: Dispatcher<K>,
+    pub(crate) handler: Arc<H>,
+    pub(crate) framing: Arc<F>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) clock: Clock,
+    pub(crate) datagrams: usize,
+    pub(crate) spin: Duration,
+}
+
+/// How the net worker reaches one worker.
+pub(crate) enum Link<F, H: Handler> {
+    /// It is that worker.
+    Inline(Executor<F, H>),
+    /// A thread of its own.
+    Thread(WorkerLink<Task<H::Connection>>),
+}
+
+/// See the [module](self).
+pub(crate) struct NetWorker<F: Framing, K, H: Handler> {
+    parts: Parts<F, K, H>,
+    events: Events,
+    connections: Connections<F, H::Connection>,
+    datagrams: DatagramPool<H::Connection>,
+    /// Sockets with input: listeners first, then endpoints.
+    readable: Vec<bool>,
+    connection_first: usize,
+    /// The last turn ended before the scheduler had nothing left to decide.
+    unfinished: bool,
+    lent: usize,
+    now_ns: u64,
+    sweep_at_ns: u64,
+    busy_at_ns: u64,
+    draining_until_ns: Option<u64>,
+}
+
+impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
+    pub(crate) fn new(mut parts: Parts<F, K, H>) -> Result<Self, RunError> {
+        let registry = parts.poll.registry();
+        let mut token = SOCKET_FIRST;
+        for listener in &mut parts.listeners {
+            registry
+                .register(listener, Token(token), Interest::READABLE)
+                .map_err(RunError::Events)?;
+            token += 1;
+        }
+        for endpoint in &mut parts.endpoints {
+            let socket = &mut Arc::get_mut(endpoint)
+                .expect("not shared before the start")
+                .socket;
+            registry
+                .register(socket, Token(token), Interest::READABLE)
+                .map_err(RunError::Events)?;
+            token += 1;
+        }
+        let sockets = parts.listeners.len() + parts.endpoints.len();
+        Ok(Self {
+            events: Events::with_capacity(EVENTS_PER_TURN),
+            connections: Connections::new(parts.framing.clone(), parts.shared.clone()),
+            datagrams: DatagramPool::new(parts.datagrams, parts.shared.config.datagram_bytes_max),
+            readable: vec![true; sockets],
+            connection_first: SOCKET_FIRST + sockets,
+            unfinished: false,
+            lent: 0,
+            now_ns: parts.clock.now_ns(),
+            sweep_at_ns: 0,
+            busy_at_ns: 0,
+            draining_until_ns: None,
+            parts,
+        })
+    }
+
+    /// Serves until the shutdown is triggered and everything in flight is answered, or the drain
+    /// timeout is over. Returns the number of requests that were abandoned.
+    pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
+        loop {
+            self.wait().map_err(RunError::Events)?;
+            self.now_ns = self.parts.clock.now_ns();
+            let stop = shutdown.is_triggered() || self.parts.shared.shutdown.is_triggered();
+            if stop && self.draining_until_ns.is_none() {
+                self.start_draining();
+            }
+            self.receive_completions();
+            self.accept();
+            self.receive_datagrams();
+            self.connections.advance_ready(
+                CONNECTIONS_PER_TURN,
+                &mut self.parts.dispatcher,
+                self.now_ns,
+            );
+            self.parts.dispatcher.tick(self.now_ns);
+            self.carry_out();
+            self.sweep();
+            if let Some(until_ns) = self.draining_until_ns {
+                let open = self.connections.open() + self.datagrams.in_use();
+                if open == 0 || self.now_ns >= until_ns {
+                    return Ok(self.stop(open));
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        let mut timeout = self.timeout();
+        if !timeout.is_zero() {
+            self.parts.doorbell.announce_sleep();
+            if self.receive_completions() > 0 {
+                timeout = Duration::ZERO;
+            }
+        }
+        let polled = self.parts.poll.poll(&mut self.events, Some(timeout));
+        self.parts.doorbell.awake();
+        match polled {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            polled => polled?,
+        }
+        let connection_first = self.connection_first;
+        for event in &self.events {
+            match event.token().0 {
+                token if token >= connection_first => self.connections.on_event(
+                    u32::try_from(token - connection_first).expect("tokens are made from u32"),
+                    event.is_readable() || event.is_read_closed() || event.is_error(),
+                    event.is_writable() || event.is_error(),
+                    event.is_read_closed() || event.is_error(),
+                ),
+                token if token >= SOCKET_FIRST => self.readable[token - SOCKET_FIRST] = true,
+                _ => {}
+            }
+        }
+        if !self.events.is_empty() {
+            self.busy_at_ns = self.now_ns;
+        }
+        Ok(())
+    }
+
+    /// How long the event queue may sleep.
+    fn timeout(&self) -> Duration {
+        let spinning = !self.parts.spin.is_zero()
+            && u128::from(self.now_ns - self.busy_at_ns) < self.parts.spin.as_nanos();
+        let endpoints_first = self.parts.listeners.len();
+        let pending_socket = self.readable.iter().enumerate().any(|(index, readable)| {
+            *readable && (index < endpoints_first || self.datagrams_free())
+        });
+        if spinning || self.unfinished || self.connections.has_ready() || pending_socket {
+            return Duration::ZERO;
+        }
+        Duration::from_nanos(self.sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
+    }
+
+    fn datagrams_free(&self) -> bool {
+        self.datagrams.in_use() < self.parts.datagrams
+    }
+
+    fn receive_completions(&mut self) -> usize {
+        let mut received = 0;
+        for index in 0..self.parts.links.len() {
+            let Link::Thread(link) = &mut self.parts.links[index] else {
+                continue;
+            };
+            if let Some(task) = link.receive() {
+                received += 1;
+                self.lent -= 1;
+                let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
+                self.completed(worker, task, true);
+            }
+        }
+        received
+    }
+
+    fn completed(&mut self, worker: WorkerId, task: Task<H::Connection>, remote: bool) {
+        let dispatcher = &mut self.parts.dispatcher;
+        match task {
+            Task::Stream(stream) => {
+                dispatcher.completed(self.now_ns, worker, &stream.samples);
+                self.connections
+                    .give_back(stream, remote, dispatcher, self.now_ns);
+            }
+            Task::Datagram(datagram) => {
+                dispatcher.completed(self.now_ns, worker, datagram.sample.as_slice());
+                self.datagrams.give(datagram);
+            }
+        }
+        self.busy_at_ns = self.now_ns;
+    }
+
+    fn accept(&mut self) {
+        if self.draining_until_ns.is_some() {
+            return;
+        }
+        let shared = &self.parts.shared;
+        let connection_first = self.connection_first;
+        for (index, listener) in self.parts.listeners.iter().enumerate() {
+            if !self.readable[index] {
+                continue;
+            }
+            for _ in 0..ACCEPTS_PER_TURN {
+                let (socket, peer) = match listener.accept() {
+                    Ok(accepted) => accepted,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.readable[index] = false;
+                        break;
+                    }
+                    Err(error) if is_connection_error(&error) => continue,
+                    Err(error) => {
+                        // Out of file descriptors, most likely: the next sweep tries again.
+                        tracing::warn!(%error, "cannot accept");
+                        self.readable[index] = false;
+                        break;
+                    }
+                };
+                let net = &shared.telemetry.net.0;
+                if self.connections.open() >= shared.connections_max.load(Ordering::Relaxed) {
+                    net.connections_refused.add(1);
+                    let mut text = Vec::new();
+                    let rejection = Rejection::TooManyConnections;
+                    self.parts
+                        .framing
+                        .encode_rejection(&rejection, &[], &mut text);
+                    // Best effort: an empty socket buffer takes a line.
+                    let _ = io::Write::write(&mut { socket }, &text);
+                    continue;
+                }
+                let handler = &self.parts.handler;
+                let connect = AssertUnwindSafe(|| handler.connect(peer));
+                let Ok(state) = catch_unwind(connect) else {
+                    net.connections_refused.add(1);
+                    continue;
+                };
+                self.connections.accept(
+                    socket,
+                    peer,
+                    self.parts.poll.registry(),
+                    |slot| Token(connection_first + slot as usize),
+                    |_| state,
+                    self.now_ns,
+                );
+            }
+        }
+    }
+
+    fn receive_datagrams(&mut self) {
+        if self.draining_until_ns.is_some() {
+            return;
+        }
+        let net = &self.parts.shared.telemetry.net.0;
+        let dispatcher = &mut self.parts.dispatcher;
+        let first = self.parts.listeners.len();
+        for (index, endpoint) in self.parts.endpoints.iter().enumerate() {
+            if !self.readable[first + index] {
+                continue;
+            }
+            for _ in 0..DATAGRAMS_PER_TURN {
+                let datagram = match self.datagrams.receive(endpoint) {
+                    Ok(Some(datagram)) => datagram,
+                    Ok(None) => {
+                        net.datagrams_received.add(1);
+                        net.malformed.add(1);
+                        continue;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.readable[first + index] = false;
+                        break;
+                    }
+                    // Every buffer is in use: the kernel queues, and then drops.
+                    Err(error) if error.kind() == io::ErrorKind::OutOfMemory => break,
+                    // An earlier reply could not be delivered; nothing to do with this request.
+                    Err(_) => continue,
+                };
+                net.datagrams_received.add(1);
+                let slot = datagram.slot;
+                let request = &datagram.bytes[..datagram.len];
+                let mut cursor = F::Cursor::default();
+                match self.parts.framing.next_frame(&mut cursor, request) {
+                    Ok(Step::Frame { len }) if len == request.len() => {
+                        let request_type = dispatcher.classify(request);
+                        datagram.request_type = request_type;
+                        dispatcher.count_arrival(request_type);
+                        let id = RequestId(DATAGRAM_FIRST + slot);
+                        dispatcher.arrived(self.now_ns, id, request_type);
+                    }
+                    _ => {
+                        net.malformed.add(1);
+                        self.datagrams.discard(slot);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Carries out what the scheduler decides, worker 0's requests included where they are ours.
+    fn carry_out(&mut self) {
+        self.unfinished = false;
+        for _ in 0..ACTIONS_PER_TURN {
+            match self.parts.dispatcher.poll(self.now_ns) {
+                None => return,
+                Some(Action::Reject {
+                    request,
+                    request_type,
+                }) => {
+                    if request.0 < DATAGRAM_FIRST {
+                        self.connections.reject(request.0, &self.parts.dispatcher);
+                    } else {
+                        self.parts.dispatcher.count_rejection(request_type);
+                        self.datagrams.discard(request.0 - DATAGRAM_FIRST);
+                    }
+                }
+                Some(Action::Run {
+                    worker, request, ..
+                }) => {
+                    let mut task = if request.0 < DATAGRAM_FIRST {
+                        Task::Stream(self.connections.lend(request.0))
+                    } else {
+                        Task::Datagram(self.datagrams.take(request.0 - DATAGRAM_FIRST))
+                    };
+                    match &mut self.parts.links[worker.index()] {
+                        Link::Inline(executor) => {
+                            executor.run(&mut task);
+                            self.now_ns = self.parts.clock.now_ns();
+                            self.completed(worker, task, false);
+                        }
+                        Link::Thread(link) => {
+                            self.lent += 1;
+                            let sent = link.send(Message::Run(task));
+                            assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
+                        }
+                    }
+                }
+            }
+        }
+        self.unfinished = true;
+    }
+
+    fn sweep(&mut self) {
+        if self.now_ns < self.sweep_at_ns {
+            return;
+        }
+        let idle_timeout_s = self.parts.shared.idle_timeout_s.load(Ordering::Relaxed);
+        self.connections.sweep(idle_timeout_s, self.now_ns);
+        // Also tries again to accept after the process had run out of file descriptors.
+        self.readable.fill(self.draining_until_ns.is_none());
+        let soon = self.connections.has_lingering() || self.draining_until_ns.is_some();
+        let interval_ns = if soon {
+            SWEEP_INTERVAL_LINGER_NS
+        } else {
+            SWEEP_INTERVAL_NS
+        };
+        self.sweep_at_ns = self.now_ns + interval_ns;
+    }
+
+    fn start_draining(&mut self) {
+        tracing::info!(
+            connections = self.connections.open(),
+            in_flight = self.lent,
+            "draining"
+        );
+        let drain_ns = self.parts.shared.config.drain_timeout().as_nanos() as u64;
+        self.draining_until_ns = Some(self.now_ns + drain_ns);
+        self.readable.fill(false);
+        self.sweep_at_ns = self.now_ns;
+        for listener in &mut self.parts.listeners {
+            let _ = self.parts.poll.registry().deregister(listener);
+        }
+        self.parts.listeners.clear();
+        self.connections.drain();
+    }
+
+    fn stop(&mut self, open: usize) -> usize {
+        for link in &mut self.parts.links {
+            if let Link::Thread(link) = link {
+                // A full ring means a worker that is stuck; it is abandoned.
+                let _ = link.send(Message::Stop);
+            }
+        }
+        if open > 0 { self.lent.max(1) } else { 0 }
+    }
+}
+
+fn is_connection_error(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}

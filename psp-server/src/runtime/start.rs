@@ -1,0 +1,160 @@
+//! Starting the threads, and ending them.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use psp_protocols::Framing;
+
+use super::channel::{Doorbell, channel};
+use super::clock::Clock;
+use super::connections::SEND_BYTES_MAX;
+use super::cores::{Cores, lower_priority};
+use super::dispatcher::Dispatcher;
+use super::executor::Executor;
+use super::net_worker::{Link, NetWorker, Parts};
+use super::shared::Shared;
+use super::worker;
+use crate::classifier::Classifier;
+use crate::config::Topology;
+use crate::error::RunError;
+use crate::handler::Handler;
+use crate::policy::{Scheduler, WorkerId};
+use crate::server::DrainReport;
+use crate::shutdown::Shutdown;
+use crate::transport::datagram::Endpoint;
+
+/// How long workers may take to end once the net worker is done.
+const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Everything a server's threads start with.
+pub(crate) struct Launch<F, K, H: Handler> {
+    pub(crate) poll: Poll,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
+    pub(crate) classifier: K,
+    pub(crate) scheduler: Box<dyn Scheduler>,
+    pub(crate) handler: Arc<H>,
+    pub(crate) framing: Arc<F>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) cores: Cores,
+    /// Datagrams that may be in flight or waiting.
+    pub(crate) datagrams: usize,
+}
+
+/// Runs a server on this thread and its workers' until its shutdown is triggered.
+pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
+    launch: Launch<F, K, H>,
+    shutdown: &Shutdown,
+) -> Result<DrainReport, RunError> {
+    let Launch {
+        poll,
+        waker,
+        listeners,
+        endpoints,
+        classifier,
+        scheduler,
+        ..
+    } = launch;
+    let Launch {
+        handler,
+        framing,
+        shared,
+        cores,
+        datagrams,
+        ..
+    } = launch;
+    let clock = Clock::new();
+    let doorbell = Arc::new(Doorbell::new(waker));
+    let inline = shared.topology == Topology::Inline;
+    let threads = shared.workers + usize::from(!inline);
+    // Whoever polls takes a core from somebody else, unless every thread has one to itself.
+    let spin = if cores.spare_for(threads) {
+        Duration::from_micros(shared.config.spin_us)
+    } else {
+        Duration::ZERO
+    };
+    let background = inline || threads > cores.count;
+
+    let mut links = Vec::with_capacity(shared.workers);
+    let mut handles = Vec::new();
+    for index in 0..shared.workers {
+        let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
+        let (handler, framing, shared) = (handler.clone(), framing.clone(), shared.clone());
+        let clock = clock.clone();
+        if inline && index == 0 {
+            links.push(Link::Inline(Executor::new(
+                worker,
+                handler,
+                framing,
+                shared,
+                clock,
+                SEND_BYTES_MAX,
+            )));
+            continue;
+        }
+        let (mut link, port) = channel(doorbell.clone());
+        let cores = cores.clone();
+        let place = if inline { index } else { index + 1 };
+        let body = move || {
+            if background {
+                lower_priority(shared.config.background_nice);
+            } else {
+                cores.pin(place, threads);
+            }
+            worker::serve(
+                Executor::new(worker, handler, framing, shared, clock, usize::MAX),
+                port,
+                spin,
+            );
+        };
+        let handle = spawn(format!("psp-worker-{index}"), body)?;
+        link.attach(handle.thread().clone());
+        handles.push(handle);
+        links.push(Link::Thread(link));
+    }
+    if !background {
+        cores.pin(0, threads);
+    }
+    let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone());
+    let net_worker = NetWorker::new(Parts {
+        poll,
+        doorbell,
+        listeners,
+        endpoints,
+        links,
+        dispatcher,
+        handler,
+        framing,
+        shared,
+        clock,
+        datagrams,
+        spin,
+    })?;
+    let abandoned = net_worker.serve(shutdown)?;
+    join(handles);
+    Ok(DrainReport { abandoned })
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RunError> {
+    std::thread::Builder::new()
+        .name(name.clone())
+        .spawn(body)
+        .map_err(|source| RunError::Thread { name, source })
+}
+
+/// Waits for the workers; one that is stuck in a handler is left behind.
+fn join(handles: Vec<JoinHandle<()>>) {
+    let deadline = Instant::now() + JOIN_TIMEOUT;
+    for handle in handles {
+        while !handle.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if handle.is_finished() && handle.join().is_err() {
+            tracing::error!("a worker thread panicked outside the handler");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The counters themselves.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::policy::TypeStatus;
+
+/// A figure with one writing thread and any number of readers.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to the counter. Only its one writer may call this: it is a load and a store.
+    pub(crate) fn add(&self, count: u64) {
+        self.set(self.get().wrapping_add(count));
+    }
+
+    /// Takes `count` off. Only its one writer may call this.
+    pub(crate) fn sub(&self, count: u64) {
+        self.set(self.get().wrapping_sub(count));
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// All counters of one server.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    pub(crate) net: Padded<NetCounters>,
+    /// One place for each registered type and a last one for `UNKNOWN`.
+    pub(crate) types: Vec<Padded<DispatchCounters>>,
+    pub(crate) workers: Vec<WorkerCounters>,
+    pub(crate) reservation_updates: Counter,
+}
+
+/// Keeps the counters of different writers on different cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub(crate) T);
+
+/// Written by the net worker.
+#[derive(Debug, Default)]
+pub(crate) struct NetCounters {
+    pub(crate) connections_accepted: Counter,
+    pub(crate) connections_open: Counter,
+    pub(crate) connections_refused: Counter,
+    pub(crate) connections_timed_out: Counter,
+    pub(crate) connections_over_budget: Counter,
+    pub(crate) bytes_received: Counter,
+    pub(crate) datagrams_received: Counter,
+    pub(crate) malformed: Counter,
+    pub(crate) buffered_bytes: Counter,
+    pub(crate) background_flushes: Counter,
+}
+
+/// Written by the dispatcher, for one type.
+#[derive(Debug, Default)]
+pub(crate) struct DispatchCounters {
+    pub(crate) arrivals: Counter,
+    pub(crate) rejections: Counter,
+    pub(crate) queued: Counter,
+    pub(crate) workers_reserved: Counter,
+    pub(crate) worker_first: Counter,
+    pub(crate) steals: Counter,
+    pub(crate) service_ns_profiled: Counter,
+}
+
+impl DispatchCounters {
+    pub(crate) fn publish(&self, status: &TypeStatus) {
+        self.queued.set(status.queued as u64);
+        self.workers_reserved.set(status.workers_reserved as u64);
+        self.worker_first.set(
+            status
+                .worker_first
+                .map_or(u64::MAX, |worker| worker.0.into()),
+        );
+        self.steals.set(status.steals);
+        self.service_ns_profiled.set(status.service_ns_mean as u64);
+    }
+}
+
+/// Written by one worker.
+#[derive(Debug)]
+pub(crate) struct WorkerCounters {
+    pub(crate) types: Vec<Padded<WorkCounters>>,
+    pub(crate) panics: Counter,
+    pub(crate) bytes_sent: Counter,
+}
+
+/// Written by one worker, for one type.
+#[derive(Debug, Default)]
+pub(crate) struct WorkCounters {
+    pub(crate) completions: Counter,
+    pub(crate) service_ns: Counter,
+    pub(crate) service_ns_max: Counter,
+}
+
+impl Telemetry {
+    pub(crate) fn new(type_slots: usize, workers: usize) -> Self {
+        let worker = || WorkerCounters {
+            types: (0..type_slots).map(|_| Padded::default()).collect(),
+            panics: Counter::default(),
+            bytes_sent: Counter::default(),
+        };
+        Self {
+            net: Padded::default(),
+            types: (0..type_slots).map(|_| Padded::default()).collect(),
+            workers: (0..workers).map(|_| worker()).collect(),
+            reservation_updates: Counter::default(),
+        }
+    }
+}

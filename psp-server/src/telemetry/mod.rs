@@ -1,0 +1,18 @@
+//! What a server counts, and how others read it.
+//!
+//! ```text
+//!   net worker ──► NetCounters ───────┐
+//!   dispatcher ──► DispatchCounters ──┼──► Snapshot ──► INFO, metrics, tests
+//!   worker k   ──► WorkerCounters ────┘    (any thread, relaxed reads)
+//! ```
+//!
+//! Each counter has one writer, so the hot path does a plain load and store and shares no cache
+//! line with another thread.
+
+mod counters;
+mod publish;
+mod snapshot;
+
+pub(crate) use counters::{Counter, NetCounters, Telemetry};
+pub use publish::publish;
+pub use snapshot::{NetSnapshot, Snapshot, TypeSnapshot, WorkerSnapshot};

@@ -1,0 +1,47 @@
+//! Snapshots for whatever recorder the [`metrics`] facade has.
+
+use super::snapshot::Snapshot;
+
+/// Hands the figures of `snapshot` to the installed [`metrics`] recorder, under names that start
+/// with `psp_` and with labels `type` and `worker`. Meant to be called every second or so by the
+/// application that owns the exporter; nothing of it is on the path of a request.
+pub fn publish(snapshot: &Snapshot) {
+    let net = &snapshot.net;
+    metrics::gauge!("psp_connections_open").set(net.connections_open as f64);
+    metrics::gauge!("psp_buffered_bytes").set(net.buffered_bytes as f64);
+    for (name, value) in [
+        ("psp_connections_accepted_total", net.connections_accepted),
+        ("psp_connections_refused_total", net.connections_refused),
+        ("psp_connections_timed_out_total", net.connections_timed_out),
+        (
+            "psp_connections_over_budget_total",
+            net.connections_over_budget,
+        ),
+        ("psp_bytes_received_total", net.bytes_received),
+        ("psp_bytes_sent_total", net.bytes_sent),
+        ("psp_datagrams_received_total", net.datagrams_received),
+        ("psp_malformed_total", net.malformed),
+        (
+            "psp_reservation_updates_total",
+            snapshot.reservation_updates,
+        ),
+    ] {
+        metrics::counter!(name).absolute(value);
+    }
+    for ty in &snapshot.types {
+        let label = [("type", ty.name.clone())];
+        metrics::counter!("psp_arrivals_total", &label).absolute(ty.arrivals);
+        metrics::counter!("psp_completions_total", &label).absolute(ty.completions);
+        metrics::counter!("psp_rejections_total", &label).absolute(ty.rejections);
+        metrics::counter!("psp_steals_total", &label).absolute(ty.steals);
+        metrics::counter!("psp_service_ns_total", &label).absolute(ty.service_ns_total);
+        metrics::gauge!("psp_queue_length", &label).set(ty.queued as f64);
+        metrics::gauge!("psp_workers_reserved", &label).set(ty.workers_reserved as f64);
+    }
+    for (index, worker) in snapshot.workers.iter().enumerate() {
+        let label = [("worker", index.to_string())];
+        metrics::counter!("psp_worker_completions_total", &label).absolute(worker.completions);
+        metrics::counter!("psp_worker_service_ns_total", &label).absolute(worker.service_ns_total);
+        metrics::counter!("psp_worker_panics_total", &label).absolute(worker.panics);
+    }
+}

@@ -1,0 +1,155 @@
+//! A readable copy of all counters.
+
+use super::counters::{Counter, Telemetry};
+use crate::request_type::TypeTable;
+
+/// All counters of a server at about one moment: each figure is exact, but two figures may be some
+/// events apart.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Snapshot {
+    /// Connections, datagrams and buffers.
+    pub net: NetSnapshot,
+    /// One entry for each registered type, and `UNKNOWN` last.
+    pub types: Vec<TypeSnapshot>,
+    /// One entry for each worker.
+    pub workers: Vec<WorkerSnapshot>,
+    /// How often reservations were computed.
+    pub reservation_updates: u64,
+}
+
+/// What the net worker counts.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct NetSnapshot {
+    /// Connections accepted since the start.
+    pub connections_accepted: u64,
+    /// Connections open now.
+    pub connections_open: u64,
+    /// Connections refused because of the connection limit.
+    pub connections_refused: u64,
+    /// Connections closed because they were idle or took no output for too long.
+    pub connections_timed_out: u64,
+    /// Connections closed because they exceeded the budget for buffered bytes.
+    pub connections_over_budget: u64,
+    /// Bytes received over TCP.
+    pub bytes_received: u64,
+    /// Bytes sent by workers.
+    pub bytes_sent: u64,
+    /// Datagrams received.
+    pub datagrams_received: u64,
+    /// Peers that broke the protocol: connections closed and datagrams dropped for it.
+    pub malformed: u64,
+    /// Bytes held for peers: incomplete requests and replies that wait for a slow reader.
+    pub buffered_bytes: u64,
+    /// Times a long reply's rest was handed to a worker because its socket had blocked.
+    pub background_flushes: u64,
+}
+
+/// What is known of one request type.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct TypeSnapshot {
+    /// Its registered name.
+    pub name: String,
+    /// Requests that arrived.
+    pub arrivals: u64,
+    /// Requests that were run to their end.
+    pub completions: u64,
+    /// Requests refused because the typed queue was full.
+    pub rejections: u64,
+    /// Entries in the typed queue now; one entry may be a run of pipelined requests.
+    pub queued: u64,
+    /// Service time of all completed requests, in nanoseconds.
+    pub service_ns_total: u64,
+    /// Longest service time, in nanoseconds.
+    pub service_ns_max: u64,
+    /// The scheduler's profiled mean, in nanoseconds; 0 while unknown.
+    pub service_ns_profiled: u64,
+    /// Workers reserved for the type's group.
+    pub workers_reserved: u64,
+    /// The first of them.
+    pub worker_first: Option<u64>,
+    /// Times a request of the type ran on a worker reserved for a longer group.
+    pub steals: u64,
+}
+
+/// What one worker counts.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct WorkerSnapshot {
+    /// Requests that it ran to their end.
+    pub completions: u64,
+    /// Time it spent in the handler, in nanoseconds.
+    pub service_ns_total: u64,
+    /// Handler panics that it survived.
+    pub panics: u64,
+    /// Bytes that it sent.
+    pub bytes_sent: u64,
+}
+
+impl Snapshot {
+    pub(crate) fn read(telemetry: &Telemetry, table: &TypeTable) -> Self {
+        let types = telemetry.types.iter().enumerate().map(|(slot, dispatch)| {
+            let dispatch = &dispatch.0;
+            let work = || {
+                telemetry
+                    .workers
+                    .iter()
+                    .map(move |worker| &worker.types[slot].0)
+            };
+            let worker_first = dispatch.worker_first.get();
+            let workers_reserved = dispatch.workers_reserved.get();
+            TypeSnapshot {
+                name: table.name_of_slot(slot).to_owned(),
+                arrivals: dispatch.arrivals.get(),
+                completions: work().map(|work| work.completions.get()).sum(),
+                rejections: dispatch.rejections.get(),
+                queued: dispatch.queued.get(),
+                service_ns_total: work().map(|work| work.service_ns.get()).sum(),
+                service_ns_max: work()
+                    .map(|work| work.service_ns_max.get())
+                    .max()
+                    .unwrap_or(0),
+                service_ns_profiled: dispatch.service_ns_profiled.get(),
+                workers_reserved,
+                worker_first: (workers_reserved > 0 && worker_first != u64::MAX)
+                    .then_some(worker_first),
+                steals: dispatch.steals.get(),
+            }
+        });
+        let workers = telemetry.workers.iter().map(|worker| WorkerSnapshot {
+            completions: worker
+                .types
+                .iter()
+                .map(|work| work.0.completions.get())
+                .sum(),
+            service_ns_total: worker
+                .types
+                .iter()
+                .map(|work| work.0.service_ns.get())
+                .sum(),
+            panics: worker.panics.get(),
+            bytes_sent: worker.bytes_sent.get(),
+        });
+        let net = &telemetry.net.0;
+        Self {
+            net: NetSnapshot {
+                connections_accepted: net.connections_accepted.get(),
+                connections_open: net.connections_open.get(),
+                connections_refused: net.connections_refused.get(),
+                connections_timed_out: net.connections_timed_out.get(),
+                connections_over_budget: net.connections_over_budget.get(),
+                bytes_received: net.bytes_received.get(),
+                bytes_sent: sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),
+                datagrams_received: net.datagrams_received.get(),
+                malformed: net.malformed.get(),
+                buffered_bytes: net.buffered_bytes.get(),
+                background_flushes: net.background_flushes.get(),
+            },
+            types: types.collect(),
+            workers: workers.collect(),
+            reservation_updates: telemetry.reservation_updates.get(),
+        }
+    }
+}
+
+fn sum<'a>(counters: impl Iterator<Item = &'a Counter>) -> u64 {
+    counters.map(Counter::get).sum()
+}

@@ -1,0 +1,221 @@
+//! A connection's input buffer, and the pool it comes from.
+
+use std::io::{self, Read};
+
+/// Bytes of a pooled buffer: a read takes at most this much at once.
+pub(crate) const POOLED_LEN: usize = 16 * 1024;
+/// Incomplete input up to this length moves to a buffer of its own size while it waits.
+const WAITING_LEN_MAX: usize = 2 * 1024;
+/// Pooled buffers that are kept when nobody needs them.
+const POOL_KEEP: usize = 256;
+
+/// Bytes received and not yet consumed. An idle connection holds no memory.
+#[derive(Debug, Default)]
+pub(crate) struct InputBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+/// How a [`InputBuffer::read_from`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fill {
+    /// Bytes came in; `drained` says that the socket held no more.
+    Read {
+        /// The read came back short.
+        drained: bool,
+    },
+    /// The socket has nothing for now.
+    Blocked,
+    /// The peer sends no more.
+    End,
+}
+
+impl InputBuffer {
+    pub(crate) fn data(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn consume(&mut self, count: usize) {
+        debug_assert!(count <= self.end - self.start);
+        self.start += count;
+    }
+
+    /// Makes room for a frame of which `len_min` bytes are announced. The buffer at most doubles
+    /// beyond what was received, whatever the peer announces.
+    pub(crate) fn make_room(&mut self, len_min: usize, pool: &mut BufferPool) {
+        if self.is_empty() {
+            (self.start, self.end) = (0, 0);
+            if self.bytes.is_empty() {
+                self.bytes = pool.take();
+            }
+            return;
+        }
+        if self.end < self.bytes.len() {
+            return;
+        }
+        let held = self.end - self.start;
+        if held * 2 > self.bytes.len() {
+            let doubled = self.bytes.len() * 2;
+            let mut grown = if self.bytes.len() < POOLED_LEN {
+                pool.take()
+            } else if len_min > held + held / 4 {
+                vec![0; len_min.min(doubled)]
+            } else {
+                // A frame of unknown length: growing by what is certain would mean many steps.
+                vec![0; doubled]
+            };
+            grown[..held].copy_from_slice(&self.bytes[self.start..self.end]);
+            pool.give(std::mem::replace(&mut self.bytes, grown));
+        } else {
+            self.bytes.copy_within(self.start..self.end, 0);
+        }
+        (self.start, self.end) = (0, held);
+    }
+
+    /// One read into the free room, of which there must be some.
+    ///
+    /// # Errors
+    /// Those of the socket, `WouldBlock` and `Interrupted` excepted.
+    pub(crate) fn read_from(&mut self, socket: &mut impl Read) -> io::Result<Fill> {
+        loop {
+            let free = &mut self.bytes[self.end..];
+            debug_assert!(!free.is_empty());
+            match socket.read(free) {
+                Ok(0) => return Ok(Fill::End),
+                Ok(count) => {
+                    let drained = count < free.len();
+                    self.end += count;
+                    return Ok(Fill::Read { drained });
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Fill::Blocked);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The connection waits for its peer: give back what it does not need meanwhile.
+    pub(crate) fn settle(&mut self, pool: &mut BufferPool) {
+        if self.is_empty() {
+            pool.give(std::mem::take(&mut self.bytes));
+            (self.start, self.end) = (0, 0);
+        } else if self.bytes.len() == POOLED_LEN && self.end - self.start <= WAITING_LEN_MAX {
+            let held = self.data().to_vec();
+            self.end -= self.start;
+            self.start = 0;
+            pool.give(std::mem::replace(&mut self.bytes, held));
+        }
+    }
+}
+
+/// Free input buffers of [`POOLED_LEN`] bytes. Those in use at one time are few: a connection
+/// returns its buffer as soon as its input is consumed.
+#[derive(Debug)]
+pub(crate) struct BufferPool {
+    free: Vec<Vec<u8>>,
+}
+
+impl BufferPool {
+    pub(crate) fn new() -> Self {
+        Self {
+            free: Vec::with_capacity(POOL_KEEP),
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        self.free.pop().unwrap_or_else(|| vec![0; POOLED_LEN])
+    }
+
+    pub(crate) fn give(&mut self, buffer: Vec<u8>) {
+        if buffer.len() == POOLED_LEN && self.free.len() < POOL_KEEP {
+            self.free.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(input: &mut InputBuffer, pool: &mut BufferPool, mut bytes: &[u8], len_min: usize) {
+        while !bytes.is_empty() {
+            input.make_room(len_min, pool);
+            assert!(matches!(
+                input.read_from(&mut bytes).unwrap(),
+                Fill::Read { .. }
+            ));
+        }
+    }
+
+    #[test]
+    fn an_announced_length_reserves_no_memory() {
+        let mut pool = BufferPool::new();
+        let mut input = InputBuffer::default();
+        fill(&mut input, &mut pool, &[7; 100], 1 << 30);
+        assert_eq!(input.held_bytes(), POOLED_LEN);
+        fill(&mut input, &mut pool, &[7; POOLED_LEN], 1 << 30);
+        assert_eq!(input.held_bytes(), 2 * POOLED_LEN);
+    }
+
+    #[test]
+    fn input_of_unknown_length_doubles_its_buffer() {
+        let mut pool = BufferPool::new();
+        let mut input = InputBuffer::default();
+        let mut reads = 0;
+        let mut bytes: &[u8] = &[7; 1 << 20];
+        while !bytes.is_empty() {
+            input.make_room(input.data().len() + 1, &mut pool);
+            input.read_from(&mut bytes).unwrap();
+            reads += 1;
+        }
+        assert!(reads < 10, "{reads} reads");
+    }
+
+    #[test]
+    fn grows_moves_and_shrinks_without_losing_bytes() {
+        let mut pool = BufferPool::new();
+        let mut input = InputBuffer::default();
+        let bytes: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
+        let mut fed = 0;
+        let mut consumed = 0;
+        for (feed, eat) in [
+            (10, 3),
+            (20_000, 19_000),
+            (100_000, 10),
+            (5, 100_000),
+            (40_000, 1),
+        ] {
+            fill(&mut input, &mut pool, &bytes[fed..fed + feed], 1);
+            fed += feed;
+            input.consume(eat);
+            consumed += eat;
+            assert_eq!(input.data(), &bytes[consumed..fed]);
+            input.settle(&mut pool);
+            assert_eq!(input.data(), &bytes[consumed..fed]);
+        }
+    }
+
+    #[test]
+    fn idle_input_holds_nothing_and_waiting_input_little() {
+        let mut pool = BufferPool::new();
+        let mut input = InputBuffer::default();
+        fill(&mut input, &mut pool, b"*2\r\n", 16);
+        input.settle(&mut pool);
+        assert_eq!(input.held_bytes(), 4);
+        input.consume(4);
+        input.settle(&mut pool);
+        assert_eq!(input.held_bytes(), 0);
+    }
+}

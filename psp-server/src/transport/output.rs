@@ -1,0 +1,331 @@
+//! A connection's output: small replies in one buffer, large ones as shared segments.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Write};
+
+use bytes::Bytes;
+use psp_protocols::Sink;
+
+/// Shared payloads below this length are copied: a segment costs about as much.
+const SHARE_LEN_MIN: usize = 8 * 1024;
+/// A tail of this length becomes a segment, so that a long reply never moves while it grows.
+const SEGMENT_LEN: usize = 64 * 1024;
+/// A shorter tail is copied when it must become a segment, which keeps the tail's own buffer.
+const TAIL_COPY_LEN_MAX: usize = 4 * 1024;
+/// Segments in one `writev`.
+const SLICES_MAX: usize = 64;
+
+/// Bytes on their way to a peer, in order.
+#[derive(Debug, Default)]
+pub(crate) struct OutputQueue {
+    segments: VecDeque<Bytes>,
+    tail: Vec<u8>,
+    /// Bytes of the first segment (of the tail, when there is none) that are already sent.
+    sent: usize,
+    len: usize,
+}
+
+/// How a [`OutputQueue::write_to`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// Everything is sent.
+    Empty,
+    /// The socket takes no more for now.
+    Blocked,
+    /// The budget is used up; the socket may take more.
+    Budget,
+}
+
+impl OutputQueue {
+    /// Bytes that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of memory held by the queue, shared segments included.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.len.max(self.tail.capacity())
+    }
+
+    /// Borrows `scratch` as the tail's buffer where the queue has none of its own.
+    pub(crate) fn lend_buffer(&mut self, scratch: &mut Vec<u8>) {
+        if self.tail.capacity() == 0 {
+            std::mem::swap(&mut self.tail, scratch);
+        }
+    }
+
+    /// Gives the tail's buffer back once everything is sent. With output still waiting the queue
+    /// keeps it, and `scratch` allocates anew.
+    pub(crate) fn return_buffer(&mut self, scratch: &mut Vec<u8>) {
+        if self.is_empty() {
+            self.tail.clear();
+            self.sent = 0;
+            if scratch.capacity() == 0 {
+                std::mem::swap(&mut self.tail, scratch);
+            } else {
+                self.tail = Vec::new();
+            }
+        }
+    }
+
+    /// Removes the last bytes until `len` are left. They must not have been sent.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        while self.len > len {
+            let surplus = self.len - len;
+            if !self.tail.is_empty() {
+                let cut = surplus.min(self.tail.len());
+                self.tail.truncate(self.tail.len() - cut);
+                self.len -= cut;
+            } else if let Some(mut last) = self.segments.pop_back() {
+                let cut = surplus.min(last.len());
+                last.truncate(last.len() - cut);
+                self.len -= cut;
+                if !last.is_empty() {
+                    self.segments.push_back(last);
+                }
+            }
+        }
+    }
+
+    /// Writes until the queue is empty, `budget_bytes` are sent, or the socket would block.
+    ///
+    /// # Errors
+    /// Those of the socket, `WouldBlock` and `Interrupted` excepted.
+    pub(crate) fn write_to(
+        &mut self,
+        socket: &mut impl Write,
+        budget_bytes: usize,
+    ) -> io::Result<Flush> {
+        let mut left = budget_bytes;
+        while !self.is_empty() {
+            if left == 0 {
+                return Ok(Flush::Budget);
+            }
+            let result = if self.segments.is_empty() {
+                let end = self.tail.len().min(self.sent.saturating_add(left));
+                socket.write(&self.tail[self.sent..end])
+            } else {
+                self.write_segments(socket, left)
+            };
+            match result {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.advance(count);
+                    left = left.saturating_sub(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Flush::Blocked);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Flush::Empty)
+    }
+
+    fn write_segments(&self, socket: &mut impl Write, budget_bytes: usize) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        let mut left = budget_bytes;
+        let mut skip = self.sent;
+        let parts = self
+            .segments
+            .iter()
+            .map(AsRef::as_ref)
+            .chain([self.tail.as_slice()]);
+        for part in parts.take(SLICES_MAX) {
+            let part = &part[skip..];
+            skip = 0;
+            let part = &part[..part.len().min(left)];
+            left -= part.len();
+            slices[count] = IoSlice::new(part);
+            count += 1;
+            if left == 0 {
+                break;
+            }
+        }
+        socket.write_vectored(&slices[..count])
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        self.len -= count;
+        while let Some(first) = self.segments.front() {
+            let rest = first.len() - self.sent;
+            if count < rest {
+                self.sent += count;
+                return;
+            }
+            count -= rest;
+            self.sent = 0;
+            self.segments.pop_front();
+        }
+        self.sent += count;
+        if self.sent == self.tail.len() {
+            self.tail.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Turns the tail into a segment.
+    fn seal(&mut self) {
+        if self.tail.is_empty() {
+            return;
+        }
+        let unsent = if self.segments.is_empty() {
+            std::mem::take(&mut self.sent)
+        } else {
+            0
+        };
+        let segment = if self.tail.len() <= TAIL_COPY_LEN_MAX {
+            let copy = Bytes::copy_from_slice(&self.tail[unsent..]);
+            self.tail.clear();
+            copy
+        } else {
+            Bytes::from(std::mem::take(&mut self.tail)).split_off(unsent)
+        };
+        if !segment.is_empty() {
+            self.segments.push_back(segment);
+        }
+    }
+}
+
+impl Sink for OutputQueue {
+    fn put(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+        self.len += bytes.len();
+        if self.tail.len() >= SEGMENT_LEN {
+            self.seal();
+        }
+    }
+
+    fn put_shared(&mut self, bytes: Bytes) {
+        if bytes.len() < SHARE_LEN_MIN {
+            self.put(&bytes);
+        } else {
+            self.seal();
+            self.len += bytes.len();
+            self.segments.push_back(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Takes at most `step` bytes a call and blocks on every third.
+    struct Narrow {
+        taken: Vec<u8>,
+        step: usize,
+        calls: usize,
+    }
+
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.calls += 1;
+            if self.calls.is_multiple_of(3) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let count = bytes.len().min(self.step);
+            self.taken.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[derive(Debug, Clone)]
+    enum Operation {
+        Put(usize),
+        PutShared(usize),
+        Flush(usize),
+        PutAndTruncate(usize),
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        let len = prop_oneof![0..100usize, 4000..9000usize, 60_000..70_000usize];
+        prop_oneof![
+            len.clone().prop_map(Operation::Put),
+            len.clone().prop_map(Operation::PutShared),
+            len.clone().prop_map(Operation::Flush),
+            len.prop_map(Operation::PutAndTruncate),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn bytes_leave_in_the_order_they_came(
+            operations in prop::collection::vec(operation(), 1..40),
+            step in prop_oneof![1..50usize, 1000..100_000usize],
+        ) {
+            let step = step.max(64);
+            let mut queue = OutputQueue::default();
+            let mut socket = Narrow { taken: Vec::new(), step, calls: 0 };
+            let mut expected = Vec::new();
+            let mut stamp = 0u8;
+            let mut payload = |len: usize| {
+                stamp = stamp.wrapping_add(1);
+                (0..len).map(|i| stamp.wrapping_mul(31).wrapping_add(i as u8)).collect::<Vec<u8>>()
+            };
+            for operation in operations {
+                match operation {
+                    Operation::Put(len) => {
+                        let bytes = payload(len);
+                        queue.put(&bytes);
+                        expected.extend(bytes);
+                    }
+                    Operation::PutShared(len) => {
+                        let bytes = payload(len);
+                        queue.put_shared(Bytes::from(bytes.clone()));
+                        expected.extend(bytes);
+                    }
+                    Operation::Flush(budget) => {
+                        let before = queue.len();
+                        let flush = queue.write_to(&mut socket, budget).unwrap();
+                        prop_assert_eq!(flush == Flush::Empty, queue.is_empty());
+                        prop_assert!(before - queue.len() <= budget);
+                    }
+                    Operation::PutAndTruncate(len) => {
+                        let mark = queue.len();
+                        queue.put(&payload(len));
+                        queue.put_shared(Bytes::from(payload(len)));
+                        queue.truncate(mark);
+                        prop_assert_eq!(queue.len(), mark);
+                    }
+                }
+                prop_assert_eq!(queue.len(), expected.len() - socket.taken.len());
+            }
+            while queue.write_to(&mut socket, usize::MAX).unwrap() != Flush::Empty {}
+            prop_assert_eq!(socket.taken, expected);
+        }
+    }
+
+    #[test]
+    fn the_scratch_buffer_comes_back_only_when_all_is_sent() {
+        let mut scratch = Vec::with_capacity(1024);
+        let mut queue = OutputQueue::default();
+        queue.lend_buffer(&mut scratch);
+        assert_eq!(scratch.capacity(), 0);
+        queue.put(b"reply");
+        queue.return_buffer(&mut scratch);
+        assert_eq!(scratch.capacity(), 0, "the reply still waits in it");
+        let mut taken = Vec::new();
+        assert_eq!(
+            queue.write_to(&mut taken, usize::MAX).unwrap(),
+            Flush::Empty
+        );
+        queue.return_buffer(&mut scratch);
+        assert!(scratch.capacity() >= 1024);
+        assert_eq!(queue.held_bytes(), 0);
+    }
+}

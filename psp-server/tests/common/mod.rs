@@ -1,0 +1,219 @@
+//! A server with a line protocol, and clients for it: what a user's own protocol looks like.
+#![allow(dead_code)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
+use psp_server::{
+    Config, DrainReport, Policy, Reply, Request, RequestType, Server, ServerHandle, Shutdown,
+    Topology, TypeSpec,
+};
+
+/// Long enough for any machine; reached only when a test fails.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One request a line, at most 1 MiB.
+pub(crate) struct Lines;
+
+impl Framing for Lines {
+    type Cursor = usize;
+
+    fn next_frame(&self, scanned: &mut usize, input: &[u8]) -> Result<Step, FrameError> {
+        if input[0] == b'\0' {
+            return Err(FrameError::new("zero byte"));
+        }
+        match input[*scanned..].iter().position(|&byte| byte == b'\n') {
+            Some(at) => Ok(Step::Frame {
+                len: std::mem::take(scanned) + at + 1,
+            }),
+            None if input.len() > 1 << 20 => Err(FrameError::new("line too long")),
+            None => {
+                *scanned = input.len();
+                Ok(Step::NeedMore {
+                    len_min: input.len() + 1,
+                })
+            }
+        }
+    }
+
+    fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
+        let text = match rejection {
+            Rejection::Busy { type_name } => format!("!busy {type_name}"),
+            Rejection::HandlerFailed => "!failed".into(),
+            Rejection::ReplyTooLarge { limit_bytes } => format!("!larger than {limit_bytes}"),
+            Rejection::Malformed(error) => format!("!malformed: {error}"),
+            Rejection::TooManyConnections => "!too many connections".into(),
+            Rejection::OutOfBuffers => "!out of buffers".into(),
+            Rejection::ShuttingDown => "!shutting down".into(),
+        };
+        out.put(text.as_bytes());
+        out.put(b" ");
+        out.put(request.trim_ascii_end());
+        out.put(b"\n");
+    }
+}
+
+/// A gate that `wait` requests stand at until the test opens it.
+#[derive(Default)]
+pub(crate) struct Gate {
+    open: Mutex<bool>,
+    changed: Condvar,
+    pub(crate) waiting: AtomicUsize,
+}
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let open = self.open.lock().unwrap();
+        let _ = self
+            .changed
+            .wait_timeout_while(open, PATIENCE, |open| !*open)
+            .unwrap();
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+pub(crate) struct TestServer {
+    pub(crate) address: SocketAddr,
+    pub(crate) udp: SocketAddr,
+    pub(crate) handle: ServerHandle,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) shutdown: Shutdown,
+    thread: Option<JoinHandle<DrainReport>>,
+}
+
+/// Requests: `wait ..` stands at the gate, `panic ..` panics, `big N` answers N bytes, `quit`
+/// closes; everything else is echoed with `ok`. `wait` and `big` are of type `long`, lines that
+/// start with `?` of no known type, the rest `short`.
+pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestServer {
+    let gate = Arc::new(Gate::default());
+    let at = gate.clone();
+    let server = Server::builder()
+        .tcp("127.0.0.1:0")
+        .udp("127.0.0.1:0")
+        .framing(Lines)
+        .types([
+            TypeSpec::new("short").service_time(Duration::from_micros(1)),
+            TypeSpec::new("long").service_time(Duration::from_millis(10)),
+        ])
+        .classifier(|line: &[u8]| match line {
+            line if line.starts_with(b"wait") || line.starts_with(b"big") => RequestType::new(1),
+            line if line.starts_with(b"?") => RequestType::UNKNOWN,
+            _ => RequestType::new(0),
+        })
+        .policy(policy)
+        .config(Config { topology, ..config })
+        .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            let line = std::str::from_utf8(request.payload)
+                .unwrap_or("binary")
+                .trim_end();
+            match line.split_once(' ') {
+                Some(("wait", _)) => at.wait(),
+                Some(("panic", _)) => {
+                    reply.put(b"half a reply");
+                    panic!("the test asked for it");
+                }
+                Some(("big", len)) => {
+                    let chunk = [b'x'; 1000];
+                    let len: usize = len.parse().unwrap();
+                    for _ in 0..len / 1000 {
+                        reply.put(&chunk);
+                    }
+                }
+                _ if line == "quit" => reply.close(),
+                _ => {}
+            }
+            reply.put(b"ok ");
+            reply.put(line.as_bytes());
+            reply.put(b"\n");
+        })
+        .build()
+        .unwrap();
+    let [address, udp] = server.local_addrs() else {
+        panic!("two addresses")
+    };
+    let (address, udp) = (*address, *udp);
+    let handle = server.handle();
+    let shutdown = Shutdown::new();
+    let until = shutdown.clone();
+    let thread = Some(std::thread::spawn(move || {
+        server.run_until(&until).unwrap()
+    }));
+    TestServer {
+        address,
+        udp,
+        handle,
+        gate,
+        shutdown,
+        thread,
+    }
+}
+
+impl TestServer {
+    pub(crate) fn connect(&self) -> Client {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client {
+            reader: BufReader::new(stream.try_clone().unwrap()),
+            stream,
+        }
+    }
+
+    pub(crate) fn stop(mut self) -> DrainReport {
+        self.shutdown.trigger();
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.gate.open();
+        self.shutdown.trigger();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    reader: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(crate) fn send(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// The next line, without its end; empty at the end of the stream.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    pub(crate) fn ask(&mut self, request: &str) -> String {
+        self.send(&format!("{request}\n"));
+        self.line()
+    }
+}
+
+/// Polls until `condition` holds.
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain for: {what}");
+        std::thread::yield_now();
+    }
+}

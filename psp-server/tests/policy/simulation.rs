@@ -1,0 +1,265 @@
+//! A discrete-event simulation around one scheduler: Poisson arrivals from a seeded generator,
+//! workers that take exactly the service time, nothing else.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use psp_server::policy::{Action, Event, RequestId, Sample, Scheduler, SchedulerSetup};
+use psp_server::{Policy, RequestType, TypeSpec, TypeTable, WorkerId};
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1};
+
+/// A kind of request: how long it takes and how frequent it is among all.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) service_ns: u64,
+    pub(crate) share: f64,
+}
+
+/// Half 1 us, half 100 us (Perséphone, table 3).
+pub(crate) const HIGH_BIMODAL: [Kind; 2] = [kind(1_000, 0.5), kind(100_000, 0.5)];
+
+/// Payment, OrderStatus, NewOrder, Delivery, StockLevel (Perséphone, table 4).
+pub(crate) const TPC_C: [Kind; 5] = [
+    kind(5_700, 0.44),
+    kind(6_000, 0.04),
+    kind(20_000, 0.44),
+    kind(88_000, 0.04),
+    kind(100_000, 0.04),
+];
+
+pub(crate) const fn kind(service_ns: u64, share: f64) -> Kind {
+    Kind { service_ns, share }
+}
+
+/// One type per kind, with hints or without.
+pub(crate) fn types_of(kinds: &[Kind], hinted: bool) -> TypeTable {
+    kinds
+        .iter()
+        .enumerate()
+        .map(|(index, kind)| {
+            let spec = TypeSpec::new(format!("T{index}"));
+            if hinted {
+                spec.service_time(Duration::from_nanos(kind.service_ns))
+                    .share(kind.share)
+            } else {
+                spec
+            }
+        })
+        .collect()
+}
+
+/// How the simulated server tells types apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Classifier {
+    /// Kind n is type n.
+    Exact,
+    /// Any registered type, by lot (Perséphone 5.6).
+    Random,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    kind: usize,
+    request_type: RequestType,
+    service_ns: u64,
+    arrived_ns: u64,
+}
+
+/// One request that ran.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ran {
+    pub(crate) kind: usize,
+    pub(crate) worker: u32,
+    pub(crate) slowdown: f64,
+}
+
+pub(crate) struct Simulation {
+    pub(crate) scheduler: Box<dyn Scheduler>,
+    /// What ran so far, or since it was last cleared.
+    pub(crate) ran: Vec<Ran>,
+    pub(crate) rejected: usize,
+    workers: usize,
+    types: usize,
+    classifier: Classifier,
+    exact_shares: bool,
+    /// Kinds to come, where the shares are exact.
+    deck: Vec<usize>,
+    now_ns: u64,
+    requests: Vec<Request>,
+    running: Vec<Option<RequestId>>,
+    completions: BinaryHeap<Reverse<(u64, u32)>>,
+    arrivals: SmallRng,
+    lots: SmallRng,
+}
+
+impl Simulation {
+    pub(crate) fn new(policy: &Policy, workers: usize, types: &TypeTable) -> Self {
+        policy.validate(workers).expect("valid settings");
+        let setup = SchedulerSetup {
+            workers,
+            types,
+            queue_capacity: 100_000,
+            seed: 3,
+        };
+        Self {
+            scheduler: policy.scheduler(&setup),
+            ran: Vec::new(),
+            rejected: 0,
+            workers,
+            types: types.len(),
+            classifier: Classifier::Exact,
+            exact_shares: false,
+            deck: Vec::new(),
+            now_ns: 0,
+            requests: Vec::new(),
+            running: vec![None; workers],
+            completions: BinaryHeap::new(),
+            arrivals: SmallRng::seed_from_u64(1),
+            lots: SmallRng::seed_from_u64(2),
+        }
+    }
+
+    pub(crate) fn classifier(mut self, classifier: Classifier) -> Self {
+        self.classifier = classifier;
+        self
+    }
+
+    /// Every 100 requests have the kinds' shares exactly, in random order.
+    pub(crate) fn exact_shares(mut self) -> Self {
+        self.exact_shares = true;
+        self
+    }
+
+    /// `count` more requests arrive, at `load` of what the workers can do. The same calls give
+    /// the same arrivals whatever the policy.
+    pub(crate) fn run(&mut self, kinds: &[Kind], load: f64, count: usize) {
+        let mean_ns: f64 = kinds
+            .iter()
+            .map(|kind| kind.service_ns as f64 * kind.share)
+            .sum();
+        let gap_ns = mean_ns / (load * self.workers as f64);
+        let mut arrives_ns = self.now_ns as f64;
+        for _ in 0..count {
+            let exponential: f64 = Exp1.sample(&mut self.arrivals);
+            arrives_ns += exponential * gap_ns;
+            self.run_until(arrives_ns as u64);
+            let kind = self.draw_kind(kinds);
+            self.arrive(kind, kinds[kind].service_ns);
+        }
+    }
+
+    fn draw_kind(&mut self, kinds: &[Kind]) -> usize {
+        if !self.exact_shares {
+            let mut lot: f64 = self.arrivals.random();
+            let drawn = kinds.iter().position(|kind| {
+                lot -= kind.share;
+                lot < 0.0
+            });
+            return drawn.unwrap_or(kinds.len() - 1);
+        }
+        if self.deck.is_empty() {
+            for (index, kind) in kinds.iter().enumerate() {
+                let cards = (kind.share * 100.0).round() as usize;
+                self.deck.extend(std::iter::repeat_n(index, cards));
+            }
+            self.deck.shuffle(&mut self.arrivals);
+        }
+        self.deck.pop().expect("some kind has a share")
+    }
+
+    /// One request arrives now.
+    pub(crate) fn arrive(&mut self, kind: usize, service_ns: u64) {
+        let index = match self.classifier {
+            Classifier::Exact => kind,
+            Classifier::Random => self.lots.random_range(0..self.types),
+        };
+        let request_type = RequestType::new(u32::try_from(index).unwrap());
+        let id = RequestId(u32::try_from(self.requests.len()).unwrap());
+        self.requests.push(Request {
+            kind,
+            request_type,
+            service_ns,
+            arrived_ns: self.now_ns,
+        });
+        let arrived = Event::Arrived {
+            request: id,
+            request_type,
+        };
+        self.scheduler.on_event(self.now_ns, arrived);
+        self.poll();
+    }
+
+    /// Everything that was accepted runs to its end.
+    pub(crate) fn drain(&mut self) {
+        self.run_until(u64::MAX);
+        assert_eq!(self.running, vec![None; self.workers]);
+    }
+
+    /// Slowdown of a kind at a quantile, over what is in [`Simulation::ran`].
+    pub(crate) fn slowdown(&self, kind: usize, quantile: f64) -> f64 {
+        let mut slowdowns: Vec<f64> = self
+            .ran
+            .iter()
+            .filter(|ran| ran.kind == kind)
+            .map(|ran| ran.slowdown)
+            .collect();
+        assert!(slowdowns.len() as f64 * (1.0 - quantile) >= 10.0, "too few");
+        slowdowns.sort_unstable_by(f64::total_cmp);
+        slowdowns[(slowdowns.len() as f64 * quantile) as usize]
+    }
+
+    fn run_until(&mut self, until_ns: u64) {
+        while let Some(&Reverse((ends_ns, worker))) = self.completions.peek() {
+            if ends_ns > until_ns {
+                break;
+            }
+            self.completions.pop();
+            self.now_ns = ends_ns;
+            self.complete(worker);
+        }
+        if until_ns < u64::MAX {
+            self.now_ns = until_ns;
+        }
+    }
+
+    fn complete(&mut self, worker: u32) {
+        let id = self.running[worker as usize].take().expect("it ran");
+        let request = self.requests[id.0 as usize];
+        self.ran.push(Ran {
+            kind: request.kind,
+            worker,
+            slowdown: (self.now_ns - request.arrived_ns) as f64 / request.service_ns as f64,
+        });
+        let sample = Sample {
+            request_type: request.request_type,
+            count: 1,
+            service_ns: request.service_ns,
+        };
+        let completed = Event::Completed {
+            worker: WorkerId(worker),
+            samples: &[sample],
+        };
+        self.scheduler.on_event(self.now_ns, completed);
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        while let Some(action) = self.scheduler.poll(self.now_ns) {
+            match action {
+                Action::Reject { .. } => self.rejected += 1,
+                Action::Run {
+                    worker, request, ..
+                } => {
+                    let before = self.running[worker.index()].replace(request);
+                    assert_eq!(before, None, "worker {worker:?} is busy");
+                    let ends_ns = self.now_ns + self.requests[request.0 as usize].service_ns;
+                    self.completions.push(Reverse((ends_ns, worker.0)));
+                }
+            }
+        }
+    }
+}
