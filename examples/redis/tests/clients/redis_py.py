@@ -1,0 +1,192 @@
+"""Drives a server with redis-py, as its defaults have it. Usage: redis_py.py PORT PASSWORD"""
+
+import sys
+
+import redis
+
+
+def check(actual, expected):
+    """Fails with both values when they differ in value or type."""
+    if actual != expected or type(actual) is not type(expected):
+        raise AssertionError(f"{actual!r} instead of {expected!r}")
+
+
+def check_error(call, error, text):
+    """Fails unless `call` raises `error` with `text` in its message."""
+    try:
+        answer = call()
+    except error as raised:
+        assert text in str(raised), f"{text!r} in {raised!r}"
+    else:
+        raise AssertionError(f"{answer!r} instead of an error with {text!r}")
+
+
+def connection(port, password):
+    """The protocol is negotiated, the client names itself, the password is asked for."""
+    client = redis.Redis(port=port, password=password)
+    check(client.ping(), True)
+    check(client.echo("hello"), b"hello")
+    check(client.client_setname("suite"), True)
+    check(client.client_getname(), "suite")
+    (own,) = [entry for entry in client.client_list() if entry["name"] == "suite"]
+    check(own["id"], str(client.client_id()))
+    check(own["lib-name"], "redis-py") if "lib-name" in own else None
+    check(client.info("replication")["role"], "master")
+    check(client.config_get("maxclients"), {"maxclients": "10000"})
+    check(client.execute_command("HELLO")[b"proto"], 3)
+    assert client.command_count() > 100
+    assert len(client.time()) == 2
+
+    refused = redis.Redis(port=port)
+    check_error(refused.ping, redis.AuthenticationError, "HELLO must be called with the client already")
+    wrong = redis.Redis(port=port, password="wrong")
+    check_error(wrong.ping, redis.AuthenticationError, "invalid username-password pair")
+    check(redis.Redis.from_url(f"redis://default:{password}@127.0.0.1:{port}/0").ping(), True)
+    other_database = redis.Redis(port=port, password=password, db=99)
+    check_error(other_database.ping, redis.ResponseError, "DB index is out of range")
+
+
+def strings(client):
+    check(client.set("text", "grün"), True)
+    check(client.get("text"), "grün")
+    check(client.set("text", "other", nx=True), None)
+    check(client.set("text", "new", get=True), "grün")
+    check(client.append("text", "er"), 5)
+    check(client.strlen("text"), 5)
+    check(client.getrange("text", 1, -2), "ewe")
+    check(client.setrange("text", 3, "t"), 5)
+    check(client.getdel("text"), "newtr")
+    check(client.get("text"), None)
+    check(client.mset({"one": 1, "two": 2}), True)
+    check(client.mget("one", "none", "two"), ["1", None, "2"])
+    check(client.incr("one"), 2)
+    check(client.decrby("one", 5), -3)
+    check(client.incrbyfloat("two", 0.5), 2.5)
+    check_error(lambda: client.incr("two"), redis.ResponseError, "not an integer or out of range")
+
+
+def keys(client):
+    check(client.set("key", "value", ex=100), True)
+    check(client.ttl("key"), 100)
+    assert 0 < client.pttl("key") <= 100_000
+    check(client.persist("key"), True)
+    check(client.ttl("key"), -1)
+    check(client.expire("key", 50), True)
+    check(client.getex("key", persist=True), "value")
+    check(client.type("key"), "string")
+    check(client.exists("key", "nosuch"), 1)
+    check(client.rename("key", "renamed"), True)
+    check(client.keys("rename*"), ["renamed"])
+    check(client.expire("renamed", 0), True)
+    check(client.exists("renamed"), 0)
+    check_error(lambda: client.rename("a", "b"), redis.ResponseError, "no such key")
+
+
+def lists(client):
+    check(client.rpush("list", "b", "c"), 2)
+    check(client.lpush("list", "a"), 3)
+    check(client.lrange("list", 0, -1), ["a", "b", "c"])
+    check(client.lindex("list", 1), "b")
+    check(client.lset("list", 1, "B"), True)
+    check(client.linsert("list", "after", "B", "x"), 4)
+    check(client.lrem("list", 0, "x"), 1)
+    check(client.lpop("list"), "a")
+    check(client.rpop("list", 5), ["c", "B"])
+    check(client.llen("list"), 0)
+    check(client.rpush("numbers", *range(10)), 10)
+    check(client.sort("numbers", desc=True, start=0, num=3), ["9", "8", "7"])
+    check_error(lambda: client.get("numbers"), redis.ResponseError, "WRONGTYPE")
+
+
+def hashes(client):
+    check(client.hset("hash", mapping={"a": 1, "b": 2}), 2)
+    check(client.hgetall("hash"), {"a": "1", "b": "2"})
+    check(client.hget("hash", "nosuch"), None)
+    check(client.hmget("hash", "a", "nosuch"), ["1", None])
+    check(client.hincrby("hash", "a", 5), 6)
+    check(client.hexists("hash", "b"), True)
+    check(client.hdel("hash", "b"), 1)
+    check(client.hkeys("hash"), ["a"])
+    check(client.hvals("hash"), ["6"])
+    check(client.hlen("hash"), 1)
+    client.hset("large", mapping={f"field:{index}": index for index in range(1000)})
+    found = dict(client.hscan_iter("large", match="field:99*"))
+    check(found, {f"field:{index}": str(index) for index in [99, *range(990, 1000)]})
+
+
+def sets(client):
+    check(client.sadd("set", "a", "b", "c"), 3)
+    check(client.smembers("set"), {"a", "b", "c"})
+    check(client.sismember("set", "a"), 1)
+    check(client.srem("set", "c"), 1)
+    check(client.sadd("another", "b", "z"), 2)
+    check(client.sinter("set", "another"), {"b"})
+    check(client.sunion("set", "another"), {"a", "b", "z"})
+    check(client.sdiff("set", "another"), {"a"})
+    check(client.scard("set"), 2)
+    check(set(client.sscan_iter("set")), {"a", "b"})
+    assert client.spop("set") in {"a", "b"}
+
+
+def sorted_sets(client):
+    check(client.zadd("zset", {"a": 1, "b": 2.5, "c": 3}), 3)
+    check(client.zscore("zset", "b"), 2.5)
+    check(client.zscore("zset", "nosuch"), None)
+    check(client.zincrby("zset", 1.5, "a"), 2.5)
+    check(client.zrange("zset", 0, -1), ["a", "b", "c"])
+    ranked = client.zrange("zset", 0, -1, withscores=True)
+    check([tuple(pair) for pair in ranked], [("a", 2.5), ("b", 2.5), ("c", 3.0)])
+    check(client.zrangebyscore("zset", "(2.5", "+inf"), ["c"])
+    check(client.zrank("zset", "c"), 2)
+    check(client.zcard("zset"), 3)
+    check(client.zcount("zset", 2.5, 3), 3)
+    check([tuple(pair) for pair in client.zpopmin("zset")], [("a", 2.5)])
+    check(client.zrem("zset", "b", "c"), 2)
+    check(client.exists("zset"), 0)
+
+
+def pipelines(client):
+    with client.pipeline(transaction=False) as pipe:
+        for index in range(1000):
+            pipe.set(f"scan:{index}", index).get(f"scan:{index}")
+        replies = pipe.execute()
+    check(replies, [reply for index in range(1000) for reply in (True, str(index))])
+    found = sorted(client.scan_iter("scan:*", count=50))
+    check(found, sorted(f"scan:{index}" for index in range(1000)))
+    with client.pipeline(transaction=False) as pipe:
+        pipe.set("text", "x").incr("text").get("text")
+        set_reply, error, value = pipe.execute(raise_on_error=False)
+    check((set_reply, value), (True, "x"))
+    assert isinstance(error, redis.ResponseError), error
+    check(client.delete(*found), 1000)
+
+
+def resp2(port, password):
+    client = redis.Redis(port=port, password=password, protocol=2, decode_responses=True)
+    check(client.hset("resp2", mapping={"a": "1"}), 1)
+    check(client.hgetall("resp2"), {"a": "1"})
+    check(client.delete("resp2"), 1)
+
+
+def binary(port, password):
+    client = redis.Redis(port=port, password=password)
+    value = bytes(range(256)) * 1000
+    check(client.set(b"\r\n\x00", value), True)
+    check(client.get(b"\r\n\x00"), value)
+
+
+def main():
+    port, password = int(sys.argv[1]), sys.argv[2]
+    connection(port, password)
+    client = redis.Redis(port=port, password=password, decode_responses=True)
+    for suite in [strings, keys, lists, hashes, sets, sorted_sets, pipelines]:
+        check(client.flushdb(), True)
+        suite(client)
+    resp2(port, password)
+    binary(port, password)
+    check(client.flushall(), True)
+    check(client.dbsize(), 0)
+    print(f"redis-py {redis.__version__}: all checks passed")
+
+
+main()

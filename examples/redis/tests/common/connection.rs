@@ -1,0 +1,126 @@
+//! A blocking client connection that lets a test choose the bytes.
+
+use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use super::{DEADLINE, Reply};
+
+/// A client connection. Reads and writes fail after [`DEADLINE`] instead of hanging.
+pub(crate) struct Connection {
+    // One descriptor for both directions: a test may hold thousands of connections.
+    reader: BufReader<TcpStream>,
+}
+
+impl Connection {
+    /// Connects to `address`.
+    ///
+    /// # Errors
+    /// Those of [`TcpStream::connect`].
+    pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.set_write_timeout(Some(DEADLINE))?;
+        Ok(Self {
+            reader: BufReader::new(stream),
+        })
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Panics
+    /// When the server does not take them.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.stream().write_all(bytes).expect("the server reads");
+    }
+
+    /// Sends as many of `bytes` as the kernel takes at once, and says how many.
+    pub(crate) fn send_without_blocking(&mut self, bytes: &[u8]) -> usize {
+        self.stream().set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.stream().write(&bytes[sent..]) {
+                Ok(written) => sent += written,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("send: {error}"),
+            }
+        }
+        self.stream().set_nonblocking(false).unwrap();
+        sent
+    }
+
+    /// Sends bytes that the server may refuse to read to their end.
+    ///
+    /// # Errors
+    /// Those of the socket, when the server has closed the connection.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream().write_all(bytes)
+    }
+
+    /// Reads the next reply.
+    ///
+    /// # Panics
+    /// When the connection ends or stays silent instead.
+    pub(crate) fn reply(&mut self) -> Reply {
+        self.try_reply().expect("a reply")
+    }
+
+    /// Reads the next reply, or the error that came in its place.
+    ///
+    /// # Errors
+    /// Those of [`Reply::read`].
+    pub(crate) fn try_reply(&mut self) -> io::Result<Reply> {
+        Reply::read(&mut self.reader)
+    }
+
+    /// Sends one request and reads its reply.
+    pub(crate) fn request(&mut self, words: &[impl AsRef<[u8]>]) -> Reply {
+        self.send(&encode(words));
+        self.reply()
+    }
+
+    /// Sends the words of `line` as one request and returns the reply as [`Reply`] prints it.
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        self.send(&encode_line(line));
+        self.reply().to_string()
+    }
+
+    /// Tells the server that no more requests follow.
+    pub(crate) fn finish_sending(&self) {
+        self.stream().shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Everything the server sends until it closes the connection; a reset counts as closed.
+    ///
+    /// # Panics
+    /// When the server keeps the connection open.
+    pub(crate) fn read_to_close(&mut self) -> Vec<u8> {
+        let mut received = Vec::new();
+        match self.reader.read_to_end(&mut received) {
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => {
+                panic!("the server keeps the connection open: {error}")
+            }
+            _ => received,
+        }
+    }
+
+    fn stream(&self) -> &TcpStream {
+        self.reader.get_ref()
+    }
+}
+
+/// The bytes of one request, as an array of bulk strings.
+pub(crate) fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words.iter().map(AsRef::as_ref) {
+        bytes.extend(format!("${}\r\n", word.len()).bytes());
+        bytes.extend(word);
+        bytes.extend(b"\r\n");
+    }
+    bytes
+}
+
+/// The bytes of the request whose words are separated by spaces in `line`.
+pub(crate) fn encode_line(line: &str) -> Vec<u8> {
+    encode(&line.split_whitespace().collect::<Vec<_>>())
+}
