@@ -56,27 +56,11 @@ impl Header {
     /// When there are fewer than [`HEADER_LEN`] bytes, the version is not [`VERSION`] or the kind
     /// is unknown. The payload's presence is not checked.
     pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
-        let Some((header, _)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+        let Some(header) = bytes.first_chunk::<HEADER_LEN>() else {
             return Err(FrameError::new("psp header: truncated"));
         };
-        let [
-            version,
-            kind,
-            t0,
-            t1,
-            i0,
-            i1,
-            i2,
-            i3,
-            l0,
-            l1,
-            l2,
-            l3,
-            r0,
-            r1,
-            r2,
-            r3,
-        ] = *header;
+        let bits = u128::from_be_bytes(*header);
+        let [version, kind, ..] = *header;
         if version != VERSION {
             return Err(FrameError::new("psp header: unknown version"));
         }
@@ -88,38 +72,23 @@ impl Header {
         };
         Ok(Self {
             kind,
-            request_type: u16::from_be_bytes([t0, t1]),
-            id: u32::from_be_bytes([i0, i1, i2, i3]),
-            payload_len: u32::from_be_bytes([l0, l1, l2, l3]),
-            run_time_ns: u32::from_be_bytes([r0, r1, r2, r3]),
+            request_type: (bits >> 96) as u16,
+            id: (bits >> 64) as u32,
+            payload_len: (bits >> 32) as u32,
+            run_time_ns: bits as u32,
         })
     }
 
     /// Encodes the header.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_LEN] {
-        let [t0, t1] = self.request_type.to_be_bytes();
-        let [i0, i1, i2, i3] = self.id.to_be_bytes();
-        let [l0, l1, l2, l3] = self.payload_len.to_be_bytes();
-        let [r0, r1, r2, r3] = self.run_time_ns.to_be_bytes();
-        [
-            VERSION,
-            self.kind as u8,
-            t0,
-            t1,
-            i0,
-            i1,
-            i2,
-            i3,
-            l0,
-            l1,
-            l2,
-            l3,
-            r0,
-            r1,
-            r2,
-            r3,
-        ]
+        let bits = u128::from(VERSION) << 120
+            | u128::from(self.kind as u8) << 112
+            | u128::from(self.request_type) << 96
+            | u128::from(self.id) << 64
+            | u128::from(self.payload_len) << 32
+            | u128::from(self.run_time_ns);
+        bits.to_be_bytes()
     }
 }
 

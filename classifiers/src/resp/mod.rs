@@ -193,6 +193,12 @@ mod tests {
         types.name_of_slot(slot).to_owned()
     }
 
+    fn check(classifier: &RespClassifier, cases: &[(&str, &str)]) {
+        for (line, name) in cases {
+            assert_eq!(name_of(classifier, line), *name, "{line}");
+        }
+    }
+
     fn two_groups() -> RespClassifier {
         RespClassifier::new()
             .group(TypeSpec::new("short"), ["GET", "command count"])
@@ -202,17 +208,18 @@ mod tests {
     #[test]
     fn names_are_found_in_any_case() {
         let classifier = two_groups();
-        for (line, name) in [
-            ("get k", "short"),
-            ("GET k", "short"),
-            ("gEt k", "short"),
-            ("KEYS *", "long"),
-            ("GETX k", "UNKNOWN"),
-            ("", "UNKNOWN"),
-            ("'unbalanced", "UNKNOWN"),
-        ] {
-            assert_eq!(name_of(&classifier, line), name, "{line}");
-        }
+        check(
+            &classifier,
+            &[
+                ("get k", "short"),
+                ("GET k", "short"),
+                ("gEt k", "short"),
+                ("KEYS *", "long"),
+                ("GETX k", "UNKNOWN"),
+                ("", "UNKNOWN"),
+                ("'unbalanced", "UNKNOWN"),
+            ],
+        );
         let array = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
         assert_eq!(
             Some(classifier.classify(array)),
@@ -223,17 +230,18 @@ mod tests {
     #[test]
     fn subcommands_may_differ_from_their_command() {
         let classifier = two_groups().group(TypeSpec::new("sleep"), ["DEBUG SLEEP"]);
-        for (line, name) in [
-            ("COMMAND COUNT", "short"),
-            ("command Count x", "short"),
-            ("COMMAND DOCS", "long"),
-            ("COMMAND", "long"),
-            ("DEBUG SLEEP 1", "sleep"),
-            ("DEBUG JMAP", "UNKNOWN"),
-            ("DEBUG", "UNKNOWN"),
-        ] {
-            assert_eq!(name_of(&classifier, line), name, "{line}");
-        }
+        check(
+            &classifier,
+            &[
+                ("COMMAND COUNT", "short"),
+                ("command Count x", "short"),
+                ("COMMAND DOCS", "long"),
+                ("COMMAND", "long"),
+                ("DEBUG SLEEP 1", "sleep"),
+                ("DEBUG JMAP", "UNKNOWN"),
+                ("DEBUG", "UNKNOWN"),
+            ],
+        );
     }
 
     #[test]
@@ -252,9 +260,10 @@ mod tests {
         );
         assert_eq!(types.len(), 3);
         assert_eq!(types.specs()[0].share, Some(0.9));
-        for (line, name) in [("PING", "short"), ("GET k", "short"), ("MGET k", "third")] {
-            assert_eq!(name_of(&classifier, line), name, "{line}");
-        }
+        check(
+            &classifier,
+            &[("PING", "short"), ("GET k", "short"), ("MGET k", "third")],
+        );
     }
 
     #[test]
@@ -262,13 +271,14 @@ mod tests {
         let classifier = two_groups()
             .when(["MGET"], Rule::ArgCount { max: 1 }, "short")
             .when(["MGET"], Rule::ArgCount { max: 3 }, "middle");
-        for (line, name) in [
-            ("MGET a", "short"),
-            ("MGET a b c", "middle"),
-            ("MGET a b c d", "long"),
-        ] {
-            assert_eq!(name_of(&classifier, line), name, "{line}");
-        }
+        check(
+            &classifier,
+            &[
+                ("MGET a", "short"),
+                ("MGET a b c", "middle"),
+                ("MGET a b c d", "long"),
+            ],
+        );
     }
 
     #[test]
@@ -280,13 +290,14 @@ mod tests {
             Some(b"small") => short,
             _ => long,
         });
-        for (line, name) in [
-            ("KEYS small", "short"),
-            ("KEYS large", "long"),
-            ("GET small", "short"),
-            ("NOSUCH small", "UNKNOWN"),
-        ] {
-            assert_eq!(name_of(&classifier, line), name, "{line}");
-        }
+        check(
+            &classifier,
+            &[
+                ("KEYS small", "short"),
+                ("KEYS large", "long"),
+                ("GET small", "short"),
+                ("NOSUCH small", "UNKNOWN"),
+            ],
+        );
     }
 }

@@ -3,7 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use psp_protocols::psp_header::{HEADER_LEN, Header, PspFraming};
-use psp_protocols_fuzz::frames;
+
+#[path = "../../tests/stream/feed.rs"]
+mod feed;
 
 fuzz_target!(|stream: &[u8]| {
     if let Ok(header) = Header::decode(stream) {
@@ -11,7 +13,7 @@ fuzz_target!(|stream: &[u8]| {
     }
     let framing = PspFraming::default();
     assert_eq!(
-        frames(&framing, stream, stream.len().max(1)),
-        frames(&framing, stream, 1)
+        feed::feed(&framing, stream, &[]),
+        feed::feed(&framing, stream, &feed::every_byte(stream))
     );
 });

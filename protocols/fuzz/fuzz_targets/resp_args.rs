@@ -3,7 +3,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use psp_protocols::resp::{Args, ArgsIter, Resp, encode_command};
-use psp_protocols_fuzz::frames;
+
+#[path = "../../tests/stream/feed.rs"]
+#[allow(dead_code)]
+mod feed;
 
 fuzz_target!(|stream: &[u8]| {
     let mut unescaped = Vec::new();
@@ -11,10 +14,10 @@ fuzz_target!(|stream: &[u8]| {
     let _ = Args::parse(stream, &mut unescaped);
     assert!(ArgsIter::new(stream).count() <= stream.len());
 
-    let (frames, _) = frames(&Resp::default(), stream, stream.len().max(1));
+    let (frames, _) = feed::feed(&Resp::default(), stream, &[]);
     for frame in frames {
         let mut unescaped = Vec::new();
-        let args = Args::parse(frame, &mut unescaped).expect("the framing found it");
+        let args = Args::parse(&frame, &mut unescaped).expect("the framing found it");
         let mut encoded = Vec::new();
         encode_command(&args, &mut encoded);
         let mut unused = Vec::new();

@@ -3,12 +3,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use psp_protocols::resp::Resp;
-use psp_protocols_fuzz::frames;
+
+#[path = "../../tests/stream/feed.rs"]
+mod feed;
 
 fuzz_target!(|stream: &[u8]| {
     let resp = Resp::default();
     assert_eq!(
-        frames(&resp, stream, stream.len().max(1)),
-        frames(&resp, stream, 1)
+        feed::feed(&resp, stream, &[]),
+        feed::feed(&resp, stream, &feed::every_byte(stream))
     );
 });

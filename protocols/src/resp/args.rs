@@ -13,10 +13,12 @@ use super::violation::Violation;
 /// Arguments that fit without allocation.
 const INLINE_ARGS: usize = 8;
 
+type ArgVec<'a> = SmallVec<[&'a [u8]; INLINE_ARGS]>;
+
 /// The arguments of one request, its name first: a `[&[u8]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Args<'a> {
-    args: SmallVec<[&'a [u8]; INLINE_ARGS]>,
+    args: ArgVec<'a>,
 }
 
 impl<'a> Args<'a> {
@@ -37,11 +39,12 @@ impl<'a> Args<'a> {
     /// When `frame` is not a whole request. No frame that [`Resp`](super::Resp) found fails.
     #[inline]
     pub fn parse(frame: &'a [u8], unescaped: &'a mut Vec<u8>) -> Result<Self, FrameError> {
-        let args = if frame.first() == Some(&b'*') {
-            parse_array(frame)?
+        let mut args = SmallVec::new();
+        if frame.first() == Some(&b'*') {
+            parse_array(frame, &mut args)?;
         } else {
-            parse_inline(frame, unescaped)?
-        };
+            parse_inline(frame, unescaped, &mut args)?;
+        }
         Ok(Self { args })
     }
 }
@@ -54,7 +57,8 @@ impl<'a> Deref for Args<'a> {
     }
 }
 
-fn parse_array(frame: &[u8]) -> Result<SmallVec<[&[u8]; INLINE_ARGS]>, Violation> {
+#[inline]
+fn parse_array<'a>(frame: &'a [u8], args: &mut ArgVec<'a>) -> Result<(), Violation> {
     let header = multibulk_header(frame)?.ok_or(Violation::Truncated)?;
     let mut rest = &frame[header.len..];
     let count = usize::try_from(header.value.max(0)).unwrap_or(usize::MAX);
@@ -62,13 +66,13 @@ fn parse_array(frame: &[u8]) -> Result<SmallVec<[&[u8]; INLINE_ARGS]>, Violation
     if count > rest.len() / BULK_LEN_MIN {
         return Err(Violation::Truncated);
     }
-    let mut args = SmallVec::with_capacity(count);
+    args.reserve_exact(count);
     for _ in 0..count {
         let (arg, after) = split_bulk(rest)?;
         args.push(arg);
         rest = after;
     }
-    Ok(args)
+    Ok(())
 }
 
 /// Splits the bulk string at the start of `input` from what follows it.
@@ -87,7 +91,8 @@ fn split_bulk(input: &[u8]) -> Result<(&[u8], &[u8]), Violation> {
 fn parse_inline<'a>(
     frame: &'a [u8],
     unescaped: &'a mut Vec<u8>,
-) -> Result<SmallVec<[&'a [u8]; INLINE_ARGS]>, Violation> {
+    args: &mut ArgVec<'a>,
+) -> Result<(), Violation> {
     enum Place<'a> {
         Frame(&'a [u8]),
         Unescaped(Range<usize>),
@@ -105,11 +110,11 @@ fn parse_inline<'a>(
         });
     }
     let unescaped: &'a [u8] = unescaped;
-    let args = places.into_iter().map(|place| match place {
+    args.extend(places.into_iter().map(|place| match place {
         Place::Frame(text) => text,
         Place::Unescaped(range) => &unescaped[range],
-    });
-    Ok(args.collect())
+    }));
+    Ok(())
 }
 
 /// Walks the arguments of a frame without storing them: for classifiers, which look at few.

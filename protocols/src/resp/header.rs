@@ -7,6 +7,9 @@ use super::violation::Violation;
 /// merely out of range is reported as such.
 const NUMBER_LEN_MAX: usize = 64;
 
+/// Any number of so many digits is in the range of `i64`.
+const DIGITS_WITHOUT_OVERFLOW: usize = 18;
+
 /// Shortest possible element of an array: `$0\r\n\r\n`.
 pub(super) const BULK_LEN_MIN: usize = 6;
 
@@ -35,22 +38,34 @@ pub(super) enum NumberError {
 /// that makes it so, hence independent of how the line was cut in pieces.
 #[inline]
 pub(super) fn read_header(line: &[u8]) -> Result<Option<Header>, NumberError> {
-    // The common case: one or two digits.
-    if let [_, tens @ b'1'..=b'9', b'\r', b'\n', ..] = *line {
+    // Most counts and many lengths have one digit.
+    if let [_, digit @ b'0'..=b'9', b'\r', b'\n', ..] = line {
         return Ok(Some(Header {
-            value: i64::from(tens - b'0'),
+            value: i64::from(digit - b'0'),
             len: 4,
         }));
     }
-    if let [_, tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] = *line {
-        return Ok(Some(Header {
-            value: i64::from(tens - b'0') * 10 + i64::from(ones - b'0'),
-            len: 5,
-        }));
+    // The common case otherwise: a whole line with a positive number that cannot overflow.
+    if let [_, first @ b'1'..=b'9', digits @ ..] = line {
+        let mut value = i64::from(first - b'0');
+        for (index, byte) in digits.iter().take(DIGITS_WITHOUT_OVERFLOW - 1).enumerate() {
+            match byte {
+                b'0'..=b'9' => value = value * 10 + i64::from(byte - b'0'),
+                b'\r' if digits.get(index + 1) == Some(&b'\n') => {
+                    return Ok(Some(Header {
+                        value,
+                        len: index + 4,
+                    }));
+                }
+                _ => break,
+            }
+        }
     }
     read_any_header(line)
 }
 
+/// [`read_header`] for all lines: incomplete, negative, zero, out of range, wrong.
+#[cold]
 fn read_any_header(line: &[u8]) -> Result<Option<Header>, NumberError> {
     let window = line.get(1..line.len().min(1 + NUMBER_LEN_MAX));
     let window = window.unwrap_or_default();
