@@ -122,7 +122,7 @@ impl Keyspace {
     /// A snapshot of a key's value.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<Value> {
-        self.with(key, Option::<&Value>::cloned)
+        self.with_entry(key, |entry| entry.map(|entry| entry.value().clone()))
     }
 
     /// Whether the key has a value.
@@ -136,11 +136,21 @@ impl Keyspace {
         let position = position_of(key);
         let shard = self.shard(position);
         let mut state = shard.state.lock();
-        let before = state.find(position, key).and_then(|entry| entry.expire_at_ms());
-        let mut taken = Taken::new(&mut state, position, key);
+        let mut taken = Taken::new(state.map.get_mut(&position), key);
+        let before = taken.slot.expire_at_ms();
+        let was_present = taken.slot.value().is_some();
         let expired = expire_slot(&mut taken.slot);
         let result = change(&mut taken.slot);
-        let (after, garbage) = taken.put_back(self.now_s());
+        let garbage = taken.slot.finish(self.now_s());
+        let after = taken.slot.expire_at_ms();
+        let is_present = taken.slot.value().is_some();
+        let homeless = taken.put_back();
+        state.len = state.len + usize::from(is_present) - usize::from(was_present);
+        if let Some(entry) = homeless {
+            state.map.insert(position, Bucket::from_buf([entry]));
+        } else if was_present && !is_present {
+            state.remove_if_empty(position);
+        }
         state.reindex(position, before, after);
         shard.publish(&state);
         drop(state);
@@ -502,29 +512,7 @@ impl State {
         self.map.get(&position)?.iter().find(|entry| entry.key() == key)
     }
 
-    /// Takes an entry out. An empty bucket may remain until the next [`put`](Self::put) there.
-    fn take(&mut self, position: u64, key: &[u8]) -> Option<Arc<Entry>> {
-        let bucket = self.map.get_mut(&position)?;
-        let index = bucket.iter().position(|entry| entry.key() == key)?;
-        self.len -= 1;
-        Some(bucket.swap_remove(index))
-    }
-
-    /// Ends what [`take`](Self::take) began, with an entry or without.
-    fn put(&mut self, position: u64, entry: Option<Arc<Entry>>) {
-        self.len += usize::from(entry.is_some());
-        match (self.map.get_mut(&position), entry) {
-            (Some(bucket), Some(entry)) => bucket.push(entry),
-            (None, Some(entry)) => {
-                self.map.insert(position, Bucket::from_buf([entry]));
-            }
-            (Some(bucket), None) if bucket.is_empty() => {
-                self.map.remove(&position);
-            }
-            (_, None) => {}
-        }
-    }
-
+    /// Stores `entry`, or nothing, in place of what `key` has.
     fn replace(
         &mut self,
         position: u64,
@@ -532,11 +520,30 @@ impl State {
         entry: Option<Arc<Entry>>,
     ) -> Option<Arc<Entry>> {
         let after = entry.as_ref().and_then(|entry| entry.expire_at_ms());
-        let old = self.take(position, key);
-        self.put(position, entry);
+        self.len += usize::from(entry.is_some());
+        let old = match (self.map.get_mut(&position), entry) {
+            (Some(bucket), entry) => {
+                let old = take_from(bucket, key);
+                bucket.extend(entry);
+                old
+            }
+            (None, Some(entry)) => {
+                self.map.insert(position, Bucket::from_buf([entry]));
+                None
+            }
+            (None, None) => None,
+        };
+        self.len -= usize::from(old.is_some());
+        self.remove_if_empty(position);
         let before = old.as_ref().and_then(|entry| entry.expire_at_ms());
         self.reindex(position, before, after);
         old
+    }
+
+    fn remove_if_empty(&mut self, position: u64) {
+        if self.map.get(&position).is_some_and(SmallVec::is_empty) {
+            self.map.remove(&position);
+        }
     }
 
     fn take_expired(&mut self, position: u64, now_ms: u64) -> SmallVec<[Arc<Entry>; 1]> {
@@ -551,7 +558,7 @@ impl State {
             });
         }
         self.len -= expired.len();
-        self.put(position, None);
+        self.remove_if_empty(position);
         expired
     }
 
@@ -576,35 +583,47 @@ fn expire_slot(slot: &mut Slot<'_>) -> u64 {
     u64::from(expired)
 }
 
-/// A slot whose entry was taken out of the map, so that it can be changed in place. The entry goes back even
-/// if the change panics.
+/// A slot whose entry was taken out of its bucket, so that it can be changed in place. The entry
+/// goes back even if the change panics.
 struct Taken<'s, 'k> {
-    state: &'s mut State,
-    position: u64,
+    bucket: Option<&'s mut Bucket>,
     slot: Slot<'k>,
 }
 
 impl<'s, 'k> Taken<'s, 'k> {
-    fn new(state: &'s mut State, position: u64, key: &'k [u8]) -> Self {
-        let entry = state.take(position, key);
+    fn new(mut bucket: Option<&'s mut Bucket>, key: &'k [u8]) -> Self {
+        let entry = bucket.as_mut().and_then(|bucket| take_from(bucket, key));
         Self {
-            state,
-            position,
+            bucket,
             slot: Slot::new(key, entry),
         }
     }
 
-    /// Ends the update: the expiry of what was stored, and what is left over.
-    fn put_back(mut self, now_s: u32) -> (Option<u64>, SmallVec<[Garbage; 1]>) {
-        let garbage = self.slot.finish(now_s);
-        (self.slot.expire_at_ms(), garbage)
+    /// Ends the update; returns the entry if it has no bucket yet.
+    fn put_back(mut self) -> Option<Arc<Entry>> {
+        let entry = self.slot.take_entry()?;
+        match &mut self.bucket {
+            Some(bucket) => {
+                bucket.push(entry);
+                None
+            }
+            None => Some(entry),
+        }
     }
 }
 
 impl Drop for Taken<'_, '_> {
     fn drop(&mut self) {
-        self.state.put(self.position, self.slot.take_entry());
+        if let (Some(bucket), Some(entry)) = (&mut self.bucket, self.slot.take_entry()) {
+            bucket.push(entry);
+        }
     }
+}
+
+/// Takes an entry out of its bucket, which may be empty then.
+fn take_from(bucket: &mut Bucket, key: &[u8]) -> Option<Arc<Entry>> {
+    let index = bucket.iter().position(|entry| entry.key() == key)?;
+    Some(bucket.swap_remove(index))
 }
 
 /// The locked shards of two keys, which may be one.

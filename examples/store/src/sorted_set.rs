@@ -204,7 +204,10 @@ impl SortedSet {
         for scored in self.order.range(ranks.clone()) {
             scores.insert(&scored.member, scored.score);
         }
-        Self { scores, order: self.order.range(ranks).cloned().collect() }
+        Self {
+            scores,
+            order: self.order.range(ranks).cloned().collect(),
+        }
     }
 
     /// The ranks of the members with scores from `min` to `max`; empty where none are.
