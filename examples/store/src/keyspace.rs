@@ -18,9 +18,12 @@ use crate::hashed::{POSITION_BITS, position_of};
 use crate::reaper::{Garbage, Reaper};
 use crate::value::Value;
 
-/// log2 of the number of shards.
-const SHARD_BITS: u32 = 8;
+/// log2 of the number of shards. With 100 000 keys a shard's map is two levels deep.
+const SHARD_BITS: u32 = 10;
 const SHARDS: usize = 1 << SHARD_BITS;
+
+/// Shards that the reaper gets in one piece when all keys are removed.
+const SHARDS_PER_DISCARD: usize = 64;
 
 /// How often [`Keyspace::update_large`] works on a snapshot before it takes the lock.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
@@ -29,6 +32,9 @@ const OPTIMISTIC_ATTEMPTS: usize = 3;
 pub(crate) type Bucket = SmallVec<[Arc<Entry>; 1]>;
 /// The entries of one shard.
 pub(crate) type Map = OrdMap<u64, Bucket>;
+
+/// (`expire_at_ms`, position) of the entries of one shard that expire, the next one first.
+pub(crate) type Due = BTreeSet<(u64, u64)>;
 
 /// All keys of a server. See the [crate](crate) for its design.
 #[derive(Debug)]
@@ -55,9 +61,9 @@ struct State {
     map: Map,
     /// Number of entries; the map counts buckets.
     len: usize,
-    /// (`expire_at_ms`, position) of the keys that expire. Two colliding keys that expire in the same
-    /// millisecond share a place: the second is then found expired when it is next looked at.
-    due: BTreeSet<(u64, u64)>,
+    /// Two colliding keys that expire in the same millisecond share a place: the second is then
+    /// found expired when it is next looked at.
+    due: Due,
     hits: u64,
     misses: u64,
 }
@@ -174,7 +180,10 @@ impl Keyspace {
         let mut guards = self.lock_pair(positions);
         // The slots share the entries with the map, which stays whole should `change` panic.
         let mut slot_of = |index: usize, key| {
-            Slot::new(key, guards.state(index).find(positions[index], key).cloned())
+            Slot::new(
+                key,
+                guards.state(index).find(positions[index], key).cloned(),
+            )
         };
         let mut slots = [slot_of(0, first), slot_of(1, second)];
         let expired = slots.iter_mut().map(expire_slot).sum();
@@ -189,7 +198,11 @@ impl Keyspace {
             garbage.extend(slot.finish(self.now_s()));
             let entry = slot.take_entry();
             let state = guards.state(index);
-            garbage.extend(state.replace(positions[index], key, entry).map(Garbage::Entry));
+            garbage.extend(
+                state
+                    .replace(positions[index], key, entry)
+                    .map(Garbage::Entry),
+            );
             self.shard(positions[index]).publish(state);
         }
         drop(guards);
@@ -225,7 +238,9 @@ impl Keyspace {
         let mut entry = slot.take_entry();
         let shard = self.shard(position);
         let mut state = shard.state.lock();
-        let current = state.find(position, key).filter(|entry| !entry.is_expired(unix_time_ms));
+        let current = state
+            .find(position, key)
+            .filter(|entry| !entry.is_expired(unix_time_ms));
         let unchanged = match (current, expected) {
             (None, None) => true,
             (Some(current), Some(expected)) => Arc::ptr_eq(current, expected),
@@ -250,20 +265,29 @@ impl Keyspace {
         &self,
         pairs: impl IntoIterator<Item = (&'k [u8], Value)>,
     ) -> bool {
-        let placed = pairs.into_iter().map(|(key, value)| (position_of(key), Entry::new(key, value)));
-        let mut entries: Vec<(u64, Arc<Entry>)> =
-            placed.map(|(position, entry)| (position, Arc::new(entry))).collect();
+        let placed = pairs
+            .into_iter()
+            .map(|(key, value)| (position_of(key), Entry::new(key, value)));
+        let mut entries: Vec<(u64, Arc<Entry>)> = placed
+            .map(|(position, entry)| (position, Arc::new(entry)))
+            .collect();
         // Stable, so that equal keys stay in order; and locks are taken in ascending order.
         entries.sort_by_key(|(position, _)| *position);
-        let by_shard = |left: &(u64, _), right: &(u64, _)| shard_index(left.0) == shard_index(right.0);
-        let mut guards: Vec<_> =
-            entries.chunk_by(by_shard).map(|chunk| self.shard(chunk[0].0).state.lock()).collect();
-        let taken = entries.chunk_by(by_shard).zip(&guards).any(|(chunk, state)| {
-            chunk.iter().any(|(position, entry)| {
-                let present = state.find(*position, entry.key());
-                present.is_some_and(|entry| !entry.is_expired(unix_time_ms))
-            })
-        });
+        let by_shard =
+            |left: &(u64, _), right: &(u64, _)| shard_index(left.0) == shard_index(right.0);
+        let mut guards: Vec<_> = entries
+            .chunk_by(by_shard)
+            .map(|chunk| self.shard(chunk[0].0).state.lock())
+            .collect();
+        let taken = entries
+            .chunk_by(by_shard)
+            .zip(&guards)
+            .any(|(chunk, state)| {
+                chunk.iter().any(|(position, entry)| {
+                    let present = state.find(*position, entry.key());
+                    present.is_some_and(|entry| !entry.is_expired(unix_time_ms))
+                })
+            });
         if taken {
             return false;
         }
@@ -338,22 +362,27 @@ impl Keyspace {
 
     /// Removes all keys, shard by shard. The reaper drops them.
     pub fn clear(&self) {
-        for shard in &self.shards {
-            let mut state = shard.state.lock();
-            let map = std::mem::take(&mut state.map);
-            let due = std::mem::take(&mut state.due);
-            state.len = 0;
-            shard.publish(&state);
-            drop(state);
-            self.reaper.discard(Garbage::Map(map));
-            drop(due);
+        for shards in self.shards.chunks(SHARDS_PER_DISCARD) {
+            let maps = shards.iter().map(|shard| {
+                let mut state = shard.state.lock();
+                let map = std::mem::take(&mut state.map);
+                let due = std::mem::take(&mut state.due);
+                state.len = 0;
+                shard.publish(&state);
+                (map, due)
+            });
+            let maps = maps.collect();
+            self.reaper.discard(Garbage::Shards(maps));
         }
     }
 
     /// Number of keys, among them expired ones that nobody has looked at since.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.len.load(Ordering::Relaxed)).sum()
+        self.shards
+            .iter()
+            .map(|shard| shard.len.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// Whether there are no keys.
@@ -365,7 +394,10 @@ impl Keyspace {
     /// Number of keys that expire.
     #[must_use]
     pub fn volatile_len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.volatile_len.load(Ordering::Relaxed)).sum()
+        self.shards
+            .iter()
+            .map(|shard| shard.volatile_len.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// Counters since the keyspace was made.
@@ -413,7 +445,12 @@ impl Keyspace {
         {
             found += 1;
             state.due.pop_first();
-            garbage.extend(state.take_expired(position, now_ms).into_iter().map(Garbage::Entry));
+            garbage.extend(
+                state
+                    .take_expired(position, now_ms)
+                    .into_iter()
+                    .map(Garbage::Entry),
+            );
         }
         shard.publish(&state);
         drop(state);
@@ -439,7 +476,9 @@ impl Keyspace {
         let position = position_of(key);
         let mut state = self.shard(position).state.lock();
         let entry = state.find(position, key).cloned();
-        let expired = entry.as_ref().is_some_and(|entry| entry.is_expired(unix_time_ms));
+        let expired = entry
+            .as_ref()
+            .is_some_and(|entry| entry.is_expired(unix_time_ms));
         if counted {
             if entry.is_none() || expired {
                 state.misses += 1;
@@ -466,7 +505,10 @@ impl Keyspace {
     }
 
     fn visit_live(&self, bucket: &Bucket, visit: &mut impl FnMut(&Arc<Entry>)) {
-        bucket.iter().filter(|entry| !entry.is_expired(unix_time_ms)).for_each(visit);
+        bucket
+            .iter()
+            .filter(|entry| !entry.is_expired(unix_time_ms))
+            .for_each(visit);
     }
 
     fn count_expired(&self, expired: u64) {
@@ -509,7 +551,10 @@ impl Shard {
 
 impl State {
     fn find(&self, position: u64, key: &[u8]) -> Option<&Arc<Entry>> {
-        self.map.get(&position)?.iter().find(|entry| entry.key() == key)
+        self.map
+            .get(&position)?
+            .iter()
+            .find(|entry| entry.key() == key)
     }
 
     /// Stores `entry`, or nothing, in place of what `key` has.
@@ -576,7 +621,9 @@ impl State {
 }
 
 fn expire_slot(slot: &mut Slot<'_>) -> u64 {
-    let expired = slot.expire_at_ms().is_some_and(|at_ms| at_ms <= unix_time_ms());
+    let expired = slot
+        .expire_at_ms()
+        .is_some_and(|at_ms| at_ms <= unix_time_ms());
     if expired {
         slot.expire();
     }

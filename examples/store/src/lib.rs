@@ -7,7 +7,7 @@
 //! ```text
 //!   key ──hash──► position, 53 bits: [ shard | place within the shard ]
 //!
-//!   Keyspace ─► 256 shards, each  Mutex { OrdMap position -> Arc<Entry>,   sorted by position
+//!   Keyspace ─► 1024 shards, each  Mutex { OrdMap position -> Arc<Entry>,   sorted by position
 //!                                         due: (expiry, position), sorted }
 //!                                                     │
 //!               Entry { key, value, expiry } ◄────────┘
