@@ -1,7 +1,8 @@
 //! The keyspace: shards of persistent maps from hash positions to entries.
 //!
 //! A position is 53 bits of a key's hash. Its highest bits choose the shard and the shard's map is
-//! sorted by it, so that the shards one after the other are all keys in the order of their positions.
+//! sorted by it, so that the shards one after the other are all keys in the order of their
+//! positions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -212,8 +213,9 @@ impl Keyspace {
     }
 
     /// Changes one key with work that takes long: `change` runs on a snapshot outside the lock and
-    /// its outcome is stored if the key is still what the snapshot saw. Otherwise `change` runs again, the
-    /// last time under the lock. It must therefore leave nothing behind but what it does to its slot.
+    /// its outcome is stored if the key is still what the snapshot saw. Otherwise `change` runs
+    /// again, the last time under the lock. It must therefore leave nothing behind but what it does
+    /// to its slot.
     pub fn update_large<R>(&self, key: &[u8], mut change: impl FnMut(&mut Slot<'_>) -> R) -> R {
         for _ in 0..OPTIMISTIC_ATTEMPTS {
             // As long as the snapshot is held nobody can change the entry in place, so that the
@@ -257,7 +259,8 @@ impl Keyspace {
         unchanged
     }
 
-    /// Stores all `pairs` at once if none of the keys has a value; whether it did. Of equal keys the last counts.
+    /// Stores all `pairs` at once if none of the keys has a value; whether it did. Of equal keys
+    /// the last counts.
     ///
     /// The one operation that holds several locks for as long as it has keys to insert: prefer
     /// [`update`](Self::update) wherever atomicity is not asked for.
@@ -316,8 +319,8 @@ impl Keyspace {
     /// Calls `visit` for the entries at positions from `cursor` on, until `count` have been visited
     /// and their positions are complete. Returns the cursor of the next call; 0 after the last.
     ///
-    /// From 0 to 0, an entry that was there throughout is visited exactly once. Shards are read from snapshots:
-    /// `visit` holds no lock.
+    /// From 0 to 0, an entry that was there throughout is visited exactly once. Shards are read
+    /// from snapshots: `visit` holds no lock.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Arc<Entry>)) -> u64 {
         let mut left = count.max(1);
         let mut from = cursor;
@@ -338,8 +341,8 @@ impl Keyspace {
         0
     }
 
-    /// Calls `visit` for every entry, shard by shard from snapshots: with no lock held, and with the
-    /// guarantee of [`scan`](Self::scan).
+    /// Calls `visit` for every entry, shard by shard from snapshots: with no lock held, and with
+    /// the guarantee of [`scan`](Self::scan).
     pub fn for_each(&self, visit: impl FnMut(&Arc<Entry>)) {
         self.scan(0, usize::MAX, visit);
     }
