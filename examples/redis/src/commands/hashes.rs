@@ -57,7 +57,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 /// Sets the fields among `args`; returns how many are new.
 fn set_fields(context: &Context<'_>, args: &[&[u8]], name: &'static str) -> Result<usize> {
     let pairs = &args[2..];
-    if pairs.len() % 2 != 0 {
+    if !pairs.len().is_multiple_of(2) {
         return Err(CommandError::Arity(name.into()));
     }
     large::change_or_create(

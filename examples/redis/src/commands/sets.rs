@@ -41,24 +41,36 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("smove", 4, smove)
         .flags(WRITE_FAST)
         .keys(1, 2, 1),
-    CommandSpec::new("sunion", -2, sunion)
-        .flags(&[Flag::Readonly])
-        .keys(1, -1, 1),
-    CommandSpec::new("sinter", -2, sinter)
-        .flags(&[Flag::Readonly])
-        .keys(1, -1, 1),
-    CommandSpec::new("sdiff", -2, sdiff)
-        .flags(&[Flag::Readonly])
-        .keys(1, -1, 1),
-    CommandSpec::new("sunionstore", -3, sunionstore)
-        .flags(GROW)
-        .keys(1, -1, 1),
-    CommandSpec::new("sinterstore", -3, sinterstore)
-        .flags(GROW)
-        .keys(1, -1, 1),
-    CommandSpec::new("sdiffstore", -3, sdiffstore)
-        .flags(GROW)
-        .keys(1, -1, 1),
+    CommandSpec::new("sunion", -2, |context, args, out| {
+        reply_with(SetOperation::Union, context, args, out)
+    })
+    .flags(&[Flag::Readonly])
+    .keys(1, -1, 1),
+    CommandSpec::new("sinter", -2, |context, args, out| {
+        reply_with(SetOperation::Intersection, context, args, out)
+    })
+    .flags(&[Flag::Readonly])
+    .keys(1, -1, 1),
+    CommandSpec::new("sdiff", -2, |context, args, out| {
+        reply_with(SetOperation::Difference, context, args, out)
+    })
+    .flags(&[Flag::Readonly])
+    .keys(1, -1, 1),
+    CommandSpec::new("sunionstore", -3, |context, args, out| {
+        store_with(SetOperation::Union, context, args, out)
+    })
+    .flags(GROW)
+    .keys(1, -1, 1),
+    CommandSpec::new("sinterstore", -3, |context, args, out| {
+        store_with(SetOperation::Intersection, context, args, out)
+    })
+    .flags(GROW)
+    .keys(1, -1, 1),
+    CommandSpec::new("sdiffstore", -3, |context, args, out| {
+        store_with(SetOperation::Difference, context, args, out)
+    })
+    .flags(GROW)
+    .keys(1, -1, 1),
     CommandSpec::new("sintercard", -3, sintercard).flags(&[Flag::Readonly]),
     CommandSpec::new("sscan", -3, sscan)
         .flags(&[Flag::Readonly])
@@ -206,18 +218,6 @@ fn snapshots(context: &Context<'_>, keys: &[&[u8]]) -> Result<Vec<Set>> {
     sets.collect()
 }
 
-fn sunion(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(SetOperation::Union, context, args, out)
-}
-
-fn sinter(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(SetOperation::Intersection, context, args, out)
-}
-
-fn sdiff(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(SetOperation::Difference, context, args, out)
-}
-
 fn reply_with(
     operation: SetOperation,
     context: &Context<'_>,
@@ -227,26 +227,6 @@ fn reply_with(
     let result = operation.apply(&snapshots(context, &args[1..])?);
     walk::set(out, result.iter());
     Ok(())
-}
-
-fn sunionstore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    store_with(SetOperation::Union, context, args, out)
-}
-
-fn sinterstore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    store_with(SetOperation::Intersection, context, args, out)
-}
-
-fn sdiffstore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    store_with(SetOperation::Difference, context, args, out)
 }
 
 fn store_with(

@@ -16,12 +16,16 @@ use crate::typed::Typed;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("sort", -2, sort)
-        .flags(&[Flag::Write, Flag::DenyOom])
-        .key(),
-    CommandSpec::new("sort_ro", -2, sort_ro)
-        .flags(&[Flag::Readonly])
-        .key(),
+    CommandSpec::new("sort", -2, |context, args, out| {
+        run(context, args[1], Options::parse(&args[2..], true)?, out)
+    })
+    .flags(&[Flag::Write, Flag::DenyOom])
+    .key(),
+    CommandSpec::new("sort_ro", -2, |context, args, out| {
+        run(context, args[1], Options::parse(&args[2..], false)?, out)
+    })
+    .flags(&[Flag::Readonly])
+    .key(),
 ];
 
 /// A key, or a field of a hash, whose name contains the element: `weight_*` or `object_*->field`.
@@ -261,14 +265,6 @@ fn number_digest(text: &[u8]) -> Result<u64> {
     let number = float(text)
         .map_err(|_| CommandError::line("ERR One or more scores can't be converted into double"))?;
     Ok(digest_of(number))
-}
-
-fn sort(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    run(context, args[1], Options::parse(&args[2..], true)?, out)
-}
-
-fn sort_ro(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    run(context, args[1], Options::parse(&args[2..], false)?, out)
 }
 
 fn run(

@@ -19,18 +19,33 @@ const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("zunion", -3, zunion).flags(READ),
-    CommandSpec::new("zinter", -3, zinter).flags(READ),
-    CommandSpec::new("zdiff", -3, zdiff).flags(READ),
-    CommandSpec::new("zunionstore", -4, zunionstore)
-        .flags(STORE)
-        .key(),
-    CommandSpec::new("zinterstore", -4, zinterstore)
-        .flags(STORE)
-        .key(),
-    CommandSpec::new("zdiffstore", -4, zdiffstore)
-        .flags(STORE)
-        .key(),
+    CommandSpec::new("zunion", -3, |context, args, out| {
+        reply_with(Operation::Union, "zunion", context, args, out)
+    })
+    .flags(READ),
+    CommandSpec::new("zinter", -3, |context, args, out| {
+        reply_with(Operation::Intersection, "zinter", context, args, out)
+    })
+    .flags(READ),
+    CommandSpec::new("zdiff", -3, |context, args, out| {
+        reply_with(Operation::Difference, "zdiff", context, args, out)
+    })
+    .flags(READ),
+    CommandSpec::new("zunionstore", -4, |context, args, out| {
+        store_with(Operation::Union, "zunionstore", context, args, out)
+    })
+    .flags(STORE)
+    .key(),
+    CommandSpec::new("zinterstore", -4, |context, args, out| {
+        store_with(Operation::Intersection, "zinterstore", context, args, out)
+    })
+    .flags(STORE)
+    .key(),
+    CommandSpec::new("zdiffstore", -4, |context, args, out| {
+        store_with(Operation::Difference, "zdiffstore", context, args, out)
+    })
+    .flags(STORE)
+    .key(),
     CommandSpec::new("zintercard", -3, zintercard).flags(READ),
 ];
 
@@ -143,18 +158,6 @@ fn aggregate(arg: &[u8]) -> Result<Aggregate> {
     }
 }
 
-fn zunion(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(Operation::Union, "zunion", context, args, out)
-}
-
-fn zinter(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(Operation::Intersection, "zinter", context, args, out)
-}
-
-fn zdiff(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(Operation::Difference, "zdiff", context, args, out)
-}
-
 fn reply_with(
     operation: Operation,
     name: &str,
@@ -171,26 +174,6 @@ fn reply_with(
     let query = Query::load(context, name, allowed, &args[1..])?;
     walk::scored(out, query.evaluate(operation).iter(), query.pairing);
     Ok(())
-}
-
-fn zunionstore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    store_with(Operation::Union, "zunionstore", context, args, out)
-}
-
-fn zinterstore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    store_with(Operation::Intersection, "zinterstore", context, args, out)
-}
-
-fn zdiffstore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    store_with(Operation::Difference, "zdiffstore", context, args, out)
 }
 
 fn store_with(

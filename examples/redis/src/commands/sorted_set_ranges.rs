@@ -20,38 +20,109 @@ const WRITE: &[Flag] = &[Flag::Write];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("zrange", -4, zrange).flags(READ).key(),
-    CommandSpec::new("zrangebyscore", -4, zrangebyscore)
-        .flags(READ)
-        .key(),
-    CommandSpec::new("zrangebylex", -4, zrangebylex)
-        .flags(READ)
-        .key(),
-    CommandSpec::new("zrevrange", -4, zrevrange)
-        .flags(READ)
-        .key(),
-    CommandSpec::new("zrevrangebyscore", -4, zrevrangebyscore)
-        .flags(READ)
-        .key(),
-    CommandSpec::new("zrevrangebylex", -4, zrevrangebylex)
-        .flags(READ)
-        .key(),
+    CommandSpec::new("zrange", -4, |context, args, out| {
+        reply_range(context, args, out, ANY)
+    })
+    .flags(READ)
+    .key(),
+    CommandSpec::new("zrangebyscore", -4, |context, args, out| {
+        reply_range(
+            context,
+            args,
+            out,
+            Shape {
+                by: Some(By::Score),
+                reverse: Some(false),
+                ..ANY
+            },
+        )
+    })
+    .flags(READ)
+    .key(),
+    CommandSpec::new("zrangebylex", -4, |context, args, out| {
+        reply_range(
+            context,
+            args,
+            out,
+            Shape {
+                by: Some(By::Lex),
+                reverse: Some(false),
+                ..ANY
+            },
+        )
+    })
+    .flags(READ)
+    .key(),
+    CommandSpec::new("zrevrange", -4, |context, args, out| {
+        reply_range(
+            context,
+            args,
+            out,
+            Shape {
+                by: Some(By::Rank),
+                reverse: Some(true),
+                ..ANY
+            },
+        )
+    })
+    .flags(READ)
+    .key(),
+    CommandSpec::new("zrevrangebyscore", -4, |context, args, out| {
+        reply_range(
+            context,
+            args,
+            out,
+            Shape {
+                by: Some(By::Score),
+                reverse: Some(true),
+                ..ANY
+            },
+        )
+    })
+    .flags(READ)
+    .key(),
+    CommandSpec::new("zrevrangebylex", -4, |context, args, out| {
+        reply_range(
+            context,
+            args,
+            out,
+            Shape {
+                by: Some(By::Lex),
+                reverse: Some(true),
+                ..ANY
+            },
+        )
+    })
+    .flags(READ)
+    .key(),
     CommandSpec::new("zrangestore", -5, zrangestore)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(1, 2, 1),
-    CommandSpec::new("zcount", 4, zcount).flags(READ_FAST).key(),
-    CommandSpec::new("zlexcount", 4, zlexcount)
-        .flags(READ_FAST)
-        .key(),
-    CommandSpec::new("zremrangebyrank", 4, zremrangebyrank)
-        .flags(WRITE)
-        .key(),
-    CommandSpec::new("zremrangebyscore", 4, zremrangebyscore)
-        .flags(WRITE)
-        .key(),
-    CommandSpec::new("zremrangebylex", 4, zremrangebylex)
-        .flags(WRITE)
-        .key(),
+    CommandSpec::new("zcount", 4, |context, args, out| {
+        count(context, args, out, By::Score)
+    })
+    .flags(READ_FAST)
+    .key(),
+    CommandSpec::new("zlexcount", 4, |context, args, out| {
+        count(context, args, out, By::Lex)
+    })
+    .flags(READ_FAST)
+    .key(),
+    CommandSpec::new("zremrangebyrank", 4, |context, args, out| {
+        remove_range(context, args, out, By::Rank)
+    })
+    .flags(WRITE)
+    .key(),
+    CommandSpec::new("zremrangebyscore", 4, |context, args, out| {
+        remove_range(context, args, out, By::Score)
+    })
+    .flags(WRITE)
+    .key(),
+    CommandSpec::new("zremrangebylex", 4, |context, args, out| {
+        remove_range(context, args, out, By::Lex)
+    })
+    .flags(WRITE)
+    .key(),
 ];
 
 /// What the ends of a range are.
@@ -211,91 +282,6 @@ const ANY: Shape = Shape {
     scores_allowed: true,
 };
 
-fn zrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_range(context, args, out, ANY)
-}
-
-fn zrangebyscore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    reply_range(
-        context,
-        args,
-        out,
-        Shape {
-            by: Some(By::Score),
-            reverse: Some(false),
-            ..ANY
-        },
-    )
-}
-
-fn zrangebylex(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    reply_range(
-        context,
-        args,
-        out,
-        Shape {
-            by: Some(By::Lex),
-            reverse: Some(false),
-            ..ANY
-        },
-    )
-}
-
-fn zrevrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_range(
-        context,
-        args,
-        out,
-        Shape {
-            by: Some(By::Rank),
-            reverse: Some(true),
-            ..ANY
-        },
-    )
-}
-
-fn zrevrangebyscore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    reply_range(
-        context,
-        args,
-        out,
-        Shape {
-            by: Some(By::Score),
-            reverse: Some(true),
-            ..ANY
-        },
-    )
-}
-
-fn zrevrangebylex(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    reply_range(
-        context,
-        args,
-        out,
-        Shape {
-            by: Some(By::Lex),
-            reverse: Some(true),
-            ..ANY
-        },
-    )
-}
-
 fn reply_range(
     context: &Context<'_>,
     args: &[&[u8]],
@@ -334,14 +320,6 @@ fn zrangestore(
     Ok(())
 }
 
-fn zcount(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    count(context, args, out, By::Score)
-}
-
-fn zlexcount(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    count(context, args, out, By::Lex)
-}
-
 fn count(context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, by: By) -> Result<()> {
     let bounds = Bounds::parse(by, args[2], args[3])?;
     let len = members_within(context, args[1], &bounds)?;
@@ -353,30 +331,6 @@ fn members_within(context: &Context<'_>, key: &[u8], bounds: &Bounds<'_>) -> Res
     read(context.store, key, |set: Option<&SortedSet>| {
         set.map_or(0, |set| bounds.ranks(set).len())
     })
-}
-
-fn zremrangebyrank(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    remove_range(context, args, out, By::Rank)
-}
-
-fn zremrangebyscore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    remove_range(context, args, out, By::Score)
-}
-
-fn zremrangebylex(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    remove_range(context, args, out, By::Lex)
 }
 
 fn remove_range(
