@@ -90,9 +90,12 @@ fn push(
     out: &mut ReplyEncoder<'_>,
     end: ListEnd,
 ) -> Result<()> {
-    let len = large::change_or_create(context.store, args[1], args.len(), |list: &mut List| {
-        push_all(list, &args[2..], end)
-    })?;
+    let len = large::change_or_create(
+        context.store,
+        args[1],
+        large::work(&args[2..]),
+        |list: &mut List| push_all(list, &args[2..], end),
+    )?;
     out.integer(len as i64);
     Ok(())
 }
@@ -103,9 +106,12 @@ fn push_existing(
     out: &mut ReplyEncoder<'_>,
     end: ListEnd,
 ) -> Result<()> {
-    let len = large::change(context.store, args[1], args.len(), |list: &mut List| {
-        push_all(list, &args[2..], end)
-    })?;
+    let len = large::change(
+        context.store,
+        args[1],
+        large::work(&args[2..]),
+        |list: &mut List| push_all(list, &args[2..], end),
+    )?;
     out.integer(len.unwrap_or(0) as i64);
     Ok(())
 }
@@ -199,11 +205,17 @@ fn lindex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 
 fn lset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let index = integer(args[2]);
-    let outcome = change(context.store, args[1], |list: &mut List| {
-        let index = index_within(index?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
-        list.set(index, Element::from(args[3]));
-        Ok(())
-    })?;
+    let outcome = large::change(
+        context.store,
+        args[1],
+        large::work(&args[3..]),
+        |list: &mut List| {
+            let index =
+                index_within(index.clone()?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
+            list.set(index, Element::from(args[3]));
+            Ok(())
+        },
+    )?;
     outcome.ok_or(CommandError::NoSuchKey)??;
     out.simple("OK");
     Ok(())
@@ -215,7 +227,7 @@ fn linsert(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
         place if is(place, "after") => true,
         _ => return Err(CommandError::Syntax),
     };
-    let elements = large::cardinality(context.store, args[1]);
+    let elements = large::cardinality(context.store, args[1]) + large::work(&args[4..]);
     let outcome = large::change(context.store, args[1], elements, |list: &mut List| {
         let Some(pivot) = list.iter().position(|element| **element == *args[3]) else {
             return -1;

@@ -79,9 +79,12 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 
 fn sadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let added = large::change_or_create(context.store, args[1], members.len(), |set: &mut Set| {
-        members.iter().filter(|member| set.insert(member)).count()
-    })?;
+    let added = large::change_or_create(
+        context.store,
+        args[1],
+        large::work(members),
+        |set: &mut Set| members.iter().filter(|member| set.insert(member)).count(),
+    )?;
     out.integer(added as i64);
     Ok(())
 }

@@ -21,77 +21,32 @@ const WRITE: &[Flag] = &[Flag::Write];
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("zrange", -4, |context, args, out| {
-        reply_range(context, args, out, ANY)
+        reply_range(context, args, out, Shape::ANY)
     })
     .flags(READ)
     .key(),
     CommandSpec::new("zrangebyscore", -4, |context, args, out| {
-        reply_range(
-            context,
-            args,
-            out,
-            Shape {
-                by: Some(By::Score),
-                reverse: Some(false),
-                ..ANY
-            },
-        )
+        reply_range(context, args, out, Shape::of(By::Score, false))
     })
     .flags(READ)
     .key(),
     CommandSpec::new("zrangebylex", -4, |context, args, out| {
-        reply_range(
-            context,
-            args,
-            out,
-            Shape {
-                by: Some(By::Lex),
-                reverse: Some(false),
-                ..ANY
-            },
-        )
+        reply_range(context, args, out, Shape::of(By::Lex, false))
     })
     .flags(READ)
     .key(),
     CommandSpec::new("zrevrange", -4, |context, args, out| {
-        reply_range(
-            context,
-            args,
-            out,
-            Shape {
-                by: Some(By::Rank),
-                reverse: Some(true),
-                ..ANY
-            },
-        )
+        reply_range(context, args, out, Shape::of(By::Rank, true))
     })
     .flags(READ)
     .key(),
     CommandSpec::new("zrevrangebyscore", -4, |context, args, out| {
-        reply_range(
-            context,
-            args,
-            out,
-            Shape {
-                by: Some(By::Score),
-                reverse: Some(true),
-                ..ANY
-            },
-        )
+        reply_range(context, args, out, Shape::of(By::Score, true))
     })
     .flags(READ)
     .key(),
     CommandSpec::new("zrevrangebylex", -4, |context, args, out| {
-        reply_range(
-            context,
-            args,
-            out,
-            Shape {
-                by: Some(By::Lex),
-                reverse: Some(true),
-                ..ANY
-            },
-        )
+        reply_range(context, args, out, Shape::of(By::Lex, true))
     })
     .flags(READ)
     .key(),
@@ -200,6 +155,23 @@ struct Shape {
     scores_allowed: bool,
 }
 
+impl Shape {
+    /// ZRANGE leaves everything open.
+    const ANY: Self = Self {
+        by: None,
+        reverse: None,
+        scores_allowed: true,
+    };
+
+    const fn of(by: By, reverse: bool) -> Self {
+        Self {
+            by: Some(by),
+            reverse: Some(reverse),
+            scores_allowed: true,
+        }
+    }
+}
+
 impl<'a> Query<'a> {
     /// Parses `start stop [options]`.
     fn parse(shape: Shape, args: &[&'a [u8]]) -> Result<Self> {
@@ -276,12 +248,6 @@ impl<'a> Query<'a> {
     }
 }
 
-const ANY: Shape = Shape {
-    by: None,
-    reverse: None,
-    scores_allowed: true,
-};
-
 fn reply_range(
     context: &Context<'_>,
     args: &[&[u8]],
@@ -308,7 +274,7 @@ fn zrangestore(
     let query = Query::parse(
         Shape {
             scores_allowed: false,
-            ..ANY
+            ..Shape::ANY
         },
         &args[3..],
     )?;

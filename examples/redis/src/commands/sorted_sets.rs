@@ -138,7 +138,7 @@ fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     let outcome = large::change_or_create(
         context.store,
         args[1],
-        scores.len(),
+        large::work(pairs),
         |set: &mut SortedSet| {
             let (mut added, mut changed, mut last) = (0, 0, None);
             for (member, score) in members.clone().zip(&scores) {
