@@ -70,8 +70,9 @@ mod tests {
 
     #[test]
     fn few_short_arguments_are_inserted_under_the_lock_and_long_ones_outside() {
-        assert!(work(&[b"short"; 20]) <= LOCKED_ELEMENTS_MAX);
-        assert!(work(&[b"short"; 100]) > LOCKED_ELEMENTS_MAX);
-        assert!(work(&[&[0; 100_000]]) > LOCKED_ELEMENTS_MAX);
+        let short = b"short".as_slice();
+        assert!(work(&[short; 20]) <= LOCKED_ELEMENTS_MAX);
+        assert!(work(&[short; 100]) > LOCKED_ELEMENTS_MAX);
+        assert!(work(&[[0; 100_000].as_slice()]) > LOCKED_ELEMENTS_MAX);
     }
 }
