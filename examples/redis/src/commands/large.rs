@@ -1,5 +1,5 @@
-//! Changes whose work depends on their arguments: little of it happens under the key's lock, more on a
-//! snapshot outside of it.
+//! Changes whose work depends on their arguments: little of it happens under the key's lock, more
+//! on a snapshot outside of it.
 
 use psp_store::{Keyspace, Slot};
 

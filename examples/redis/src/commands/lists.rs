@@ -1,7 +1,7 @@
 //! Commands on lists.
 //!
-//! Reads walk a snapshot. LMOVE and RPOPLPUSH change both keys at one instant. LMPOP looks at its keys
-//! one after the other and pops from the first that has elements at that moment.
+//! Reads walk a snapshot. LMOVE and RPOPLPUSH change both keys at one instant. LMPOP looks at its
+//! keys one after the other and pops from the first that has elements at that moment.
 
 use psp_store::{Element, List, ListEnd, Slot};
 

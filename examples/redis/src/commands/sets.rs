@@ -1,8 +1,9 @@
 //! Commands on sets.
 //!
-//! Reads walk a snapshot. Commands on several sets take a snapshot of each, one after the other, and work on
-//! those: each set is seen as it was at one instant, not all at the same. The STORE variants then
-//! replace the destination at one instant. SMOVE changes both of its sets at one instant.
+//! Reads walk a snapshot. Commands on several sets take a snapshot of each, one after the other,
+//! and work on those: each set is seen as it was at one instant, not all at the same. The STORE
+//! variants then replace the destination at one instant. SMOVE changes both of its sets at one
+//! instant.
 
 use psp_store::{Element, Set, SetOperation, Slot};
 

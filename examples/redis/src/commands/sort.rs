@@ -1,7 +1,7 @@
 //! SORT and SORT_RO.
 //!
-//! They sort a snapshot of the key. The keys that BY and GET name are looked up one after the other while that
-//! goes on, each as it is at that moment. STORE replaces the destination at one instant.
+//! They sort a snapshot of the key. The keys that BY and GET name are looked up one after the other
+//! while that goes on, each as it is at that moment. STORE replaces the destination at one instant.
 
 use std::borrow::Cow;
 
@@ -211,8 +211,9 @@ impl<'a> Options<'a> {
         keyed[range].iter().map(|(_, element)| *element).collect()
     }
 
-    /// [`take_sorted`](Self::take_sorted), several times as fast when all elements are asked for: digests and
-    /// indices are sorted as one integer each, and elements are compared where digests are equal.
+    /// [`take_sorted`](Self::take_sorted), several times as fast when all elements are asked for:
+    /// digests and indices are sorted as one integer each, and elements are compared where digests
+    /// are equal.
     fn take_sorted_by_digest<'v>(&self, keyed: Vec<(u64, &'v Element)>) -> Vec<&'v Element> {
         if self.range(keyed.len()).len() < keyed.len() {
             return self.take_sorted(keyed);

@@ -1,8 +1,8 @@
-//! Union, intersection and difference of sorted sets, in which plain sets take part with scores of 1.
+//! Union, intersection and difference of sorted sets, in which members of plain sets score one.
 //!
-//! These commands take a snapshot of each operand, one after the other, and work on those: each is seen as
-//! it was at one instant, not all at the same. The STORE variants then replace the destination at
-//! one instant.
+//! These commands take a snapshot of each operand, one after the other, and work on those: each is
+//! seen as it was at one instant, not all at the same. The STORE variants then replace the
+//! destination at one instant.
 
 use psp_store::{Aggregate, Operand, SortedSet, Value, Weighted};
 

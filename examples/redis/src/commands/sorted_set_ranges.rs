@@ -1,7 +1,7 @@
 //! Commands on ranges of sorted sets, by rank, score or member.
 //!
-//! Reads walk a snapshot. ZRANGESTORE takes a snapshot of its source and then replaces the destination at one
-//! instant.
+//! Reads walk a snapshot. ZRANGESTORE takes a snapshot of its source and then replaces the
+//! destination at one instant.
 
 use std::ops::Range;
 
