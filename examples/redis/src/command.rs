@@ -18,7 +18,8 @@ pub type ReplyEncoder<'a> = Encoder<'a, dyn Sink + 'a>;
 
 /// Runs one command. `args` starts with its name, and their number fits the arity.
 ///
-/// On success exactly one reply has been written, on error nothing: the dispatcher writes the error.
+/// On success exactly one reply has been written, on error nothing: the dispatcher writes the
+/// error.
 pub type CommandFn =
     fn(&mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<(), CommandError>;
 

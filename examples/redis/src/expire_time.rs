@@ -73,7 +73,8 @@ impl TimeForm {
             .ok_or(CommandError::InvalidExpire(command.into()))
     }
 
-    /// [`any_deadline_ms`](Self::any_deadline_ms) for commands that refuse zero and negative numbers.
+    /// [`any_deadline_ms`](Self::any_deadline_ms) for commands that refuse zero and negative
+    /// numbers.
     ///
     /// # Errors
     /// [`CommandError::NotInteger`]; [`CommandError::InvalidExpire`] when it is out of range.

@@ -40,8 +40,8 @@ fn match_byte(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     }
 }
 
-/// Whether `byte` is in the class whose text follows a `[`, and what follows the class. The pattern's
-/// end ends the class too.
+/// Whether `byte` is in the class whose text follows a `[`, and what follows the class. The
+/// pattern's end ends the class too.
 fn match_class(class: &[u8], byte: u8) -> (bool, &[u8]) {
     let (negated, mut rest) = match class {
         [b'^', rest @ ..] => (true, rest),

@@ -1,7 +1,7 @@
 //! A Redis-compatible server on psp-server.
 //!
 //! ```text
-//!   frame ─► RedisHandler ─► dispatch ─► table ─► commands::strings::get(&mut Context, args, reply)
+//!   frame ─► RedisHandler ─► dispatch ─► table ─► commands::strings::get(&mut Context, args, out)
 //!                               │                              │
 //!                               └── arity, authentication,     └── psp_store::Keyspace
 //!                                   counters per worker

@@ -1,8 +1,9 @@
-//! How much work a request is, judged by the sizes of its keys: what the names of commands cannot tell.
+//! How much work a request is, judged by the sizes of its keys: what the names of commands cannot
+//! tell.
 //!
-//! `HGETALL` of a session with ten fields and `HGETALL` of a million are one command and two kinds of work. The
-//! classifier asks here before it puts a request into a queue; the answer takes one short look
-//! at each of a few keys.
+//! `HGETALL` of a session with ten fields and `HGETALL` of a million are one command and two kinds
+//! of work. The classifier asks here before it puts a request into a queue; the answer takes one
+//! short look at each of a few keys.
 
 use std::sync::Arc;
 
@@ -33,8 +34,8 @@ pub enum SizeClass {
     Large,
 }
 
-/// The classifier of Redis commands, with those of unclear cost judged by the sizes of their keys in `store`:
-/// such a request is a `range` if it is small and a `scan` otherwise.
+/// The classifier of Redis commands, with those of unclear cost judged by the sizes of their keys
+/// in `store`: such a request is a `range` if it is small and a `scan` otherwise.
 #[must_use]
 pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
     let by_name = RespClassifier::redis();

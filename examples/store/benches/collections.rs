@@ -1,4 +1,5 @@
-//! What the collections cost: growth at the ends, walks of 10 000 elements, changes and ranks in sorted sets.
+//! What the collections cost: growth at the ends, walks of 10 000 elements, changes and ranks in
+//! sorted sets.
 
 use std::hint::black_box;
 
@@ -14,7 +15,8 @@ fn name(index: usize) -> Vec<u8> {
     format!("member:{index:08}").into_bytes()
 }
 
-/// An index that visits all of `0..len` in no order, for lengths that are not multiples of the step.
+/// An index that visits all of `0..len` in no order, for lengths that are not multiples of the
+/// step.
 fn scattered(step: usize, len: usize) -> usize {
     step.wrapping_mul(7919) % len
 }

@@ -1,6 +1,10 @@
 //! Cost of single operations on a keyspace of 100 000 keys.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use criterion::{Criterion, criterion_group, criterion_main};
+use parking_lot::Mutex;
 use psp_store::{Keyspace, Value};
 
 const KEYS: usize = 100_000;
@@ -30,6 +34,18 @@ fn single_operations(criterion: &mut Criterion) {
     };
     group.bench_function("get", |bencher| {
         bencher.iter(|| store.with(next(), |value| value.map(Value::cardinality)));
+    });
+    // The yardstick: the machine's speed drifts, the ratio does not.
+    let plain: Mutex<HashMap<Box<[u8]>, Arc<Value>>> = Mutex::new(
+        keys.iter()
+            .map(|key| (key.as_slice().into(), Arc::new(Value::string(b"value"))))
+            .collect(),
+    );
+    group.bench_function("get from a HashMap behind one lock", |bencher| {
+        bencher.iter(|| {
+            let found = plain.lock().get(next()).cloned();
+            found.map(|value| value.cardinality())
+        });
     });
     group.bench_function("overwrite", |bencher| {
         bencher.iter(|| store.insert(next(), Value::string(b"other")));

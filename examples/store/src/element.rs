@@ -14,8 +14,9 @@ const INLINE_LEN_MAX: usize = 22;
 
 /// An immutable byte string of 24 bytes: short ones inline, longer ones behind a shared pointer.
 ///
-/// A clone copies 24 bytes or increments a reference count, and never copies a long payload, so that
-/// copying a tree node stays cheap whatever it holds. Elements order and hash as their bytes do.
+/// A clone copies 24 bytes or increments a reference count, and never copies a long payload, so
+/// that copying a tree node stays cheap whatever it holds. Elements order and hash as their bytes
+/// do.
 #[derive(Clone)]
 pub struct Element(Repr);
 

@@ -122,7 +122,8 @@ impl<'k> Slot<'k> {
         Some(&mut Arc::make_mut(self.entry.as_mut()?).value)
     }
 
-    /// [`value_mut`](Self::value_mut), after storing the value that `make` returns if there is none.
+    /// [`value_mut`](Self::value_mut), after storing the value that `make` returns if there is
+    /// none.
     pub fn value_or_insert_with(&mut self, make: impl FnOnce() -> Value) -> &mut Value {
         self.changed = true;
         let key = self.key;

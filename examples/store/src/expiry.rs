@@ -1,7 +1,7 @@
 //! The thread that removes keys whose time is over though nobody looks at them.
 //!
-//! Every shard keeps its expiring keys ordered by time, so that a cycle touches only what it removes, a few keys per
-//! lock.
+//! Every shard keeps its expiring keys ordered by time, so that a cycle touches only what it
+//! removes, a few keys per lock.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

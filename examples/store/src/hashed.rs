@@ -1,12 +1,13 @@
 //! A persistent map sorted by a 53-bit hash of the name, then by name.
 //!
-//! An entry's place depends on its own name alone, never on what else the map holds. That gives SCAN its
-//! guarantee: a cursor is the first hash position that has not been returned yet, so that an entry present from the
-//! first call to the last is returned exactly once, whatever is added or removed meanwhile. Since
-//! every map of a process uses the same hash, maps also merge in one pass over each.
+//! An entry's place depends on its own name alone, never on what else the map holds. That gives
+//! SCAN its guarantee: a cursor is the first hash position that has not been returned yet, so that
+//! an entry present from the first call to the last is returned exactly once, whatever is added or
+//! removed meanwhile. Since every map of a process uses the same hash, maps also merge in one pass
+//! over each.
 //!
-//! Names that collide cost a comparison each, not a longer chain: an attacker gains nothing. 53 bits keep
-//! cursors exact in clients that hold numbers as doubles.
+//! Names that collide cost a comparison each, not a longer chain: an attacker gains nothing. 53
+//! bits keep cursors exact in clients that hold numbers as doubles.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -165,8 +166,8 @@ impl<V: Clone> FromIterator<Entry<V>> for HashedMap<V> {
 
 /// Merges sources in the order of the map into one, in which each name stands once.
 ///
-/// `fold` gets the value so far of a name, the index of the source, and the value there; sources are
-/// folded by index.
+/// `fold` gets the value so far of a name, the index of the source, and the value there; sources
+/// are folded by index.
 pub(crate) fn merge<'a, V, I, F>(
     sources: Vec<I>,
     mut fold: F,

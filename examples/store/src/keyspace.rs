@@ -1,7 +1,8 @@
 //! The keyspace: shards of persistent maps from hash positions to entries.
 //!
 //! A position is 53 bits of a key's hash. Its highest bits choose the shard and the shard's map is
-//! sorted by it, so that the shards one after the other are all keys in the order of their positions.
+//! sorted by it, so that the shards one after the other are all keys in the order of their
+//! positions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,9 +19,12 @@ use crate::hashed::{POSITION_BITS, position_of};
 use crate::reaper::{Garbage, Reaper};
 use crate::value::Value;
 
-/// log2 of the number of shards.
-const SHARD_BITS: u32 = 8;
+/// log2 of the number of shards. With 100 000 keys a shard's map is two levels deep.
+const SHARD_BITS: u32 = 10;
 const SHARDS: usize = 1 << SHARD_BITS;
+
+/// Shards that the reaper gets in one piece when all keys are removed.
+const SHARDS_PER_DISCARD: usize = 64;
 
 /// How often [`Keyspace::update_large`] works on a snapshot before it takes the lock.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
@@ -29,6 +33,9 @@ const OPTIMISTIC_ATTEMPTS: usize = 3;
 pub(crate) type Bucket = SmallVec<[Arc<Entry>; 1]>;
 /// The entries of one shard.
 pub(crate) type Map = OrdMap<u64, Bucket>;
+
+/// (`expire_at_ms`, position) of the entries of one shard that expire, the next one first.
+pub(crate) type Due = BTreeSet<(u64, u64)>;
 
 /// All keys of a server. See the [crate](crate) for its design.
 #[derive(Debug)]
@@ -55,9 +62,9 @@ struct State {
     map: Map,
     /// Number of entries; the map counts buckets.
     len: usize,
-    /// (`expire_at_ms`, position) of the keys that expire. Two colliding keys that expire in the same
-    /// millisecond share a place: the second is then found expired when it is next looked at.
-    due: BTreeSet<(u64, u64)>,
+    /// Two colliding keys that expire in the same millisecond share a place: the second is then
+    /// found expired when it is next looked at.
+    due: Due,
     hits: u64,
     misses: u64,
 }
@@ -122,7 +129,7 @@ impl Keyspace {
     /// A snapshot of a key's value.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<Value> {
-        self.with(key, |value| value.cloned())
+        self.with_entry(key, |entry| entry.map(|entry| entry.value().clone()))
     }
 
     /// Whether the key has a value.
@@ -136,13 +143,21 @@ impl Keyspace {
         let position = position_of(key);
         let shard = self.shard(position);
         let mut state = shard.state.lock();
-        let before = state
-            .find(position, key)
-            .and_then(|entry| entry.expire_at_ms());
-        let mut taken = Taken::new(&mut state, position, key);
+        let mut taken = Taken::new(state.map.get_mut(&position), key);
+        let before = taken.slot.expire_at_ms();
+        let was_present = taken.slot.value().is_some();
         let expired = expire_slot(&mut taken.slot);
         let result = change(&mut taken.slot);
-        let (after, garbage) = taken.put_back(self.now_s());
+        let garbage = taken.slot.finish(self.now_s());
+        let after = taken.slot.expire_at_ms();
+        let is_present = taken.slot.value().is_some();
+        let homeless = taken.put_back();
+        state.len = state.len + usize::from(is_present) - usize::from(was_present);
+        if let Some(entry) = homeless {
+            state.map.insert(position, Bucket::from_buf([entry]));
+        } else if was_present && !is_present {
+            state.remove_if_empty(position);
+        }
         state.reindex(position, before, after);
         shard.publish(&state);
         drop(state);
@@ -198,8 +213,9 @@ impl Keyspace {
     }
 
     /// Changes one key with work that takes long: `change` runs on a snapshot outside the lock and
-    /// its outcome is stored if the key is still what the snapshot saw. Otherwise `change` runs again, the
-    /// last time under the lock. It must therefore leave nothing behind but what it does to its slot.
+    /// its outcome is stored if the key is still what the snapshot saw. Otherwise `change` runs
+    /// again, the last time under the lock. It must therefore leave nothing behind but what it does
+    /// to its slot.
     pub fn update_large<R>(&self, key: &[u8], mut change: impl FnMut(&mut Slot<'_>) -> R) -> R {
         for _ in 0..OPTIMISTIC_ATTEMPTS {
             // As long as the snapshot is held nobody can change the entry in place, so that the
@@ -243,7 +259,8 @@ impl Keyspace {
         unchanged
     }
 
-    /// Stores all `pairs` at once if none of the keys has a value; whether it did. Of equal keys the last counts.
+    /// Stores all `pairs` at once if none of the keys has a value; whether it did. Of equal keys
+    /// the last counts.
     ///
     /// The one operation that holds several locks for as long as it has keys to insert: prefer
     /// [`update`](Self::update) wherever atomicity is not asked for.
@@ -302,8 +319,8 @@ impl Keyspace {
     /// Calls `visit` for the entries at positions from `cursor` on, until `count` have been visited
     /// and their positions are complete. Returns the cursor of the next call; 0 after the last.
     ///
-    /// From 0 to 0, an entry that was there throughout is visited exactly once. Shards are read from snapshots:
-    /// `visit` holds no lock.
+    /// From 0 to 0, an entry that was there throughout is visited exactly once. Shards are read
+    /// from snapshots: `visit` holds no lock.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Arc<Entry>)) -> u64 {
         let mut left = count.max(1);
         let mut from = cursor;
@@ -324,8 +341,8 @@ impl Keyspace {
         0
     }
 
-    /// Calls `visit` for every entry, shard by shard from snapshots: with no lock held, and with the
-    /// guarantee of [`scan`](Self::scan).
+    /// Calls `visit` for every entry, shard by shard from snapshots: with no lock held, and with
+    /// the guarantee of [`scan`](Self::scan).
     pub fn for_each(&self, visit: impl FnMut(&Arc<Entry>)) {
         self.scan(0, usize::MAX, visit);
     }
@@ -348,15 +365,17 @@ impl Keyspace {
 
     /// Removes all keys, shard by shard. The reaper drops them.
     pub fn clear(&self) {
-        for shard in &self.shards {
-            let mut state = shard.state.lock();
-            let map = std::mem::take(&mut state.map);
-            let due = std::mem::take(&mut state.due);
-            state.len = 0;
-            shard.publish(&state);
-            drop(state);
-            self.reaper.discard(Garbage::Map(map));
-            drop(due);
+        for shards in self.shards.chunks(SHARDS_PER_DISCARD) {
+            let maps = shards.iter().map(|shard| {
+                let mut state = shard.state.lock();
+                let map = std::mem::take(&mut state.map);
+                let due = std::mem::take(&mut state.due);
+                state.len = 0;
+                shard.publish(&state);
+                (map, due)
+            });
+            let maps = maps.collect();
+            self.reaper.discard(Garbage::Shards(maps));
         }
     }
 
@@ -541,29 +560,7 @@ impl State {
             .find(|entry| entry.key() == key)
     }
 
-    /// Takes an entry out. An empty bucket may remain until the next [`put`](Self::put) there.
-    fn take(&mut self, position: u64, key: &[u8]) -> Option<Arc<Entry>> {
-        let bucket = self.map.get_mut(&position)?;
-        let index = bucket.iter().position(|entry| entry.key() == key)?;
-        self.len -= 1;
-        Some(bucket.swap_remove(index))
-    }
-
-    /// Ends what [`take`](Self::take) began, with an entry or without.
-    fn put(&mut self, position: u64, entry: Option<Arc<Entry>>) {
-        self.len += usize::from(entry.is_some());
-        match (self.map.get_mut(&position), entry) {
-            (Some(bucket), Some(entry)) => bucket.push(entry),
-            (None, Some(entry)) => {
-                self.map.insert(position, Bucket::from_buf([entry]));
-            }
-            (Some(bucket), None) if bucket.is_empty() => {
-                self.map.remove(&position);
-            }
-            (_, None) => {}
-        }
-    }
-
+    /// Stores `entry`, or nothing, in place of what `key` has.
     fn replace(
         &mut self,
         position: u64,
@@ -571,11 +568,30 @@ impl State {
         entry: Option<Arc<Entry>>,
     ) -> Option<Arc<Entry>> {
         let after = entry.as_ref().and_then(|entry| entry.expire_at_ms());
-        let old = self.take(position, key);
-        self.put(position, entry);
+        self.len += usize::from(entry.is_some());
+        let old = match (self.map.get_mut(&position), entry) {
+            (Some(bucket), entry) => {
+                let old = take_from(bucket, key);
+                bucket.extend(entry);
+                old
+            }
+            (None, Some(entry)) => {
+                self.map.insert(position, Bucket::from_buf([entry]));
+                None
+            }
+            (None, None) => None,
+        };
+        self.len -= usize::from(old.is_some());
+        self.remove_if_empty(position);
         let before = old.as_ref().and_then(|entry| entry.expire_at_ms());
         self.reindex(position, before, after);
         old
+    }
+
+    fn remove_if_empty(&mut self, position: u64) {
+        if self.map.get(&position).is_some_and(SmallVec::is_empty) {
+            self.map.remove(&position);
+        }
     }
 
     fn take_expired(&mut self, position: u64, now_ms: u64) -> SmallVec<[Arc<Entry>; 1]> {
@@ -590,7 +606,7 @@ impl State {
             });
         }
         self.len -= expired.len();
-        self.put(position, None);
+        self.remove_if_empty(position);
         expired
     }
 
@@ -617,35 +633,47 @@ fn expire_slot(slot: &mut Slot<'_>) -> u64 {
     u64::from(expired)
 }
 
-/// A slot whose entry was taken out of the map, so that it can be changed in place. The entry goes back even
-/// if the change panics.
+/// A slot whose entry was taken out of its bucket, so that it can be changed in place. The entry
+/// goes back even if the change panics.
 struct Taken<'s, 'k> {
-    state: &'s mut State,
-    position: u64,
+    bucket: Option<&'s mut Bucket>,
     slot: Slot<'k>,
 }
 
 impl<'s, 'k> Taken<'s, 'k> {
-    fn new(state: &'s mut State, position: u64, key: &'k [u8]) -> Self {
-        let entry = state.take(position, key);
+    fn new(mut bucket: Option<&'s mut Bucket>, key: &'k [u8]) -> Self {
+        let entry = bucket.as_mut().and_then(|bucket| take_from(bucket, key));
         Self {
-            state,
-            position,
+            bucket,
             slot: Slot::new(key, entry),
         }
     }
 
-    /// Ends the update: the expiry of what was stored, and what is left over.
-    fn put_back(mut self, now_s: u32) -> (Option<u64>, SmallVec<[Garbage; 1]>) {
-        let garbage = self.slot.finish(now_s);
-        (self.slot.expire_at_ms(), garbage)
+    /// Ends the update; returns the entry if it has no bucket yet.
+    fn put_back(mut self) -> Option<Arc<Entry>> {
+        let entry = self.slot.take_entry()?;
+        match &mut self.bucket {
+            Some(bucket) => {
+                bucket.push(entry);
+                None
+            }
+            None => Some(entry),
+        }
     }
 }
 
 impl Drop for Taken<'_, '_> {
     fn drop(&mut self) {
-        self.state.put(self.position, self.slot.take_entry());
+        if let (Some(bucket), Some(entry)) = (&mut self.bucket, self.slot.take_entry()) {
+            bucket.push(entry);
+        }
     }
+}
+
+/// Takes an entry out of its bucket, which may be empty then.
+fn take_from(bucket: &mut Bucket, key: &[u8]) -> Option<Arc<Entry>> {
+    let index = bucket.iter().position(|entry| entry.key() == key)?;
+    Some(bucket.swap_remove(index))
 }
 
 /// The locked shards of two keys, which may be one.

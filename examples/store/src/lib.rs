@@ -1,13 +1,14 @@
 //! A concurrent in-memory keyspace with O(1) snapshots.
 //!
-//! The rule it is built around: **no long command holds a lock that a short one needs**. All values and the maps
-//! that hold them are persistent (copy on write, with structure shared between copies), so that a long command takes
-//! a snapshot in nanoseconds and works on it for as long as it likes, while writers go on.
+//! The rule it is built around: **no long command holds a lock that a short one needs**. All values
+//! and the maps that hold them are persistent (copy on write, with structure shared between
+//! copies), so that a long command takes a snapshot in nanoseconds and works on it for as long as
+//! it likes, while writers go on.
 //!
 //! ```text
 //!   key ──hash──► position, 53 bits: [ shard | place within the shard ]
 //!
-//!   Keyspace ─► 256 shards, each  Mutex { OrdMap position -> Arc<Entry>,   sorted by position
+//!   Keyspace ─► 1024 shards, each  Mutex { OrdMap position -> Arc<Entry>,   sorted by position
 //!                                         due: (expiry, position), sorted }
 //!                                                     │
 //!               Entry { key, value, expiry } ◄────────┘
@@ -21,9 +22,9 @@
 //!   DEL, FLUSH  lock, take out, unlock; the reaper's thread drops what is large
 //! ```
 //!
-//! While a snapshot is alive writers copy the tree nodes on their way to the entry once; without one they change
-//! everything in place. [`Keyspace`] is the entrance, [`Slot`] is how an update sees its key, [`Value`] is what a key
-//! holds.
+//! While a snapshot is alive writers copy the tree nodes on their way to the entry once; without
+//! one they change everything in place. [`Keyspace`] is the entrance, [`Slot`] is how an update
+//! sees its key, [`Value`] is what a key holds.
 
 mod background;
 mod clock;

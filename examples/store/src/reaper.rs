@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use crate::entry::Entry;
-use crate::keyspace::Map;
+use crate::keyspace::{Due, Map};
 use crate::value::Value;
 
 /// Discarded things that may wait for the reaper.
@@ -24,8 +24,8 @@ pub(crate) enum Garbage {
     Value(Value),
     /// A removed key; whoever holds it last drops it.
     Entry(Arc<Entry>),
-    /// The keys of one shard.
-    Map(Map),
+    /// All keys of some shards.
+    Shards(Vec<(Map, Due)>),
 }
 
 impl Garbage {
@@ -33,7 +33,7 @@ impl Garbage {
         match self {
             Self::Value(value) => value.is_heavy(),
             Self::Entry(entry) => entry.value().is_heavy(),
-            Self::Map(map) => !map.is_empty(),
+            Self::Shards(shards) => shards.iter().any(|(map, _)| !map.is_empty()),
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::{Element, Set};
 
 /// A sorted set; a clone is O(1), access by member, rank or score O(log n).
 ///
-/// It is two persistent trees: member to score in hash order, and (score, member) in their own order with
-/// ranks.
+/// It is two persistent trees: member to score in hash order, and (score, member) in their own
+/// order with ranks.
 #[derive(Clone, Default)]
 pub struct SortedSet {
     scores: HashedMap<f64>,

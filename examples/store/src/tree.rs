@@ -1,7 +1,8 @@
 //! A persistent sequence: the one structure under lists, hashes, sets and sorted sets.
 //!
-//! It is a B+ tree whose branches count the items below each child. Items are addressed by index, and
-//! in a sequence that its owner keeps sorted also by key, since branches hold the last key of each child:
+//! It is a B+ tree whose branches count the items below each child. Items are addressed by index,
+//! and in a sequence that its owner keeps sorted also by key, since branches hold the last key of
+//! each child:
 //!
 //! ```text
 //!                      branch  [ 3 items, last key f | 4 items, last key p ]
@@ -9,9 +10,10 @@
 //!              leaf  [ b d f ]                          leaf  [ g k n p ]
 //! ```
 //!
-//! Nodes are shared between clones. A clone is one reference count; a writer copies the nodes on its
-//! path that some clone still holds, and changes all others in place. Nodes are kept at least a quarter
-//! full only where a neighbour has room to merge, which bounds the depth by the largest size reached.
+//! Nodes are shared between clones. A clone is one reference count; a writer copies the nodes on
+//! its path that some clone still holds, and changes all others in place. Nodes are kept at least a
+//! quarter full only where a neighbour has room to merge, which bounds the depth by the largest
+//! size reached.
 
 use std::ops::Range;
 use std::slice;

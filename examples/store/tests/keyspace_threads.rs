@@ -164,7 +164,7 @@ fn the_cycle_removes_what_nobody_looks_at() {
         let key = format!("key {index}");
         store.insert(key.as_bytes(), Value::string(b"x"));
         store.update(key.as_bytes(), |slot| {
-            slot.set_expire_at_ms(Some(unix_time_ms() + 20))
+            slot.set_expire_at_ms(Some(unix_time_ms() + 20));
         });
     }
     let cycle = ExpiryCycle::start(Arc::clone(&store)).expect("a thread");

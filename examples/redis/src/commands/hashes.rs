@@ -57,13 +57,13 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 /// Sets the fields among `args`; returns how many are new.
 fn set_fields(context: &Context<'_>, args: &[&[u8]], name: &'static str) -> Result<usize> {
     let pairs = &args[2..];
-    if pairs.len() % 2 != 0 {
+    if !pairs.len().is_multiple_of(2) {
         return Err(CommandError::Arity(name.into()));
     }
     large::change_or_create(
         context.store,
         args[1],
-        pairs.len() / 2,
+        large::work(pairs),
         |hash: &mut Hash| {
             let before = hash.len();
             for pair in pairs.chunks_exact(2) {
@@ -87,13 +87,18 @@ fn hmset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 fn hsetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let set = change_or_create(context.store, args[1], |hash: &mut Hash| {
-        let absent = hash.get(args[2]).is_none();
-        if absent {
-            hash.insert(args[2], Element::from(args[3]));
-        }
-        absent
-    })?;
+    let set = large::change_or_create(
+        context.store,
+        args[1],
+        large::work(&args[2..]),
+        |hash: &mut Hash| {
+            let absent = hash.get(args[2]).is_none();
+            if absent {
+                hash.insert(args[2], Element::from(args[3]));
+            }
+            absent
+        },
+    )?;
     out.integer(i64::from(set));
     Ok(())
 }

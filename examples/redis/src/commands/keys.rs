@@ -64,7 +64,7 @@ fn count(keys: &[&[u8]], holds: impl Fn(&[u8]) -> bool) -> i64 {
 
 fn type_of(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     context.store.with(args[1], |value| {
-        out.simple(value.map_or("none", Value::type_name))
+        out.simple(value.map_or("none", Value::type_name));
     });
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Changes whose work depends on their arguments: little of it happens under the key's lock, more on a
-//! snapshot outside of it.
+//! Changes whose work depends on their arguments: little of it happens under the key's lock, more
+//! on a snapshot outside of it.
 
 use psp_store::{Keyspace, Slot};
 
@@ -8,6 +8,15 @@ use crate::typed::{Typed, expect_mut, expect_or_default};
 
 /// Most elements that a change may touch under its key's lock.
 const LOCKED_ELEMENTS_MAX: usize = 64;
+
+/// Bytes that take as long to copy as an element takes to insert.
+const BYTES_PER_ELEMENT: usize = 512;
+
+/// Elements whose insertion takes as long as that of `arguments`.
+pub(super) fn work(arguments: &[&[u8]]) -> usize {
+    let bytes: usize = arguments.iter().map(|argument| argument.len()).sum();
+    arguments.len() + bytes / BYTES_PER_ELEMENT
+}
 
 /// Changes `key`, where about `elements` elements are touched.
 pub(super) fn update<R>(
@@ -53,4 +62,17 @@ pub(super) fn cardinality(store: &Keyspace, key: &[u8]) -> usize {
     store.peek(key, |entry| {
         entry.map_or(0, |entry| entry.value().cardinality())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_short_arguments_are_inserted_under_the_lock_and_long_ones_outside() {
+        let short = b"short".as_slice();
+        assert!(work(&[short; 20]) <= LOCKED_ELEMENTS_MAX);
+        assert!(work(&[short; 100]) > LOCKED_ELEMENTS_MAX);
+        assert!(work(&[[0; 100_000].as_slice()]) > LOCKED_ELEMENTS_MAX);
+    }
 }

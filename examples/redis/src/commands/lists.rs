@@ -1,7 +1,7 @@
 //! Commands on lists.
 //!
-//! Reads walk a snapshot. LMOVE and RPOPLPUSH change both keys at one instant. LMPOP looks at its keys
-//! one after the other and pops from the first that has elements at that moment.
+//! Reads walk a snapshot. LMOVE and RPOPLPUSH change both keys at one instant. LMPOP looks at its
+//! keys one after the other and pops from the first that has elements at that moment.
 
 use psp_store::{Element, List, ListEnd, Slot};
 
@@ -18,16 +18,36 @@ const GROW: &[Flag] = &[Flag::Write, Flag::DenyOom];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("lpush", -3, lpush).flags(GROW_FAST).key(),
-    CommandSpec::new("rpush", -3, rpush).flags(GROW_FAST).key(),
-    CommandSpec::new("lpushx", -3, lpushx)
-        .flags(GROW_FAST)
-        .key(),
-    CommandSpec::new("rpushx", -3, rpushx)
-        .flags(GROW_FAST)
-        .key(),
-    CommandSpec::new("lpop", -2, lpop).flags(WRITE_FAST).key(),
-    CommandSpec::new("rpop", -2, rpop).flags(WRITE_FAST).key(),
+    CommandSpec::new("lpush", -3, |context, args, out| {
+        push(context, args, out, ListEnd::Left)
+    })
+    .flags(GROW_FAST)
+    .key(),
+    CommandSpec::new("rpush", -3, |context, args, out| {
+        push(context, args, out, ListEnd::Right)
+    })
+    .flags(GROW_FAST)
+    .key(),
+    CommandSpec::new("lpushx", -3, |context, args, out| {
+        push_existing(context, args, out, ListEnd::Left)
+    })
+    .flags(GROW_FAST)
+    .key(),
+    CommandSpec::new("rpushx", -3, |context, args, out| {
+        push_existing(context, args, out, ListEnd::Right)
+    })
+    .flags(GROW_FAST)
+    .key(),
+    CommandSpec::new("lpop", -2, |context, args, out| {
+        pop(context, args, out, ListEnd::Left)
+    })
+    .flags(WRITE_FAST)
+    .key(),
+    CommandSpec::new("rpop", -2, |context, args, out| {
+        pop(context, args, out, ListEnd::Right)
+    })
+    .flags(WRITE_FAST)
+    .key(),
     CommandSpec::new("llen", 2, llen)
         .flags(&[Flag::Readonly, Flag::Fast])
         .key(),
@@ -51,19 +71,18 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("lmove", 5, lmove)
         .flags(GROW)
         .keys(1, 2, 1),
-    CommandSpec::new("rpoplpush", 3, rpoplpush)
-        .flags(GROW)
-        .keys(1, 2, 1),
+    CommandSpec::new("rpoplpush", 3, |context, args, out| {
+        move_element(
+            context,
+            [args[1], args[2]],
+            [ListEnd::Right, ListEnd::Left],
+            out,
+        )
+    })
+    .flags(GROW)
+    .keys(1, 2, 1),
     CommandSpec::new("lmpop", -4, lmpop).flags(&[Flag::Write]),
 ];
-
-fn lpush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    push(context, args, out, ListEnd::Left)
-}
-
-fn rpush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    push(context, args, out, ListEnd::Right)
-}
 
 fn push(
     context: &mut Context<'_>,
@@ -71,19 +90,14 @@ fn push(
     out: &mut ReplyEncoder<'_>,
     end: ListEnd,
 ) -> Result<()> {
-    let len = large::change_or_create(context.store, args[1], args.len(), |list: &mut List| {
-        push_all(list, &args[2..], end)
-    })?;
+    let len = large::change_or_create(
+        context.store,
+        args[1],
+        large::work(&args[2..]),
+        |list: &mut List| push_all(list, &args[2..], end),
+    )?;
     out.integer(len as i64);
     Ok(())
-}
-
-fn lpushx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    push_existing(context, args, out, ListEnd::Left)
-}
-
-fn rpushx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    push_existing(context, args, out, ListEnd::Right)
 }
 
 fn push_existing(
@@ -92,9 +106,12 @@ fn push_existing(
     out: &mut ReplyEncoder<'_>,
     end: ListEnd,
 ) -> Result<()> {
-    let len = large::change(context.store, args[1], args.len(), |list: &mut List| {
-        push_all(list, &args[2..], end)
-    })?;
+    let len = large::change(
+        context.store,
+        args[1],
+        large::work(&args[2..]),
+        |list: &mut List| push_all(list, &args[2..], end),
+    )?;
     out.integer(len.unwrap_or(0) as i64);
     Ok(())
 }
@@ -104,14 +121,6 @@ fn push_all(list: &mut List, elements: &[&[u8]], end: ListEnd) -> usize {
         list.push(end, Element::from(*element));
     }
     list.len()
-}
-
-fn lpop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    pop(context, args, out, ListEnd::Left)
-}
-
-fn rpop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    pop(context, args, out, ListEnd::Right)
 }
 
 fn pop(
@@ -196,11 +205,17 @@ fn lindex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 
 fn lset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let index = integer(args[2]);
-    let outcome = change(context.store, args[1], |list: &mut List| {
-        let index = index_within(index?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
-        list.set(index, Element::from(args[3]));
-        Ok(())
-    })?;
+    let outcome = large::change(
+        context.store,
+        args[1],
+        large::work(&args[3..]),
+        |list: &mut List| {
+            let index =
+                index_within(index.clone()?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
+            list.set(index, Element::from(args[3]));
+            Ok(())
+        },
+    )?;
     outcome.ok_or(CommandError::NoSuchKey)??;
     out.simple("OK");
     Ok(())
@@ -212,7 +227,7 @@ fn linsert(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
         place if is(place, "after") => true,
         _ => return Err(CommandError::Syntax),
     };
-    let elements = large::cardinality(context.store, args[1]);
+    let elements = large::cardinality(context.store, args[1]) + large::work(&args[4..]);
     let outcome = large::change(context.store, args[1], elements, |list: &mut List| {
         let Some(pivot) = list.iter().position(|element| **element == *args[3]) else {
             return -1;
@@ -331,7 +346,7 @@ fn lpos(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     if search.count.is_some() {
         out.array(found.len());
         walk::batched(out, |out| {
-            found.iter().for_each(|index| out.integer(*index as i64))
+            found.iter().for_each(|index| out.integer(*index as i64));
         });
     } else if let Some(index) = found.first() {
         out.integer(*index as i64);
@@ -352,15 +367,6 @@ fn parse_end(arg: &[u8]) -> Result<ListEnd> {
 fn lmove(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let (from, to) = (parse_end(args[3])?, parse_end(args[4])?);
     move_element(context, [args[1], args[2]], [from, to], out)
-}
-
-fn rpoplpush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    move_element(
-        context,
-        [args[1], args[2]],
-        [ListEnd::Right, ListEnd::Left],
-        out,
-    )
 }
 
 fn move_element(
@@ -404,28 +410,39 @@ fn move_between(
     Ok(Some(element))
 }
 
-/// `numkeys key ... <end> [COUNT count]`: the keys, the argument after them, and the count.
-pub(super) fn parse_multi_pop<'a>(
-    args: &'a [&'a [u8]],
-) -> Result<(&'a [&'a [u8]], &'a [u8], usize)> {
-    let keys = key_count(args[1])?;
-    let rest = &args[2..];
-    if keys >= rest.len() {
-        return Err(CommandError::Syntax);
-    }
-    let (keys, rest) = rest.split_at(keys);
-    let count = match *rest {
-        [_] => 1,
-        [_, name, count] if is(name, "count") => {
-            above_zero(count, "ERR count should be greater than 0")?
+/// `numkeys key ... <end> [COUNT count]`, as LMPOP and ZMPOP take it.
+pub(super) struct MultiPop<'a> {
+    pub(super) keys: &'a [&'a [u8]],
+    /// The end to pop from, as the client calls it.
+    pub(super) end: &'a [u8],
+    pub(super) count: usize,
+}
+
+impl<'a> MultiPop<'a> {
+    pub(super) fn parse(args: &'a [&'a [u8]]) -> Result<Self> {
+        let keys = key_count(args[1])?;
+        let rest = &args[2..];
+        if keys >= rest.len() {
+            return Err(CommandError::Syntax);
         }
-        _ => return Err(CommandError::Syntax),
-    };
-    Ok((keys, rest[0], count))
+        let (keys, rest) = rest.split_at(keys);
+        let count = match *rest {
+            [_] => 1,
+            [_, name, count] if is(name, "count") => {
+                above_zero(count, "ERR count should be greater than 0")?
+            }
+            _ => return Err(CommandError::Syntax),
+        };
+        Ok(Self {
+            keys,
+            end: rest[0],
+            count,
+        })
+    }
 }
 
 fn lmpop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let (keys, end, count) = parse_multi_pop(args)?;
+    let MultiPop { keys, end, count } = MultiPop::parse(args)?;
     let end = parse_end(end)?;
     for key in keys {
         if let Some(popped) = pop_many(context, key, count, end)? {

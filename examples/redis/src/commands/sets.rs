@@ -1,8 +1,9 @@
 //! Commands on sets.
 //!
-//! Reads walk a snapshot. Commands on several sets take a snapshot of each, one after the other, and work on
-//! those: each set is seen as it was at one instant, not all at the same. The STORE variants then
-//! replace the destination at one instant. SMOVE changes both of its sets at one instant.
+//! Reads walk a snapshot. Commands on several sets take a snapshot of each, one after the other,
+//! and work on those: each set is seen as it was at one instant, not all at the same. The STORE
+//! variants then replace the destination at one instant. SMOVE changes both of its sets at one
+//! instant.
 
 use psp_store::{Element, Set, SetOperation, Slot};
 
@@ -41,24 +42,36 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("smove", 4, smove)
         .flags(WRITE_FAST)
         .keys(1, 2, 1),
-    CommandSpec::new("sunion", -2, sunion)
-        .flags(&[Flag::Readonly])
-        .keys(1, -1, 1),
-    CommandSpec::new("sinter", -2, sinter)
-        .flags(&[Flag::Readonly])
-        .keys(1, -1, 1),
-    CommandSpec::new("sdiff", -2, sdiff)
-        .flags(&[Flag::Readonly])
-        .keys(1, -1, 1),
-    CommandSpec::new("sunionstore", -3, sunionstore)
-        .flags(GROW)
-        .keys(1, -1, 1),
-    CommandSpec::new("sinterstore", -3, sinterstore)
-        .flags(GROW)
-        .keys(1, -1, 1),
-    CommandSpec::new("sdiffstore", -3, sdiffstore)
-        .flags(GROW)
-        .keys(1, -1, 1),
+    CommandSpec::new("sunion", -2, |context, args, out| {
+        reply_with(SetOperation::Union, context, args, out)
+    })
+    .flags(&[Flag::Readonly])
+    .keys(1, -1, 1),
+    CommandSpec::new("sinter", -2, |context, args, out| {
+        reply_with(SetOperation::Intersection, context, args, out)
+    })
+    .flags(&[Flag::Readonly])
+    .keys(1, -1, 1),
+    CommandSpec::new("sdiff", -2, |context, args, out| {
+        reply_with(SetOperation::Difference, context, args, out)
+    })
+    .flags(&[Flag::Readonly])
+    .keys(1, -1, 1),
+    CommandSpec::new("sunionstore", -3, |context, args, out| {
+        store_with(SetOperation::Union, context, args, out)
+    })
+    .flags(GROW)
+    .keys(1, -1, 1),
+    CommandSpec::new("sinterstore", -3, |context, args, out| {
+        store_with(SetOperation::Intersection, context, args, out)
+    })
+    .flags(GROW)
+    .keys(1, -1, 1),
+    CommandSpec::new("sdiffstore", -3, |context, args, out| {
+        store_with(SetOperation::Difference, context, args, out)
+    })
+    .flags(GROW)
+    .keys(1, -1, 1),
     CommandSpec::new("sintercard", -3, sintercard).flags(&[Flag::Readonly]),
     CommandSpec::new("sscan", -3, sscan)
         .flags(&[Flag::Readonly])
@@ -67,9 +80,12 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 
 fn sadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let added = large::change_or_create(context.store, args[1], members.len(), |set: &mut Set| {
-        members.iter().filter(|member| set.insert(member)).count()
-    })?;
+    let added = large::change_or_create(
+        context.store,
+        args[1],
+        large::work(members),
+        |set: &mut Set| members.iter().filter(|member| set.insert(member)).count(),
+    )?;
     out.integer(added as i64);
     Ok(())
 }
@@ -206,18 +222,6 @@ fn snapshots(context: &Context<'_>, keys: &[&[u8]]) -> Result<Vec<Set>> {
     sets.collect()
 }
 
-fn sunion(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(SetOperation::Union, context, args, out)
-}
-
-fn sinter(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(SetOperation::Intersection, context, args, out)
-}
-
-fn sdiff(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(SetOperation::Difference, context, args, out)
-}
-
 fn reply_with(
     operation: SetOperation,
     context: &Context<'_>,
@@ -227,26 +231,6 @@ fn reply_with(
     let result = operation.apply(&snapshots(context, &args[1..])?);
     walk::set(out, result.iter());
     Ok(())
-}
-
-fn sunionstore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    store_with(SetOperation::Union, context, args, out)
-}
-
-fn sinterstore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    store_with(SetOperation::Intersection, context, args, out)
-}
-
-fn sdiffstore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    store_with(SetOperation::Difference, context, args, out)
 }
 
 fn store_with(

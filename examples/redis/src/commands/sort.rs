@@ -1,12 +1,12 @@
 //! SORT and SORT_RO.
 //!
-//! They sort a snapshot of the key. The keys that BY and GET name are looked up one after the other while that
-//! goes on, each as it is at that moment. STORE replaces the destination at one instant.
+//! They sort a snapshot of the key. The keys that BY and GET name are looked up one after the other
+//! while that goes on, each as it is at that moment. STORE replaces the destination at one instant.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 
 use psp_store::{Element, Hash, Keyspace, List, Value};
+use smallvec::SmallVec;
 
 use super::walk;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
@@ -16,12 +16,16 @@ use crate::typed::Typed;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("sort", -2, sort)
-        .flags(&[Flag::Write, Flag::DenyOom])
-        .key(),
-    CommandSpec::new("sort_ro", -2, sort_ro)
-        .flags(&[Flag::Readonly])
-        .key(),
+    CommandSpec::new("sort", -2, |context, args, out| {
+        run(context, args[1], Options::parse(&args[2..], true)?, out)
+    })
+    .flags(&[Flag::Write, Flag::DenyOom])
+    .key(),
+    CommandSpec::new("sort_ro", -2, |context, args, out| {
+        run(context, args[1], Options::parse(&args[2..], false)?, out)
+    })
+    .flags(&[Flag::Readonly])
+    .key(),
 ];
 
 /// A key, or a field of a hash, whose name contains the element: `weight_*` or `object_*->field`.
@@ -51,7 +55,10 @@ impl<'a> Pattern<'a> {
     }
 
     fn look_up(&self, store: &Keyspace, element: &[u8]) -> Option<Element> {
-        let key = [self.prefix, element, self.suffix].concat();
+        let mut key = SmallVec::<[u8; 64]>::new();
+        for part in [self.prefix, element, self.suffix] {
+            key.extend_from_slice(part);
+        }
         store.with(&key, |value| match self.field {
             Some(field) => Hash::of(value?)?.get(field).cloned(),
             None => Element::of(value?).cloned(),
@@ -162,36 +169,34 @@ impl<'a> Options<'a> {
         match (&self.by, self.alphabetic) {
             (By::Nothing, _) => Ok(elements[self.range(elements.len())].to_vec()),
             (By::Themselves, true) => {
-                let keyed = elements.into_iter().map(|element| ((), element)).collect();
-                Ok(self.take_sorted(keyed, |(), ()| Ordering::Equal))
+                let keyed = elements
+                    .into_iter()
+                    .map(|element| (first_bytes(element), element));
+                Ok(self.take_sorted_by_digest(keyed.collect()))
             }
             (By::Named(pattern), true) => {
                 let weigh = |element: &'v Element| (pattern.look_up(store, element), element);
-                Ok(self.take_sorted(elements.into_iter().map(weigh).collect(), Ord::cmp))
+                Ok(self.take_sorted(elements.into_iter().map(weigh).collect()))
             }
             (by, false) => {
                 let weigh = |element: &'v Element| match by {
                     By::Named(pattern) => match pattern.look_up(store, element) {
-                        Some(weight) => Ok((number(&weight)?, element)),
-                        None => Ok((0.0, element)),
+                        Some(weight) => Ok((number_digest(&weight)?, element)),
+                        None => Ok((digest_of(0.0), element)),
                     },
-                    _ => Ok((number(element)?, element)),
+                    _ => Ok((number_digest(element)?, element)),
                 };
                 let keyed = elements.into_iter().map(weigh).collect::<Result<_>>()?;
-                Ok(self.take_sorted(keyed, f64::total_cmp))
+                Ok(self.take_sorted_by_digest(keyed))
             }
         }
     }
 
     /// Sorts by key and then by element, only as far as needed.
-    fn take_sorted<'v, K>(
-        &self,
-        mut keyed: Vec<(K, &'v Element)>,
-        by_key: impl Fn(&K, &K) -> Ordering,
-    ) -> Vec<&'v Element> {
+    fn take_sorted<'v, K: Ord>(&self, mut keyed: Vec<(K, &'v Element)>) -> Vec<&'v Element> {
         let range = self.range(keyed.len());
         let order = |left: &(K, &Element), right: &(K, &Element)| {
-            let ascending = by_key(&left.0, &right.0).then_with(|| left.1.cmp(right.1));
+            let ascending = left.cmp(right);
             if self.descending {
                 ascending.reverse()
             } else {
@@ -205,24 +210,62 @@ impl<'a> Options<'a> {
         keyed.sort_unstable_by(order);
         keyed[range].iter().map(|(_, element)| *element).collect()
     }
+
+    /// [`take_sorted`](Self::take_sorted), several times as fast when all elements are asked for:
+    /// digests and indices are sorted as one integer each, and elements are compared where digests
+    /// are equal.
+    fn take_sorted_by_digest<'v>(&self, keyed: Vec<(u64, &'v Element)>) -> Vec<&'v Element> {
+        if self.range(keyed.len()).len() < keyed.len() {
+            return self.take_sorted(keyed);
+        }
+        let packed = keyed
+            .iter()
+            .enumerate()
+            .map(|(index, (digest, _))| u128::from(*digest) << u64::BITS | index as u128);
+        let mut packed: Vec<u128> = packed.collect();
+        packed.sort_unstable();
+        let mut sorted: Vec<&Element> = packed
+            .iter()
+            .map(|packed| keyed[*packed as u64 as usize].1)
+            .collect();
+        let mut start = 0;
+        for equal in packed.chunk_by(|left, right| left >> u64::BITS == right >> u64::BITS) {
+            let end = start + equal.len();
+            if equal.len() > 1 {
+                sorted[start..end].sort_unstable();
+            }
+            start = end;
+        }
+        if self.descending {
+            sorted.reverse();
+        }
+        sorted
+    }
 }
 
-/// A weight. Positive zero alone, so that the total order is the usual one.
-fn number(text: &[u8]) -> Result<f64> {
+/// The first bytes as an integer: elements whose integers differ are ordered as these are.
+fn first_bytes(element: &Element) -> u64 {
+    let mut bytes = [0; 8];
+    let len = element.len().min(bytes.len());
+    bytes[..len].copy_from_slice(&element[..len]);
+    u64::from_be_bytes(bytes)
+}
+
+/// An integer that is ordered as the number is.
+fn digest_of(number: f64) -> u64 {
+    // Both zeros are equal.
+    let bits = (number + 0.0).to_bits();
+    if number < 0.0 { !bits } else { bits | 1 << 63 }
+}
+
+/// The digest of a weight.
+fn number_digest(text: &[u8]) -> Result<u64> {
     if text.is_empty() {
-        return Ok(0.0);
+        return Ok(digest_of(0.0));
     }
     let number = float(text)
         .map_err(|_| CommandError::line("ERR One or more scores can't be converted into double"))?;
-    Ok(number + 0.0)
-}
-
-fn sort(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    run(context, args[1], Options::parse(&args[2..], true)?, out)
-}
-
-fn sort_ro(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    run(context, args[1], Options::parse(&args[2..], false)?, out)
+    Ok(digest_of(number))
 }
 
 fn run(
@@ -310,6 +353,9 @@ fn store_sorted(
 
 #[cfg(test)]
 mod tests {
+    use psp_store::Element;
+
+    use super::{digest_of, first_bytes};
     use crate::testing::Session;
 
     #[test]
@@ -441,7 +487,7 @@ mod tests {
                 .map(str::to_owned)
                 .collect()
         };
-        for order in ["ASC", "DESC", "ALPHA"] {
+        for order in ["ASC", "DESC", "ALPHA", "ALPHA DESC", "BY missing_*"] {
             let whole = lines(session.run(&format!("SORT l {order}")));
             assert_eq!(whole.len(), 500);
             for (offset, count) in [(0, 10), (100, 50), (490, 100)] {
@@ -449,5 +495,24 @@ mod tests {
                 assert_eq!(part, whole[offset..(offset + count).min(500)]);
             }
         }
+    }
+
+    #[test]
+    fn digests_are_ordered_as_numbers_and_bytes_are() {
+        let numbers = [
+            f64::NEG_INFINITY,
+            -2.5,
+            -1e-300,
+            0.0,
+            1e-300,
+            1.0,
+            2.5,
+            f64::INFINITY,
+        ];
+        assert!(numbers.is_sorted_by(|left, right| digest_of(*left) < digest_of(*right)));
+        assert_eq!(digest_of(-0.0), digest_of(0.0));
+        let words = ["", "a", "ab", "b", "long-word", "long-words", "\u{ff}"].map(str::as_bytes);
+        let digests = words.map(|word| first_bytes(&Element::from(word)));
+        assert!(digests.is_sorted());
     }
 }

@@ -1,8 +1,8 @@
-//! Union, intersection and difference of sorted sets, in which plain sets take part with scores of 1.
+//! Union, intersection and difference of sorted sets, in which members of plain sets score one.
 //!
-//! These commands take a snapshot of each operand, one after the other, and work on those: each is seen as
-//! it was at one instant, not all at the same. The STORE variants then replace the destination at
-//! one instant.
+//! These commands take a snapshot of each operand, one after the other, and work on those: each is
+//! seen as it was at one instant, not all at the same. The STORE variants then replace the
+//! destination at one instant.
 
 use psp_store::{Aggregate, Operand, SortedSet, Value, Weighted};
 
@@ -19,31 +19,47 @@ const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("zunion", -3, zunion).flags(READ),
-    CommandSpec::new("zinter", -3, zinter).flags(READ),
-    CommandSpec::new("zdiff", -3, zdiff).flags(READ),
-    CommandSpec::new("zunionstore", -4, zunionstore)
-        .flags(STORE)
-        .key(),
-    CommandSpec::new("zinterstore", -4, zinterstore)
-        .flags(STORE)
-        .key(),
-    CommandSpec::new("zdiffstore", -4, zdiffstore)
-        .flags(STORE)
-        .key(),
+    CommandSpec::new("zunion", -3, |context, args, out| {
+        reply_with(Operation::Union, context, args, out)
+    })
+    .flags(READ),
+    CommandSpec::new("zinter", -3, |context, args, out| {
+        reply_with(Operation::Intersection, context, args, out)
+    })
+    .flags(READ),
+    CommandSpec::new("zdiff", -3, |context, args, out| {
+        reply_with(Operation::Difference, context, args, out)
+    })
+    .flags(READ),
+    CommandSpec::new("zunionstore", -4, |context, args, out| {
+        store_with(Operation::Union, context, args, out)
+    })
+    .flags(STORE)
+    .key(),
+    CommandSpec::new("zinterstore", -4, |context, args, out| {
+        store_with(Operation::Intersection, context, args, out)
+    })
+    .flags(STORE)
+    .key(),
+    CommandSpec::new("zdiffstore", -4, |context, args, out| {
+        store_with(Operation::Difference, context, args, out)
+    })
+    .flags(STORE)
+    .key(),
     CommandSpec::new("zintercard", -3, zintercard).flags(READ),
 ];
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Operation {
     Union,
     Intersection,
     Difference,
 }
 
-/// Which options a command takes beside its keys.
+/// What a command takes beside its keys.
 #[derive(Clone, Copy, Default)]
-struct Allowed {
+struct Syntax {
+    destination: bool,
     weights: bool,
     scores: bool,
     limit: bool,
@@ -58,10 +74,14 @@ struct Query {
 }
 
 impl Query {
-    /// Parses what comes after the command's name and destination, and takes the snapshots.
-    fn load(context: &Context<'_>, name: &str, allowed: Allowed, args: &[&[u8]]) -> Result<Self> {
+    /// Parses the arguments, the command's name included, and takes the snapshots.
+    fn load(context: &Context<'_>, syntax: Syntax, args: &[&[u8]]) -> Result<Self> {
+        let name = args[0];
+        let args = &args[1 + usize::from(syntax.destination)..];
         let key_count = integer(args[0])?;
         if key_count < 1 {
+            let name = name.to_ascii_lowercase();
+            let name = String::from_utf8_lossy(&name);
             let line = format!("ERR at least 1 input key is needed for '{name}' command");
             return Err(CommandError::Other(line.into()));
         }
@@ -81,20 +101,20 @@ impl Query {
         };
         while let Some((option, rest)) = options.split_first() {
             options = match *option {
-                option if allowed.weights && is(option, "weights") && rest.len() >= keys.len() => {
+                option if syntax.weights && is(option, "weights") && rest.len() >= keys.len() => {
                     let (weights, rest) = rest.split_at(keys.len());
                     query.set_weights(weights)?;
                     rest
                 }
-                option if allowed.weights && is(option, "aggregate") && !rest.is_empty() => {
+                option if syntax.weights && is(option, "aggregate") && !rest.is_empty() => {
                     query.aggregate = aggregate(rest[0])?;
                     &rest[1..]
                 }
-                option if allowed.scores && is(option, "withscores") => {
+                option if syntax.scores && is(option, "withscores") => {
                     query.pairing = Pairing::Paired;
                     rest
                 }
-                option if allowed.limit && is(option, "limit") && !rest.is_empty() => {
+                option if syntax.limit && is(option, "limit") && !rest.is_empty() => {
                     query.limit = intersection_limit(rest[0])?;
                     &rest[1..]
                 }
@@ -143,69 +163,40 @@ fn aggregate(arg: &[u8]) -> Result<Aggregate> {
     }
 }
 
-fn zunion(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(Operation::Union, "zunion", context, args, out)
-}
-
-fn zinter(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(Operation::Intersection, "zinter", context, args, out)
-}
-
-fn zdiff(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_with(Operation::Difference, "zdiff", context, args, out)
+impl Operation {
+    const fn syntax(self) -> Syntax {
+        Syntax {
+            destination: false,
+            weights: !matches!(self, Self::Difference),
+            scores: true,
+            limit: false,
+        }
+    }
 }
 
 fn reply_with(
     operation: Operation,
-    name: &str,
     context: &Context<'_>,
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    let weights = operation != Operation::Difference;
-    let allowed = Allowed {
-        weights,
-        scores: true,
-        limit: false,
-    };
-    let query = Query::load(context, name, allowed, &args[1..])?;
+    let query = Query::load(context, operation.syntax(), args)?;
     walk::scored(out, query.evaluate(operation).iter(), query.pairing);
     Ok(())
 }
 
-fn zunionstore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    store_with(Operation::Union, "zunionstore", context, args, out)
-}
-
-fn zinterstore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    store_with(Operation::Intersection, "zinterstore", context, args, out)
-}
-
-fn zdiffstore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    store_with(Operation::Difference, "zdiffstore", context, args, out)
-}
-
 fn store_with(
     operation: Operation,
-    name: &str,
     context: &Context<'_>,
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    let weights = operation != Operation::Difference;
-    let allowed = Allowed {
-        weights,
-        ..Allowed::default()
+    let syntax = Syntax {
+        destination: true,
+        scores: false,
+        ..operation.syntax()
     };
-    let result = Query::load(context, name, allowed, &args[2..])?.evaluate(operation);
+    let result = Query::load(context, syntax, args)?.evaluate(operation);
     let len = result.len();
     context.store.insert(args[1], result.into_value());
     out.integer(len as i64);
@@ -213,11 +204,11 @@ fn store_with(
 }
 
 fn zintercard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let allowed = Allowed {
+    let syntax = Syntax {
         limit: true,
-        ..Allowed::default()
+        ..Syntax::default()
     };
-    let query = Query::load(context, "zintercard", allowed, &args[1..])?;
+    let query = Query::load(context, syntax, args)?;
     out.integer(SortedSet::intersection_len(&query.sources, query.limit) as i64);
     Ok(())
 }

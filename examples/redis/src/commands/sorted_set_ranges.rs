@@ -1,7 +1,7 @@
 //! Commands on ranges of sorted sets, by rank, score or member.
 //!
-//! Reads walk a snapshot. ZRANGESTORE takes a snapshot of its source and then replaces the destination at one
-//! instant.
+//! Reads walk a snapshot. ZRANGESTORE takes a snapshot of its source and then replaces the
+//! destination at one instant.
 
 use std::ops::Range;
 
@@ -20,38 +20,64 @@ const WRITE: &[Flag] = &[Flag::Write];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("zrange", -4, zrange).flags(READ).key(),
-    CommandSpec::new("zrangebyscore", -4, zrangebyscore)
-        .flags(READ)
-        .key(),
-    CommandSpec::new("zrangebylex", -4, zrangebylex)
-        .flags(READ)
-        .key(),
-    CommandSpec::new("zrevrange", -4, zrevrange)
-        .flags(READ)
-        .key(),
-    CommandSpec::new("zrevrangebyscore", -4, zrevrangebyscore)
-        .flags(READ)
-        .key(),
-    CommandSpec::new("zrevrangebylex", -4, zrevrangebylex)
-        .flags(READ)
-        .key(),
+    CommandSpec::new("zrange", -4, |context, args, out| {
+        reply_range(context, args, out, Shape::ANY)
+    })
+    .flags(READ)
+    .key(),
+    CommandSpec::new("zrangebyscore", -4, |context, args, out| {
+        reply_range(context, args, out, Shape::of(By::Score, false))
+    })
+    .flags(READ)
+    .key(),
+    CommandSpec::new("zrangebylex", -4, |context, args, out| {
+        reply_range(context, args, out, Shape::of(By::Lex, false))
+    })
+    .flags(READ)
+    .key(),
+    CommandSpec::new("zrevrange", -4, |context, args, out| {
+        reply_range(context, args, out, Shape::of(By::Rank, true))
+    })
+    .flags(READ)
+    .key(),
+    CommandSpec::new("zrevrangebyscore", -4, |context, args, out| {
+        reply_range(context, args, out, Shape::of(By::Score, true))
+    })
+    .flags(READ)
+    .key(),
+    CommandSpec::new("zrevrangebylex", -4, |context, args, out| {
+        reply_range(context, args, out, Shape::of(By::Lex, true))
+    })
+    .flags(READ)
+    .key(),
     CommandSpec::new("zrangestore", -5, zrangestore)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(1, 2, 1),
-    CommandSpec::new("zcount", 4, zcount).flags(READ_FAST).key(),
-    CommandSpec::new("zlexcount", 4, zlexcount)
-        .flags(READ_FAST)
-        .key(),
-    CommandSpec::new("zremrangebyrank", 4, zremrangebyrank)
-        .flags(WRITE)
-        .key(),
-    CommandSpec::new("zremrangebyscore", 4, zremrangebyscore)
-        .flags(WRITE)
-        .key(),
-    CommandSpec::new("zremrangebylex", 4, zremrangebylex)
-        .flags(WRITE)
-        .key(),
+    CommandSpec::new("zcount", 4, |context, args, out| {
+        count(context, args, out, By::Score)
+    })
+    .flags(READ_FAST)
+    .key(),
+    CommandSpec::new("zlexcount", 4, |context, args, out| {
+        count(context, args, out, By::Lex)
+    })
+    .flags(READ_FAST)
+    .key(),
+    CommandSpec::new("zremrangebyrank", 4, |context, args, out| {
+        remove_range(context, args, out, By::Rank)
+    })
+    .flags(WRITE)
+    .key(),
+    CommandSpec::new("zremrangebyscore", 4, |context, args, out| {
+        remove_range(context, args, out, By::Score)
+    })
+    .flags(WRITE)
+    .key(),
+    CommandSpec::new("zremrangebylex", 4, |context, args, out| {
+        remove_range(context, args, out, By::Lex)
+    })
+    .flags(WRITE)
+    .key(),
 ];
 
 /// What the ends of a range are.
@@ -127,6 +153,23 @@ struct Shape {
     /// `None` when REV chooses.
     reverse: Option<bool>,
     scores_allowed: bool,
+}
+
+impl Shape {
+    /// ZRANGE leaves everything open.
+    const ANY: Self = Self {
+        by: None,
+        reverse: None,
+        scores_allowed: true,
+    };
+
+    const fn of(by: By, reverse: bool) -> Self {
+        Self {
+            by: Some(by),
+            reverse: Some(reverse),
+            scores_allowed: true,
+        }
+    }
 }
 
 impl<'a> Query<'a> {
@@ -205,97 +248,6 @@ impl<'a> Query<'a> {
     }
 }
 
-const ANY: Shape = Shape {
-    by: None,
-    reverse: None,
-    scores_allowed: true,
-};
-
-fn zrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_range(context, args, out, ANY)
-}
-
-fn zrangebyscore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    reply_range(
-        context,
-        args,
-        out,
-        Shape {
-            by: Some(By::Score),
-            reverse: Some(false),
-            ..ANY
-        },
-    )
-}
-
-fn zrangebylex(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    reply_range(
-        context,
-        args,
-        out,
-        Shape {
-            by: Some(By::Lex),
-            reverse: Some(false),
-            ..ANY
-        },
-    )
-}
-
-fn zrevrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    reply_range(
-        context,
-        args,
-        out,
-        Shape {
-            by: Some(By::Rank),
-            reverse: Some(true),
-            ..ANY
-        },
-    )
-}
-
-fn zrevrangebyscore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    reply_range(
-        context,
-        args,
-        out,
-        Shape {
-            by: Some(By::Score),
-            reverse: Some(true),
-            ..ANY
-        },
-    )
-}
-
-fn zrevrangebylex(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    reply_range(
-        context,
-        args,
-        out,
-        Shape {
-            by: Some(By::Lex),
-            reverse: Some(true),
-            ..ANY
-        },
-    )
-}
-
 fn reply_range(
     context: &Context<'_>,
     args: &[&[u8]],
@@ -322,7 +274,7 @@ fn zrangestore(
     let query = Query::parse(
         Shape {
             scores_allowed: false,
-            ..ANY
+            ..Shape::ANY
         },
         &args[3..],
     )?;
@@ -332,14 +284,6 @@ fn zrangestore(
     context.store.insert(args[1], result.into_value());
     out.integer(len as i64);
     Ok(())
-}
-
-fn zcount(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    count(context, args, out, By::Score)
-}
-
-fn zlexcount(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    count(context, args, out, By::Lex)
 }
 
 fn count(context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, by: By) -> Result<()> {
@@ -353,30 +297,6 @@ fn members_within(context: &Context<'_>, key: &[u8], bounds: &Bounds<'_>) -> Res
     read(context.store, key, |set: Option<&SortedSet>| {
         set.map_or(0, |set| bounds.ranks(set).len())
     })
-}
-
-fn zremrangebyrank(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    remove_range(context, args, out, By::Rank)
-}
-
-fn zremrangebyscore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    remove_range(context, args, out, By::Score)
-}
-
-fn zremrangebylex(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    remove_range(context, args, out, By::Lex)
 }
 
 fn remove_range(

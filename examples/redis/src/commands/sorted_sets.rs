@@ -7,7 +7,7 @@ use psp_protocols::resp::format_double;
 use psp_store::{ScoredMember, SortedSet};
 
 use super::counts::{pick_count, picks, pop_count};
-use super::lists::parse_multi_pop;
+use super::lists::MultiPop;
 use super::scan::ScanOptions;
 use super::walk::Pairing;
 use super::{large, walk};
@@ -32,16 +32,26 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(READ_FAST)
         .key(),
     CommandSpec::new("zcard", 2, zcard).flags(READ_FAST).key(),
-    CommandSpec::new("zrank", -3, zrank).flags(READ_FAST).key(),
-    CommandSpec::new("zrevrank", -3, zrevrank)
-        .flags(READ_FAST)
-        .key(),
-    CommandSpec::new("zpopmin", -2, zpopmin)
-        .flags(WRITE_FAST)
-        .key(),
-    CommandSpec::new("zpopmax", -2, zpopmax)
-        .flags(WRITE_FAST)
-        .key(),
+    CommandSpec::new("zrank", -3, |context, args, out| {
+        rank(context, args, out, From::Lowest)
+    })
+    .flags(READ_FAST)
+    .key(),
+    CommandSpec::new("zrevrank", -3, |context, args, out| {
+        rank(context, args, out, From::Highest)
+    })
+    .flags(READ_FAST)
+    .key(),
+    CommandSpec::new("zpopmin", -2, |context, args, out| {
+        pop(context, args, out, From::Lowest)
+    })
+    .flags(WRITE_FAST)
+    .key(),
+    CommandSpec::new("zpopmax", -2, |context, args, out| {
+        pop(context, args, out, From::Highest)
+    })
+    .flags(WRITE_FAST)
+    .key(),
     CommandSpec::new("zmpop", -4, zmpop).flags(&[Flag::Write]),
     CommandSpec::new("zrandmember", -2, zrandmember)
         .flags(&[Flag::Readonly])
@@ -79,7 +89,7 @@ impl Addition {
             *option = true;
             args = rest;
         }
-        if args.is_empty() || args.len() % 2 != 0 {
+        if args.is_empty() || !args.len().is_multiple_of(2) {
             return Err(CommandError::Syntax);
         }
         addition.check(args.len() / 2)?;
@@ -128,7 +138,7 @@ fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     let outcome = large::change_or_create(
         context.store,
         args[1],
-        scores.len(),
+        large::work(pairs),
         |set: &mut SortedSet| {
             let (mut added, mut changed, mut last) = (0, 0, None);
             for (member, score) in members.clone().zip(&scores) {
@@ -218,14 +228,6 @@ enum From {
     Highest,
 }
 
-fn zrank(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    rank(context, args, out, From::Lowest)
-}
-
-fn zrevrank(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    rank(context, args, out, From::Highest)
-}
-
 fn rank(
     context: &Context<'_>,
     args: &[&[u8]],
@@ -287,14 +289,6 @@ fn pop_many(
     })
 }
 
-fn zpopmin(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    pop(context, args, out, From::Lowest)
-}
-
-fn zpopmax(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    pop(context, args, out, From::Highest)
-}
-
 fn pop(
     context: &Context<'_>,
     args: &[&[u8]],
@@ -320,7 +314,7 @@ fn pop(
 }
 
 fn zmpop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let (keys, end, count) = parse_multi_pop(args)?;
+    let MultiPop { keys, end, count } = MultiPop::parse(args)?;
     let from = match end {
         end if is(end, "min") => From::Lowest,
         end if is(end, "max") => From::Highest,

@@ -68,7 +68,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 
 fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     typed::read(context.store, args[1], |string| {
-        element_or_null(out, string)
+        element_or_null(out, string);
     })
 }
 
@@ -77,7 +77,7 @@ fn mget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     for key in &args[1..] {
         // A key of another type counts as missing.
         context.store.with(key, |value| {
-            element_or_null(out, expect(value).unwrap_or_default())
+            element_or_null(out, expect(value).unwrap_or_default());
         });
     }
     Ok(())
