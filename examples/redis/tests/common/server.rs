@@ -121,8 +121,12 @@ impl Server {
         if fixed_port.is_none() {
             match announced.recv_timeout(DEADLINE) {
                 Ok(address) => server.address = address,
-                Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => {
-                    return Err(server.log());
+                Err(RecvTimeoutError::Disconnected) => return Err(server.log()),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!(
+                        "no line \"listening on ADDRESS\" in\n{}",
+                        server.log().join("\n")
+                    )
                 }
             }
         }
