@@ -22,15 +22,15 @@ const GARBAGE_BYTES: Range<usize> = 1..4096;
 const IDLE_CONNECTIONS: usize = 10_000;
 /// Descriptors that a process with many connections needs besides them.
 const OTHER_DESCRIPTORS: usize = 200;
-/// What one idle connection may cost. Redis takes 17 KiB.
-const IDLE_CONNECTION_BYTES_MAX: u64 = 24 * 1024;
+/// Resident memory that one idle connection may cost.
+const IDLE_CONNECTION_BYTES_MAX: u64 = 8 * 1024;
 
 const DEAF_CLIENTS: usize = 8;
 const DEAF_REQUESTS: usize = 2000;
 const DEAF_VALUE_BYTES: usize = 1024 * 1024;
 const DEAF_KEYS: usize = 50_000;
-/// Redis is started with an output limit of 64 MiB per client, after which it closes it.
-const DEAF_MEMORY_BYTES_MAX: u64 = 1024 * MEBIBYTE;
+/// For all of them together, who ask for 16 GiB.
+const DEAF_MEMORY_BYTES_MAX: u64 = 256 * MEBIBYTE;
 
 #[test]
 fn malformed_requests_get_an_error_and_a_closed_connection() {
@@ -144,10 +144,7 @@ fn clients_that_vanish_leave_the_server_fine() {
         }
         assert_eq!(witness.ask("GET key"), "\"value\"");
     }
-    wait_until("the abandoned connections are gone", || {
-        let info = String::from_utf8(witness.request(&["INFO", "clients"]).into_bytes()).unwrap();
-        info.contains("connected_clients:1\r\n")
-    });
+    witness.wait_for_clients(1);
 }
 
 #[test]
@@ -222,9 +219,7 @@ fn ten_thousand_idle_connections_cost_little() {
         }
         idle.push(client);
     }
-    let info = String::from_utf8(witness.request(&["INFO", "clients"]).into_bytes()).unwrap();
-    let expected = format!("connected_clients:{}\r\n", connections + 1);
-    assert!(info.contains(&expected), "{expected} in {info}");
+    witness.wait_for_clients(connections + 1);
     let each = server.resident_bytes().saturating_sub(before) / connections as u64;
     assert!(
         each <= IDLE_CONNECTION_BYTES_MAX,
@@ -245,11 +240,14 @@ fn clients_that_never_read_big_values_cost_bounded_memory() {
     assert_eq!(set.to_string(), "+OK");
     let deaf = request_without_reading(&server, &encode(&["GET", "big"]).repeat(DEAF_REQUESTS));
     for mut client in deaf {
-        // What it is sent, until it is closed or has read enough, is right.
-        for _ in 0..20 {
+        for position in 0..20 {
             match client.try_reply() {
-                Ok(reply) => assert!(reply == Reply::Bulk(value.clone()), "another value"),
+                Ok(reply) => assert!(reply == Reply::Bulk(value.clone()), "reply {position}"),
                 Err(error) => {
+                    assert!(
+                        !Server::is_psp_redis(),
+                        "who reads late loses nothing: {error}"
+                    );
                     assert_closed(&error);
                     break;
                 }

@@ -294,6 +294,7 @@ fn info_has_its_sections() {
     let server = Server::start();
     let mut client = server.connect();
     assert_eq!(client.ask("SET key value"), "+OK");
+    client.wait_for_clients(1);
     let info = String::from_utf8(client.request(&["INFO"]).into_bytes()).unwrap();
     let mut expected = vec![
         "# Server",
@@ -313,12 +314,10 @@ fn info_has_its_sections() {
         let found = info.lines().any(|line| line.starts_with(text));
         assert!(found, "{text} in\n{info}");
     }
-    let clients = client.request(&["INFO", "clients"]).into_bytes();
-    let clients = String::from_utf8(clients).unwrap();
+    let clients = client.info("clients");
     assert!(clients.starts_with("# Clients\r\n"), "{clients}");
     assert!(!clients.contains("# Server"), "{clients}");
-    let statistics = client.request(&["INFO", "commandstats"]).into_bytes();
-    let statistics = String::from_utf8(statistics).unwrap();
+    let statistics = client.info("commandstats");
     assert!(statistics.contains("cmdstat_set:calls=1,"), "{statistics}");
 }
 

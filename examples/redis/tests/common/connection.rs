@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-use super::{DEADLINE, Reply};
+use super::{DEADLINE, Reply, wait_until};
 
 /// A client connection. Reads and writes fail after [`DEADLINE`] instead of hanging.
 pub(crate) struct Connection {
@@ -83,6 +83,17 @@ impl Connection {
     pub(crate) fn ask(&mut self, line: &str) -> String {
         self.send(&encode_line(line));
         self.reply().to_string()
+    }
+
+    /// The text of one section of INFO.
+    pub(crate) fn info(&mut self, section: &str) -> String {
+        String::from_utf8(self.request(&["INFO", section]).into_bytes()).unwrap()
+    }
+
+    /// Waits until the server counts so many clients, this one included.
+    pub(crate) fn wait_for_clients(&mut self, count: usize) {
+        let line = format!("connected_clients:{count}\r\n");
+        wait_until(&line, || self.info("clients").contains(&line));
     }
 
     /// Tells the server that no more requests follow.

@@ -247,8 +247,9 @@ fn redis_server(program: &OsString, port: u16, options: &Options, directory: &Te
         "",
     ]);
     command.args(["--enable-debug-command", "yes"]);
-    // Without a limit Redis buffers all replies that a client does not read.
-    command.args(["--client-output-buffer-limit", "normal 64mb 0 0"]);
+    // Without a limit Redis buffers all replies that a client does not read; beyond it, it closes
+    // the connection.
+    command.args(["--client-output-buffer-limit", "normal 16mb 0 0"]);
     command.arg("--dir").arg(directory.path());
     command.args(options.common_flags());
     command
