@@ -76,6 +76,9 @@ pub struct Config {
     pub spin_us: u64,
     /// Nice value of workers that share cores with the net thread (0 to 19).
     pub background_nice: i32,
+    /// Slice of a net thread that shares its core: with a short one the kernel lets it run as soon as
+    /// it wakes, whoever holds the core. 0 leaves it at the system's default.
+    pub net_slice_us: u64,
     /// Seed of the policies that draw lots.
     pub seed: u64,
 }
@@ -96,6 +99,7 @@ impl Default for Config {
             drain_timeout_ms: 10_000,
             spin_us: 50,
             background_nice: 19,
+            net_slice_us: 100,
             seed: 1,
         }
     }
@@ -103,7 +107,7 @@ impl Default for Config {
 
 impl Config {
     pub(crate) fn validate(&self) -> Result<(), BuildError> {
-        let checks: [(&'static str, bool, &str); 7] = [
+        let checks: [(&'static str, bool, &str); 8] = [
             ("workers", self.workers != Some(0), "must be at least 1"),
             (
                 "queue_capacity",
@@ -134,6 +138,11 @@ impl Config {
                 "background_nice",
                 (0..=19).contains(&self.background_nice),
                 "must be between 0 and 19",
+            ),
+            (
+                "net_slice_us",
+                self.net_slice_us == 0 || (100..=100_000).contains(&self.net_slice_us),
+                "must be 0 or between 100 and 100000",
             ),
         ];
         for (setting, valid, reason) in checks {

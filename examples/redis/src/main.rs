@@ -25,7 +25,7 @@ fn main() -> anyhow::Result<()> {
         .init();
     let redis = startup::build(config)?;
     for address in redis.server.local_addrs() {
-        tracing::info!(%address, "ready to accept connections");
+        tracing::info!("listening on {address}");
     }
     let report = redis.server.run()?;
     if report.abandoned > 0 {

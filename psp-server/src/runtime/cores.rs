@@ -44,11 +44,3 @@ impl Cores {
         }
     }
 }
-
-/// Gives the calling thread a lower scheduling weight.
-pub(crate) fn lower_priority(nice: i32) {
-    let thread = Some(rustix::thread::gettid());
-    if let Err(error) = rustix::process::setpriority_process(thread, nice) {
-        tracing::warn!(nice, %error, "cannot lower the thread's priority");
-    }
-}

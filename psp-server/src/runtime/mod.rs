@@ -20,6 +20,7 @@ pub(crate) mod cores;
 pub(crate) mod dispatcher;
 mod executor;
 mod net_worker;
+mod scheduling;
 pub(crate) mod shared;
 mod sleep_flag;
 mod start;

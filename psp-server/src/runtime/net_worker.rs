@@ -185,6 +185,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
     /// How long the event queue may sleep.
     fn timeout(&self) -> Duration {
         let spinning = !self.parts.spin.is_zero()
+            && self.lent == 0
             && u128::from(self.now_ns - self.busy_at_ns) < self.parts.spin.as_nanos();
         let endpoints_first = self.parts.listeners.len();
         let pending_socket = self.readable.iter().enumerate().any(|(index, readable)| {

@@ -11,10 +11,11 @@ use psp_protocols::Framing;
 use super::channel::{Doorbell, channel};
 use super::clock::Clock;
 use super::connections::SEND_BYTES_MAX;
-use super::cores::{Cores, lower_priority};
+use super::cores::Cores;
 use super::dispatcher::Dispatcher;
 use super::executor::Executor;
 use super::net_worker::{Link, NetWorker, Parts};
+use super::scheduling::{lower_priority, shorten_slice};
 use super::shared::Shared;
 use super::worker;
 use crate::classifier::Classifier;
@@ -116,7 +117,9 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
         handles.push(handle);
         links.push(Link::Thread(link));
     }
-    if !background {
+    if background {
+        shorten_slice(shared.config.net_slice_us);
+    } else {
         cores.pin(0, threads);
     }
     let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone());
