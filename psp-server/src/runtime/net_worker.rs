@@ -36,8 +36,10 @@ const EVENTS_PER_TURN: usize = 512;
 const ACCEPTS_PER_TURN: usize = 64;
 const DATAGRAMS_PER_TURN: usize = 64;
 const CONNECTIONS_PER_TURN: usize = 512;
-/// Actions carried out before the net worker looks at its sockets again.
+/// Actions carried out before the net worker looks at its sockets again, and the time after which it
+/// starts no more of them.
 const ACTIONS_PER_TURN: usize = 256;
+const TURN_NS_MAX: u64 = 200_000;
 const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
 const SWEEP_INTERVAL_LINGER_NS: u64 = 50_000_000;
 
@@ -340,7 +342,11 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
     /// Carries out what the scheduler decides, worker 0's requests included where they are ours.
     fn carry_out(&mut self) {
         self.unfinished = false;
+        let end_ns = self.now_ns + TURN_NS_MAX;
         for _ in 0..ACTIONS_PER_TURN {
+            if self.now_ns > end_ns {
+                break;
+            }
             match self.parts.dispatcher.poll(self.now_ns) {
                 None => return,
                 Some(Action::Reject {
