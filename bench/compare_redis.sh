@@ -15,6 +15,8 @@ cd "$(dirname "$0")/.."
 REPEATS=${REPEATS:-2}
 DURATION_S=${DURATION_S:-10}
 WARMUP_S=${WARMUP_S:-2}
+# A generator that spins takes a core from the server; see docs/loadgen.md.
+LOADGEN_FLAGS=${LOADGEN_FLAGS:---spin-us 20}
 GET_RATE=${GET_RATE:-10000}
 KEYS=${KEYS:-100000}
 ELEMENTS=${ELEMENTS:-10000}
@@ -105,7 +107,8 @@ fill() {
 measure_latency() {
     local server=$1 name=$2 slow=$3 repeat=$4
     echo "repeat $repeat, $name, $server" >&2
-    "$LOADGEN" run --target "redis://127.0.0.1:${port_of[$server]}" --keys "$KEYS" \
+    # shellcheck disable=SC2086
+    "$LOADGEN" run $LOADGEN_FLAGS --target "redis://127.0.0.1:${port_of[$server]}" --keys "$KEYS" \
         --mix "GET@$GET_RATE/s${slow:+,$name=$slow}" \
         --warmup "$WARMUP_S" --duration "$DURATION_S" --seed "$repeat" --output json |
         jq --arg server "$server" --arg case "$name" --argjson repeat "$repeat" \

@@ -67,7 +67,8 @@ impl FrameError {
 /// Why the server answers a request without running it to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejection<'a> {
-    /// The typed queue of the request is full; `type_name` says which.
+    /// The typed queue of the request is full; `type_name` says which. Servers drop a datagram
+    /// without saying so: the client's timeout tells it the same.
     Busy {
         /// Name under which the request's type was registered.
         type_name: &'a str,

@@ -134,9 +134,7 @@ impl Framing for PspFraming {
 
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let text = match rejection {
-            // A counted drop: an overloaded server does not spend its time on refusals, and the
-            // client's timeout tells it the same.
-            Rejection::Busy { .. } => return,
+            Rejection::Busy { .. } => "busy",
             Rejection::HandlerFailed => "handler failed",
             Rejection::ReplyTooLarge { .. } => "reply too large",
             Rejection::Malformed(error) => &error.reason,
@@ -214,12 +212,11 @@ mod tests {
     }
 
     #[test]
-    fn overload_is_silent_and_other_refusals_explain() {
+    fn refusals_explain_and_name_the_request() {
         let request = HEADER.encode();
-        let busy = Rejection::Busy { type_name: "long" };
-        assert_eq!(refused(&busy, &request), b"");
         let error = FrameError::new("psp header: unknown kind");
         let cases = [
+            (Rejection::Busy { type_name: "long" }, "busy"),
             (Rejection::HandlerFailed, "handler failed"),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 1 },

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use psp_protocols::resp::ArgsIter;
 use psp_server::{Classifier, RequestType};
-use psp_store::Keyspace;
+use psp_store::{Entry, Keyspace, Value};
 
 use psp_classifiers::resp::RespClassifier;
 
@@ -19,6 +19,12 @@ use crate::command::{CommandTable, KeyPositions};
 const SMALL_ELEMENTS_MAX: usize = 128;
 /// Keys that are looked at before work counts as large unseen.
 const KEYS_MAX: usize = 16;
+
+/// Bytes up to which copying them counts as small.
+const SMALL_BYTES_MAX: usize = 64 * 1024;
+
+/// Commands that copy the string they change.
+const WHOLE_STRINGS: [&[u8]; 2] = [b"append", b"setrange"];
 
 /// Commands whose work grows with the size of their keys, whatever their other arguments are.
 const WHOLE_KEYS: &[&str] = &[
@@ -41,11 +47,12 @@ pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
     let by_name = RespClassifier::redis();
     let types = by_name.types();
     let type_of = |name| types.by_name(name).unwrap_or(RequestType::UNKNOWN);
-    let (range, scan) = (type_of("range"), type_of("scan"));
+    let (write, range, scan) = (type_of("write"), type_of("range"), type_of("scan"));
     let type_of_size = move |size| match size {
         SizeClass::Small => range,
         SizeClass::Large => scan,
     };
+    let store_of_writes = Arc::clone(store);
     let (store_of_scans, store_of_ranges) = (Arc::clone(store), Arc::clone(store));
     by_name
         .refine("scan", move |frame| {
@@ -53,6 +60,12 @@ pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
         })
         .refine("range", move |frame| {
             type_of_size(size_of_range(&store_of_ranges, frame))
+        })
+        .refine("write", move |frame| {
+            match size_of_write(&store_of_writes, frame) {
+                SizeClass::Small => write,
+                SizeClass::Large => scan,
+            }
         })
 }
 
@@ -82,6 +95,29 @@ pub fn size_of_range(store: &Keyspace, frame: &[u8]) -> SizeClass {
             size_class(elements(store, spec.keys, frame))
         }
         _ => SizeClass::Small,
+    }
+}
+
+/// The work of a request that stores one value: the bytes that it copies.
+#[must_use]
+pub fn size_of_write(store: &Keyspace, frame: &[u8]) -> SizeClass {
+    let mut args = ArgsIter::new(frame);
+    let copies_old = args.next().is_some_and(|name| {
+        WHOLE_STRINGS
+            .iter()
+            .any(|whole| name.eq_ignore_ascii_case(whole))
+    });
+    let old = match args.next() {
+        Some(key) if copies_old => store.peek(key, |entry| match entry.map(Entry::value) {
+            Some(Value::String(bytes)) => bytes.len(),
+            _ => 0,
+        }),
+        _ => 0,
+    };
+    if frame.len() + old <= SMALL_BYTES_MAX {
+        SizeClass::Small
+    } else {
+        SizeClass::Large
     }
 }
 
@@ -191,8 +227,32 @@ mod tests {
     }
 
     #[test]
+    fn writes_are_large_when_they_copy_many_bytes() {
+        let mut session = filled();
+        let megabyte = "x".repeat(1 << 20);
+        session.run(&format!("SET big {megabyte}"));
+        for (line, size) in [
+            ("SET big v", SizeClass::Small),
+            ("APPEND little v", SizeClass::Small),
+            ("append big v", SizeClass::Large),
+            ("SETRANGE big 0 v", SizeClass::Large),
+            ("APPEND long v", SizeClass::Small),
+            ("APPEND", SizeClass::Small),
+            (&*format!("SET k {megabyte}"), SizeClass::Large),
+        ] {
+            assert_eq!(
+                size_of_write(session.store(), line.as_bytes()),
+                size,
+                "{:.20}",
+                line
+            );
+        }
+    }
+
+    #[test]
     fn the_classifier_uses_the_sizes() {
-        let session = filled();
+        let mut session = filled();
+        session.run(&format!("SET big {}", "x".repeat(100_000)));
         let classifier = classifier(&session.server.store);
         let types = classifier.types();
         for (line, name) in [
@@ -201,6 +261,8 @@ mod tests {
             ("LRANGE long 0 -1", "scan"),
             ("HGETALL little", "range"),
             ("HGETALL large", "scan"),
+            ("SET a b", "write"),
+            ("APPEND big v", "scan"),
         ] {
             let slot = types.slot(classifier.classify(format!("{line}\r\n").as_bytes()));
             assert_eq!(types.name_of_slot(slot), name, "{line}");
