@@ -31,9 +31,11 @@ use crate::transport::output::Flush;
 use crate::transport::stream::{Frame, RUN_LEN_MAX, Stream};
 
 /// Output that the net worker sends in one go, in bytes; others wait meanwhile.
-pub(crate) const SEND_BYTES_MAX: usize = 256 * 1024;
+const SEND_BYTES_MAX: usize = 256 * 1024;
 /// Unsent output of a worker's reply from which on its rest is sent by a worker again.
 const BACKGROUND_FLUSH_BYTES_MIN: usize = 32 * 1024;
+/// Output buffers that are kept when nobody needs them.
+const OUTPUT_BUFFERS_KEEP: usize = 256;
 /// Input that is read from one connection before others have their turn, in bytes.
 const READ_BYTES_MAX: usize = 256 * 1024;
 /// A connection that holds no more than this is not closed for the memory that others hold.
@@ -53,6 +55,8 @@ pub(crate) struct Connections<F: Framing, C> {
     free: Vec<u32>,
     ready: VecDeque<u32>,
     pool: BufferPool,
+    /// Buffers for the output of connections that have requests in flight.
+    output_buffers: Vec<Vec<u8>>,
     held_bytes: usize,
     lingering: usize,
     draining: bool,
@@ -111,6 +115,7 @@ impl<F: Framing, C> Connections<F, C> {
             free: Vec::new(),
             ready: VecDeque::new(),
             pool: BufferPool::new(),
+            output_buffers: Vec::with_capacity(OUTPUT_BUFFERS_KEEP),
             held_bytes: 0,
             lingering: 0,
             draining: false,
@@ -190,7 +195,9 @@ impl<F: Framing, C> Connections<F, C> {
         debug_assert_eq!(place.phase, Phase::Queued);
         place.phase = Phase::Lent;
         place.writable = false;
-        place.stream.take().expect("a queued connection is at home")
+        let mut stream = place.stream.take().expect("a queued connection is at home");
+        stream.output.lend_buffer(&mut self.output_buffers);
+        stream
     }
 
     /// Takes a connection back after its run.
@@ -287,7 +294,8 @@ impl<F: Framing, C> Connections<F, C> {
                     dispatcher.arrived(now_ns, RequestId(slot), request_type);
                     return;
                 }
-                stream.send(SEND_BYTES_MAX);
+                let sent = stream.send(SEND_BYTES_MAX);
+                self.shared.telemetry.net.0.bytes_sent.add(sent as u64);
                 place.blocked = stream.flush == Flush::Blocked;
                 place.last_active_ns = now_ns;
                 if stream.flush == Flush::Budget && !stream.failed {
@@ -369,6 +377,7 @@ impl<F: Framing, C> Connections<F, C> {
         let place = &mut self.slots[slot as usize];
         if let Some(stream) = place.stream.as_mut() {
             stream.input.settle(&mut self.pool);
+            stream.output.return_buffer(&mut self.output_buffers);
         }
         if !self.account(slot) {
             let place = &self.slots[slot as usize];

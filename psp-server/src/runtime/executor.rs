@@ -14,10 +14,21 @@ use crate::reply::{Reply, ReplyOutcome};
 use crate::request_type::RequestType;
 use crate::telemetry::Counter;
 use crate::transport::datagram::Datagram;
+use crate::transport::output::Flush;
 use crate::transport::stream::Stream;
 
 /// A run that has taken this long gives the worker back; its rest is queued again.
 const RUN_NS_MAX: u64 = 1_000_000;
+
+/// Who sends the replies of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// The worker itself, when the run is done.
+    AtOnce,
+    /// The net worker, when the runs of its turn are done: a peer that waits for replies on many
+    /// connections is woken once for all of them.
+    WithTheTurn,
+}
 
 /// One worker's half of the work: the handler and all that it needs.
 pub(crate) struct Executor<F, H: Handler> {
@@ -27,9 +38,7 @@ pub(crate) struct Executor<F, H: Handler> {
     shared: Arc<Shared>,
     clock: Clock,
     state: H::Worker,
-    scratch: Vec<u8>,
-    /// Output sent in one go. Bounded on the net thread, which others wait for.
-    send_bytes_max: usize,
+    sending: Sending,
 }
 
 impl<F: Framing, H: Handler> Executor<F, H> {
@@ -40,7 +49,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
         framing: Arc<F>,
         shared: Arc<Shared>,
         clock: Clock,
-        send_bytes_max: usize,
+        sending: Sending,
     ) -> Self {
         let state = handler.init_worker(worker);
         Self {
@@ -50,8 +59,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             shared,
             clock,
             state,
-            scratch: Vec::new(),
-            send_bytes_max,
+            sending,
         }
     }
 
@@ -66,7 +74,6 @@ impl<F: Framing, H: Handler> Executor<F, H> {
     fn run_stream(&mut self, stream: &mut Stream<H::Connection>) {
         stream.samples.clear();
         stream.done = 0;
-        stream.output.lend_buffer(&mut self.scratch);
         let start_ns = self.clock.now_ns();
         let mut now_ns = start_ns;
         while let Some(&frame) = stream.run.get(stream.done) {
@@ -112,21 +119,19 @@ impl<F: Framing, H: Handler> Executor<F, H> {
                 break;
             }
         }
-        if stream.output.is_empty() {
-            stream.flush = crate::transport::output::Flush::Empty;
-        } else {
-            self.send(stream);
-        }
-        stream.output.return_buffer(&mut self.scratch);
+        self.send(stream);
     }
 
     fn send(&mut self, stream: &mut Stream<H::Connection>) {
-        let before = stream.output.len();
-        stream.send(self.send_bytes_max);
-        let sent = before - stream.output.len();
-        self.shared.telemetry.workers[self.worker.index()]
-            .bytes_sent
-            .add(sent as u64);
+        match self.sending {
+            Sending::AtOnce => {
+                let sent = stream.send(usize::MAX);
+                self.shared.telemetry.workers[self.worker.index()]
+                    .bytes_sent
+                    .add(sent as u64);
+            }
+            Sending::WithTheTurn => stream.flush = Flush::Budget,
+        }
     }
 
     fn run_datagram(&mut self, datagram: &mut Datagram<H::Connection>) {

@@ -134,13 +134,8 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             self.receive_completions();
             self.accept();
             self.receive_datagrams();
-            self.connections.advance_ready(
-                CONNECTIONS_PER_TURN,
-                &mut self.parts.dispatcher,
-                self.now_ns,
-            );
             self.parts.dispatcher.tick(self.now_ns);
-            self.carry_out();
+            self.serve_turn();
             self.sweep();
             if let Some(until_ns) = self.draining_until_ns {
                 let open = self.connections.open() + self.datagrams.in_use();
@@ -339,10 +334,27 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
         }
     }
 
-    /// Carries out what the scheduler decides, worker 0's requests included where they are ours.
-    fn carry_out(&mut self) {
-        self.unfinished = false;
+    /// Reads requests, has them run and sends replies until nothing is left to do or the turn has
+    /// taken its time.
+    fn serve_turn(&mut self) {
         let end_ns = self.now_ns + TURN_NS_MAX;
+        loop {
+            self.connections.advance_ready(
+                CONNECTIONS_PER_TURN,
+                &mut self.parts.dispatcher,
+                self.now_ns,
+            );
+            self.carry_out(end_ns);
+            if !self.connections.has_ready() || self.now_ns > end_ns {
+                return;
+            }
+            self.now_ns = self.parts.clock.now_ns();
+        }
+    }
+
+    /// Carries out what the scheduler decides, worker 0's requests included where they are ours.
+    fn carry_out(&mut self, end_ns: u64) {
+        self.unfinished = false;
         for _ in 0..ACTIONS_PER_TURN {
             if self.now_ns > end_ns {
                 break;

@@ -10,10 +10,9 @@ use psp_protocols::Framing;
 
 use super::channel::{Doorbell, channel};
 use super::clock::Clock;
-use super::connections::SEND_BYTES_MAX;
 use super::cores::Cores;
 use super::dispatcher::Dispatcher;
-use super::executor::Executor;
+use super::executor::{Executor, Sending};
 use super::net_worker::{Link, NetWorker, Parts};
 use super::scheduling::{lower_priority, shorten_slice};
 use super::shared::Shared;
@@ -93,7 +92,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
                 framing,
                 shared,
                 clock,
-                SEND_BYTES_MAX,
+                Sending::WithTheTurn,
             )));
             continue;
         }
@@ -107,7 +106,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
                 cores.pin(place, threads);
             }
             worker::serve(
-                Executor::new(worker, handler, framing, shared, clock, usize::MAX),
+                Executor::new(worker, handler, framing, shared, clock, Sending::AtOnce),
                 port,
                 spin,
             );

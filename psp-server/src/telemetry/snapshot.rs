@@ -32,7 +32,7 @@ pub struct NetSnapshot {
     pub connections_over_budget: u64,
     /// Bytes received over TCP.
     pub bytes_received: u64,
-    /// Bytes sent by workers.
+    /// Bytes sent, by the net worker and by workers.
     pub bytes_sent: u64,
     /// Datagrams received.
     pub datagrams_received: u64,
@@ -80,7 +80,7 @@ pub struct WorkerSnapshot {
     pub service_ns_total: u64,
     /// Handler panics that it survived.
     pub panics: u64,
-    /// Bytes that it sent.
+    /// Bytes that it sent itself.
     pub bytes_sent: u64,
 }
 
@@ -137,7 +137,8 @@ impl Snapshot {
                 connections_timed_out: net.connections_timed_out.get(),
                 connections_over_budget: net.connections_over_budget.get(),
                 bytes_received: net.bytes_received.get(),
-                bytes_sent: sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),
+                bytes_sent: net.bytes_sent.get()
+                    + sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),
                 datagrams_received: net.datagrams_received.get(),
                 malformed: net.malformed.get(),
                 buffered_bytes: net.buffered_bytes.get(),

@@ -51,23 +51,22 @@ impl OutputQueue {
         self.len.max(self.tail.capacity())
     }
 
-    /// Borrows `scratch` as the tail's buffer where the queue has none of its own.
-    pub(crate) fn lend_buffer(&mut self, scratch: &mut Vec<u8>) {
-        if self.tail.capacity() == 0 {
-            std::mem::swap(&mut self.tail, scratch);
+    /// Takes a buffer from `spare` for its tail where it has none.
+    pub(crate) fn lend_buffer(&mut self, spare: &mut Vec<Vec<u8>>) {
+        if self.tail.capacity() == 0
+            && let Some(buffer) = spare.pop()
+        {
+            self.tail = buffer;
         }
     }
 
-    /// Gives the tail's buffer back once everything is sent. With output still waiting the queue
-    /// keeps it, and `scratch` allocates anew.
-    pub(crate) fn return_buffer(&mut self, scratch: &mut Vec<u8>) {
-        if self.is_empty() {
-            self.tail.clear();
+    /// Gives the tail's buffer back once everything is sent: an idle connection holds none.
+    pub(crate) fn return_buffer(&mut self, spare: &mut Vec<Vec<u8>>) {
+        if self.is_empty() && self.tail.capacity() > 0 {
+            let buffer = std::mem::take(&mut self.tail);
             self.sent = 0;
-            if scratch.capacity() == 0 {
-                std::mem::swap(&mut self.tail, scratch);
-            } else {
-                self.tail = Vec::new();
+            if spare.len() < spare.capacity() && buffer.capacity() <= 2 * SEGMENT_LEN {
+                spare.push(buffer);
             }
         }
     }
@@ -311,21 +310,22 @@ mod tests {
     }
 
     #[test]
-    fn the_scratch_buffer_comes_back_only_when_all_is_sent() {
-        let mut scratch = Vec::with_capacity(1024);
+    fn a_buffer_comes_back_only_when_all_is_sent() {
+        let mut spare = Vec::with_capacity(4);
+        spare.push(Vec::with_capacity(1024));
         let mut queue = OutputQueue::default();
-        queue.lend_buffer(&mut scratch);
-        assert_eq!(scratch.capacity(), 0);
+        queue.lend_buffer(&mut spare);
+        assert!(spare.is_empty());
         queue.put(b"reply");
-        queue.return_buffer(&mut scratch);
-        assert_eq!(scratch.capacity(), 0, "the reply still waits in it");
+        queue.return_buffer(&mut spare);
+        assert!(spare.is_empty(), "the reply still waits in it");
         let mut taken = Vec::new();
         assert_eq!(
             queue.write_to(&mut taken, usize::MAX).unwrap(),
             Flush::Empty
         );
-        queue.return_buffer(&mut scratch);
-        assert!(scratch.capacity() >= 1024);
+        queue.return_buffer(&mut spare);
+        assert!(spare[0].capacity() >= 1024);
         assert_eq!(queue.held_bytes(), 0);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Stream<C> {
     pub(crate) done: usize,
     /// What the worker measured.
     pub(crate) samples: SmallVec<[Sample; 4]>,
-    /// How the worker's last flush ended.
+    /// How the last flush ended.
     pub(crate) flush: Flush,
     /// Close once the output is sent.
     pub(crate) closing: bool,
@@ -63,12 +63,14 @@ impl<C> Stream<C> {
         }
     }
 
-    /// Sends output, at most `budget_bytes` of it.
-    pub(crate) fn send(&mut self, budget_bytes: usize) {
+    /// Sends output, at most `budget_bytes` of it, and says how many bytes went.
+    pub(crate) fn send(&mut self, budget_bytes: usize) -> usize {
+        let before = self.output.len();
         match self.output.write_to(&mut self.socket, budget_bytes) {
             Ok(flush) => self.flush = flush,
             Err(_) => self.failed = true,
         }
+        before - self.output.len()
     }
 
     /// Bytes of memory held for the peer.
