@@ -243,8 +243,7 @@ mod tests {
             assert_eq!(
                 size_of_write(session.store(), line.as_bytes()),
                 size,
-                "{:.20}",
-                line
+                "{line:.20}"
             );
         }
     }
