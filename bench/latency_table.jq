@@ -1,17 +1,17 @@
 # Runs of compare_redis.sh to a markdown table: GET latencies beside each slow command. Each figure
-# is the mean over the repeats; "x alone" compares with the same server without the slow command,
+# is the median over the repeats; "x alone" compares with the same server without the slow command,
 # "psp-redis is" says how many times lower the figure is on psp-redis.
 
-def mean: add / length;
+def median: sort | .[(length - 1) / 2 | floor];
 def rounded: if . < 10 then . * 100 | round / 100 else round end;
 
 # The latency percentiles of GET and the refused or lost requests of all types.
 def figures:
   map(.report.types[] | select(.name == "GET") | .latency_us) as $get
   | {
-      p50: ($get | map(.p50) | mean),
-      p99: ($get | map(.p99) | mean),
-      p999: ($get | map(.p999) | mean),
+      p50: ($get | map(.p50) | median),
+      p99: ($get | map(.p99) | median),
+      p999: ($get | map(.p999) | median),
       max: ($get | map(.max) | max),
       failed: (map(.report.types[] | ([.errors[]] | add // 0) + .dropped + .timeouts) | add),
     };

@@ -1,7 +1,5 @@
 //! Settings of a server, for builders and TOML files alike.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
@@ -154,9 +152,5 @@ impl Config {
             }
         }
         Ok(())
-    }
-
-    pub(crate) fn drain_timeout(&self) -> Duration {
-        Duration::from_millis(self.drain_timeout_ms)
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{Shutdown as Half, UdpSocket};
 use std::sync::atomic::Ordering;
 
@@ -298,6 +298,23 @@ fn a_stopping_server_answers_what_it_has() {
         server.gate.open();
         assert_eq!(long.line(), "ok wait here");
         assert_eq!(server.stop().abandoned, 0);
+    }
+}
+
+#[test]
+fn a_peer_that_never_pauses_does_not_keep_the_server_from_stopping() {
+    for topology in [Topology::Inline, Topology::Dedicated] {
+        let server = start(Policy::darc(), topology, two_workers());
+        let client = server.connect();
+        let (mut sender, mut receiver) = (client.stream.try_clone().unwrap(), client.stream);
+        std::thread::scope(|scope| {
+            scope.spawn(move || while sender.write_all(&b"short\n".repeat(100)).is_ok() {});
+            scope.spawn(move || while receiver.read(&mut [0; 4096]).is_ok_and(|len| len > 0) {});
+            until("it is served", || {
+                server.handle.snapshot().types[0].completions > 10_000
+            });
+            assert_eq!(server.stop().abandoned, 0);
+        });
     }
 }
 

@@ -85,6 +85,9 @@ struct Slot<U, C> {
     last_type: RequestType,
     last_active_ns: u64,
     held_bytes: usize,
+    /// Input that is still read while the server drains, in bytes: a peer that never pauses must
+    /// not keep it from stopping.
+    drain_read_left: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -322,7 +325,9 @@ impl<F: Framing, C> Connections<F, C> {
                     }
                     return;
                 }
-                Ok(Parsed::NeedMore { .. }) if !place.readable => {
+                Ok(Parsed::NeedMore { .. })
+                    if !place.readable || (self.draining && place.drain_read_left == 0) =>
+                {
                     if self.draining {
                         place.ended = true;
                         continue;
@@ -342,8 +347,12 @@ impl<F: Framing, C> Connections<F, C> {
                             // The end of the input is none, when it came before this read.
                             place.readable = !drained || place.peer_closed;
                             read_left = read_left.saturating_sub(count);
+                            if self.draining {
+                                place.drain_read_left = place.drain_read_left.saturating_sub(count);
+                            }
                             self.shared.telemetry.net.0.bytes_received.add(count as u64);
-                            if stream.held_bytes() > POOLED_LEN && !self.account(slot) {
+                            let large = stream.held_bytes().max(place.held_bytes) > POOLED_LEN;
+                            if large && !self.account(slot) {
                                 self.refuse(slot, &Rejection::OutOfBuffers);
                             }
                         }
@@ -431,7 +440,10 @@ impl<F: Framing, C> Connections<F, C> {
         };
         place.readable = true;
         stream.input = Default::default();
+        stream.output.return_buffer(&mut self.output_buffers);
         self.lingering += 1;
+        // It holds next to nothing now; others shall have the room.
+        self.account(slot);
         self.push_ready(slot);
     }
 
@@ -480,7 +492,8 @@ impl<F: Framing, C> Connections<F, C> {
     /// Closes what has been idle, stuck or lingering for too long.
     pub(crate) fn sweep(&mut self, idle_timeout_s: u64, now_ns: u64) {
         let over = |timeout_s: u64, since_ns: u64| {
-            timeout_s > 0 && now_ns.saturating_sub(since_ns) > timeout_s * 1_000_000_000
+            timeout_s > 0
+                && now_ns.saturating_sub(since_ns) > timeout_s.saturating_mul(1_000_000_000)
         };
         for slot in 0..self.slots.len() as u32 {
             let place = &self.slots[slot as usize];
@@ -508,7 +521,10 @@ impl<F: Framing, C> Connections<F, C> {
     pub(crate) fn drain(&mut self) {
         self.draining = true;
         for slot in 0..self.slots.len() as u32 {
-            if self.slots[slot as usize].phase == Phase::Home {
+            let place = &mut self.slots[slot as usize];
+            // Its input may have come in without having been seen.
+            place.readable = true;
+            if place.phase == Phase::Home {
                 self.push_ready(slot);
             }
         }
@@ -544,6 +560,7 @@ impl<U: Default, C> Slot<U, C> {
             last_type: RequestType::UNKNOWN,
             last_active_ns: 0,
             held_bytes: 0,
+            drain_read_left: READ_BYTES_MAX,
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::transport::stream::Stream;
 
 /// A run that has taken this long gives the worker back; its rest is queued again.
 const RUN_NS_MAX: u64 = 1_000_000;
+/// What UDP over IPv4 can carry.
+const DATAGRAM_BYTES_MAX: usize = 65_507;
 
 /// Who sends the replies of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,6 +142,8 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             return;
         };
         let (payload, free) = datagram.bytes.split_at_mut(datagram.len);
+        let room = free.len().min(DATAGRAM_BYTES_MAX);
+        let free = &mut free[..room];
         let payload = &*payload;
         let mut reply = Reply::to_datagram(free);
         let request = Request {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use psp_protocols::{Framing, Rejection, Step};
+use rustix::io::Errno;
 
 use super::channel::{Doorbell, Message, WorkerLink};
 use super::clock::Clock;
@@ -76,6 +77,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler> {
     /// Sockets with input: listeners first, then endpoints.
     readable: Vec<bool>,
     connection_first: usize,
+    /// There were no file descriptors for a connection since the last sweep.
+    exhausted: bool,
     /// The last turn ended before the scheduler had nothing left to decide.
     unfinished: bool,
     lent: usize,
@@ -111,6 +114,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             datagrams: DatagramPool::new(parts.datagrams, parts.shared.config.datagram_bytes_max),
             readable: vec![true; sockets],
             connection_first: SOCKET_FIRST + sockets,
+            exhausted: false,
             unfinished: false,
             lent: 0,
             now_ns: parts.clock.now_ns(),
@@ -169,7 +173,9 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                     event.is_writable() || event.is_error(),
                     event.is_read_closed() || event.is_error(),
                 ),
-                token if token >= SOCKET_FIRST => self.readable[token - SOCKET_FIRST] = true,
+                token if token >= SOCKET_FIRST => {
+                    self.readable[token - SOCKET_FIRST] = self.draining_until_ns.is_none();
+                }
                 _ => {}
             }
         }
@@ -247,13 +253,16 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                         self.readable[index] = false;
                         break;
                     }
-                    Err(error) if is_connection_error(&error) => continue,
-                    Err(error) => {
-                        // Out of file descriptors, most likely: the next sweep tries again.
-                        tracing::warn!(%error, "cannot accept");
+                    Err(error) if is_exhausted(&error) => {
+                        // The next sweep tries again.
+                        if !std::mem::replace(&mut self.exhausted, true) {
+                            tracing::warn!(%error, "cannot accept");
+                        }
                         self.readable[index] = false;
                         break;
                     }
+                    // That connection is lost; there may be others.
+                    Err(_) => continue,
                 };
                 let net = &shared.telemetry.net.0;
                 if self.connections.open() >= shared.connections_max.load(Ordering::Relaxed) {
@@ -406,6 +415,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
         self.connections.sweep(idle_timeout_s, self.now_ns);
         // Also tries again to accept after the process had run out of file descriptors.
         self.readable.fill(self.draining_until_ns.is_none());
+        self.exhausted = false;
         let soon = self.connections.has_lingering() || self.draining_until_ns.is_some();
         let interval_ns = if soon {
             SWEEP_INTERVAL_LINGER_NS
@@ -421,8 +431,13 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             in_flight = self.lent,
             "draining"
         );
-        let drain_ns = self.parts.shared.config.drain_timeout().as_nanos() as u64;
-        self.draining_until_ns = Some(self.now_ns + drain_ns);
+        let drain_ns = self
+            .parts
+            .shared
+            .config
+            .drain_timeout_ms
+            .saturating_mul(1_000_000);
+        self.draining_until_ns = Some(self.now_ns.saturating_add(drain_ns));
         self.readable.fill(false);
         self.sweep_at_ns = self.now_ns;
         for listener in &mut self.parts.listeners {
@@ -443,12 +458,8 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
     }
 }
 
-fn is_connection_error(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::Interrupted
-    )
+/// Whether the process or the system has no room for another connection.
+fn is_exhausted(error: &io::Error) -> bool {
+    let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| exhausted.contains(&errno))
 }

@@ -1,5 +1,6 @@
 //! Starting the threads, and ending them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -105,11 +106,20 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
             } else {
                 cores.pin(place, threads);
             }
-            worker::serve(
-                Executor::new(worker, handler, framing, shared, clock, Sending::AtOnce),
-                port,
-                spin,
-            );
+            let fallen = shared.clone();
+            let serve = AssertUnwindSafe(|| {
+                let sending = Sending::AtOnce;
+                let executor = Executor::new(worker, handler, framing, shared, clock, sending);
+                worker::serve(executor, port, spin);
+            });
+            // What it was lent is lost: a server that stops is better than one that answers some.
+            if catch_unwind(serve).is_err() {
+                tracing::error!(
+                    worker = index,
+                    "a worker died outside the handler; stopping"
+                );
+                fallen.shutdown.trigger();
+            }
         };
         let handle = spawn(format!("psp-worker-{index}"), body)?;
         link.attach(handle.thread().clone());
@@ -154,9 +164,6 @@ fn join(handles: Vec<JoinHandle<()>>) {
     for handle in handles {
         while !handle.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
-        }
-        if handle.is_finished() && handle.join().is_err() {
-            tracing::error!("a worker thread panicked outside the handler");
         }
     }
 }

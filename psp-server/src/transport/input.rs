@@ -6,6 +6,8 @@ use std::io::{self, Read};
 pub(crate) const POOLED_LEN: usize = 16 * 1024;
 /// Incomplete input up to this length moves to a buffer of its own size while it waits.
 const WAITING_LEN_MAX: usize = 2 * 1024;
+/// Bytes in one system call, which a kernel without preemption runs to its end.
+const READ_BYTES_MAX: usize = 256 * 1024;
 /// Pooled buffers that are kept when nobody needs them.
 const POOL_KEEP: usize = 256;
 
@@ -55,7 +57,7 @@ impl InputBuffer {
     pub(crate) fn make_room(&mut self, len_min: usize, pool: &mut BufferPool) {
         if self.is_empty() {
             (self.start, self.end) = (0, 0);
-            if self.bytes.is_empty() {
+            if self.bytes.len() < POOLED_LEN {
                 self.bytes = pool.take();
             }
             return;
@@ -88,7 +90,8 @@ impl InputBuffer {
     /// Those of the socket, `WouldBlock` and `Interrupted` excepted.
     pub(crate) fn read_from(&mut self, socket: &mut impl Read) -> io::Result<Fill> {
         loop {
-            let free = &mut self.bytes[self.end..];
+            let end = self.bytes.len().min(self.end + READ_BYTES_MAX);
+            let free = &mut self.bytes[self.end..end];
             debug_assert!(!free.is_empty());
             match socket.read(free) {
                 Ok(0) => return Ok(Fill::End),
@@ -111,7 +114,7 @@ impl InputBuffer {
         if self.is_empty() {
             pool.give(std::mem::take(&mut self.bytes));
             (self.start, self.end) = (0, 0);
-        } else if self.bytes.len() == POOLED_LEN && self.end - self.start <= WAITING_LEN_MAX {
+        } else if self.bytes.len() >= POOLED_LEN && self.end - self.start <= WAITING_LEN_MAX {
             let held = self.data().to_vec();
             self.end -= self.start;
             self.start = 0;
@@ -167,6 +170,19 @@ mod tests {
         assert_eq!(input.held_bytes(), POOLED_LEN);
         fill(&mut input, &mut pool, &[7; POOLED_LEN], 1 << 30);
         assert_eq!(input.held_bytes(), 2 * POOLED_LEN);
+    }
+
+    #[test]
+    fn a_large_buffer_does_not_wait_for_a_small_rest() {
+        let mut pool = BufferPool::new();
+        let mut input = InputBuffer::default();
+        fill(&mut input, &mut pool, &[7; 1 << 20], 1 << 20);
+        input.consume((1 << 20) - 1);
+        input.settle(&mut pool);
+        assert_eq!((input.data(), input.held_bytes()), (&[7][..], 1));
+        input.consume(1);
+        input.make_room(1, &mut pool);
+        assert_eq!(input.held_bytes(), POOLED_LEN, "no reads of one byte");
     }
 
     #[test]

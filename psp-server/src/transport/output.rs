@@ -12,8 +12,11 @@ const SHARE_LEN_MIN: usize = 8 * 1024;
 const SEGMENT_LEN: usize = 64 * 1024;
 /// A shorter tail is copied when it must become a segment, which keeps the tail's own buffer.
 const TAIL_COPY_LEN_MAX: usize = 4 * 1024;
+/// Bytes in one system call. A kernel without preemption runs a system call to its end, and the net
+/// thread, woken on the same core, waits for it.
+const CALL_BYTES_MAX: usize = 64 * 1024;
 /// Segments in one `writev`.
-const SLICES_MAX: usize = 64;
+const SLICES_MAX: usize = 16;
 
 /// Bytes on their way to a peer, in order.
 #[derive(Debug, Default)]
@@ -104,11 +107,12 @@ impl OutputQueue {
             if left == 0 {
                 return Ok(Flush::Budget);
             }
+            let call_bytes = left.min(CALL_BYTES_MAX);
             let result = if self.segments.is_empty() {
-                let end = self.tail.len().min(self.sent.saturating_add(left));
+                let end = self.tail.len().min(self.sent + call_bytes);
                 socket.write(&self.tail[self.sent..end])
             } else {
-                self.write_segments(socket, left)
+                self.write_segments(socket, call_bytes)
             };
             match result {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
