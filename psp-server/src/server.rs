@@ -50,15 +50,21 @@ pub struct DrainReport {
 /// What a server is made of. See [`Server::builder`].
 #[derive(Debug)]
 pub struct ServerBuilder<F, K, H> {
+    settings: Settings,
+    framing: F,
+    classifier: K,
+    handler: H,
+}
+
+/// The part of a builder that does not depend on the user's types.
+#[derive(Debug)]
+struct Settings {
     tcp: Vec<SocketAddr>,
     udp: Vec<SocketAddr>,
     types: Option<TypeTable>,
     policy: Policy,
     config: Config,
     error: Option<BuildError>,
-    framing: F,
-    classifier: K,
-    handler: H,
 }
 
 /// Stands in the builder where a framing, classifier or handler was not given yet.
@@ -83,13 +89,16 @@ impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
     /// Starts a builder. A framing and a handler are needed, and at least one address.
     #[must_use]
     pub fn builder() -> ServerBuilder<Missing, OneType, Missing> {
-        ServerBuilder {
+        let settings = Settings {
             tcp: Vec::new(),
             udp: Vec::new(),
             types: None,
             policy: Policy::c_fcfs(),
             config: Config::default(),
             error: None,
+        };
+        ServerBuilder {
+            settings,
             framing: Missing,
             classifier: OneType,
             handler: Missing,
@@ -102,20 +111,16 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     /// reported by [`build`](Self::build).
     #[must_use]
     pub fn tcp(mut self, address: impl ToSocketAddrs + std::fmt::Debug) -> Self {
-        match self.resolve(&address) {
-            Some(address) => self.tcp.push(address),
-            None => return self,
-        }
+        let address = self.resolve(&address);
+        self.settings.tcp.extend(address);
         self
     }
 
     /// Serves UDP on `address`; may be called more than once.
     #[must_use]
     pub fn udp(mut self, address: impl ToSocketAddrs + std::fmt::Debug) -> Self {
-        match self.resolve(&address) {
-            Some(address) => self.udp.push(address),
-            None => return self,
-        }
+        let address = self.resolve(&address);
+        self.settings.udp.extend(address);
         self
     }
 
@@ -127,7 +132,8 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         resolved
             .map_err(|source| {
                 let address = format!("{address:?}");
-                self.error
+                self.settings
+                    .error
                     .get_or_insert(BuildError::Resolve { address, source });
             })
             .ok()
@@ -137,23 +143,13 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     #[must_use]
     pub fn framing<G: Framing>(self, framing: G) -> ServerBuilder<G, K, H> {
         let Self {
-            tcp,
-            udp,
-            types,
-            policy,
-            config,
-            error,
+            settings,
             classifier,
             handler,
             ..
         } = self;
         ServerBuilder {
-            tcp,
-            udp,
-            types,
-            policy,
-            config,
-            error,
+            settings,
             framing,
             classifier,
             handler,
@@ -164,23 +160,13 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     #[must_use]
     pub fn classifier<L: Classifier>(self, classifier: L) -> ServerBuilder<F, L, H> {
         let Self {
-            tcp,
-            udp,
-            types,
-            policy,
-            config,
-            error,
+            settings,
             framing,
             handler,
             ..
         } = self;
         ServerBuilder {
-            tcp,
-            udp,
-            types,
-            policy,
-            config,
-            error,
+            settings,
             framing,
             classifier,
             handler,
@@ -191,23 +177,13 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     #[must_use]
     pub fn handler<G: Handler>(self, handler: G) -> ServerBuilder<F, K, G> {
         let Self {
-            tcp,
-            udp,
-            types,
-            policy,
-            config,
-            error,
+            settings,
             framing,
             classifier,
             ..
         } = self;
         ServerBuilder {
-            tcp,
-            udp,
-            types,
-            policy,
-            config,
-            error,
+            settings,
             framing,
             classifier,
             handler,
@@ -217,28 +193,28 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     /// Registers request types, in place of those that the classifier knows.
     #[must_use]
     pub fn types(mut self, types: impl IntoIterator<Item = TypeSpec>) -> Self {
-        self.types = Some(types.into_iter().collect());
+        self.settings.types = Some(types.into_iter().collect());
         self
     }
 
     /// Sets the policy.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
+        self.settings.policy = policy;
         self
     }
 
     /// Sets the number of workers.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
-        self.config.workers = Some(workers);
+        self.settings.config.workers = Some(workers);
         self
     }
 
     /// Sets the topology.
     #[must_use]
     pub fn topology(mut self, topology: Topology) -> Self {
-        self.config.topology = topology;
+        self.settings.config.topology = topology;
         self
     }
 
@@ -246,7 +222,7 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     /// [`topology`](Self::topology) had set.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
-        self.config = config;
+        self.settings.config = config;
         self
     }
 }
@@ -257,26 +233,31 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
     /// # Errors
     /// A setting out of its range, or an address that cannot be had.
     pub fn build(mut self) -> Result<Server<F, K, H>, BuildError> {
-        if let Some(error) = self.error.take() {
+        if let Some(error) = self.settings.error.take() {
             return Err(error);
         }
-        self.config.validate()?;
-        if self.tcp.is_empty() && self.udp.is_empty() {
+        self.settings.config.validate()?;
+        if self.settings.tcp.is_empty() && self.settings.udp.is_empty() {
             return Err(BuildError::NoAddress);
         }
         let cores = Cores::discover();
-        let topology = match self.config.topology {
+        let topology = match self.settings.config.topology {
             Topology::Auto if cores.count <= INLINE_CORES_MAX => Topology::Inline,
             Topology::Auto => Topology::Dedicated,
             chosen => chosen,
         };
-        let workers = self.config.workers.unwrap_or(match topology {
+        let workers = self.settings.config.workers.unwrap_or(match topology {
             // One more for long requests than there are cores costs nothing while they are idle.
             Topology::Inline => cores.count.max(2),
             _ => cores.count.saturating_sub(1).max(2),
         });
-        let types = self.types.take().unwrap_or_else(|| self.classifier.types());
-        self.policy
+        let types = self
+            .settings
+            .types
+            .take()
+            .unwrap_or_else(|| self.classifier.types());
+        self.settings
+            .policy
             .validate(workers)
             .map_err(|error| BuildError::Setting {
                 setting: "policy",
@@ -293,25 +274,25 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             );
         let mut local_addrs = Vec::new();
         let mut listeners = Vec::new();
-        for &address in &self.tcp {
+        for &address in &self.settings.tcp {
             let listener = listen_tcp(address)?;
             local_addrs.push(listener.local_addr().unwrap_or(address));
             listeners.push(listener);
         }
         let mut udp_sockets = Vec::new();
-        for &address in &self.udp {
+        for &address in &self.settings.udp {
             let socket = bind_udp(address)?;
             local_addrs.push(socket.local_addr().unwrap_or(address));
             udp_sockets.push(socket);
         }
         let shared = Arc::new(Shared {
             telemetry: Telemetry::new(types.len() + 1, workers),
-            connections_max: AtomicUsize::new(self.config.connections_max),
-            idle_timeout_s: AtomicU64::new(self.config.idle_timeout_s),
-            config: self.config.clone(),
+            connections_max: AtomicUsize::new(self.settings.config.connections_max),
+            idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),
+            config: self.settings.config.clone(),
             topology,
             workers,
-            policy: self.policy.to_string(),
+            policy: self.settings.policy.to_string(),
             types,
             shutdown: Shutdown::new(),
             started: Instant::now(),
@@ -386,7 +367,7 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
             inline: shared.topology == Topology::Inline,
             seed: shared.config.seed,
         };
-        let scheduler = parts.policy.scheduler(&setup);
+        let scheduler = parts.settings.policy.scheduler(&setup);
         let datagrams = if udp_sockets.is_empty() {
             0
         } else {
