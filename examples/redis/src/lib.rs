@@ -13,6 +13,7 @@ pub mod client;
 pub mod command;
 pub mod commands;
 pub mod config;
+pub mod descriptors;
 pub mod dispatch;
 pub mod error;
 pub mod expire_time;

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use clap::Parser;
 use mimalloc::MiMalloc;
 use psp_redis::config::Flags;
-use psp_redis::startup;
+use psp_redis::{descriptors, startup};
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -23,6 +23,11 @@ fn main() -> anyhow::Result<()> {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
+    let connections_max = config.server.connections_max;
+    let room = descriptors::make_room(connections_max);
+    if room < connections_max {
+        tracing::warn!("the limit of open files has room for {room} of {connections_max} clients");
+    }
     let redis = startup::build(config)?;
     for address in redis.server.local_addrs() {
         tracing::info!("listening on {address}");

@@ -1,0 +1,40 @@
+//! File descriptors: one for each connection, and some for the rest.
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// Descriptors that are not connections: listeners, the event queue, standard streams.
+const OTHERS: u64 = 32;
+
+/// Raises the process's limit of open files so that `connections` fit, as far as it may, and says
+/// how many connections do.
+#[must_use]
+pub fn make_room(connections: usize) -> usize {
+    let wanted = u64::try_from(connections)
+        .unwrap_or(u64::MAX)
+        .saturating_add(OTHERS);
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let raised = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum));
+        let before = limit.current.replace(raised);
+        if setrlimit(Resource::Nofile, limit).is_err() {
+            limit.current = before;
+        }
+    }
+    let room = limit
+        .current
+        .map_or(u64::MAX, |current| current.saturating_sub(OTHERS));
+    connections.min(usize::try_from(room).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_connections_always_fit_and_no_more_than_the_limit() {
+        assert_eq!(make_room(1), 1);
+        let room = make_room(usize::MAX);
+        let limit = getrlimit(Resource::Nofile).current;
+        assert!(limit.is_none_or(|limit| room as u64 + OTHERS <= limit));
+    }
+}
