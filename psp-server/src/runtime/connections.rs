@@ -137,14 +137,14 @@ impl<F: Framing, C> Connections<F, C> {
         self.lingering > 0
     }
 
-    /// Takes a new connection in. `connect` makes the handler's state for it.
+    /// Takes a new connection in. `state` is the handler's for it.
     pub(crate) fn accept(
         &mut self,
         mut socket: TcpStream,
         peer: SocketAddr,
         registry: &Registry,
         token_of: impl Fn(u32) -> Token,
-        connect: impl FnOnce(SocketAddr) -> C,
+        state: C,
         now_ns: u64,
     ) {
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -160,7 +160,7 @@ impl<F: Framing, C> Connections<F, C> {
             self.free.push(slot);
             return;
         }
-        let stream = Box::new(Stream::new(slot, socket, peer, connect(peer)));
+        let stream = Box::new(Stream::new(slot, socket, peer, state));
         let place = &mut self.slots[slot as usize];
         *place = Slot::free();
         place.stream = Some(stream);

@@ -287,7 +287,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                     peer,
                     self.parts.poll.registry(),
                     |slot| Token(connection_first + slot as usize),
-                    |_| state,
+                    state,
                     self.now_ns,
                 );
             }
