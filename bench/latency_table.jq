@@ -24,6 +24,7 @@ def figures:
   "| --- | --- " + ("| ---: " * 9) + "|",
   ($cases[] as $case | $servers[] as $server
    | $found[$case + "/" + $server] as $here
+   | select($here)
    | $found["alone/" + $server] as $alone
    | $found[$case + "/psp-redis"] as $psp
    | [$case, $server,
