@@ -43,6 +43,7 @@ impl Cycle {
             workers,
             types: &types,
             queue_capacity: 1024,
+            preemption: None,
             seed: 1,
         };
         let mut cycle = Self {

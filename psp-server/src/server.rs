@@ -365,6 +365,7 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
             types: &shared.types,
             queue_capacity: shared.config.queue_capacity,
             inline: shared.topology == Topology::Inline,
+            preemption: None,
             seed: shared.config.seed,
         };
         let scheduler = parts.settings.policy.scheduler(&setup);

@@ -1,8 +1,9 @@
 //! c-FCFS: one queue in order of arrival, served by any idle worker.
 
 use super::queues::Queues;
+use super::running::Running;
 use super::workers::{WorkerRange, WorkerSet, worker_count};
-use super::{Action, Event, Scheduler, SchedulerSetup, TypeStatus};
+use super::{Action, Backlog, Event, HandOff, Scheduler, SchedulerSetup, TypeStatus};
 
 /// The one queue.
 const LANE: usize = 0;
@@ -10,6 +11,7 @@ const LANE: usize = 0;
 /// See the [module](self).
 pub(super) struct CFcfs {
     queues: Queues,
+    running: Running,
     workers: WorkerSet,
     all: WorkerRange,
 }
@@ -19,6 +21,7 @@ impl CFcfs {
         let workers = worker_count(setup.workers);
         Self {
             queues: Queues::new(setup, 1),
+            running: Running::new(setup.workers),
             workers: WorkerSet::new(workers, setup.inline),
             all: WorkerRange::new(0, workers),
         }
@@ -34,12 +37,20 @@ impl Scheduler for CFcfs {
             } => {
                 self.queues.push(LANE, now_ns, request, request_type);
             }
-            Event::Completed { worker, .. } => self.workers.release(worker),
+            Event::Completed { worker, .. } => {
+                self.running.finish(worker);
+                self.workers.release(worker);
+            }
+            Event::Yielded { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.queues.put_back_first(LANE, waiting);
+                self.workers.release(worker);
+            }
             Event::Tick => {}
         }
     }
 
-    fn poll(&mut self, _now_ns: u64) -> Option<Action> {
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
         if let Some(refused) = self.queues.pop_refused() {
             return Some(refused);
         }
@@ -48,7 +59,23 @@ impl Scheduler for CFcfs {
         }
         let worker = self.workers.take(self.all)?;
         let waiting = self.queues.pop(LANE)?;
-        Some(waiting.run_on(worker))
+        Some(
+            self.running
+                .start(now_ns, worker, waiting, HandOff::Dispatched),
+        )
+    }
+
+    fn hand_over(&mut self) -> Backlog {
+        Backlog {
+            queues: self.queues.take(),
+            running: self.running.take(),
+        }
+    }
+
+    fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
+        self.queues = backlog.queues.into_lanes(1, |_| LANE);
+        self.workers = WorkerSet::beside(&backlog.running, self.workers.is_inline());
+        self.running = backlog.running;
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {

@@ -7,15 +7,16 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::queues::Queues;
+use super::running::Running;
 use super::workers::worker_count;
-use super::{Action, Event, Scheduler, SchedulerSetup, TypeStatus, WorkerId};
+use super::{Action, Backlog, Event, HandOff, Scheduler, SchedulerSetup, TypeStatus, WorkerId};
 
 /// See the [module](self).
 pub(super) struct DFcfs {
     workers: u32,
     /// One lane per worker.
     queues: Queues,
-    busy: Vec<bool>,
+    running: Running,
     /// Idle workers whose queue is not empty, each once.
     ready: VecDeque<WorkerId>,
     lots: SmallRng,
@@ -26,9 +27,16 @@ impl DFcfs {
         Self {
             workers: worker_count(setup.workers),
             queues: Queues::new(setup, setup.workers),
-            busy: vec![false; setup.workers],
+            running: Running::new(setup.workers),
             ready: VecDeque::with_capacity(setup.workers),
             lots: SmallRng::seed_from_u64(setup.seed),
+        }
+    }
+
+    /// The worker is idle, and has perhaps something to do.
+    fn released(&mut self, worker: WorkerId) {
+        if self.queues.front(worker.index()).is_some() {
+            self.ready.push_back(worker);
         }
     }
 }
@@ -44,33 +52,51 @@ impl Scheduler for DFcfs {
                 let lane = worker.index();
                 let was_empty = self.queues.front(lane).is_none();
                 let waits = self.queues.push(lane, now_ns, request, request_type);
-                if waits && was_empty && !self.busy[lane] {
+                if waits && was_empty && !self.running.is_busy(worker) {
                     self.ready.push_back(worker);
                 }
             }
             Event::Completed { worker, .. } => {
-                let lane = worker.index();
-                assert!(
-                    self.busy[lane],
-                    "worker {lane} completed without having run anything"
-                );
-                self.busy[lane] = false;
-                if self.queues.front(lane).is_some() {
-                    self.ready.push_back(worker);
-                }
+                self.running.finish(worker);
+                self.released(worker);
+            }
+            Event::Yielded { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.queues.put_back_first(worker.index(), waiting);
+                self.released(worker);
             }
             Event::Tick => {}
         }
     }
 
-    fn poll(&mut self, _now_ns: u64) -> Option<Action> {
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
         if let Some(refused) = self.queues.pop_refused() {
             return Some(refused);
         }
         let worker = self.ready.pop_front()?;
         let waiting = self.queues.pop(worker.index())?;
-        self.busy[worker.index()] = true;
-        Some(waiting.run_on(worker))
+        Some(self.running.start(now_ns, worker, waiting, HandOff::Own))
+    }
+
+    fn hand_over(&mut self) -> Backlog {
+        Backlog {
+            queues: self.queues.take(),
+            running: self.running.take(),
+        }
+    }
+
+    fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
+        let Backlog { queues, running } = backlog;
+        let (lots, workers) = (&mut self.lots, self.workers);
+        let lanes = running.workers();
+        self.queues = queues.into_lanes(lanes, |_| lots.random_range(0..workers) as usize);
+        self.running = running;
+        self.ready.clear();
+        for worker in (0..workers).map(WorkerId) {
+            if !self.running.is_busy(worker) {
+                self.released(worker);
+            }
+        }
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {

@@ -7,7 +7,7 @@
 
 use super::grouped::Grouped;
 use super::profile::Profile;
-use super::{Action, Event, RequestType, Scheduler, SchedulerSetup, TypeStatus, settings};
+use super::{Action, Backlog, Event, RequestType, Scheduler, SchedulerSetup, TypeStatus, settings};
 
 /// See the [module](self).
 pub(super) struct Darc {
@@ -128,6 +128,14 @@ impl Scheduler for Darc {
         let delay_ns_max = &mut self.delay_ns_max[dispatch.slot];
         *delay_ns_max = dispatch.delay_ns.max(*delay_ns_max);
         Some(dispatch.action)
+    }
+
+    fn hand_over(&mut self) -> Backlog {
+        self.grouped.hand_over()
+    }
+
+    fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
+        self.grouped.take_over(backlog);
     }
 
     fn same_run(&self, first: RequestType, next: RequestType) -> bool {

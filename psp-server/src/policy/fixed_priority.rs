@@ -7,7 +7,7 @@
 use super::grouped::Grouped;
 use super::profile::Profile;
 use super::settings::{Darc, DarcStatic};
-use super::{Action, Event, RequestType, Scheduler, SchedulerSetup, TypeStatus};
+use super::{Action, Backlog, Event, RequestType, Scheduler, SchedulerSetup, TypeStatus};
 
 /// See the [module](self).
 pub(super) struct FixedPriority {
@@ -60,6 +60,14 @@ impl Scheduler for FixedPriority {
     fn poll(&mut self, now_ns: u64) -> Option<Action> {
         let refused = self.grouped.queues.pop_refused();
         refused.or_else(|| Some(self.grouped.dispatch(now_ns)?.action))
+    }
+
+    fn hand_over(&mut self) -> Backlog {
+        self.grouped.hand_over()
+    }
+
+    fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
+        self.grouped.take_over(backlog);
     }
 
     fn same_run(&self, first: RequestType, next: RequestType) -> bool {

@@ -4,13 +4,15 @@
 use super::plan::Plan;
 use super::profile::Profile;
 use super::queues::Queues;
+use super::running::Running;
 use super::workers::{WorkerSet, worker_count};
-use super::{Action, Event, RequestType, SchedulerSetup, TypeStatus};
+use super::{Action, Backlog, Event, HandOff, RequestType, SchedulerSetup, TypeStatus};
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Grouped {
     pub(super) queues: Queues,
+    pub(super) running: Running,
     pub(super) workers: WorkerSet,
     pub(super) plan: Plan,
     /// Per type slot.
@@ -33,6 +35,7 @@ impl Grouped {
         let workers = worker_count(setup.workers);
         Self {
             queues: Queues::typed(setup),
+            running: Running::new(setup.workers),
             workers: WorkerSet::new(workers, setup.inline),
             plan: Plan::shared(slots, workers),
             steals: vec![0; slots],
@@ -50,10 +53,17 @@ impl Grouped {
                 self.queues.push(slot, now_ns, request, request_type);
             }
             Event::Completed { worker, samples } => {
+                self.running.finish(worker);
                 self.workers.release(worker);
                 for sample in samples {
                     profile.record(self.queues.slot(sample.request_type), sample);
                 }
+            }
+            Event::Yielded { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                let slot = self.queues.slot(waiting.request_type);
+                self.queues.put_back_first(slot, waiting);
+                self.workers.release(worker);
             }
             Event::Tick => {}
         }
@@ -70,6 +80,7 @@ impl Grouped {
     pub(super) fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
         let Self {
             queues,
+            running,
             workers,
             plan,
             steals,
@@ -85,11 +96,26 @@ impl Grouped {
             let waiting = queues.pop(slot)?;
             steals[slot] += u64::from(group.steals(worker));
             Some(Dispatch {
-                action: waiting.run_on(worker),
+                action: running.start(now_ns, worker, waiting, HandOff::Dispatched),
                 slot,
                 delay_ns: now_ns.saturating_sub(waiting.arrived_ns),
             })
         })
+    }
+
+    /// For [`Scheduler::hand_over`](super::Scheduler::hand_over).
+    pub(super) fn hand_over(&mut self) -> Backlog {
+        Backlog {
+            queues: self.queues.take(),
+            running: self.running.take(),
+        }
+    }
+
+    /// For [`Scheduler::take_over`](super::Scheduler::take_over).
+    pub(super) fn take_over(&mut self, backlog: Backlog) {
+        self.queues = backlog.queues.into_typed();
+        self.workers = WorkerSet::beside(&backlog.running, self.workers.is_inline());
+        self.running = backlog.running;
     }
 
     /// What is known of the type at `slot`.

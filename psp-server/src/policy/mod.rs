@@ -5,15 +5,17 @@
 //!
 //! ```text
 //!   Arrived ────┐                                   ┌──► Run { worker, request }
-//!   Completed ──┼──► Scheduler::on_event(now, ..) ──┤    Scheduler::poll(now)
-//!   Tick ───────┘    typed queues, profile, workers └──► Reject { request }
+//!   Completed ──┤    Scheduler::on_event(now, ..)   │    Scheduler::poll(now)
+//!   Yielded ────┼──► typed queues, profile, workers ┼──► Preempt { worker }
+//!   Tick ───────┘    Scheduler::deadline_ns()       └──► Reject { request }
 //! ```
 //!
 //! A policy is a small file that makes one decision; what it decides over is shared: `queues`
 //! (bounded per type, in as many lanes as the policy wants), `workers` (the idle ones, most
-//! recently active first), `profile` (windows of measurements, estimates over windows), and for
-//! policies that serve groups of types by length `plan` (who may run where) and `grouped`
-//! (dispatch by plan). `docs/policies.md` says what each policy does and why.
+//! recently active first), `running` (what runs where), [`WorkerTimes`] (the ends of quanta),
+//! `profile` (windows of measurements, estimates over windows), and for policies that serve groups
+//! of types by length `plan` (who may run where) and `grouped` (dispatch by plan).
+//! `docs/policies.md` says what each policy does and why.
 //!
 //! Memory is set aside at construction. Two things grow on demand: queues whose capacities add up
 //! to more than 65 536 requests, and the list of refusals of a driver that reports more than 1024
@@ -28,11 +30,17 @@ mod grouped;
 mod plan;
 mod profile;
 mod queues;
+mod running;
 mod settings;
+mod worker_times;
 mod workers;
 
 pub use config::{Policy, PolicyError};
 pub use settings::{Darc, DarcStatic};
+pub use worker_times::WorkerTimes;
+
+use queues::Queues;
+use running::Running;
 
 use crate::request_type::{RequestType, TypeTable};
 
@@ -82,6 +90,15 @@ pub enum Event<'a> {
         /// learned from it.
         samples: &'a [Sample],
     },
+    /// The request on `worker` stopped before its end, and the worker is idle: after an
+    /// [`Action::Preempt`], or because the handler gave way. It waits again, with its first time
+    /// of arrival, and will be run again under the same name.
+    Yielded {
+        /// The worker.
+        worker: WorkerId,
+        /// For how long it ran this time, in nanoseconds.
+        served_ns: u64,
+    },
     /// Time passed. The driver sends it about every millisecond when nothing else happens, so
     /// that profiling windows can close by time.
     Tick,
@@ -98,6 +115,15 @@ pub enum Action {
         request: RequestId,
         /// Its type.
         request_type: RequestType,
+        /// How it gets there.
+        hand_off: HandOff,
+    },
+    /// Stop what runs on `worker` and report [`Event::Yielded`], or [`Event::Completed`] if it is
+    /// done before. The worker counts as busy until then. Said at most once for each
+    /// [`Action::Run`], and only where [`SchedulerSetup::preemption`] allows it.
+    Preempt {
+        /// Where.
+        worker: WorkerId,
     },
     /// Refuse `request`: its typed queue is full.
     Reject {
@@ -106,6 +132,33 @@ pub enum Action {
         /// Its type.
         request_type: RequestType,
     },
+}
+
+/// How a request gets to its worker, which is where policies differ in cost. A live driver sends
+/// all of them; a simulator charges for each what it would cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandOff {
+    /// A dispatcher decided, and sends it to a worker that waits for it.
+    Dispatched,
+    /// The worker takes it from a queue of its own.
+    Own,
+    /// The worker takes it from another worker's queue.
+    Stolen,
+}
+
+/// What a preemption costs and allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preemption {
+    /// Time from the decision to the freed worker, in nanoseconds.
+    pub cost_ns: u64,
+}
+
+/// Everything that waits and runs, on its way from one scheduler to another; see
+/// [`Scheduler::hand_over`].
+#[derive(Debug)]
+pub struct Backlog {
+    queues: Queues,
+    running: Running,
 }
 
 /// What a scheduler says about one type; see [`Scheduler::type_status`].
@@ -142,6 +195,20 @@ pub trait Scheduler: Send {
     /// The next thing to do, `None` when every request that can run has been handed out.
     fn poll(&mut self, now_ns: u64) -> Option<Action>;
 
+    /// When the scheduler wants an event at the latest, in nanoseconds: the end of the earliest
+    /// quantum, say. The driver sends a [`Event::Tick`] then, if nothing else happens, and polls.
+    fn deadline_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Gives away everything that waits and runs, to go on under another policy. The scheduler is
+    /// of no use afterwards.
+    fn hand_over(&mut self) -> Backlog;
+
+    /// Takes over what another scheduler with the same [`SchedulerSetup`] had. Called before any
+    /// event; the driver polls afterwards. What ran goes on running.
+    fn take_over(&mut self, now_ns: u64, backlog: Backlog);
+
     /// Whether two types may travel in one run: they are the same, or share queueing and workers
     /// and are of similar length. Policies that do not tell lengths apart answer for equal types
     /// only, so that a long request never delays a short one within its run. The answer may
@@ -171,6 +238,9 @@ pub struct SchedulerSetup<'a> {
     /// Worker 0 is the driver's own thread: it costs no hop, so a type that may use it does so
     /// whenever it is idle.
     pub inline: bool,
+    /// How requests can be preempted; `None` where they cannot. Policies that would preempt run
+    /// requests to their end then.
+    pub preemption: Option<Preemption>,
     /// Seed of the policies that draw lots.
     pub seed: u64,
 }

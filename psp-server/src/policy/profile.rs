@@ -220,6 +220,7 @@ mod tests {
             workers: 2,
             types: &types,
             queue_capacity: 1,
+            preemption: None,
             seed: 0,
         };
         Profile::new(&setup, settings)

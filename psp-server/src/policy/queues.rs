@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Action, RequestId, SchedulerSetup, TypeStatus, WorkerId};
+use super::{Action, RequestId, SchedulerSetup, TypeStatus};
 use crate::request_type::RequestType;
 
 /// Entries for which memory is set aside at construction. Queues whose capacities add up to more
@@ -27,19 +27,10 @@ pub(super) struct Waiting {
     pub(super) request: RequestId,
     pub(super) request_type: RequestType,
     pub(super) arrived_ns: u64,
+    /// For how long it ran before it was preempted; 0 for one that never ran.
+    pub(super) served_ns: u64,
     /// Position in the order of arrival over all lanes.
     sequence: u64,
-}
-
-impl Waiting {
-    /// The action that runs it on `worker`.
-    pub(super) const fn run_on(self, worker: WorkerId) -> Action {
-        Action::Run {
-            worker,
-            request: self.request,
-            request_type: self.request_type,
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +44,11 @@ struct Lane {
     head: u32,
     tail: u32,
 }
+
+const EMPTY: Lane = Lane {
+    head: NIL,
+    tail: NIL,
+};
 
 /// How many of one type wait, may wait and were refused.
 #[derive(Debug, Clone, Copy)]
@@ -94,13 +90,11 @@ impl Queues {
         let capacity_total = admissions
             .iter()
             .fold(0_usize, |total, slot| total.saturating_add(slot.capacity));
-        let empty = Lane {
-            head: NIL,
-            tail: NIL,
-        };
+        // A preempted request is let in beyond the capacity; there are no more than workers.
+        let entries = capacity_total.saturating_add(setup.workers);
         Self {
-            lanes: vec![empty; lanes],
-            entries: Vec::with_capacity(capacity_total.min(ENTRIES_PREALLOCATED_MAX)),
+            lanes: vec![EMPTY; lanes],
+            entries: Vec::with_capacity(entries.min(ENTRIES_PREALLOCATED_MAX)),
             free: NIL,
             admissions,
             refused: VecDeque::with_capacity(REFUSED_PREALLOCATED),
@@ -144,9 +138,39 @@ impl Queues {
             request,
             request_type,
             arrived_ns: now_ns,
+            served_ns: 0,
             sequence: self.sequence_next,
         };
         self.sequence_next += 1;
+        self.append(lane, waiting);
+        true
+    }
+
+    /// Puts a request that was preempted back at the end of `lane`, whatever the capacity.
+    pub(super) fn put_back_last(&mut self, lane: usize, waiting: Waiting) {
+        self.count_in(&waiting);
+        self.append(lane, waiting);
+    }
+
+    /// Puts a request that was preempted back at the head of `lane`, whatever the capacity.
+    pub(super) fn put_back_first(&mut self, lane: usize, waiting: Waiting) {
+        self.count_in(&waiting);
+        let entry = self.take_entry(waiting);
+        let Lane { head, tail } = &mut self.lanes[lane];
+        self.entries[entry as usize].next = *head;
+        if *tail == NIL {
+            *tail = entry;
+        }
+        *head = entry;
+    }
+
+    fn count_in(&mut self, waiting: &Waiting) {
+        let slot = self.slot(waiting.request_type);
+        self.admissions[slot].waiting += 1;
+        self.waiting += 1;
+    }
+
+    fn append(&mut self, lane: usize, waiting: Waiting) {
         let entry = self.take_entry(waiting);
         let Lane { head, tail } = &mut self.lanes[lane];
         if *tail == NIL {
@@ -155,7 +179,53 @@ impl Queues {
             self.entries[*tail as usize].next = entry;
         }
         *tail = entry;
-        true
+    }
+
+    /// Divides what waits into `lanes` anew, in order of arrival. What waits in `self` is that of
+    /// another policy; its capacities and counts stay. Allocates.
+    pub(super) fn into_lanes(
+        mut self,
+        lanes: usize,
+        mut lane_of: impl FnMut(&Waiting) -> usize,
+    ) -> Self {
+        let mut all: Vec<Waiting> = (0..self.lanes.len())
+            .flat_map(|lane| self.waiting_in(lane).copied().collect::<Vec<_>>())
+            .collect();
+        all.sort_unstable_by_key(|waiting| waiting.sequence);
+        self.lanes.clear();
+        self.lanes.resize(lanes, EMPTY);
+        self.entries.clear();
+        self.free = NIL;
+        for waiting in all {
+            let lane = lane_of(&waiting);
+            self.append(lane, waiting);
+        }
+        self
+    }
+
+    /// [`Queues::into_lanes`] with one lane per type slot.
+    pub(super) fn into_typed(self) -> Self {
+        let unknown = self.admissions.len() - 1;
+        let slot = move |waiting: &Waiting| {
+            let index = waiting.request_type.index();
+            index.map_or(unknown, |index| index.min(unknown))
+        };
+        self.into_lanes(unknown + 1, slot)
+    }
+
+    /// The requests in `lane`, from its head.
+    pub(super) fn waiting_in(&self, lane: usize) -> impl Iterator<Item = &Waiting> {
+        let mut next = self.lanes[lane].head;
+        std::iter::from_fn(move || {
+            let entry = self.entries.get(next as usize)?;
+            next = entry.next;
+            Some(&entry.waiting)
+        })
+    }
+
+    /// How many requests wait in all lanes.
+    pub(super) fn len(&self) -> usize {
+        self.waiting
     }
 
     /// Takes the first request of `lane`.
@@ -201,6 +271,20 @@ impl Queues {
         })
     }
 
+    /// Nothing, in place of what another scheduler takes over.
+    pub(super) fn take(&mut self) -> Self {
+        let nothing = Self {
+            lanes: Vec::new(),
+            entries: Vec::new(),
+            free: NIL,
+            admissions: self.admissions.clone(),
+            refused: VecDeque::new(),
+            waiting: 0,
+            sequence_next: 0,
+        };
+        std::mem::replace(self, nothing)
+    }
+
     /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0
@@ -234,6 +318,20 @@ impl Queues {
 }
 
 #[cfg(test)]
+impl Waiting {
+    /// Some request that never ran.
+    pub(super) const fn example() -> Self {
+        Self {
+            request: RequestId(0),
+            request_type: RequestType::UNKNOWN,
+            arrived_ns: 0,
+            served_ns: 0,
+            sequence: 0,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::request_type::{TypeSpec, TypeTable};
@@ -253,6 +351,7 @@ mod tests {
             workers: 1,
             types: &types,
             queue_capacity: 3,
+            preemption: None,
             seed: 0,
         };
         Queues::new(&setup, lanes)

@@ -1,6 +1,7 @@
 //! Which workers are idle, and which of them to use next.
 
 use super::WorkerId;
+use super::running::Running;
 
 /// Workers `first` up to but not including `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +78,11 @@ impl WorkerSet {
         set
     }
 
+    /// Whether worker 0 is taken before more recent ones.
+    pub(super) const fn is_inline(&self) -> bool {
+        self.inline
+    }
+
     /// Whether all workers are busy.
     pub(super) const fn all_busy(&self) -> bool {
         self.newest == NIL
@@ -116,6 +122,21 @@ impl WorkerSet {
         while !range.contains(worker) {
             worker = self.links[worker as usize].older;
         }
+        self.remove(worker);
+        Some(WorkerId(worker))
+    }
+
+    /// Workers of which those that run something are busy.
+    pub(super) fn beside(running: &Running, inline: bool) -> Self {
+        let mut set = Self::new(worker_count(running.workers()), inline);
+        for (worker, _) in running.turns() {
+            set.remove(worker.0);
+        }
+        set
+    }
+
+    /// Takes an idle worker out of the list.
+    fn remove(&mut self, worker: u32) {
         let (word, bit) = place(worker);
         self.idle[word] &= !bit;
         let Links { newer, older } = self.links[worker as usize];
@@ -127,7 +148,6 @@ impl WorkerSet {
         if older != NIL {
             self.links[older as usize].newer = newer;
         }
-        Some(WorkerId(worker))
     }
 
     fn any_idle(&self, range: WorkerRange) -> bool {

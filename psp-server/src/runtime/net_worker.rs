@@ -381,6 +381,8 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                         self.datagrams.discard(request.0 - DATAGRAM_FIRST);
                     }
                 }
+                // Never said without a way to preempt; to leave it undone is allowed, too.
+                Some(Action::Preempt { .. }) => {}
                 Some(Action::Run {
                     worker, request, ..
                 }) => {

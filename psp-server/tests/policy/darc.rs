@@ -367,6 +367,7 @@ fn a_full_queue_refuses_its_own_type_only() {
         .iter()
         .map(|action| match action {
             Action::Run { request, .. } => request.0,
+            Action::Preempt { .. } => panic!("nothing can be preempted here"),
             Action::Reject { .. } => panic!("refused twice"),
         })
         .collect();

@@ -146,6 +146,7 @@ impl<'a> Model<'a> {
             workers: case.workers,
             types: &case.types,
             queue_capacity: CAPACITY,
+            preemption: None,
             seed: case.seed,
         };
         Self {
@@ -231,10 +232,12 @@ impl<'a> Model<'a> {
                     assert_eq!(self.refusals.pop_front(), Some(request.0), "not owed");
                     assert_eq!(self.types_of_requests[request.0 as usize], request_type);
                 }
+                Action::Preempt { .. } => panic!("nothing can be preempted here"),
                 Action::Run {
                     worker,
                     request,
                     request_type,
+                    ..
                 } => self.check_run(worker, request, request_type),
             }
         }

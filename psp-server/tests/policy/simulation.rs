@@ -64,6 +64,7 @@ pub(crate) fn scheduler_of(
         workers,
         types,
         queue_capacity: 100_000,
+        preemption: None,
         seed: 3,
     })
 }
@@ -260,6 +261,7 @@ impl Simulation {
         while let Some(action) = self.scheduler.poll(self.now_ns) {
             match action {
                 Action::Reject { .. } => self.rejected += 1,
+                Action::Preempt { .. } => panic!("nothing can be preempted here"),
                 Action::Run {
                     worker, request, ..
                 } => {

@@ -1,0 +1,149 @@
+//! What runs where.
+
+use super::queues::Waiting;
+use super::{Action, HandOff, WorkerId};
+
+/// One stay of a request on a worker.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    pub(super) waiting: Waiting,
+    pub(super) started_ns: u64,
+    /// The driver was asked to stop it.
+    pub(super) preempted: bool,
+}
+
+impl Turn {
+    /// How long the request has run by now, this turn and the earlier ones.
+    pub(super) const fn attained_ns(&self, now_ns: u64) -> u64 {
+        self.waiting.served_ns + now_ns.saturating_sub(self.started_ns)
+    }
+}
+
+/// What runs on each worker.
+#[derive(Debug)]
+pub(super) struct Running {
+    turns: Vec<Option<Turn>>,
+}
+
+impl Running {
+    /// `workers` idle workers.
+    pub(super) fn new(workers: usize) -> Self {
+        Self {
+            turns: vec![None; workers],
+        }
+    }
+
+    /// Takes note that `waiting` runs on `worker`, and makes the action of it.
+    ///
+    /// # Panics
+    ///
+    /// When the worker is busy, or there is none of that number.
+    pub(super) fn start(
+        &mut self,
+        now_ns: u64,
+        worker: WorkerId,
+        waiting: Waiting,
+        hand_off: HandOff,
+    ) -> Action {
+        let turn = &mut self.turns[worker.index()];
+        assert!(turn.is_none(), "worker {} runs something", worker.0);
+        *turn = Some(Turn {
+            waiting,
+            started_ns: now_ns,
+            preempted: false,
+        });
+        Action::Run {
+            worker,
+            request: waiting.request,
+            request_type: waiting.request_type,
+            hand_off,
+        }
+    }
+
+    /// Takes note that `worker` is idle; what ran there.
+    ///
+    /// # Panics
+    ///
+    /// When nothing ran there: the driver reported nonsense, and to go on would give one worker
+    /// two requests.
+    pub(super) fn finish(&mut self, worker: WorkerId) -> Turn {
+        let turn = self.turns.get_mut(worker.index()).and_then(Option::take);
+        let Some(turn) = turn else {
+            panic!("worker {} completed without having run anything", worker.0);
+        };
+        turn
+    }
+
+    /// Takes note that `worker` is idle; what ran there, as it waits again.
+    ///
+    /// # Panics
+    ///
+    /// As [`Running::finish`].
+    pub(super) fn give_up(&mut self, worker: WorkerId, served_ns: u64) -> Waiting {
+        let mut waiting = self.finish(worker).waiting;
+        waiting.served_ns = waiting.served_ns.saturating_add(served_ns);
+        waiting
+    }
+
+    /// Takes note that what runs on `worker` shall stop, and makes the action of it. `None` when
+    /// nothing runs there, or it was asked to stop before.
+    pub(super) fn preempt(&mut self, worker: WorkerId) -> Option<Action> {
+        let turn = self.turns[worker.index()].as_mut()?;
+        (!std::mem::replace(&mut turn.preempted, true)).then_some(Action::Preempt { worker })
+    }
+
+    /// Nothing, in place of what another scheduler takes over.
+    pub(super) fn take(&mut self) -> Self {
+        let idle = Self::new(self.turns.len());
+        std::mem::replace(self, idle)
+    }
+
+    /// What runs on `worker`.
+    pub(super) fn on(&self, worker: WorkerId) -> Option<&Turn> {
+        self.turns[worker.index()].as_ref()
+    }
+
+    /// Whether `worker` runs something.
+    pub(super) fn is_busy(&self, worker: WorkerId) -> bool {
+        self.on(worker).is_some()
+    }
+
+    /// Number of workers.
+    pub(super) fn workers(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// All busy workers, and what runs there.
+    pub(super) fn turns(&self) -> impl Iterator<Item = (WorkerId, &Turn)> {
+        (0..)
+            .map(WorkerId)
+            .zip(&self.turns)
+            .filter_map(|(worker, turn)| Some((worker, turn.as_ref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_adds_to_what_was_served_before() {
+        let mut running = Running::new(2);
+        let worker = WorkerId(1);
+        running.start(100, worker, Waiting::example(), HandOff::Own);
+        assert_eq!(running.on(worker).unwrap().attained_ns(130), 30);
+        assert_eq!(running.preempt(worker), Some(Action::Preempt { worker }));
+        assert_eq!(running.preempt(worker), None, "once is enough");
+        assert_eq!(running.preempt(WorkerId(0)), None, "nothing runs there");
+        let waiting = running.give_up(worker, 31);
+        assert!(!running.is_busy(worker));
+        running.start(200, worker, waiting, HandOff::Dispatched);
+        assert_eq!(running.finish(worker).attained_ns(205), 36);
+    }
+
+    #[test]
+    #[should_panic(expected = "worker 2 completed without having run anything")]
+    fn workers_that_are_not_there_cannot_complete() {
+        Running::new(2).finish(WorkerId(2));
+    }
+}
