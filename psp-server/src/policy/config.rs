@@ -11,8 +11,8 @@ use thiserror::Error;
 use super::c_fcfs::CFcfs;
 use super::d_fcfs::DFcfs;
 use super::fixed_priority::FixedPriority;
-use super::settings::{Darc, DarcStatic};
-use super::{Scheduler, SchedulerSetup, darc};
+use super::settings::{Darc, DarcLending, DarcStatic};
+use super::{Scheduler, SchedulerSetup, darc, lending};
 
 /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the state
 /// machine.
@@ -37,6 +37,8 @@ pub enum Policy {
     DarcStatic(DarcStatic),
     /// Workers reserved for groups of types by their measured demand.
     Darc(Darc),
+    /// DARC that lends idle reserved workers and takes them back by preemption.
+    DarcLending(DarcLending),
 }
 
 /// Why a policy cannot be used.
@@ -64,8 +66,14 @@ pub enum PolicyError {
 
 impl Policy {
     /// The names of all policies.
-    pub const NAMES: [&'static str; 5] =
-        ["d-fcfs", "c-fcfs", "fixed-priority", "darc-static", "darc"];
+    pub const NAMES: [&'static str; 6] = [
+        "d-fcfs",
+        "c-fcfs",
+        "fixed-priority",
+        "darc-static",
+        "darc",
+        "darc-lending",
+    ];
 
     /// Decentralised first come, first served.
     #[must_use]
@@ -97,6 +105,12 @@ impl Policy {
         Self::Darc(Darc::default())
     }
 
+    /// DARC with lending; [`DarcLending`] has its settings. Without preemption it is DARC.
+    #[must_use]
+    pub fn darc_lending() -> Self {
+        Self::DarcLending(DarcLending::default())
+    }
+
     /// The name by which [`FromStr`] and configuration files know it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -106,6 +120,7 @@ impl Policy {
             Self::FixedPriority => "fixed-priority",
             Self::DarcStatic(_) => "darc-static",
             Self::Darc(_) => "darc",
+            Self::DarcLending(_) => "darc-lending",
         }
     }
 
@@ -123,6 +138,7 @@ impl Policy {
             Self::DFcfs | Self::CFcfs | Self::FixedPriority => Ok(()),
             Self::DarcStatic(settings) => settings.validate(workers),
             Self::Darc(settings) => settings.validate(workers),
+            Self::DarcLending(settings) => settings.validate(workers),
         }
     }
 
@@ -142,6 +158,7 @@ impl Policy {
             Self::FixedPriority => Box::new(FixedPriority::new(setup)),
             Self::DarcStatic(settings) => Box::new(FixedPriority::with_reserved(setup, settings)),
             Self::Darc(settings) => Box::new(darc::Darc::new(setup, settings)),
+            Self::DarcLending(settings) => Box::new(lending::Lending::new(setup, settings)),
         }
     }
 }
@@ -149,6 +166,12 @@ impl Policy {
 impl From<Darc> for Policy {
     fn from(settings: Darc) -> Self {
         Self::Darc(settings)
+    }
+}
+
+impl From<DarcLending> for Policy {
+    fn from(settings: DarcLending) -> Self {
+        Self::DarcLending(settings)
     }
 }
 
@@ -175,6 +198,7 @@ impl FromStr for Policy {
             "fixed-priority" => Ok(Self::fixed_priority()),
             "darc-static" => Ok(Self::DarcStatic(DarcStatic::default())),
             "darc" => Ok(Self::darc()),
+            "darc-lending" => Ok(Self::darc_lending()),
             _ => Err(PolicyError::UnknownName(name.to_owned())),
         }
     }
@@ -190,6 +214,7 @@ enum Table {
     FixedPriority {},
     DarcStatic(DarcStatic),
     Darc(Darc),
+    DarcLending(DarcLending),
 }
 
 impl From<Table> for Policy {
@@ -200,6 +225,7 @@ impl From<Table> for Policy {
             Table::FixedPriority {} => Self::FixedPriority,
             Table::DarcStatic(settings) => Self::DarcStatic(settings),
             Table::Darc(settings) => Self::Darc(settings),
+            Table::DarcLending(settings) => Self::DarcLending(settings),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Grouped {
     pub(super) workers: WorkerSet,
     pub(super) plan: Plan,
     /// Per type slot.
-    steals: Vec<u64>,
+    pub(super) steals: Vec<u64>,
 }
 
 /// A request on its way to a worker.

@@ -27,6 +27,7 @@ mod d_fcfs;
 mod darc;
 mod fixed_priority;
 mod grouped;
+mod lending;
 mod plan;
 mod profile;
 mod queues;
@@ -36,7 +37,7 @@ mod worker_times;
 mod workers;
 
 pub use config::{Policy, PolicyError};
-pub use settings::{Darc, DarcStatic};
+pub use settings::{Darc, DarcLending, DarcStatic};
 pub use worker_times::WorkerTimes;
 
 use queues::Queues;
