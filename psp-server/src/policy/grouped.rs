@@ -16,7 +16,7 @@ pub(super) struct Grouped {
     pub(super) workers: WorkerSet,
     pub(super) plan: Plan,
     /// Per type slot.
-    pub(super) steals: Vec<u64>,
+    steals: Vec<u64>,
 }
 
 /// A request on its way to a worker.
@@ -92,7 +92,8 @@ impl Grouped {
             let slot = queues.oldest(members)?;
             let worker = workers
                 .take(group.own)
-                .or_else(|| workers.take(group.further))?;
+                .or_else(|| workers.take(group.further))
+                .or_else(|| workers.take(group.borrowed))?;
             let waiting = queues.pop(slot)?;
             steals[slot] += u64::from(group.steals(worker));
             Some(Dispatch {

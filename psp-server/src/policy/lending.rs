@@ -1,34 +1,31 @@
 //! DARC with lending.
 
 use super::darc::Darc;
-use super::grouped::Dispatch;
-use super::workers::WorkerRange;
 use super::{
-    Action, Backlog, Event, HandOff, RequestType, Scheduler, SchedulerSetup, TypeStatus, WorkerId, settings,
+    Action, Backlog, Event, RequestType, Scheduler, SchedulerSetup, TypeStatus, settings,
 };
 
 /// What a group of types may expect.
 #[derive(Debug, Clone, Copy)]
 struct Terms {
     mean_ns: f64,
-    slo_ns: f64,
     patience_ns: u64,
+    recalls: bool,
 }
 
 /// See the [module](self).
 pub(super) struct Lending {
     settings: settings::DarcLending,
     cost_ns: Option<u64>,
+    inline: bool,
     darc: Darc,
     slo_ns: Vec<Option<f64>>,
     terms: Vec<Terms>,
-    updates: u64,
+    updates: Option<u64>,
     /// Per type slot.
     running: Vec<u32>,
-    /// Per worker, for which group it was preempted
-    pending: Vec<Option<usize>>,
+    stopping: u32,
     deadline_ns: Option<u64>,
-    all: WorkerRange,
 }
 
 impl Lending {
@@ -37,14 +34,14 @@ impl Lending {
         Self {
             settings: settings.clone(),
             cost_ns: setup.preemption.map(|p| p.cost_ns),
+            inline: setup.inline,
             darc: Darc::new(setup, &settings.darc),
             slo_ns: setup.types.specs().iter().map(|s| s.slo.map(|d| d.as_nanos() as f64)).chain([None]).collect(),
             terms: Vec::with_capacity(slots + 1),
-            updates: u64::MAX,
+            updates: None,
             running: vec![0; slots],
-            pending: vec![None; setup.workers],
+            stopping: 0,
             deadline_ns: None,
-            all: WorkerRange::new(0, setup.workers as u32),
         }
     }
 
@@ -53,59 +50,34 @@ impl Lending {
         let cost = cost_ns.unwrap_or(0) as f64;
         terms.clear();
         for (_, members) in darc.grouped.plan.groups() {
-            let (mut work, mut share, mut slo, mut shortest) = (0.0, 0.0, f64::INFINITY, f64::INFINITY);
+            let (mut work, mut share, mut budget) = (0.0, 0.0, f64::INFINITY);
             for &slot in members {
                 let mean = darc.profile.mean_ns(slot).unwrap_or(1e9);
                 work += mean * darc.profile.share(slot).max(1e-9);
                 share += darc.profile.share(slot).max(1e-9);
                 let s = slo_ns[slot].unwrap_or(settings.slo_slowdown * mean);
-                if s < slo { slo = s; shortest = mean; }
+                budget = budget.min(s - mean);
             }
             let mean_ns = work / share;
-            let budget = (slo - shortest - cost).max(0.0);
-            terms.push(Terms { mean_ns, slo_ns: slo, patience_ns: (budget * settings.patience) as u64 });
+            let recalls = cost <= budget * settings.keep;
+            terms.push(Terms { mean_ns, recalls, patience_ns: ((budget - cost).max(0.0) * settings.patience) as u64 });
         }
+        darc.grouped.plan.lend(u32::from(self.inline), |group| terms[group].recalls);
     }
 
-    fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
-        let Self { darc, terms, settings, all, .. } = self;
-        let grouped = &mut darc.grouped;
-        if grouped.queues.is_empty() || grouped.workers.all_busy() {
-            return None;
-        }
-        let mut choice = None;
-        let mut urgent = settings.urgency;
-        for (index, (group, members)) in grouped.plan.groups().enumerate() {
-            let Some(slot) = grouped.queues.oldest(members) else { continue };
-            if choice.is_none() { choice = Some((group.clone(), slot)); }
-            let ratio = now_ns.saturating_sub(grouped.queues.front(slot)?.arrived_ns) as f64 / terms[index].slo_ns;
-            if ratio > urgent { urgent = ratio; choice = Some((group.clone(), slot)); }
-        }
-        let (group, slot) = choice?;
-        let worker = grouped.workers.take(group.own).or_else(|| grouped.workers.take(group.further)).or_else(|| grouped.workers.take(*all))?;
-        let waiting = grouped.queues.pop(slot)?;
-        self.running[slot] += 1;
-        self.pending[worker.index()] = None;
-        Some(Dispatch {
-            action: grouped.running.start(now_ns, worker, waiting, HandOff::Dispatched),
-            slot,
-            delay_ns: if waiting.served_ns > 0 { 0 } else { now_ns.saturating_sub(waiting.arrived_ns) },
-        })
-    }
-
-    fn reclaim(&mut self, now_ns: u64) -> Option<Action> {
+    fn recall(&mut self, now_ns: u64) -> Option<Action> {
         self.deadline_ns = None;
-        let Self { darc, terms, running, pending, settings, .. } = self;
+        let Self { darc, terms, running, settings, .. } = self;
         let grouped = &mut darc.grouped;
         if grouped.queues.is_empty() { return None; }
         let groups = grouped.plan.groups().count();
-        let (mut work, mut serving) = (0.0, 0u32);
+        let (mut work, mut serving) = (0.0, self.stopping);
         for (index, (_, members)) in grouped.plan.groups().enumerate() {
             if index + 1 >= groups { break; }
             serving += members.iter().map(|&slot| running[slot]).sum::<u32>();
-            serving += pending.iter().filter(|p| **p == Some(index)).count() as u32;
             let terms = terms[index];
             work += terms.mean_ns * members.iter().map(|&slot| grouped.queues.type_status(slot).queued).sum::<usize>() as f64;
+            if !terms.recalls { continue; }
             let Some(slot) = grouped.queues.oldest(members) else { continue };
             let due = if serving == 0 {
                 let at = grouped.queues.front(slot)?.arrived_ns + terms.patience_ns;
@@ -125,12 +97,13 @@ impl Lending {
                     if group <= index { return None; }
                     let attained = turn.attained_ns(now_ns) as i64;
                     let age = now_ns.saturating_sub(turn.waiting.arrived_ns) as i64;
-                    let key = match settings.victim { 0 => -attained, 1 => attained, 2 => -age, _ => age };
+                    let (group, key) = match settings.victim { 0 => (group, -attained), 1 => (group, attained), 2 => (group, -age), 3 => (group, age),
+                        4 => (0, -attained), 5 => (groups - group, -attained), _ => (0, -(age as f64 / terms.mean_ns * 100.0) as i64) };
                     Some((group, key, worker))
                 })
                 .max();
             if let Some((_, _, worker)) = victim {
-                pending[worker.index()] = Some(index);
+                self.stopping += 1;
                 return grouped.running.preempt(worker);
             }
         }
@@ -143,9 +116,8 @@ impl Scheduler for Lending {
         if let Event::Completed { worker, .. } | Event::Yielded { worker, .. } = event {
             if let Some(turn) = self.darc.grouped.running.on(worker) {
                 let slot = self.darc.grouped.queues.slot(turn.waiting.request_type);
-                self.running[slot] = self.running[slot].saturating_sub(1);
+                if turn.preempted { self.stopping -= 1; } else { self.running[slot] -= 1; }
             }
-            self.pending[worker.index()] = None;
         }
         self.darc.on_event(now_ns, event);
     }
@@ -154,17 +126,22 @@ impl Scheduler for Lending {
         if self.cost_ns.is_none() {
             return self.darc.poll(now_ns);
         }
-        if self.updates != self.darc.reservation_updates() {
-            self.updates = self.darc.reservation_updates();
+        if self.updates != Some(self.darc.reservation_updates()) {
+            self.updates = Some(self.darc.reservation_updates());
             self.make_terms();
         }
-        if let Some(refused) = self.darc.grouped.queues.pop_refused() {
-            return Some(refused);
+        let action = self.darc.poll(now_ns);
+        if let Some(Action::Run { request_type, .. }) = action {
+            self.running[self.darc.grouped.queues.slot(request_type)] += 1;
         }
-        if let Some(dispatch) = self.dispatch(now_ns) {
-            return Some(self.darc.note_delay(&dispatch));
-        }
-        self.reclaim(now_ns)
+        action.or_else(|| {
+            let action = self.recall(now_ns);
+            if let Some(Action::Preempt { worker }) = action {
+                let turn = self.darc.grouped.running.on(worker).unwrap();
+                self.running[self.darc.grouped.queues.slot(turn.waiting.request_type)] -= 1;
+            }
+            action
+        })
     }
 
     fn deadline_ns(&self) -> Option<u64> {
@@ -178,10 +155,11 @@ impl Scheduler for Lending {
     fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
         self.darc.take_over(now_ns, backlog);
         self.running.fill(0);
-        self.pending.fill(None);
+        self.stopping = 0;
         let grouped = &self.darc.grouped;
         for (_, turn) in grouped.running.turns() {
-            self.running[grouped.queues.slot(turn.waiting.request_type)] += 1;
+            if turn.preempted { self.stopping += 1 } else {
+            self.running[grouped.queues.slot(turn.waiting.request_type)] += 1; }
         }
     }
 

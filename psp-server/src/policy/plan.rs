@@ -28,6 +28,9 @@ pub(super) struct Group {
     pub(super) own: WorkerRange,
     /// Workers it may use when none of its own is idle.
     pub(super) further: WorkerRange,
+    /// Workers of shorter groups that it may use when none of those is idle, until they are
+    /// taken back.
+    pub(super) borrowed: WorkerRange,
     /// Of those, the ones before this are reserved for longer groups.
     stealable_end: u32,
 }
@@ -41,6 +44,7 @@ impl Group {
             shares: false,
             own: NONE,
             further: NONE,
+            borrowed: NONE,
             stealable_end: 0,
         }
     }
@@ -171,6 +175,19 @@ impl Plan {
             self.groups[0].own = WorkerRange::new(0, shared.first);
         } else {
             self.groups[0].further = WorkerRange::new(0, self.workers);
+        }
+    }
+
+    /// Lets every group borrow the workers of the groups before it, but for those before `first`
+    /// and those of groups that do not lend: `lends` says it of each, by its number.
+    pub(super) fn lend(&mut self, first: u32, lends: impl Fn(usize) -> bool) {
+        let mut first = first.min(self.workers);
+        for (number, group) in self.groups.iter_mut().enumerate() {
+            let end = if group.own.len() > 0 { group.own.first } else { self.workers };
+            group.borrowed = WorkerRange::new(first.min(end), end);
+            if !lends(number) {
+                first = first.max(group.own.end);
+            }
         }
     }
 

@@ -150,10 +150,10 @@ impl Default for DarcLending {
         Self {
             darc: Darc::default(),
             slo_slowdown: 10.0,
-            patience: 0.5,
-            urgency: 0.7,
+            patience: 0.6,
+            urgency: 1e9,
             victim: 0,
-            keep: 0.0,
+            keep: 0.65,
         }
     }
 }
