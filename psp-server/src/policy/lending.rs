@@ -9,7 +9,7 @@ use super::{
 #[derive(Debug, Clone, Copy)]
 struct Terms {
     mean_ns: f64,
-    patience_ns: u64,
+    budget_ns: f64,
     recalls: bool,
 }
 
@@ -60,7 +60,7 @@ impl Lending {
             }
             let mean_ns = work / share;
             let recalls = cost <= budget * settings.keep;
-            terms.push(Terms { mean_ns, recalls, patience_ns: ((budget - cost).max(0.0) * settings.patience) as u64 });
+            terms.push(Terms { mean_ns, recalls, budget_ns: (budget - cost).max(1.0) });
         }
         darc.grouped.plan.lend(u32::from(self.inline), |group| terms[group].recalls);
     }
@@ -72,6 +72,12 @@ impl Lending {
         if grouped.queues.is_empty() { return None; }
         let groups = grouped.plan.groups().count();
         let (mut work, mut serving) = (0.0, self.stopping);
+        let mut last = 0.0f64;
+        for (index, (_, members)) in grouped.plan.groups().enumerate().skip(1) {
+            let Some(slot) = grouped.queues.oldest(members) else { continue };
+            last = last.max(now_ns.saturating_sub(grouped.queues.front(slot)?.arrived_ns) as f64 / terms[index].budget_ns);
+        }
+        let patience = (last * settings.gain).clamp(settings.floor.min(settings.patience), settings.patience);
         for (index, (_, members)) in grouped.plan.groups().enumerate() {
             if index + 1 >= groups { break; }
             serving += members.iter().map(|&slot| running[slot]).sum::<u32>();
@@ -79,12 +85,13 @@ impl Lending {
             work += terms.mean_ns * members.iter().map(|&slot| grouped.queues.type_status(slot).queued).sum::<usize>() as f64;
             if !terms.recalls { continue; }
             let Some(slot) = grouped.queues.oldest(members) else { continue };
+            let patience_ns = patience * terms.budget_ns;
             let due = if serving == 0 {
-                let at = grouped.queues.front(slot)?.arrived_ns + terms.patience_ns;
+                let at = grouped.queues.front(slot)?.arrived_ns + patience_ns as u64 + 1;
                 if now_ns < at { self.deadline_ns = Some(self.deadline_ns.map_or(at, |d| d.min(at))); }
                 now_ns >= at
             } else {
-                work / f64::from(serving) >= terms.patience_ns as f64
+                work / f64::from(serving) >= patience_ns
             };
             if !due { continue; }
             let plan = &grouped.plan;
@@ -130,12 +137,27 @@ impl Scheduler for Lending {
             self.updates = Some(self.darc.reservation_updates());
             self.make_terms();
         }
+        let mut again = u64::MAX;
+        if self.settings.borrow > 0.0 {
+            let Self { darc, terms, settings, .. } = self;
+            let grouped = &mut darc.grouped;
+            if !grouped.queues.is_empty() && !grouped.workers.all_busy() {
+                grouped.plan.lend(u32::from(self.inline), |group| terms[group].recalls);
+                for index in 0..terms.len() {
+                    let Some((_, members)) = grouped.plan.groups().nth(index) else { continue };
+                    let Some(slot) = grouped.queues.oldest(members) else { continue };
+                    let at = grouped.queues.front(slot).unwrap().arrived_ns + (settings.borrow * terms[index].budget_ns) as u64;
+                    if at > now_ns { grouped.plan.forbid(index); again = again.min(at); }
+                }
+            }
+        }
         let action = self.darc.poll(now_ns);
         if let Some(Action::Run { request_type, .. }) = action {
             self.running[self.darc.grouped.queues.slot(request_type)] += 1;
         }
         action.or_else(|| {
             let action = self.recall(now_ns);
+            if again != u64::MAX { self.deadline_ns = Some(self.deadline_ns.map_or(again, |d| d.min(again))); }
             if let Some(Action::Preempt { worker }) = action {
                 let turn = self.darc.grouped.running.on(worker).unwrap();
                 self.running[self.darc.grouped.queues.slot(turn.waiting.request_type)] -= 1;

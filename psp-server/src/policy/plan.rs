@@ -191,6 +191,9 @@ impl Plan {
         }
     }
 
+    /// x
+    pub(super) fn forbid(&mut self, group: usize) { self.groups[group].borrowed = NONE; }
+
     /// Whether the service time of any type is known.
     pub(super) fn has_groups(&self) -> bool {
         self.groups.len() > 1

@@ -143,6 +143,12 @@ pub struct DarcLending {
     pub victim: u32,
     /// x
     pub keep: f64,
+    /// x
+    pub gain: f64,
+    /// x
+    pub floor: f64,
+    /// x
+    pub borrow: f64,
 }
 
 impl Default for DarcLending {
@@ -154,6 +160,9 @@ impl Default for DarcLending {
             urgency: 1e9,
             victim: 0,
             keep: 0.65,
+            gain: 2.0,
+            floor: 0.1,
+            borrow: 0.0,
         }
     }
 }
