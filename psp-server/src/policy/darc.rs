@@ -27,11 +27,20 @@ pub(super) struct Darc {
 
 impl Darc {
     pub(super) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Darc) -> Self {
+        Self::over(setup, settings, Grouped::new(setup))
+    }
+
+    /// As [`Darc::new`], over queues of the caller's own.
+    pub(super) fn over(
+        setup: &SchedulerSetup<'_>,
+        settings: &settings::Darc,
+        grouped: Grouped,
+    ) -> Self {
         let types = setup.types.len();
         let mut darc = Self {
             settings: settings.clone(),
             spillway: u32::try_from(settings.spillway).unwrap_or(u32::MAX),
-            grouped: Grouped::new(setup),
+            grouped,
             profile: Profile::new(setup, settings),
             delay_ns_max: vec![0; types + 1],
             demand_reserved: vec![None; types],

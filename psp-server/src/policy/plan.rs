@@ -29,11 +29,36 @@ pub(super) struct Group {
     pub(super) own: WorkerRange,
     /// Workers it may use when none of its own is idle.
     pub(super) further: WorkerRange,
+    /// Of those, the ones before this are reserved for longer groups.
+    stealable_end: u32,
     /// Workers of shorter groups that it may use when none of those is idle, until they are
     /// taken back.
     pub(super) borrowed: WorkerRange,
-    /// Of those, the ones before this are reserved for longer groups.
-    stealable_end: u32,
+    /// How long a request waits before it may borrow.
+    pub(super) borrow_after_ns: u64,
+    /// How its requests age, if they do.
+    pub(super) aging: Option<Aging>,
+}
+
+/// How requests of a group age: one that ran for long and was preempted goes on when the others
+/// need no worker.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Aging {
+    /// For how long a request has run that is aged.
+    pub(super) after_ns: u64,
+    /// Workers that stay idle when an aged request goes on.
+    pub(super) spare: usize,
+}
+
+/// On what terms a group takes part in lending.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Loan {
+    /// Whether longer groups may borrow its workers.
+    pub(super) lends: bool,
+    /// As [`Group::borrow_after_ns`].
+    pub(super) borrow_after_ns: u64,
+    /// As [`Group::aging`].
+    pub(super) aging: Option<Aging>,
 }
 
 impl Group {
@@ -45,8 +70,10 @@ impl Group {
             shares: false,
             own: NONE,
             further: NONE,
-            borrowed: NONE,
             stealable_end: 0,
+            borrowed: NONE,
+            borrow_after_ns: 0,
+            aging: None,
         }
     }
 
@@ -218,9 +245,9 @@ impl Plan {
         }
     }
 
-    /// Lets every group borrow the workers of the groups before it, but for those before `first`
-    /// and those of groups that do not lend: `lends` says it of each, by its number.
-    pub(super) fn lend(&mut self, first: u32, lends: impl Fn(usize) -> bool) {
+    /// Lets every group borrow workers of the groups before it, on `terms` by the group's number:
+    /// those from `first` on, but for those of groups that do not lend and of groups before them.
+    pub(super) fn lend(&mut self, first: u32, terms: impl Fn(usize) -> Loan) {
         let mut first = first.min(self.workers);
         for (number, group) in self.groups.iter_mut().enumerate() {
             let end = if group.own.len() > 0 {
@@ -228,16 +255,18 @@ impl Plan {
             } else {
                 self.workers
             };
+            let Loan {
+                lends,
+                borrow_after_ns,
+                aging,
+            } = terms(number);
             group.borrowed = WorkerRange::new(first.min(end), end);
-            if !lends(number) {
+            group.borrow_after_ns = borrow_after_ns;
+            group.aging = aging;
+            if !lends {
                 first = first.max(group.own.end);
             }
         }
-    }
-
-    /// x
-    pub(super) fn forbid(&mut self, group: usize) {
-        self.groups[group].borrowed = NONE;
     }
 
     /// Whether the service time of any type is known.
@@ -268,6 +297,16 @@ impl Plan {
     pub(super) fn shortest_and_longer(&self) -> Option<(&[usize], &[usize])> {
         self.has_groups()
             .then(|| self.order.split_at(self.groups[0].members.end))
+    }
+
+    /// How requests of the type at `slot` age, if they do.
+    pub(super) fn aging_of(&self, slot: usize) -> Option<Aging> {
+        self.groups[self.group_of(slot)?].aging
+    }
+
+    /// Number of groups, the rest among them.
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
     }
 
     /// All type slots, group after group.

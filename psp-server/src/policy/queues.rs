@@ -33,6 +33,15 @@ pub(super) struct Waiting {
     sequence: u64,
 }
 
+impl Waiting {
+    /// How long it has not run since it arrived.
+    pub(super) const fn waited_ns(&self, now_ns: u64) -> u64 {
+        now_ns
+            .saturating_sub(self.arrived_ns)
+            .saturating_sub(self.served_ns)
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     waiting: Waiting,
@@ -43,11 +52,13 @@ struct Entry {
 struct Lane {
     head: u32,
     tail: u32,
+    len: usize,
 }
 
 const EMPTY: Lane = Lane {
     head: NIL,
     tail: NIL,
+    len: 0,
 };
 
 /// How many of one type wait, may wait and were refused.
@@ -156,7 +167,8 @@ impl Queues {
     pub(super) fn put_back_first(&mut self, lane: usize, waiting: Waiting) {
         self.count_in(&waiting);
         let entry = self.take_entry(waiting);
-        let Lane { head, tail } = &mut self.lanes[lane];
+        let Lane { head, tail, len } = &mut self.lanes[lane];
+        *len += 1;
         self.entries[entry as usize].next = *head;
         if *tail == NIL {
             *tail = entry;
@@ -172,7 +184,8 @@ impl Queues {
 
     fn append(&mut self, lane: usize, waiting: Waiting) {
         let entry = self.take_entry(waiting);
-        let Lane { head, tail } = &mut self.lanes[lane];
+        let Lane { head, tail, len } = &mut self.lanes[lane];
+        *len += 1;
         if *tail == NIL {
             *head = entry;
         } else {
@@ -203,14 +216,15 @@ impl Queues {
         self
     }
 
-    /// [`Queues::into_lanes`] with one lane per type slot.
-    pub(super) fn into_typed(self) -> Self {
+    /// [`Queues::into_lanes`] with what waits in one lane per type slot, and `further` empty lanes
+    /// behind those.
+    pub(super) fn into_typed(self, further: usize) -> Self {
         let unknown = self.admissions.len() - 1;
         let slot = move |waiting: &Waiting| {
             let index = waiting.request_type.index();
             index.map_or(unknown, |index| index.min(unknown))
         };
-        self.into_lanes(unknown + 1, slot)
+        self.into_lanes(unknown + 1 + further, slot)
     }
 
     /// The requests in `lane`, from its head.
@@ -236,6 +250,7 @@ impl Queues {
         }
         let Entry { waiting, next } = self.entries[head as usize];
         self.lanes[lane].head = next;
+        self.lanes[lane].len -= 1;
         if next == NIL {
             self.lanes[lane].tail = NIL;
         }
@@ -253,11 +268,20 @@ impl Queues {
         self.entries.get(head as usize).map(|entry| &entry.waiting)
     }
 
+    /// How many requests wait in `lane`.
+    pub(super) fn len_of(&self, lane: usize) -> usize {
+        self.lanes[lane].len
+    }
+
     /// The one of `lanes` whose first request arrived first.
     pub(super) fn oldest(&self, lanes: &[usize]) -> Option<usize> {
+        self.oldest_of(lanes.iter().copied())
+    }
+
+    /// As [`Queues::oldest`].
+    pub(super) fn oldest_of(&self, lanes: impl Iterator<Item = usize>) -> Option<usize> {
         lanes
-            .iter()
-            .filter_map(|&lane| Some((self.front(lane)?.sequence, lane)))
+            .filter_map(|lane| Some((self.front(lane)?.sequence, lane)))
             .min()
             .map(|(_, lane)| lane)
     }

@@ -7,11 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::config::PolicyError;
 
 mod cscq;
+mod darc_lending;
 mod drr;
 mod edf;
 mod static_partition;
 
 pub use cscq::Cscq;
+pub use darc_lending::DarcLending;
 pub use drr::Drr;
 pub use edf::Edf;
 pub use static_partition::StaticPartition;
@@ -131,84 +133,6 @@ impl Darc {
                     self.spillway,
                     (1..=workers).contains(&self.spillway),
                     format!("from 1 to the number of workers, {workers}"),
-                ),
-            ],
-        )
-    }
-}
-
-/// Settings of DARC with lending: DARC's, and when and for whom workers are taken back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct DarcLending {
-    /// DARC's own: groups, windows and reservations.
-    pub darc: Darc,
-    /// Time in system, in mean service times, that a type without an SLO shall not exceed. Above
-    /// 1; 10 unless set.
-    pub slo_slowdown: f64,
-    /// Part of the time that a request may wait within its SLO after which a longer request is
-    /// preempted for it. 0 to 1.
-    pub patience: f64,
-    /// Part of its SLO that a request has spent after which its group goes before shorter ones.
-    pub urgency: f64,
-    /// x
-    pub victim: u32,
-    /// x
-    pub keep: f64,
-    /// x
-    pub gain: f64,
-    /// x
-    pub floor: f64,
-    /// x
-    pub borrow: f64,
-}
-
-impl Default for DarcLending {
-    fn default() -> Self {
-        Self {
-            darc: Darc::default(),
-            slo_slowdown: 10.0,
-            patience: 0.6,
-            urgency: 1e9,
-            victim: 0,
-            keep: 0.65,
-            gain: 2.0,
-            floor: 0.1,
-            borrow: 0.0,
-        }
-    }
-}
-
-impl DarcLending {
-    setters! {
-        darc: Darc,
-        slo_slowdown: f64,
-        patience: f64,
-        urgency: f64,
-    }
-
-    pub(super) fn validate(&self, workers: usize) -> Result<(), PolicyError> {
-        self.darc.validate(workers)?;
-        check(
-            "darc-lending",
-            [
-                Setting::new(
-                    "slo-slowdown",
-                    self.slo_slowdown,
-                    self.slo_slowdown.is_finite() && self.slo_slowdown > 1.0,
-                    "a finite number above 1",
-                ),
-                Setting::new(
-                    "patience",
-                    self.patience,
-                    (0.0..=1.0).contains(&self.patience),
-                    "a number from 0 to 1",
-                ),
-                Setting::new(
-                    "urgency",
-                    self.urgency,
-                    self.urgency > 0.0,
-                    "a number above 0",
                 ),
             ],
         )
