@@ -14,6 +14,7 @@
 //! it to [`engine::run`] and read a [`report::Report`].
 
 pub mod arrivals;
+pub mod capacity;
 mod clock;
 pub mod command;
 pub mod engine;
@@ -25,6 +26,8 @@ pub mod record;
 pub mod reply;
 pub mod report;
 pub mod sim;
+pub mod sim_report;
+pub mod sim_settings;
 mod table;
 pub mod target;
 pub mod workload;
