@@ -280,12 +280,15 @@ fn the_caller_can_end_it_and_gets_what_is_done() {
 
 #[test]
 fn plans_that_make_no_sense_are_refused() {
-    let changes: [(&str, fn(&mut SimPlan)); 8] = [
+    type Change = fn(&mut SimPlan);
+    let changes: [(&str, Change); 10] = [
         ("at least one worker", |plan| plan.workers = 0),
         ("workers is 5000", |plan| plan.workers = 5_000),
         ("load is 0", |plan| plan.load = 0.0),
         ("load is NaN", |plan| plan.load = f64::NAN),
         ("requests is 0", |plan| plan.requests = 0),
+        ("warm-up is", |plan| plan.warmup = u64::MAX),
+        ("the simulated time", |plan| plan.load = 1e-9),
         ("dispatchers is 0", |plan| plan.costs.dispatchers = 0),
         ("the longest cost", |plan| plan.costs.steal_ns = u64::MAX),
         ("number of buckets", |plan| plan.timeline_ns = Some(1)),
