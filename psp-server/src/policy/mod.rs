@@ -36,6 +36,8 @@ mod lending;
 mod plan;
 mod profile;
 mod queues;
+#[cfg(test)]
+mod rehearsal;
 mod running;
 mod settings;
 mod sjf;

@@ -552,6 +552,31 @@ mod tests {
     }
 
     #[test]
+    fn groups_borrow_from_all_shorter_ones_behind_the_last_that_does_not_lend() {
+        let borrowed = |first, lending: &[usize]| {
+            let mut plan = plan_with(TPC_C, 14, 1, true);
+            plan.lend(first, |number| Loan {
+                lends: lending.contains(&number),
+                borrow_after_ns: 7,
+                aging: None,
+            });
+            assert!(plan.groups().all(|(group, _)| group.borrow_after_ns == 7));
+            let range = |group: &Group| (group.borrowed.first, group.borrowed.end);
+            plan.groups()
+                .map(|(group, _)| range(group))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            borrowed(0, &[0, 1, 2]),
+            [(0, 0), (0, 2), (0, 8), (0, 14)],
+            "the rest borrows too"
+        );
+        assert_eq!(borrowed(1, &[0, 1, 2]), [(0, 0), (1, 2), (1, 8), (1, 14)]);
+        assert_eq!(borrowed(0, &[1, 2]), [(0, 0), (2, 2), (2, 8), (2, 14)]);
+        assert_eq!(borrowed(0, &[]), [(0, 0), (2, 2), (8, 8), (14, 14)]);
+    }
+
+    #[test]
     fn only_workers_of_longer_groups_are_stolen() {
         let plan = plan_with(TPC_C, 14, 1, true);
         let steals: Vec<bool> = plan

@@ -18,6 +18,8 @@
 
 mod service_times;
 mod terms;
+#[cfg(test)]
+mod tests;
 
 use super::darc::Darc;
 use super::grouped::Grouped;
@@ -107,8 +109,9 @@ impl Recaller {
         self.await_borrowing(now_ns, grouped);
         self.count_serving(grouped);
         let patience = self.patience(now_ns, grouped);
-        let coming = grouped.workers.idle() + grouped.running.stopping();
-        let (mut serving, mut waiting, mut work_ns) = (grouped.running.stopping(), 0, 0.0);
+        let stopping = grouped.running.stopping();
+        let coming = grouped.workers.idle() + stopping;
+        let (mut serving, mut waiting, mut work_ns) = (stopping, 0, 0.0);
         let mut victim = None;
         let rest = grouped.plan.len() - 1;
         for (number, (_, members)) in grouped.plan.groups().enumerate().take(rest) {
@@ -121,11 +124,12 @@ impl Recaller {
             let due = match terms.recall {
                 Recall::Never => false,
                 Recall::Ahead { keep, .. } => coming < waiting + keep,
-                Recall::Patiently if waiting_here == 0 => false,
+                Recall::Patiently if waiting_here == 0 || waiting <= stopping => false,
                 Recall::Patiently => {
                     let patience_ns = patience * terms.allowance_ns;
                     if serving > 0 {
-                        work_ns / serving as f64 >= patience_ns
+                        let behind = (waiting - stopping) as f64 / waiting as f64;
+                        work_ns * behind / serving as f64 >= patience_ns
                     } else {
                         let since_ns = waiting_since_ns(grouped, members)?;
                         self.due(now_ns, since_ns.saturating_add(patience_ns as u64))
