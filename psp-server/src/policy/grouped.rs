@@ -119,7 +119,39 @@ impl Grouped {
     /// The first request of the shortest group that has one and may use an idle worker
     /// (Perséphone, algorithm 1). Within a group, the one that arrived first.
     pub(super) fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
-        self.dispatch_first(now_ns, Plan::groups)
+        let urgent = self.urgent(now_ns);
+        self.dispatch_first(now_ns, |plan| {
+            let first = urgent.and_then(|number| plan.groups().nth(number));
+            first.into_iter().chain(plan.groups())
+        })
+    }
+
+    /// The group whose first request has the least of its allowance left, if any and if that is less
+    /// than what the shortest group's has that waits. One that has none left has missed its SLO and
+    /// waits its turn: if it went first, all others would miss theirs.
+    fn urgent(&self, now_ns: u64) -> Option<usize> {
+        if !self.can_dispatch() {
+            return None;
+        }
+        let mut least_ns = None;
+        let mut urgent = None;
+        for (number, (group, members)) in self.plan.groups().enumerate() {
+            let allowance_ns = group.allowance_ns?;
+            let Some(lane) = self.queues.oldest(members) else {
+                continue;
+            };
+            let waited_ns = self.queues.front(lane)?.waited_ns(now_ns);
+            let left_ns = allowance_ns.checked_sub(waited_ns);
+            match (least_ns, left_ns) {
+                (None, _) => least_ns = Some(left_ns.unwrap_or(0)),
+                (Some(least), Some(left)) if left < least => {
+                    least_ns = Some(left);
+                    urgent = Some(number);
+                }
+                _ => {}
+            }
+        }
+        urgent
     }
 
     /// The request that arrived first among those of a partition that has an idle worker.

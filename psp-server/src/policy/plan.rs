@@ -36,6 +36,9 @@ pub(super) struct Group {
     pub(super) borrowed: WorkerRange,
     /// How long a request waits before it may borrow.
     pub(super) borrow_after_ns: u64,
+    /// How long a request may wait at all. Where that is known, one that is nearer to it than
+    /// those of shorter groups goes first.
+    pub(super) allowance_ns: Option<u64>,
     /// How its requests age, if they do.
     pub(super) aging: Option<Aging>,
 }
@@ -57,6 +60,8 @@ pub(super) struct Loan {
     pub(super) lends: bool,
     /// As [`Group::borrow_after_ns`].
     pub(super) borrow_after_ns: u64,
+    /// As [`Group::allowance_ns`].
+    pub(super) allowance_ns: u64,
     /// As [`Group::aging`].
     pub(super) aging: Option<Aging>,
 }
@@ -73,6 +78,7 @@ impl Group {
             stealable_end: 0,
             borrowed: NONE,
             borrow_after_ns: 0,
+            allowance_ns: None,
             aging: None,
         }
     }
@@ -258,10 +264,12 @@ impl Plan {
             let Loan {
                 lends,
                 borrow_after_ns,
+                allowance_ns,
                 aging,
             } = terms(number);
             group.borrowed = WorkerRange::new(first.min(end), end);
             group.borrow_after_ns = borrow_after_ns;
+            group.allowance_ns = Some(allowance_ns);
             group.aging = aging;
             if !lends {
                 first = first.max(group.own.end);
@@ -558,6 +566,7 @@ mod tests {
             plan.lend(first, |number| Loan {
                 lends: lending.contains(&number),
                 borrow_after_ns: 7,
+                allowance_ns: 9,
                 aging: None,
             });
             assert!(plan.groups().all(|(group, _)| group.borrow_after_ns == 7));

@@ -137,6 +137,7 @@ impl Terms {
         Loan {
             lends: terms.recall != Recall::Never,
             borrow_after_ns: (terms.allowance_ns * self.settings.borrow_after) as u64,
+            allowance_ns: terms.allowance_ns as u64,
             aging: match terms.recall {
                 Recall::Ahead { keep, after_ns } => Some(Aging {
                     after_ns,
