@@ -13,6 +13,8 @@ const SCV_MIN: f64 = 0.7;
 const AGED_SHARE_MIN: f64 = 0.0005;
 /// Shortest age, for preemptions that cost next to nothing.
 const AGED_NS_MIN: f64 = 1000.0;
+/// At most this part of the workers is kept idle for a group.
+const KEEP_SHARE_MAX: f64 = 0.5;
 /// Weight of a new window in the rates of arrival.
 const RATE_WEIGHT: f64 = 0.75;
 /// Mean service time of a type of which nothing is known; it counts only beside others.
@@ -47,6 +49,8 @@ pub(super) struct GroupTerms {
 pub(super) struct Terms {
     settings: settings::DarcLending,
     cost_ns: f64,
+    /// Where more workers would have to be idle, aging does not pay.
+    keep_max: usize,
     /// Worker 0 is the driver's own thread: it cannot be preempted, so it is not lent.
     first_lent: u32,
     /// Per type slot, `UNKNOWN` last: what the type was registered with.
@@ -74,6 +78,7 @@ impl Terms {
         Self {
             settings: settings.clone(),
             cost_ns: preemption.cost_ns as f64,
+            keep_max: (setup.workers as f64 * KEEP_SHARE_MAX) as usize,
             first_lent: u32::from(setup.inline),
             slo_ns: setup
                 .types
@@ -184,8 +189,10 @@ impl Terms {
         let times = members.iter().map(|&slot| &self.service_times[slot]);
         let spread = ServiceTimes::spread(times, after_ns);
         let ages = |spread: &Spread| spread.scv >= SCV_MIN && spread.beyond >= AGED_SHARE_MIN;
-        let recall = if let Some(spread) = spread.filter(ages) {
-            let keep = self.idle_to_keep(members, &spread);
+        let keep = spread
+            .filter(ages)
+            .map(|spread| self.idle_to_keep(members, &spread));
+        let recall = if let Some(keep) = keep.filter(|&keep| keep <= self.keep_max) {
             Recall::Ahead { keep, after_ns }
         } else if self.cost_ns <= waits_ns * self.settings.cost_max {
             Recall::Patiently
