@@ -1,0 +1,312 @@
+//! What must be true of any scheduler, kept in the simplest way beside it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use psp_server::policy::{Action, Event, HandOff, RequestId, Sample, Scheduler};
+use psp_server::{RequestType, WorkerId};
+
+use crate::operations::{Case, Operation, Step};
+use crate::promises::{Promises, Seen};
+
+/// A request that waits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Waiting {
+    slot: usize,
+    /// It ran before, and gave way.
+    resumes: bool,
+}
+
+/// A request that runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Turn {
+    id: u32,
+    slot: usize,
+    started_ns: u64,
+    /// Its worker was asked to stop.
+    preempted: bool,
+}
+
+/// A scheduler, and what must be true of it.
+pub(crate) struct Model<'a> {
+    case: &'a Case,
+    scheduler: Box<dyn Scheduler>,
+    promises: Promises,
+    now_ns: u64,
+    /// When the scheduler was told something last.
+    told_ns: u64,
+    /// By the numbers of requests, which ascend in order of arrival.
+    types_of_requests: Vec<RequestType>,
+    waiting: BTreeMap<u32, Waiting>,
+    running: Vec<Option<Turn>>,
+    /// Refusals that the scheduler owes, in order.
+    refusals: VecDeque<u32>,
+    refused: Vec<u64>,
+    completed: usize,
+}
+
+/// Deadlines at which the driver ticks while time passes; those beyond, it misses.
+const TICKS_MAX: usize = 32;
+
+impl<'a> Model<'a> {
+    pub(crate) fn new(case: &'a Case) -> Self {
+        for policy in &case.policies {
+            assert_eq!(policy.validate(case.workers), Ok(()));
+        }
+        let policy = &case.policies[0];
+        Self {
+            case,
+            scheduler: policy.scheduler(&case.setup()),
+            promises: Promises::of(policy),
+            now_ns: 0,
+            told_ns: 0,
+            types_of_requests: Vec::new(),
+            waiting: BTreeMap::new(),
+            running: vec![None; case.workers],
+            refusals: VecDeque::new(),
+            refused: vec![0; case.types.len() + 1],
+            completed: 0,
+        }
+    }
+
+    pub(crate) fn apply(&mut self, step: &Step) {
+        match &step.operation {
+            Operation::Arrive(types) => {
+                for &number in types {
+                    self.arrive(RequestType::new(number));
+                }
+            }
+            Operation::Complete { nth, service_ns } => self.complete(*nth, *service_ns),
+            Operation::Yield { nth } => self.give_way(*nth, |_| true),
+            Operation::Obey { nth } => self.give_way(*nth, |turn| turn.preempted),
+            Operation::Advance(by_ns) => self.advance(*by_ns),
+            Operation::Stall(by_ns) => self.now_ns += by_ns,
+            Operation::Tick => self.tell(Event::Tick),
+            Operation::Switch { nth } => self.switch(nth % self.case.policies.len()),
+        }
+        self.poll(step.polls_max);
+        self.check_counts();
+    }
+
+    /// Everything that was accepted ends, whatever it needs for that.
+    pub(crate) fn drain(&mut self) {
+        self.poll(usize::MAX);
+        for nth in 0..2 * self.types_of_requests.len() + 4 {
+            if self.running.iter().all(Option::is_none) {
+                break;
+            }
+            self.advance(1_000);
+            match nth % 4 {
+                0 => self.give_way(nth, |turn| turn.preempted),
+                1 => self.give_way(nth, |_| true),
+                _ => self.complete(nth, (nth % 3 != 0).then_some(1_000)),
+            }
+            self.poll(usize::MAX);
+            self.check_counts();
+        }
+        assert_eq!(self.waiting, BTreeMap::new(), "stranded");
+        assert_eq!(self.running, vec![None; self.case.workers], "endless");
+        let refused: u64 = self.refused.iter().sum();
+        let answered = self.completed + usize::try_from(refused).unwrap();
+        assert_eq!(answered, self.types_of_requests.len());
+        assert_eq!(self.scheduler.deadline_ns(), None, "nothing to do by then");
+    }
+
+    fn seen(&self) -> Seen<'_> {
+        Seen {
+            scheduler: &*self.scheduler,
+            workers: self.case.workers,
+            types: self.case.types.len(),
+        }
+    }
+
+    fn queued(&self, slot: usize) -> usize {
+        self.waiting.values().filter(|w| w.slot == slot).count()
+    }
+
+    fn tell(&mut self, event: Event<'_>) {
+        self.scheduler.on_event(self.now_ns, event);
+        self.told_ns = self.now_ns;
+    }
+
+    fn arrive(&mut self, request_type: RequestType) {
+        let id = u32::try_from(self.types_of_requests.len()).unwrap();
+        self.types_of_requests.push(request_type);
+        let slot = self.case.types.slot(request_type);
+        if self.queued(slot) < self.case.capacity(slot) {
+            let resumes = false;
+            self.waiting.insert(id, Waiting { slot, resumes });
+        } else {
+            self.refusals.push_back(id);
+            self.refused[slot] += 1;
+        }
+        self.tell(Event::Arrived {
+            request: RequestId(id),
+            request_type,
+        });
+    }
+
+    /// Takes what runs on the n-th of the workers with such a turn.
+    fn take_turn(&mut self, nth: usize, such: impl Fn(&Turn) -> bool) -> Option<(WorkerId, Turn)> {
+        let workers: Vec<usize> = (0..self.case.workers)
+            .filter(|&worker| self.running[worker].as_ref().is_some_and(&such))
+            .collect();
+        let worker = *workers.get(nth.checked_rem(workers.len())?)?;
+        let turn = self.running[worker].take()?;
+        Some((WorkerId(u32::try_from(worker).unwrap()), turn))
+    }
+
+    fn complete(&mut self, nth: usize, service_ns: Option<u64>) {
+        let Some((worker, turn)) = self.take_turn(nth, |_| true) else {
+            return;
+        };
+        self.completed += 1;
+        let sample = service_ns.map(|service_ns| Sample {
+            request_type: self.types_of_requests[turn.id as usize],
+            count: 1,
+            service_ns,
+        });
+        self.tell(Event::Completed {
+            worker,
+            samples: sample.as_slice(),
+        });
+    }
+
+    fn give_way(&mut self, nth: usize, such: impl Fn(&Turn) -> bool) {
+        let Some((worker, turn)) = self.take_turn(nth, such) else {
+            return;
+        };
+        let waiting = Waiting {
+            slot: turn.slot,
+            resumes: true,
+        };
+        self.waiting.insert(turn.id, waiting);
+        self.tell(Event::Yielded {
+            worker,
+            served_ns: self.now_ns - turn.started_ns,
+        });
+    }
+
+    fn advance(&mut self, by_ns: u64) {
+        let until_ns = self.now_ns + by_ns;
+        for _ in 0..TICKS_MAX {
+            let deadline_ns = self.scheduler.deadline_ns();
+            let Some(deadline_ns) = deadline_ns.filter(|&at_ns| at_ns <= until_ns) else {
+                break;
+            };
+            self.now_ns = self.now_ns.max(deadline_ns);
+            self.tell(Event::Tick);
+            self.poll(usize::MAX);
+        }
+        self.now_ns = until_ns;
+    }
+
+    fn switch(&mut self, index: usize) {
+        let policy = &self.case.policies[index];
+        let mut next = policy.scheduler(&self.case.setup());
+        next.take_over(self.now_ns, self.scheduler.hand_over());
+        self.scheduler = next;
+        self.promises = Promises::of(policy);
+    }
+
+    fn poll(&mut self, polls_max: usize) {
+        for _ in 0..polls_max {
+            let Some(action) = self.scheduler.poll(self.now_ns) else {
+                self.check_rest();
+                return;
+            };
+            match action {
+                Action::Reject {
+                    request,
+                    request_type,
+                } => {
+                    assert_eq!(self.refusals.pop_front(), Some(request.0), "not owed");
+                    assert_eq!(self.types_of_requests[request.0 as usize], request_type);
+                }
+                Action::Preempt { worker } => self.check_preempt(worker),
+                Action::Run {
+                    worker,
+                    request,
+                    request_type,
+                    hand_off,
+                } => {
+                    assert_eq!(self.types_of_requests[request.0 as usize], request_type);
+                    self.check_run(worker, request, hand_off);
+                }
+            }
+        }
+    }
+
+    fn check_run(&mut self, worker: WorkerId, RequestId(id): RequestId, hand_off: HandOff) {
+        let started = self.waiting.get(&id).copied();
+        let started = started.expect("it runs, ended, or was refused");
+        let Promises { order, places, .. } = &self.promises;
+        let seen = self.seen();
+        for (earlier, waiting) in self.waiting.range(..id) {
+            // Who was preempted waits where the policy wants; who never ran keeps its place.
+            let comparable = !self.promises.preempts || !(waiting.resumes || started.resumes);
+            assert!(
+                !(comparable && order.is_shared(&seen, waiting.slot, started.slot)),
+                "{id} runs before {earlier}, which arrived before it"
+            );
+        }
+        let allowed = places.allow(&seen, started.slot, worker.index());
+        assert!(allowed, "{worker:?} is not for slot {}", started.slot);
+        assert!(self.promises.hand_offs.contains(&hand_off), "{hand_off:?}");
+        self.waiting.remove(&id);
+        let before = self.running[worker.index()].replace(Turn {
+            id,
+            slot: started.slot,
+            started_ns: self.now_ns,
+            preempted: false,
+        });
+        assert_eq!(before, None, "{worker:?} is busy");
+    }
+
+    fn check_preempt(&mut self, worker: WorkerId) {
+        assert!(self.promises.preempts, "it runs requests to their end");
+        assert!(self.case.preemption.is_some(), "nothing can be preempted");
+        let turn = self.running[worker.index()].as_mut();
+        let turn = turn.expect("only what runs can be preempted");
+        assert!(!turn.preempted, "{worker:?} was asked already");
+        turn.preempted = true;
+        assert!(!self.waiting.is_empty(), "preempted for nobody");
+    }
+
+    /// What must hold whenever.
+    fn check_counts(&self) {
+        for slot in 0..=self.case.types.len() {
+            let status = self.scheduler.type_status(slot);
+            assert_eq!(status.queued, self.queued(slot), "slot {slot}");
+            assert_eq!(status.rejections, self.refused[slot], "slot {slot}");
+        }
+    }
+
+    /// What must hold when the scheduler has nothing more to do.
+    fn check_rest(&self) {
+        assert_eq!(self.refusals, [], "neither run nor refused");
+        let deadline_ns = self.scheduler.deadline_ns();
+        let overdue = deadline_ns.is_some_and(|at_ns| at_ns <= self.now_ns);
+        assert!(
+            !overdue || self.told_ns < self.now_ns,
+            "it was told at {} and is due at {deadline_ns:?}",
+            self.told_ns
+        );
+        let idle: Vec<usize> = (0..self.case.workers)
+            .filter(|&worker| self.running[worker].is_none())
+            .collect();
+        if idle.len() == self.case.workers {
+            assert_eq!(self.waiting, BTreeMap::new(), "all workers idle");
+        }
+        if !self.promises.conserves_work {
+            return;
+        }
+        let seen = self.seen();
+        for (id, waiting) in &self.waiting {
+            let places = &self.promises.places;
+            let could = idle
+                .iter()
+                .find(|&&worker| places.allow(&seen, waiting.slot, worker));
+            assert_eq!(could, None, "{id} waits for nothing");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Arbitrary policies: every name, with any valid settings.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use psp_server::Policy;
+use psp_server::policy::{Darc, DarcStatic};
+
+/// Any policy with any settings that are valid for so many workers.
+pub(crate) fn any_policy(workers: usize) -> impl Strategy<Value = Policy> {
+    prop::sample::select(&Policy::NAMES[..])
+        .prop_flat_map(move |name| policy_with_any_settings(name, workers))
+}
+
+/// The policy of that name with any settings that are valid for so many workers.
+pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrategy<Policy> {
+    let by_default: Policy = name.parse().expect("a policy's name");
+    match by_default {
+        Policy::DFcfs | Policy::CFcfs | Policy::FixedPriority => Just(by_default).boxed(),
+        Policy::DarcStatic(_) => (0..workers, delta())
+            .prop_map(|(reserved, delta)| {
+                DarcStatic::default().reserved(reserved).delta(delta).into()
+            })
+            .boxed(),
+        Policy::Darc(_) => darc(workers).prop_map(Policy::from).boxed(),
+    }
+}
+
+fn delta() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(1.0), Just(2.0), Just(100.0)]
+}
+
+/// Short windows, and new reservations at the slightest occasion.
+fn darc(workers: usize) -> impl Strategy<Value = Darc> {
+    let windows = (1..20_u64, 1_000..3_000_u64, 1..5_u64, 0.01..=1.0_f64).prop_map(
+        |(samples_min, window_max_us, aged_min, weight)| {
+            Darc::default()
+                .slowdown_trigger(1.0)
+                .demand_deviation(0.01)
+                .samples_min(samples_min)
+                .window_max(Duration::from_micros(window_max_us))
+                .window_max_samples_min(aged_min)
+                .ewma_weight(weight)
+        },
+    );
+    (windows, delta(), 1..=workers, any::<bool>()).prop_map(
+        |(windows, delta, spillway, stealing)| {
+            windows.delta(delta).spillway(spillway).stealing(stealing)
+        },
+    )
+}
