@@ -155,7 +155,7 @@ struct Driver {
 impl Driver {
     fn new(policy: &Policy, workers: usize, types: &TypeTable) -> Self {
         Self {
-            scheduler: scheduler_of(policy, workers, types),
+            scheduler: scheduler_of(policy, workers, types, None),
             now_ns: 0,
             requests: 0,
         }

@@ -8,3 +8,4 @@ mod promises;
 mod properties;
 mod settings;
 mod simulation;
+mod switching;

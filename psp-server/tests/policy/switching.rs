@@ -1,0 +1,73 @@
+//! One policy takes over from another under load: nothing is lost, and order is kept.
+
+use psp_server::policy::{Darc, TypeStatus};
+use psp_server::{Policy, TypeTable};
+
+use crate::simulation::{HIGH_BIMODAL, Simulation, TPC_C, types_of};
+
+/// Requests that arrive under each policy.
+const PER_POLICY: usize = 5_000;
+
+/// Runs TPC-C under one policy after the other, at a load that leaves a backlog at each change.
+fn switched(mut simulation: Simulation, policies: &[Policy]) -> Simulation {
+    simulation.run(&TPC_C, 1.1, PER_POLICY);
+    for policy in policies {
+        let before = waiting(&simulation);
+        assert!(before > 0, "nothing to hand over to {policy}");
+        let rejected = simulation.rejected;
+        simulation.switch(policy);
+        assert!(waiting(&simulation) <= before);
+        assert_eq!(simulation.rejected, rejected);
+        simulation.run(&TPC_C, 1.1, PER_POLICY);
+    }
+    simulation.drain();
+    let arrived = PER_POLICY * (policies.len() + 1);
+    assert_eq!(simulation.ran.len() + simulation.rejected, arrived);
+    assert_eq!(simulation.started.len(), simulation.ran.len());
+    assert_eq!(waiting(&simulation), 0);
+    simulation
+}
+
+fn waiting(simulation: &Simulation) -> usize {
+    let status = |slot| -> TypeStatus { simulation.scheduler.type_status(slot) };
+    (0..=TPC_C.len()).map(|slot| status(slot).queued).sum()
+}
+
+/// Requests of one kind start in order of arrival.
+fn assert_order_within_kinds(simulation: &Simulation) {
+    for kind in 0..TPC_C.len() {
+        let of_kind = simulation
+            .started
+            .iter()
+            .filter(|started| started.1 == kind);
+        assert!(of_kind.is_sorted(), "kind {kind}");
+    }
+}
+
+fn tpc_c() -> TypeTable {
+    types_of(&TPC_C, true)
+}
+
+fn there_and_back() -> [Policy; 3] {
+    [Policy::darc(), Policy::fixed_priority(), Policy::c_fcfs()]
+}
+
+#[test]
+fn under_load_nothing_is_lost_and_order_is_kept() {
+    let simulation = Simulation::new(&Policy::c_fcfs(), 14, &tpc_c());
+    let simulation = switched(simulation, &there_and_back());
+    assert_order_within_kinds(&simulation);
+}
+
+#[test]
+fn every_policy_takes_over_from_every_other() {
+    for first in Policy::NAMES {
+        for second in Policy::NAMES {
+            let [first, second]: [Policy; 2] = [first, second].map(|name| name.parse().unwrap());
+            for cost_ns in [0, 1_000] {
+                let simulation = Simulation::preemptive(&first, 3, &tpc_c(), cost_ns);
+                switched(simulation, &[second.clone(), first.clone()]);
+            }
+        }
+    }
+}
