@@ -6,7 +6,7 @@ use psp_server::policy::{Action, Event, HandOff, RequestId, Sample, Scheduler};
 use psp_server::{RequestType, WorkerId};
 
 use crate::operations::{Case, Operation, Step};
-use crate::promises::{Promises, Seen};
+use crate::promises::{Preempts, Promises, Seen};
 
 /// A request that waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -243,7 +243,8 @@ impl<'a> Model<'a> {
         let seen = self.seen();
         for (earlier, waiting) in self.waiting.range(..id) {
             // Who was preempted waits where the policy wants; who never ran keeps its place.
-            let comparable = !self.promises.preempts || !(waiting.resumes || started.resumes);
+            let comparable =
+                self.promises.preempts == Preempts::Never || !(waiting.resumes || started.resumes);
             assert!(
                 !(comparable && order.is_shared(&seen, waiting.slot, started.slot)),
                 "{id} runs before {earlier}, which arrived before it"
@@ -263,13 +264,19 @@ impl<'a> Model<'a> {
     }
 
     fn check_preempt(&mut self, worker: WorkerId) {
-        assert!(self.promises.preempts, "it runs requests to their end");
         assert!(self.case.preemption.is_some(), "nothing can be preempted");
+        let running = self.running.iter().flatten();
+        let stopping = running.filter(|turn| turn.preempted).count();
+        assert!(
+            self.promises.preempts.allow(stopping, self.waiting.len()),
+            "{:?}: {stopping} are stopping, {} wait",
+            self.promises.preempts,
+            self.waiting.len()
+        );
         let turn = self.running[worker.index()].as_mut();
         let turn = turn.expect("only what runs can be preempted");
         assert!(!turn.preempted, "{worker:?} was asked already");
         turn.preempted = true;
-        assert!(!self.waiting.is_empty(), "preempted for nobody");
     }
 
     /// What must hold whenever.

@@ -10,7 +10,7 @@ pub(crate) struct Promises {
     pub(crate) places: Places,
     /// No worker idles while someone waits that may use it.
     pub(crate) conserves_work: bool,
-    pub(crate) preempts: bool,
+    pub(crate) preempts: Preempts,
     /// How requests may reach their workers.
     pub(crate) hand_offs: &'static [HandOff],
 }
@@ -37,12 +37,23 @@ pub(crate) enum Places {
     Reservation(Darc),
 }
 
+/// When what runs is stopped before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Preempts {
+    /// Requests run to their end.
+    Never,
+    /// No more workers are stopping at a time than requests wait.
+    OneForEachWaiting,
+    /// Somebody waits.
+    ForSomeone,
+}
+
 /// Policies that run every request to its end on a worker that the dispatcher chose from all.
 const CENTRAL: Promises = Promises {
     order: Order::Arrival,
     places: Places::All,
     conserves_work: true,
-    preempts: false,
+    preempts: Preempts::Never,
     hand_offs: &[HandOff::Dispatched],
 };
 
@@ -98,6 +109,18 @@ impl Seen<'_> {
             })
             .max()
             .unwrap_or(0)
+    }
+}
+
+impl Preempts {
+    /// Whether a worker may be asked to stop when so many are stopping already, and so many
+    /// requests wait.
+    pub(crate) const fn allow(self, stopping: usize, waiting: usize) -> bool {
+        match self {
+            Self::Never => false,
+            Self::OneForEachWaiting => stopping < waiting,
+            Self::ForSomeone => waiting > 0,
+        }
     }
 }
 
