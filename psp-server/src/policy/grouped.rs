@@ -98,7 +98,7 @@ impl Grouped {
             Some(Dispatch {
                 action: running.start(now_ns, worker, waiting, HandOff::Dispatched),
                 slot,
-                delay_ns: now_ns.saturating_sub(waiting.arrived_ns),
+                delay_ns: waiting.waited_ns(now_ns),
             })
         })
     }

@@ -33,6 +33,15 @@ pub(super) struct Waiting {
     sequence: u64,
 }
 
+impl Waiting {
+    /// For how long it has waited, before its first turn and between turns.
+    pub(super) const fn waited_ns(&self, now_ns: u64) -> u64 {
+        now_ns
+            .saturating_sub(self.arrived_ns)
+            .saturating_sub(self.served_ns)
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     waiting: Waiting,
