@@ -252,6 +252,13 @@ impl<'a> Model<'a> {
         }
         let allowed = places.allow(&seen, started.slot, worker.index());
         assert!(allowed, "{worker:?} is not for slot {}", started.slot);
+        let own_thread_free = self.case.inline && self.running[0].is_none();
+        assert!(
+            worker.0 == 0
+                || !(own_thread_free && self.promises.own_thread_first)
+                || !places.allow(&seen, started.slot, 0),
+            "{worker:?} was sent what worker 0 could do itself"
+        );
         assert!(self.promises.hand_offs.contains(&hand_off), "{hand_off:?}");
         self.waiting.remove(&id);
         let before = self.running[worker.index()].replace(Turn {

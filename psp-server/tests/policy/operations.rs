@@ -143,10 +143,10 @@ fn operation() -> impl Strategy<Value = Operation> {
     let nth = any::<usize>();
     prop_oneof![
         5 => prop::collection::vec(request_type, 1..6).prop_map(Operation::Arrive),
-        6 => (nth.clone(), service_ns)
+        6 => (nth, service_ns)
             .prop_map(|(nth, service_ns)| Operation::Complete { nth, service_ns }),
-        2 => nth.clone().prop_map(|nth| Operation::Yield { nth }),
-        2 => nth.clone().prop_map(|nth| Operation::Obey { nth }),
+        2 => nth.prop_map(|nth| Operation::Yield { nth }),
+        2 => nth.prop_map(|nth| Operation::Obey { nth }),
         3 => pause_ns.clone().prop_map(Operation::Advance),
         1 => pause_ns.prop_map(Operation::Stall),
         1 => Just(Operation::Tick),

@@ -10,6 +10,8 @@ pub(crate) struct Promises {
     pub(crate) places: Places,
     /// No worker idles while someone waits that may use it.
     pub(crate) conserves_work: bool,
+    /// A request that may use the driver's own thread does so whenever that is idle.
+    pub(crate) own_thread_first: bool,
     pub(crate) preempts: Preempts,
     /// How requests may reach their workers.
     pub(crate) hand_offs: &'static [HandOff],
@@ -53,6 +55,7 @@ const CENTRAL: Promises = Promises {
     order: Order::Arrival,
     places: Places::All,
     conserves_work: true,
+    own_thread_first: true,
     preempts: Preempts::Never,
     hand_offs: &[HandOff::Dispatched],
 };
@@ -63,6 +66,7 @@ impl Promises {
             Policy::DFcfs => Self {
                 order: Order::Unseen,
                 conserves_work: false,
+                own_thread_first: false,
                 hand_offs: &[HandOff::Own],
                 ..CENTRAL
             },

@@ -1,9 +1,9 @@
 //! One policy takes over from another under load: nothing is lost, and order is kept.
 
-use psp_server::policy::{Darc, TypeStatus};
+use psp_server::policy::TypeStatus;
 use psp_server::{Policy, TypeTable};
 
-use crate::simulation::{HIGH_BIMODAL, Simulation, TPC_C, types_of};
+use crate::simulation::{Simulation, TPC_C, types_of};
 
 /// Requests that arrive under each policy.
 const PER_POLICY: usize = 5_000;
