@@ -11,8 +11,9 @@ use thiserror::Error;
 use super::c_fcfs::CFcfs;
 use super::d_fcfs::DFcfs;
 use super::fixed_priority::FixedPriority;
-use super::settings::{Darc, DarcStatic};
-use super::{Scheduler, SchedulerSetup, darc};
+use super::settings::{Cscq, Darc, DarcStatic, Drr, Edf, StaticPartition};
+use super::stealing::Stealing;
+use super::{Scheduler, SchedulerSetup, cscq, darc, drr, edf, sjf, static_partition};
 
 /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the state
 /// machine.
@@ -31,12 +32,24 @@ pub enum Policy {
     DFcfs,
     /// One queue, any idle worker.
     CFcfs,
+    /// One queue per worker; idle workers take from the queues of others.
+    Stealing,
     /// The shortest waiting type first, any idle worker.
     FixedPriority,
-    /// Fixed priority with workers set aside for the shortest types.
-    DarcStatic(DarcStatic),
+    /// Workers divided among groups of types once, by their demand.
+    StaticPartition(StaticPartition),
     /// Workers reserved for groups of types by their measured demand.
     Darc(Darc),
+    /// Fixed priority with workers set aside for the shortest types.
+    DarcStatic(DarcStatic),
+    /// The type with the shortest measured service time first, any idle worker.
+    Sjf,
+    /// The earliest deadline first, any idle worker.
+    Edf(Edf),
+    /// Types take turns, each for as much service time as the others; any idle worker.
+    Drr(Drr),
+    /// One queue for short and one for long types, with a limit on the workers that run long ones.
+    Cscq(Cscq),
 }
 
 /// Why a policy cannot be used.
@@ -64,8 +77,19 @@ pub enum PolicyError {
 
 impl Policy {
     /// The names of all policies.
-    pub const NAMES: [&'static str; 5] =
-        ["d-fcfs", "c-fcfs", "fixed-priority", "darc-static", "darc"];
+    pub const NAMES: [&'static str; 11] = [
+        "d-fcfs",
+        "c-fcfs",
+        "stealing",
+        "fixed-priority",
+        "static-partition",
+        "darc",
+        "darc-static",
+        "sjf",
+        "edf",
+        "drr",
+        "cscq",
+    ];
 
     /// Decentralised first come, first served.
     #[must_use]
@@ -79,10 +103,22 @@ impl Policy {
         Self::CFcfs
     }
 
+    /// Decentralised first come, first served, with work stealing.
+    #[must_use]
+    pub const fn stealing() -> Self {
+        Self::Stealing
+    }
+
     /// Shortest type first.
     #[must_use]
     pub const fn fixed_priority() -> Self {
         Self::FixedPriority
+    }
+
+    /// Partitions by demand; [`StaticPartition`] has its settings.
+    #[must_use]
+    pub fn static_partition() -> Self {
+        StaticPartition::default().into()
     }
 
     /// Shortest type first, with `reserved` workers for it alone.
@@ -97,15 +133,45 @@ impl Policy {
         Self::Darc(Darc::default())
     }
 
+    /// Shortest measured type first.
+    #[must_use]
+    pub const fn sjf() -> Self {
+        Self::Sjf
+    }
+
+    /// Earliest deadline first; [`Edf`] has its settings.
+    #[must_use]
+    pub fn edf() -> Self {
+        Edf::default().into()
+    }
+
+    /// Deficit round robin; [`Drr`] has its settings.
+    #[must_use]
+    pub fn drr() -> Self {
+        Drr::default().into()
+    }
+
+    /// Cycle stealing with central queue; [`Cscq`] has its settings.
+    #[must_use]
+    pub fn cscq() -> Self {
+        Cscq::default().into()
+    }
+
     /// The name by which [`FromStr`] and configuration files know it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::DFcfs => "d-fcfs",
             Self::CFcfs => "c-fcfs",
+            Self::Stealing => "stealing",
             Self::FixedPriority => "fixed-priority",
-            Self::DarcStatic(_) => "darc-static",
+            Self::StaticPartition(_) => "static-partition",
             Self::Darc(_) => "darc",
+            Self::DarcStatic(_) => "darc-static",
+            Self::Sjf => "sjf",
+            Self::Edf(_) => "edf",
+            Self::Drr(_) => "drr",
+            Self::Cscq(_) => "cscq",
         }
     }
 
@@ -120,9 +186,13 @@ impl Policy {
             return Err(PolicyError::NoWorkers);
         }
         match self {
-            Self::DFcfs | Self::CFcfs | Self::FixedPriority => Ok(()),
-            Self::DarcStatic(settings) => settings.validate(workers),
+            Self::DFcfs | Self::CFcfs | Self::Stealing | Self::FixedPriority | Self::Sjf => Ok(()),
+            Self::StaticPartition(settings) => settings.validate(),
             Self::Darc(settings) => settings.validate(workers),
+            Self::DarcStatic(settings) => settings.validate(workers),
+            Self::Edf(settings) => settings.validate(),
+            Self::Drr(settings) => settings.validate(),
+            Self::Cscq(settings) => settings.validate(workers),
         }
     }
 
@@ -139,24 +209,35 @@ impl Policy {
         match self {
             Self::DFcfs => Box::new(DFcfs::new(setup)),
             Self::CFcfs => Box::new(CFcfs::new(setup)),
+            Self::Stealing => Box::new(Stealing::new(setup)),
             Self::FixedPriority => Box::new(FixedPriority::new(setup)),
-            Self::DarcStatic(settings) => Box::new(FixedPriority::with_reserved(setup, settings)),
+            Self::StaticPartition(settings) => {
+                Box::new(static_partition::StaticPartition::new(setup, settings))
+            }
             Self::Darc(settings) => Box::new(darc::Darc::new(setup, settings)),
+            Self::DarcStatic(settings) => Box::new(FixedPriority::with_reserved(setup, settings)),
+            Self::Sjf => Box::new(sjf::scheduler(setup)),
+            Self::Edf(settings) => Box::new(edf::Edf::new(setup, settings)),
+            Self::Drr(settings) => Box::new(drr::Drr::new(setup, settings)),
+            Self::Cscq(settings) => Box::new(cscq::Cscq::new(setup, settings)),
         }
     }
 }
 
-impl From<Darc> for Policy {
-    fn from(settings: Darc) -> Self {
-        Self::Darc(settings)
-    }
+/// Makes policies of settings, whose types have the names of the variants.
+macro_rules! from_settings {
+    ($($settings:ident),* $(,)?) => {
+        $(
+            impl From<$settings> for Policy {
+                fn from(settings: $settings) -> Self {
+                    Self::$settings(settings)
+                }
+            }
+        )*
+    };
 }
 
-impl From<DarcStatic> for Policy {
-    fn from(settings: DarcStatic) -> Self {
-        Self::DarcStatic(settings)
-    }
-}
+from_settings!(StaticPartition, Darc, DarcStatic, Edf, Drr, Cscq);
 
 impl fmt::Display for Policy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -172,9 +253,15 @@ impl FromStr for Policy {
         match name {
             "d-fcfs" => Ok(Self::d_fcfs()),
             "c-fcfs" => Ok(Self::c_fcfs()),
+            "stealing" => Ok(Self::stealing()),
             "fixed-priority" => Ok(Self::fixed_priority()),
-            "darc-static" => Ok(Self::DarcStatic(DarcStatic::default())),
+            "static-partition" => Ok(Self::static_partition()),
             "darc" => Ok(Self::darc()),
+            "darc-static" => Ok(Self::DarcStatic(DarcStatic::default())),
+            "sjf" => Ok(Self::sjf()),
+            "edf" => Ok(Self::edf()),
+            "drr" => Ok(Self::drr()),
+            "cscq" => Ok(Self::cscq()),
             _ => Err(PolicyError::UnknownName(name.to_owned())),
         }
     }
@@ -187,9 +274,15 @@ impl FromStr for Policy {
 enum Table {
     DFcfs {},
     CFcfs {},
+    Stealing {},
     FixedPriority {},
-    DarcStatic(DarcStatic),
+    StaticPartition(StaticPartition),
     Darc(Darc),
+    DarcStatic(DarcStatic),
+    Sjf {},
+    Edf(Edf),
+    Drr(Drr),
+    Cscq(Cscq),
 }
 
 impl From<Table> for Policy {
@@ -197,9 +290,15 @@ impl From<Table> for Policy {
         match table {
             Table::DFcfs {} => Self::DFcfs,
             Table::CFcfs {} => Self::CFcfs,
+            Table::Stealing {} => Self::Stealing,
             Table::FixedPriority {} => Self::FixedPriority,
-            Table::DarcStatic(settings) => Self::DarcStatic(settings),
-            Table::Darc(settings) => Self::Darc(settings),
+            Table::StaticPartition(settings) => settings.into(),
+            Table::Darc(settings) => settings.into(),
+            Table::DarcStatic(settings) => settings.into(),
+            Table::Sjf {} => Self::Sjf,
+            Table::Edf(settings) => settings.into(),
+            Table::Drr(settings) => settings.into(),
+            Table::Cscq(settings) => settings.into(),
         }
     }
 }
@@ -270,6 +369,18 @@ mod tests {
             parse("[policy]\nname = 'darc-static'\nreserved = 2"),
             Ok(Policy::darc_static(2))
         );
+        assert_eq!(
+            parse("[policy]\nname = 'drr'\nquantum-us = 25"),
+            Ok(Drr::default().quantum(Duration::from_micros(25)).into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'edf'\nslo-factor = 3.0"),
+            Ok(Edf::default().slo_factor(3.0).into())
+        );
+        let cscq = File {
+            policy: Cscq::default().reserved(2).into(),
+        };
+        assert_eq!(toml::from_str(&toml::to_string(&cscq).unwrap()), Ok(cscq));
     }
 
     #[test]
@@ -278,7 +389,7 @@ mod tests {
             ("policy = 'dark'", "no policy is called `dark`"),
             (
                 "policy = 'dark'",
-                "d-fcfs, c-fcfs, fixed-priority, darc-static, darc",
+                "d-fcfs, c-fcfs, stealing, fixed-priority, static-partition, darc",
             ),
             ("[policy]\nname = 'dark'", "unknown variant `dark`"),
             (
@@ -318,6 +429,13 @@ mod tests {
             (darc().spillway(5).into(), "spillway"),
             (Policy::darc_static(4), "reserved"),
             (DarcStatic::default().delta(f64::INFINITY).into(), "delta"),
+            (StaticPartition::default().delta(0.5).into(), "delta"),
+            (Edf::default().slo_factor(0.0).into(), "slo-factor"),
+            (Edf::default().slo_factor(f64::NAN).into(), "slo-factor"),
+            (Drr::default().quantum(Duration::ZERO).into(), "quantum-us"),
+            (Cscq::default().reserved(0).into(), "reserved"),
+            (Cscq::default().reserved(4).into(), "reserved"),
+            (Cscq::default().delta(0.0).into(), "delta"),
         ] {
             let Err(PolicyError::Setting { setting: named, .. }) = policy.validate(4) else {
                 panic!("{policy:?} passed");
@@ -334,6 +452,7 @@ mod tests {
             assert_eq!(policy.validate(2), Ok(()));
         }
         assert_eq!(Policy::darc().validate(1), Ok(()));
+        assert_eq!(Policy::cscq().validate(1), Ok(()));
         assert_eq!(
             Policy::darc_static(1).validate(1).unwrap_err().to_string(),
             "policy darc-static: reserved is 1, it must be less than the number of workers, 1, \

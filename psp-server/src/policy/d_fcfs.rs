@@ -13,13 +13,13 @@ use super::{Action, Backlog, Event, HandOff, Scheduler, SchedulerSetup, TypeStat
 
 /// See the [module](self).
 pub(super) struct DFcfs {
-    workers: u32,
+    pub(super) workers: u32,
     /// One lane per worker.
-    queues: Queues,
-    running: Running,
+    pub(super) queues: Queues,
+    pub(super) running: Running,
     /// Idle workers whose queue is not empty, each once.
     ready: VecDeque<WorkerId>,
-    lots: SmallRng,
+    pub(super) lots: SmallRng,
 }
 
 impl DFcfs {

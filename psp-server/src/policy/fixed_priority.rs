@@ -15,27 +15,39 @@ pub(super) struct FixedPriority {
     profile: Profile,
     reserved: u32,
     delta: f64,
+    rank_ns: RankNs,
 }
+
+/// The service time by which the type at a slot is ranked; `None` ranks it with `UNKNOWN`.
+type RankNs = fn(&Profile, usize) -> Option<f64>;
 
 impl FixedPriority {
     /// Reserves no worker; only types of equal service time are served in order of arrival.
     pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
-        Self::with_reserved(
-            setup,
-            &DarcStatic {
-                reserved: 0,
-                delta: 1.0,
-            },
-        )
+        Self::ranked(setup, Profile::hinted_ns)
+    }
+
+    /// Like [`FixedPriority::new`], with types ranked otherwise.
+    pub(super) fn ranked(setup: &SchedulerSetup<'_>, rank_ns: RankNs) -> Self {
+        let settings = DarcStatic {
+            reserved: 0,
+            delta: 1.0,
+        };
+        Self::with(setup, &settings, rank_ns)
     }
 
     /// DARC-static.
     pub(super) fn with_reserved(setup: &SchedulerSetup<'_>, settings: &DarcStatic) -> Self {
+        Self::with(setup, settings, Profile::hinted_ns)
+    }
+
+    fn with(setup: &SchedulerSetup<'_>, settings: &DarcStatic, rank_ns: RankNs) -> Self {
         let mut policy = Self {
             grouped: Grouped::new(setup),
             profile: Profile::new(setup, &Darc::default()),
             reserved: u32::try_from(settings.reserved).unwrap_or(u32::MAX),
             delta: settings.delta,
+            rank_ns,
         };
         policy.make_plan();
         policy
@@ -43,7 +55,7 @@ impl FixedPriority {
 
     fn make_plan(&mut self) {
         let plan = &mut self.grouped.plan;
-        plan.regroup(self.delta, |slot| self.profile.hinted_ns(slot));
+        plan.regroup(self.delta, |slot| (self.rank_ns)(&self.profile, slot));
         plan.reserve_for_shortest(self.reserved);
     }
 }
@@ -51,8 +63,7 @@ impl FixedPriority {
 impl Scheduler for FixedPriority {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         self.grouped.take_note(now_ns, event, &mut self.profile);
-        if self.profile.window_due(now_ns) {
-            self.profile.close_window(now_ns);
+        if self.profile.close_window_if_due(now_ns) {
             self.make_plan();
         }
     }

@@ -1,12 +1,13 @@
-//! The common half of all policies that serve groups of types in order of service time: typed
-//! queues, workers, and a [`Plan`] of who may run where. A policy adds how the plan is made.
+//! The common half of all policies with typed queues: the queues, the workers, and a [`Plan`] of
+//! who may run where. A policy that serves groups of types adds how the plan is made; one that
+//! chooses among types leaves the plan as it is and says whose turn it is.
 
-use super::plan::Plan;
+use super::plan::{Group, Plan};
 use super::profile::Profile;
 use super::queues::Queues;
-use super::running::Running;
-use super::workers::{WorkerSet, worker_count};
-use super::{Action, Backlog, Event, HandOff, RequestType, SchedulerSetup, TypeStatus};
+use super::running::{Running, Turn};
+use super::workers::{WorkerRange, WorkerSet, worker_count};
+use super::{Action, Backlog, Event, HandOff, RequestType, SchedulerSetup, TypeStatus, WorkerId};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -15,6 +16,7 @@ pub(super) struct Grouped {
     pub(super) running: Running,
     pub(super) workers: WorkerSet,
     pub(super) plan: Plan,
+    all: WorkerRange,
     /// Per type slot.
     steals: Vec<u64>,
 }
@@ -38,12 +40,18 @@ impl Grouped {
             running: Running::new(setup.workers),
             workers: WorkerSet::new(workers, setup.inline),
             plan: Plan::shared(slots, workers),
+            all: WorkerRange::new(0, workers),
             steals: vec![0; slots],
         }
     }
 
-    /// Queues arrivals, releases workers and records what they measured.
-    pub(super) fn take_note(&mut self, now_ns: u64, event: Event<'_>, profile: &mut Profile) {
+    /// Queues arrivals, releases workers and records what they measured. What ended thereby.
+    pub(super) fn take_note(
+        &mut self,
+        now_ns: u64,
+        event: Event<'_>,
+        profile: &mut Profile,
+    ) -> Option<Turn> {
         match event {
             Event::Arrived {
                 request,
@@ -51,22 +59,31 @@ impl Grouped {
             } => {
                 let slot = self.queues.slot(request_type);
                 self.queues.push(slot, now_ns, request, request_type);
+                None
             }
             Event::Completed { worker, samples } => {
-                self.running.finish(worker);
+                let turn = self.running.finish(worker);
                 self.workers.release(worker);
                 for sample in samples {
                     profile.record(self.queues.slot(sample.request_type), sample);
                 }
+                Some(turn)
             }
             Event::Yielded { worker, served_ns } => {
+                let turn = self.running.on(worker).copied();
                 let waiting = self.running.give_up(worker, served_ns);
                 let slot = self.queues.slot(waiting.request_type);
                 self.queues.put_back_first(slot, waiting);
                 self.workers.release(worker);
+                turn
             }
-            Event::Tick => {}
+            Event::Tick => None,
         }
+    }
+
+    /// Whether something waits and some worker is idle.
+    pub(super) fn can_dispatch(&self) -> bool {
+        !self.queues.is_empty() && !self.workers.all_busy()
     }
 
     /// Whether two types are the same, or in one group and thus of similar length.
@@ -78,17 +95,35 @@ impl Grouped {
     /// The first request of the shortest group that has one and may use an idle worker
     /// (Perséphone, algorithm 1). Within a group, the one that arrived first.
     pub(super) fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
+        self.dispatch_first(now_ns, Plan::groups)
+    }
+
+    /// The request that arrived first among those of a partition that has an idle worker.
+    pub(super) fn dispatch_within_partition(&mut self, now_ns: u64) -> Option<Dispatch> {
+        self.dispatch_first(now_ns, Plan::partitions)
+    }
+
+    /// The oldest request of the first of some groups that has one and may use an idle worker.
+    fn dispatch_first<'a, I>(
+        &'a mut self,
+        now_ns: u64,
+        groups: impl FnOnce(&'a Plan) -> I,
+    ) -> Option<Dispatch>
+    where
+        I: Iterator<Item = (&'a Group, &'a [usize])>,
+    {
+        if !self.can_dispatch() {
+            return None;
+        }
         let Self {
             queues,
             running,
             workers,
             plan,
             steals,
+            ..
         } = self;
-        if queues.is_empty() || workers.all_busy() {
-            return None;
-        }
-        plan.groups().find_map(|(group, members)| {
+        groups(plan).find_map(|(group, members)| {
             let slot = queues.oldest(members)?;
             let worker = workers
                 .take(group.own)
@@ -101,6 +136,17 @@ impl Grouped {
                 delay_ns: waiting.waited_ns(now_ns),
             })
         })
+    }
+
+    /// The first request of the type at `slot`, on any idle worker; the worker, too.
+    pub(super) fn dispatch_type(&mut self, now_ns: u64, slot: usize) -> Option<(WorkerId, Action)> {
+        self.queues.front(slot)?;
+        let worker = self.workers.take(self.all)?;
+        let waiting = self.queues.pop(slot)?;
+        let action = self
+            .running
+            .start(now_ns, worker, waiting, HandOff::Dispatched);
+        Some((worker, action))
     }
 
     /// For [`Scheduler::hand_over`](super::Scheduler::hand_over).

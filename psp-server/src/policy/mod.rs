@@ -13,8 +13,8 @@
 //! A policy is a small file that makes one decision; what it decides over is shared: `queues`
 //! (bounded per type, in as many lanes as the policy wants), `workers` (the idle ones, most
 //! recently active first), `running` (what runs where), [`WorkerTimes`] (the ends of quanta),
-//! `profile` (windows of measurements, estimates over windows), and for policies that serve groups
-//! of types by length `plan` (who may run where) and `grouped` (dispatch by plan).
+//! `profile` (windows of measurements, estimates over windows), `grouped` (typed queues, with or
+//! without groups of types by length), and `plan` (who of these may run where).
 //! `docs/policies.md` says what each policy does and why.
 //!
 //! Memory is set aside at construction. Two things grow on demand: queues whose capacities add up
@@ -23,8 +23,13 @@
 
 mod c_fcfs;
 mod config;
+mod cscq;
 mod d_fcfs;
 mod darc;
+#[cfg(test)]
+mod driven;
+mod drr;
+mod edf;
 mod fixed_priority;
 mod grouped;
 mod plan;
@@ -32,11 +37,14 @@ mod profile;
 mod queues;
 mod running;
 mod settings;
+mod sjf;
+mod static_partition;
+mod stealing;
 mod worker_times;
 mod workers;
 
 pub use config::{Policy, PolicyError};
-pub use settings::{Darc, DarcStatic};
+pub use settings::{Cscq, Darc, DarcStatic, Drr, Edf, StaticPartition};
 pub use worker_times::WorkerTimes;
 
 use queues::Queues;

@@ -8,7 +8,8 @@
 //!   the rest: UNKNOWN        none                    13, the spillway
 //! ```
 //!
-//! Memory is set aside at construction; making a new plan allocates nothing.
+//! Memory is set aside at construction; making a new plan allocates nothing, but for partitions, which
+//! are made once.
 
 use std::ops::Range;
 
@@ -160,6 +161,45 @@ impl Plan {
         rest.further = spillway;
     }
 
+    /// Divides all workers among the groups by their share of the CPU demand, each at least one.
+    ///
+    /// Where there are more groups than workers, those nearest to each other are one partition. The
+    /// rest belongs to the last partition.
+    pub(super) fn partition_by_demand(&mut self, demand: impl Fn(usize) -> f64) {
+        let workers = self.workers;
+        let (rest, groups) = self.groups.split_last_mut().expect("the rest is a group");
+        if groups.is_empty() {
+            rest.own = WorkerRange::new(0, workers);
+            return;
+        }
+        share_workers(groups, workers as usize);
+        rest.shares = true;
+        let mut divided: Vec<(f64, u32)> = groups
+            .chunk_by(|_, following| following.shares)
+            .map(|sharing| {
+                let members = sharing
+                    .iter()
+                    .flat_map(|group| &self.order[group.members.clone()]);
+                let share: f64 = members.map(|&slot| demand(slot)).sum();
+                (share * f64::from(workers), 1)
+            })
+            .collect();
+        for _ in divided.len()..workers as usize {
+            let lacking = |&(wanted, given): &(f64, u32)| wanted - f64::from(given);
+            let neediest = divided
+                .iter_mut()
+                .max_by(|a, b| lacking(a).total_cmp(&lacking(b)));
+            neediest.expect("there are groups").1 += 1;
+        }
+        let mut first = 0;
+        let partitions = self.groups.chunk_by_mut(|_, following| following.shares);
+        for (partition, (_, given)) in partitions.zip(divided) {
+            let own = WorkerRange::new(first, first + given);
+            partition.iter_mut().for_each(|group| group.own = own);
+            first = own.end;
+        }
+    }
+
     /// Reserves the first `reserved` workers for the shortest group, which may use the others
     /// too; all other types share the others (Perséphone 5.3).
     pub(super) fn reserve_for_shortest(&mut self, reserved: u32) {
@@ -184,6 +224,29 @@ impl Plan {
         self.groups
             .iter()
             .map(|group| (group, &self.order[group.members.clone()]))
+    }
+
+    /// The first group of each partition, with the type slots of all its groups.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = (&Group, &[usize])> {
+        self.groups
+            .chunk_by(|_, following| following.shares)
+            .map(|sharing| {
+                let first = sharing[0].members.start;
+                let end = sharing[sharing.len() - 1].members.end;
+                (&sharing[0], &self.order[first..end])
+            })
+    }
+
+    /// The type slots of the shortest group, and all others. `None` while no service time is
+    /// known.
+    pub(super) fn shortest_and_longer(&self) -> Option<(&[usize], &[usize])> {
+        self.has_groups()
+            .then(|| self.order.split_at(self.groups[0].members.end))
+    }
+
+    /// All type slots, group after group.
+    pub(super) fn slots(&self) -> &[usize] {
+        &self.order
     }
 
     /// Number of the group of the type at `slot`.
@@ -343,6 +406,41 @@ mod tests {
         let shortest = plan.groups().next().map(|(group, _)| group).unwrap();
         let stolen = [0, 1, 2, 3].map(|worker| shortest.steals(WorkerId(worker)));
         assert_eq!(stolen, [false, true, true, false]);
+    }
+
+    #[test]
+    fn partitions_have_all_workers_and_the_rest_is_part_of_the_last() {
+        let partitions = |mix: &Mix, workers| {
+            let mut plan = Plan::shared(mix.len() + 1, workers);
+            plan.regroup(2.0, |slot| Some(mix.get(slot)?.0));
+            plan.partition_by_demand(|slot| demand(mix, slot));
+            let row = |(group, members): (&Group, &[usize])| {
+                (members.to_vec(), (group.own.first, group.own.end))
+            };
+            plan.partitions().map(row).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            partitions(TPC_C, 14),
+            [
+                (vec![0, 1], (0, 2)),
+                (vec![2], (2, 8)),
+                (vec![3, 4, 5], (8, 14))
+            ]
+        );
+        // Each asks for 1.33 of 4 workers.
+        let alike = [(1.0, 0.9), (10.0, 0.09), (100.0, 0.009)];
+        let sizes: Vec<u32> = partitions(&alike, 4)
+            .into_iter()
+            .map(|(_, (first, end))| end - first)
+            .collect();
+        assert_eq!(sizes.iter().sum::<u32>(), 4);
+        assert_eq!(sizes.iter().min(), Some(&1));
+        assert_eq!(
+            partitions(STORE, 2),
+            [(vec![0, 1, 2], (0, 1)), (vec![3, 4], (1, 2))]
+        );
+        assert_eq!(partitions(STORE, 1), [(vec![0, 1, 2, 3, 4], (0, 1))]);
+        assert_eq!(partitions(&[], 3), [(vec![0], (0, 3))]);
     }
 
     #[test]

@@ -116,6 +116,15 @@ impl Profile {
                 && now_ns.saturating_sub(opened_ns) >= self.windows.age_max_ns)
     }
 
+    /// Closes the window if that is due. Says whether it was.
+    pub(super) fn close_window_if_due(&mut self, now_ns: u64) -> bool {
+        let due = self.window_due(now_ns);
+        if due {
+            self.close_window(now_ns);
+        }
+        due
+    }
+
     /// Moves the estimates by what the window measured and opens the next one.
     ///
     /// The first window replaces what the hints said of shares, and a type's first measurement

@@ -100,7 +100,7 @@ impl Running {
 
     /// What runs on `worker`.
     pub(super) fn on(&self, worker: WorkerId) -> Option<&Turn> {
-        self.turns[worker.index()].as_ref()
+        self.turns.get(worker.index())?.as_ref()
     }
 
     /// Whether `worker` runs something.

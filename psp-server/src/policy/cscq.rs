@@ -1,0 +1,233 @@
+//! Cycle stealing with central queue (Harchol-Balter et al., "Analysis of task assignment with
+//! cycle stealing under central queue", ICDCS 2003; Perséphone, table 5).
+//!
+//! The shortest group of types is short, all others are long, and each of the two is served in
+//! order of arrival. Long requests run on at most `workers - reserved` workers at a time, whichever
+//! they are: the paper's hosts are renamable. Short ones may run on all. A free worker takes a long
+//! request while fewer run than may, else a short one; so neither can starve the other.
+//!
+//! `UNKNOWN` and types of which nothing is known are long. While nothing is known of any type,
+//! and on a single worker, the order is that of arrival.
+
+use super::grouped::Grouped;
+use super::profile::Profile;
+use super::settings::{self, Darc};
+use super::{Action, Backlog, Event, RequestType, Scheduler, SchedulerSetup, TypeStatus};
+
+/// See the [module](self).
+pub(super) struct Cscq {
+    settings: settings::Cscq,
+    workers: usize,
+    grouped: Grouped,
+    profile: Profile,
+    /// Workers that are left to short types.
+    reserved: usize,
+    /// How many run something long.
+    longs_running: usize,
+}
+
+impl Cscq {
+    pub(super) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Cscq) -> Self {
+        let mut policy = Self {
+            settings: settings.clone(),
+            workers: setup.workers,
+            grouped: Grouped::new(setup),
+            profile: Profile::new(setup, &Darc::default()),
+            reserved: 0,
+            longs_running: 0,
+        };
+        policy.make_plan();
+        policy
+    }
+
+    fn make_plan(&mut self) {
+        let Self {
+            settings, profile, ..
+        } = self;
+        let plan = &mut self.grouped.plan;
+        plan.regroup(settings.delta, |slot| profile.mean_ns(slot));
+        if let Some((shortest, _)) = plan.shortest_and_longer() {
+            let share: f64 = shortest.iter().map(|&slot| profile.demand(slot)).sum();
+            let by_demand = (share * self.workers as f64).round() as usize;
+            let reserved = settings.reserved.unwrap_or(by_demand).max(1);
+            self.reserved = reserved.min(self.workers - 1);
+        }
+        self.count_longs();
+    }
+
+    fn count_longs(&mut self) {
+        let turns = self.grouped.running.turns();
+        let long = turns.filter(|(_, turn)| self.is_long(turn.waiting.request_type));
+        self.longs_running = long.count();
+    }
+
+    fn is_long(&self, request_type: RequestType) -> bool {
+        let slot = self.grouped.queues.slot(request_type);
+        self.grouped.plan.group_of(slot) != Some(0)
+    }
+
+    /// The type whose turn it is.
+    fn next_type(&self) -> Option<usize> {
+        let Grouped { queues, plan, .. } = &self.grouped;
+        let Some((shorts, longs)) = plan.shortest_and_longer().filter(|_| self.workers > 1) else {
+            return queues.oldest(plan.slots());
+        };
+        let long = queues.oldest(longs);
+        long.filter(|_| self.longs_running < self.workers - self.reserved)
+            .or_else(|| queues.oldest(shorts))
+    }
+}
+
+impl Scheduler for Cscq {
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        let ended = self.grouped.take_note(now_ns, event, &mut self.profile);
+        if ended.is_some_and(|turn| self.is_long(turn.waiting.request_type)) {
+            self.longs_running -= 1;
+        }
+        if self.profile.close_window_if_due(now_ns) {
+            self.make_plan();
+        }
+    }
+
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        if let Some(refused) = self.grouped.queues.pop_refused() {
+            return Some(refused);
+        }
+        if !self.grouped.can_dispatch() {
+            return None;
+        }
+        let slot = self.next_type()?;
+        let (_, action) = self.grouped.dispatch_type(now_ns, slot)?;
+        self.longs_running += usize::from(self.grouped.plan.group_of(slot) != Some(0));
+        Some(action)
+    }
+
+    fn hand_over(&mut self) -> Backlog {
+        self.grouped.hand_over()
+    }
+
+    fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
+        self.grouped.take_over(backlog);
+        self.count_longs();
+    }
+
+    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
+        self.grouped.same_group(first, next)
+    }
+
+    /// All groups but the first are long and share their workers, none of which is a certain one.
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        let status = self.grouped.type_status(slot, &self.profile);
+        let workers_reserved = match status.group {
+            None => 0,
+            Some(0) => self.reserved,
+            Some(_) => self.workers - self.reserved,
+        };
+        TypeStatus {
+            workers_reserved,
+            ..status
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::driven::Driven;
+    use super::super::{Cscq, Policy};
+    use crate::request_type::{RequestType, TypeSpec, TypeTable};
+
+    /// Half of the demand is short, the other half is in two longer groups.
+    fn types() -> TypeTable {
+        let spec = |name, us, share| {
+            TypeSpec::new(name)
+                .service_time(Duration::from_micros(us))
+                .share(share)
+        };
+        TypeTable::from_iter([
+            spec("SHORT", 1, 0.9),
+            spec("LONG", 10, 0.05),
+            spec("LONGER", 40, 0.01),
+        ])
+    }
+
+    fn reserving(reserved: usize) -> Policy {
+        Cscq::default().reserved(reserved).into()
+    }
+
+    #[test]
+    fn longs_go_first_until_they_have_their_number_of_workers() {
+        let mut driven = Driven::new(&reserving(2), 4, &types());
+        driven.arrive_all([0, 1, 0, 1, 2, 0]);
+        driven.arrive(RequestType::UNKNOWN);
+        assert_eq!(driven.poll(), [(0, 1), (1, 3), (2, 0), (3, 2)]);
+        driven.complete(2, 1_000);
+        assert_eq!(driven.poll(), [(2, 5)], "two longs run");
+        driven.complete(0, 10_000);
+        driven.arrive_all([0]);
+        assert_eq!(
+            driven.poll(),
+            [(0, 4)],
+            "the oldest of the longs, before shorts"
+        );
+        driven.complete(2, 1_000);
+        assert_eq!(driven.poll(), [(2, 7)]);
+        driven.complete(2, 1_000);
+        assert_eq!(driven.poll(), [], "the unknown is long");
+        driven.complete(1, 10_000);
+        assert_eq!(driven.poll(), [(1, 6)]);
+    }
+
+    #[test]
+    fn the_workers_of_longs_are_whichever_were_free() {
+        let mut driven = Driven::new(&reserving(1), 2, &types());
+        driven.arrive_all([0, 1, 1]);
+        assert_eq!(driven.poll(), [(0, 1), (1, 0)]);
+        driven.complete(0, 10_000);
+        assert_eq!(driven.poll(), [(0, 2)]);
+        driven.arrive_all([1]);
+        driven.complete(1, 1_000);
+        assert_eq!(driven.poll(), [], "worker 1 is left to shorts");
+        driven.arrive_all([0, 0]);
+        assert_eq!(driven.poll(), [(1, 4)]);
+        driven.complete(0, 10_000);
+        driven.yields(1, 500);
+        assert_eq!(driven.poll(), [(1, 3), (0, 4)], "they have changed places");
+    }
+
+    #[test]
+    fn shorts_may_use_all_workers_while_no_long_waits() {
+        let mut driven = Driven::new(&Policy::cscq(), 4, &types());
+        driven.arrive_all([0; 6]);
+        assert_eq!(driven.poll().len(), 4);
+        let reserved = [0, 1, 2, 3].map(|slot| driven.status(slot).workers_reserved);
+        assert_eq!(reserved, [2, 2, 2, 0], "half of the demand is short");
+        assert_eq!(driven.status(0).worker_first, None);
+    }
+
+    #[test]
+    fn one_worker_and_types_without_hints_are_served_in_order_of_arrival() {
+        let unhinted = TypeTable::from_iter([TypeSpec::new("A"), TypeSpec::new("B")]);
+        for (workers, types) in [(1, types()), (1, unhinted.clone()), (2, unhinted)] {
+            let mut driven = Driven::new(&Policy::cscq(), workers, &types);
+            driven.arrive_all([1, 0, 9, 0, 1]);
+            assert_eq!(driven.drain(), [0, 1, 2, 3, 4]);
+        }
+    }
+
+    #[test]
+    fn what_waits_and_runs_goes_on_under_another_policy_and_back() {
+        let mut driven = Driven::new(&Policy::c_fcfs(), 2, &types());
+        driven.arrive_all([1, 1, 1, 0]);
+        assert_eq!(driven.poll(), [(0, 0), (1, 1)]);
+        driven.switch_to(&reserving(1));
+        driven.complete(0, 10_000);
+        assert_eq!(driven.poll(), [(0, 3)], "another long runs");
+        driven.complete(1, 10_000);
+        assert_eq!(driven.poll(), [(1, 2)]);
+        driven.arrive_all([1, 0]);
+        driven.switch_to(&Policy::sjf());
+        assert_eq!(driven.drain(), [5, 4]);
+    }
+}

@@ -1,0 +1,29 @@
+use serde::{Deserialize, Serialize};
+
+use super::{Darc, PolicyError, check, delta, setters};
+
+/// Settings of the static partition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StaticPartition {
+    /// As in [`Darc::delta`].
+    pub delta: f64,
+}
+
+impl Default for StaticPartition {
+    fn default() -> Self {
+        Self {
+            delta: Darc::default().delta,
+        }
+    }
+}
+
+impl StaticPartition {
+    setters! {
+        delta: f64,
+    }
+
+    pub(in super::super) fn validate(&self) -> Result<(), PolicyError> {
+        check("static-partition", [delta(self.delta)])
+    }
+}
