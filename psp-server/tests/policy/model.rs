@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use psp_server::policy::{Action, Event, HandOff, RequestId, Sample, Scheduler};
 use psp_server::{RequestType, WorkerId};
 
-use crate::operations::{Case, Operation, Step};
+use crate::operations::{Case, Measured, Operation, Step};
 use crate::promises::{Preempts, Promises, Seen};
 
 /// A request that waits.
@@ -75,7 +75,7 @@ impl<'a> Model<'a> {
                     self.arrive(RequestType::new(number));
                 }
             }
-            Operation::Complete { nth, service_ns } => self.complete(*nth, *service_ns),
+            Operation::Complete { nth, measured } => self.complete(*nth, *measured),
             Operation::Yield { nth } => self.give_way(*nth, |_| true),
             Operation::Obey { nth } => self.give_way(*nth, |turn| turn.preempted),
             Operation::Advance(by_ns) => self.advance(*by_ns),
@@ -98,7 +98,14 @@ impl<'a> Model<'a> {
             match nth % 4 {
                 0 => self.give_way(nth, |turn| turn.preempted),
                 1 => self.give_way(nth, |_| true),
-                _ => self.complete(nth, (nth % 3 != 0).then_some(1_000)),
+                2 => self.complete(nth, None),
+                _ => self.complete(
+                    nth,
+                    Some(Measured {
+                        count: 1,
+                        service_ns: 1_000,
+                    }),
+                ),
             }
             self.poll(usize::MAX);
             self.check_counts();
@@ -116,6 +123,12 @@ impl<'a> Model<'a> {
             scheduler: &*self.scheduler,
             workers: self.case.workers,
             types: self.case.types.len(),
+            running: self
+                .running
+                .iter()
+                .flatten()
+                .map(|turn| turn.slot)
+                .collect(),
         }
     }
 
@@ -155,15 +168,15 @@ impl<'a> Model<'a> {
         Some((WorkerId(u32::try_from(worker).unwrap()), turn))
     }
 
-    fn complete(&mut self, nth: usize, service_ns: Option<u64>) {
+    fn complete(&mut self, nth: usize, measured: Option<Measured>) {
         let Some((worker, turn)) = self.take_turn(nth, |_| true) else {
             return;
         };
         self.completed += 1;
-        let sample = service_ns.map(|service_ns| Sample {
+        let sample = measured.map(|measured| Sample {
             request_type: self.types_of_requests[turn.id as usize],
-            count: 1,
-            service_ns,
+            count: measured.count,
+            service_ns: measured.service_ns * u64::from(measured.count),
         });
         self.tell(Event::Completed {
             worker,

@@ -13,8 +13,11 @@ use crate::settings::{any_policy, policy_with_any_settings};
 pub(crate) enum Operation {
     /// Requests of these types arrive in one burst.
     Arrive(Vec<u32>),
-    /// The n-th busy worker is done; where it measured, its request took this long.
-    Complete { nth: usize, service_ns: Option<u64> },
+    /// The n-th busy worker is done.
+    Complete {
+        nth: usize,
+        measured: Option<Measured>,
+    },
     /// The request on the n-th busy worker gives way, asked or not.
     Yield { nth: usize },
     /// The n-th worker that was asked to stop does so.
@@ -27,6 +30,13 @@ pub(crate) enum Operation {
     Tick,
     /// The n-th policy of the case takes over.
     Switch { nth: usize },
+}
+
+/// What a worker measured of the type that it ran: so many requests, each of which took this long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    pub(crate) count: u32,
+    pub(crate) service_ns: u64,
 }
 
 /// An operation, and how many times the driver polls before the next. Some drivers serve one
@@ -138,13 +148,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn operation() -> impl Strategy<Value = Operation> {
     let request_type = prop_oneof![9 => 0..TYPES_MAX, 1 => Just(u32::MAX)];
     let service_ns = prop_oneof![Just(0_u64), 1..200_u64, 1_000..2_000_000_u64];
-    let service_ns = prop::option::weighted(0.85, service_ns);
+    // A window of a policy whose windows cannot be set is 50 000 requests long.
+    let count = prop_oneof![3 => Just(1_u32), 1 => Just(50_000)];
+    let measured =
+        (count, service_ns).prop_map(|(count, service_ns)| Measured { count, service_ns });
+    let measured = prop::option::weighted(0.85, measured);
     let pause_ns = prop_oneof![0..20_000_u64, 0..3_000_000_u64];
     let nth = any::<usize>();
     prop_oneof![
         5 => prop::collection::vec(request_type, 1..6).prop_map(Operation::Arrive),
-        6 => (nth, service_ns)
-            .prop_map(|(nth, service_ns)| Operation::Complete { nth, service_ns }),
+        6 => (nth, measured).prop_map(|(nth, measured)| Operation::Complete { nth, measured }),
         2 => nth.prop_map(|nth| Operation::Yield { nth }),
         2 => nth.prop_map(|nth| Operation::Obey { nth }),
         3 => pause_ns.clone().prop_map(Operation::Advance),

@@ -1,5 +1,7 @@
 //! What each policy promises beyond what all of them do, as a table.
 
+use std::ops::Range;
+
 use psp_server::Policy;
 use psp_server::policy::{Darc, HandOff, Scheduler};
 
@@ -22,8 +24,14 @@ pub(crate) struct Promises {
 pub(crate) enum Order {
     /// The one that arrived first.
     Arrival,
+    /// Of each type, the one that arrived first.
+    ArrivalInType,
     /// Of each group, the one that arrived first.
     ArrivalInGroup,
+    /// Of the shortest group, and of all others, the one that arrived first.
+    ArrivalInHalf,
+    /// Of each partition, the one that arrived first.
+    ArrivalInPartition,
     /// The one that arrived first in one worker's queue, which cannot be seen from outside.
     Unseen,
 }
@@ -35,6 +43,10 @@ pub(crate) enum Places {
     All,
     /// The first `reserved` are the shortest group's. Everybody's, while no length is known.
     AllButReserved { reserved: usize },
+    /// Those of the group's reservation. The last partition is that of `UNKNOWN`, too.
+    Partition,
+    /// Any, but all groups other than the shortest no more than so many at a time.
+    ShorterOnly,
     /// Those of the group's reservation, and with stealing those of longer groups.
     Reservation(Darc),
 }
@@ -71,8 +83,28 @@ impl Promises {
                 ..CENTRAL
             },
             Policy::CFcfs => CENTRAL,
-            Policy::FixedPriority => Self {
+            Policy::Stealing => Self {
+                order: Order::Unseen,
+                own_thread_first: false,
+                hand_offs: &[HandOff::Own, HandOff::Stolen],
+                ..CENTRAL
+            },
+            Policy::FixedPriority | Policy::Sjf => Self {
                 order: Order::ArrivalInGroup,
+                ..CENTRAL
+            },
+            Policy::StaticPartition(_) => Self {
+                order: Order::ArrivalInPartition,
+                places: Places::Partition,
+                ..CENTRAL
+            },
+            Policy::Edf(_) | Policy::Drr(_) => Self {
+                order: Order::ArrivalInType,
+                ..CENTRAL
+            },
+            Policy::Cscq(_) => Self {
+                order: Order::ArrivalInHalf,
+                places: Places::ShorterOnly,
                 ..CENTRAL
             },
             Policy::DarcStatic(settings) => Self {
@@ -97,11 +129,46 @@ pub(crate) struct Seen<'a> {
     pub(crate) workers: usize,
     /// Number of registered types.
     pub(crate) types: usize,
+    /// The type slot of each request that runs.
+    pub(crate) running: Vec<usize>,
 }
 
 impl Seen<'_> {
     fn group(&self, slot: usize) -> Option<usize> {
         self.scheduler.type_status(slot).group
+    }
+
+    /// Whether it is of the shortest group.
+    fn is_short(&self, slot: usize) -> bool {
+        self.group(slot) == Some(0)
+    }
+
+    /// Whether the length of any type is known.
+    fn knows_lengths(&self) -> bool {
+        (0..self.types).any(|slot| self.group(slot).is_some())
+    }
+
+    /// Number of workers that the shortest group can count on.
+    fn reserved_for_short(&self) -> usize {
+        (0..self.types)
+            .find(|&slot| self.is_short(slot))
+            .map_or(0, |slot| self.scheduler.type_status(slot).workers_reserved)
+    }
+
+    /// The workers that were reserved for a type. Before that, all of them are everybody's; after
+    /// that, the last are those of types for which there are none.
+    fn partition(&self, slot: usize) -> Range<usize> {
+        let partition = |slot| {
+            let status = self.scheduler.type_status(slot);
+            let first = status.worker_first?.index();
+            Some(first..first + status.workers_reserved)
+        };
+        let last = || {
+            (0..self.types)
+                .filter_map(partition)
+                .max_by_key(|last| last.end)
+        };
+        partition(slot).or_else(last).unwrap_or(0..self.workers)
     }
 
     /// First worker that is reserved for no group.
@@ -133,6 +200,9 @@ impl Order {
     pub(crate) fn is_shared(self, seen: &Seen<'_>, a: usize, b: usize) -> bool {
         match self {
             Self::Arrival => true,
+            Self::ArrivalInType => a == b,
+            Self::ArrivalInHalf => seen.is_short(a) == seen.is_short(b),
+            Self::ArrivalInPartition => seen.partition(a) == seen.partition(b),
             Self::ArrivalInGroup => a == b || seen.group(a) == seen.group(b),
             Self::Unseen => false,
         }
@@ -145,9 +215,13 @@ impl Places {
         match self {
             Self::All => true,
             Self::AllButReserved { reserved } => {
-                worker >= *reserved
-                    || seen.group(slot) == Some(0)
-                    || (0..seen.types).all(|slot| seen.group(slot).is_none())
+                worker >= *reserved || seen.is_short(slot) || !seen.knows_lengths()
+            }
+            Self::Partition => seen.partition(slot).contains(&worker),
+            Self::ShorterOnly => {
+                let longs = seen.running.iter().filter(|&&slot| !seen.is_short(slot));
+                let longs_max = seen.workers - seen.reserved_for_short();
+                seen.is_short(slot) || longs.count() < longs_max
             }
             Self::Reservation(_) if seen.scheduler.reservation_updates() == 0 => true,
             Self::Reservation(settings) => {

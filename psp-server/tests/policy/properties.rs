@@ -40,9 +40,15 @@ macro_rules! keeps_its_promises {
 keeps_its_promises! {
     d_fcfs: "d-fcfs",
     c_fcfs: "c-fcfs",
+    stealing: "stealing",
     fixed_priority: "fixed-priority",
-    darc_static: "darc-static",
+    static_partition: "static-partition",
     darc: "darc",
+    darc_static: "darc-static",
+    sjf: "sjf",
+    edf: "edf",
+    drr: "drr",
+    cscq: "cscq",
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use psp_server::Policy;
-use psp_server::policy::{Darc, DarcStatic};
+use psp_server::policy::{Cscq, Darc, DarcStatic, Drr, Edf, StaticPartition};
 
 /// Any policy with any settings that are valid for so many workers.
 pub(crate) fn any_policy(workers: usize) -> impl Strategy<Value = Policy> {
@@ -16,7 +16,24 @@ pub(crate) fn any_policy(workers: usize) -> impl Strategy<Value = Policy> {
 pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrategy<Policy> {
     let by_default: Policy = name.parse().expect("a policy's name");
     match by_default {
-        Policy::DFcfs | Policy::CFcfs | Policy::FixedPriority => Just(by_default).boxed(),
+        Policy::DFcfs | Policy::CFcfs | Policy::Stealing | Policy::FixedPriority | Policy::Sjf => {
+            Just(by_default).boxed()
+        }
+        Policy::StaticPartition(_) => delta()
+            .prop_map(|delta| StaticPartition::default().delta(delta).into())
+            .boxed(),
+        Policy::Edf(_) => (0.001..1_000.0_f64)
+            .prop_map(|slo_factor| Edf::default().slo_factor(slo_factor).into())
+            .boxed(),
+        Policy::Drr(_) => (1..5_000_u64)
+            .prop_map(|us| Drr::default().quantum(Duration::from_micros(us)).into())
+            .boxed(),
+        Policy::Cscq(_) => (prop::option::of(1..workers.max(2)), delta())
+            .prop_map(move |(reserved, delta)| {
+                let reserved = reserved.filter(|&reserved| reserved < workers);
+                Cscq { reserved, delta }.into()
+            })
+            .boxed(),
         Policy::DarcStatic(_) => (0..workers, delta())
             .prop_map(|(reserved, delta)| {
                 DarcStatic::default().reserved(reserved).delta(delta).into()

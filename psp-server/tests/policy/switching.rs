@@ -5,12 +5,10 @@ use psp_server::{Policy, TypeTable};
 
 use crate::simulation::{Simulation, TPC_C, types_of};
 
-/// Requests that arrive under each policy.
-const PER_POLICY: usize = 5_000;
-
-/// Runs TPC-C under one policy after the other, at a load that leaves a backlog at each change.
-fn switched(mut simulation: Simulation, policies: &[Policy]) -> Simulation {
-    simulation.run(&TPC_C, 1.1, PER_POLICY);
+/// Runs so many requests of TPC-C under each policy in turn, at a load that leaves a backlog at
+/// each change.
+fn switched(mut simulation: Simulation, policies: &[Policy], requests: usize) -> Simulation {
+    simulation.run(&TPC_C, 1.1, requests);
     for policy in policies {
         let before = waiting(&simulation);
         assert!(before > 0, "nothing to hand over to {policy}");
@@ -18,10 +16,10 @@ fn switched(mut simulation: Simulation, policies: &[Policy]) -> Simulation {
         simulation.switch(policy);
         assert!(waiting(&simulation) <= before);
         assert_eq!(simulation.rejected, rejected);
-        simulation.run(&TPC_C, 1.1, PER_POLICY);
+        simulation.run(&TPC_C, 1.1, requests);
     }
     simulation.drain();
-    let arrived = PER_POLICY * (policies.len() + 1);
+    let arrived = requests * (policies.len() + 1);
     assert_eq!(simulation.ran.len() + simulation.rejected, arrived);
     assert_eq!(simulation.started.len(), simulation.ran.len());
     assert_eq!(waiting(&simulation), 0);
@@ -55,7 +53,7 @@ fn there_and_back() -> [Policy; 3] {
 #[test]
 fn under_load_nothing_is_lost_and_order_is_kept() {
     let simulation = Simulation::new(&Policy::c_fcfs(), 14, &tpc_c());
-    let simulation = switched(simulation, &there_and_back());
+    let simulation = switched(simulation, &there_and_back(), 5_000);
     assert_order_within_kinds(&simulation);
 }
 
@@ -66,7 +64,7 @@ fn every_policy_takes_over_from_every_other() {
             let [first, second]: [Policy; 2] = [first, second].map(|name| name.parse().unwrap());
             for cost_ns in [0, 1_000] {
                 let simulation = Simulation::preemptive(&first, 3, &tpc_c(), cost_ns);
-                switched(simulation, &[second.clone(), first.clone()]);
+                switched(simulation, &[second.clone(), first.clone()], 1_000);
             }
         }
     }
