@@ -254,14 +254,14 @@ impl<'a> Model<'a> {
         let started = started.expect("it runs, ended, or was refused");
         let Promises { order, places, .. } = &self.promises;
         let seen = self.seen();
-        for (earlier, waiting) in self.waiting.range(..id) {
+        for (&other, waiting) in &self.waiting {
             // Who was preempted waits where the policy wants; who never ran keeps its place.
             let comparable =
                 self.promises.preempts == Preempts::Never || !(waiting.resumes || started.resumes);
-            assert!(
-                !(comparable && order.is_shared(&seen, waiting.slot, started.slot)),
-                "{id} runs before {earlier}, which arrived before it"
-            );
+            let passed_over = comparable
+                && order.is_before(&seen, (waiting.slot, other), (started.slot, id))
+                && places.allow(&seen, waiting.slot, worker.index());
+            assert!(!passed_over, "{id} runs, and {other} should before it");
         }
         let allowed = places.allow(&seen, started.slot, worker.index());
         assert!(allowed, "{worker:?} is not for slot {}", started.slot);

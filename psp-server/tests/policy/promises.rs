@@ -26,8 +26,8 @@ pub(crate) enum Order {
     Arrival,
     /// Of each type, the one that arrived first.
     ArrivalInType,
-    /// Of each group, the one that arrived first.
-    ArrivalInGroup,
+    /// Of the shortest group that may use the worker, the one that arrived first.
+    ShortestGroup,
     /// Of the shortest group, and of all others, the one that arrived first.
     ArrivalInHalf,
     /// Of each partition, the one that arrived first.
@@ -90,7 +90,7 @@ impl Promises {
                 ..CENTRAL
             },
             Policy::FixedPriority | Policy::Sjf => Self {
-                order: Order::ArrivalInGroup,
+                order: Order::ShortestGroup,
                 ..CENTRAL
             },
             Policy::StaticPartition(_) => Self {
@@ -108,14 +108,14 @@ impl Promises {
                 ..CENTRAL
             },
             Policy::DarcStatic(settings) => Self {
-                order: Order::ArrivalInGroup,
+                order: Order::ShortestGroup,
                 places: Places::AllButReserved {
                     reserved: settings.reserved,
                 },
                 ..CENTRAL
             },
             Policy::Darc(settings) => Self {
-                order: Order::ArrivalInGroup,
+                order: Order::ShortestGroup,
                 places: Places::Reservation(settings.clone()),
                 ..CENTRAL
             },
@@ -196,14 +196,18 @@ impl Preempts {
 }
 
 impl Order {
-    /// Whether, of two types, whoever arrived first starts first.
-    pub(crate) fn is_shared(self, seen: &Seen<'_>, a: usize, b: usize) -> bool {
+    /// Whether one of two that wait, and may use the same worker, goes before the other. They are
+    /// type slots and numbers, which ascend in order of arrival.
+    pub(crate) fn is_before(self, seen: &Seen<'_>, one: (usize, u32), other: (usize, u32)) -> bool {
+        let ((a, _), (b, _)) = (one, other);
+        let arrived_before = one.1 < other.1;
+        let unknown_last = |slot| seen.group(slot).unwrap_or(usize::MAX);
         match self {
-            Self::Arrival => true,
-            Self::ArrivalInType => a == b,
-            Self::ArrivalInHalf => seen.is_short(a) == seen.is_short(b),
-            Self::ArrivalInPartition => seen.partition(a) == seen.partition(b),
-            Self::ArrivalInGroup => a == b || seen.group(a) == seen.group(b),
+            Self::Arrival => arrived_before,
+            Self::ArrivalInType => a == b && arrived_before,
+            Self::ArrivalInHalf => seen.is_short(a) == seen.is_short(b) && arrived_before,
+            Self::ArrivalInPartition => seen.partition(a) == seen.partition(b) && arrived_before,
+            Self::ShortestGroup => (unknown_last(a), one.1) < (unknown_last(b), other.1),
             Self::Unseen => false,
         }
     }
