@@ -84,7 +84,7 @@ impl<'a> Model<'a> {
             Operation::Switch { nth } => self.switch(nth % self.case.policies.len()),
         }
         self.poll(step.polls_max);
-        self.check_counts();
+        self.check_status();
     }
 
     /// Everything that was accepted ends, whatever it needs for that.
@@ -108,7 +108,7 @@ impl<'a> Model<'a> {
                 ),
             }
             self.poll(usize::MAX);
-            self.check_counts();
+            self.check_status();
         }
         assert_eq!(self.waiting, BTreeMap::new(), "stranded");
         assert_eq!(self.running, vec![None; self.case.workers], "endless");
@@ -116,6 +116,7 @@ impl<'a> Model<'a> {
         let answered = self.completed + usize::try_from(refused).unwrap();
         assert_eq!(answered, self.types_of_requests.len());
         assert_eq!(self.scheduler.deadline_ns(), None, "nothing to do by then");
+        self.check_runs();
     }
 
     fn seen(&self) -> Seen<'_> {
@@ -300,11 +301,33 @@ impl<'a> Model<'a> {
     }
 
     /// What must hold whenever.
-    fn check_counts(&self) {
+    fn check_status(&self) {
         for slot in 0..=self.case.types.len() {
             let status = self.scheduler.type_status(slot);
             assert_eq!(status.queued, self.queued(slot), "slot {slot}");
             assert_eq!(status.rejections, self.refused[slot], "slot {slot}");
+            let first = status.worker_first.map_or(0, WorkerId::index);
+            assert!(first + status.workers_reserved <= self.case.workers);
+            assert!(status.service_ns_mean.is_finite() && status.service_ns_mean >= 0.0);
+            assert!((0.0..=1.0).contains(&status.share), "{}", status.share);
+        }
+    }
+
+    /// Which types may travel in one run.
+    fn check_runs(&self) {
+        let types: Vec<RequestType> = (0..=self.case.types.len())
+            .map(|index| RequestType::new(u32::try_from(index).unwrap()))
+            .chain([RequestType::UNKNOWN])
+            .collect();
+        for &first in &types {
+            assert!(self.scheduler.same_run(first, first));
+            for &next in &types {
+                let same = self.scheduler.same_run(first, next);
+                assert_eq!(same, self.scheduler.same_run(next, first));
+                let known =
+                    |request_type| self.case.types.slot(request_type) < self.case.types.len();
+                assert!(!same || first == next || (known(first) && known(next)));
+            }
         }
     }
 
