@@ -110,7 +110,8 @@ fn measured(request_type: RequestType) -> Option<Sample> {
 
 fn decisions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decision");
-    for policy in [Policy::d_fcfs(), Policy::c_fcfs(), Policy::darc()] {
+    for name in Policy::NAMES {
+        let policy: Policy = name.parse().expect("a policy's name");
         for workers in [2, 14] {
             for (state, waiting) in [("idle", 0), ("backlog", BACKLOG)] {
                 let mut cycle = Cycle::new(&policy, workers, waiting);

@@ -300,6 +300,32 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_equal_by_what_was_measured_not_by_what_was_charged() {
+        let measured_us = [25, 7];
+        let mut driven = Driven::new(&drr(10), 1, &hinted([10, 10]));
+        let (mut types, mut used_us) = (vec![0, 1], [0_u64; 2]);
+        driven.arrive_all([0, 1]);
+        for _ in 0..2_000 {
+            for index in [0, 1] {
+                if driven.status(index as usize).queued < 2 {
+                    driven.arrive_all([index]);
+                    types.push(index);
+                }
+            }
+            let [(worker, request)] = driven.poll()[..] else {
+                panic!("one worker runs one request");
+            };
+            let index = types[request as usize] as usize;
+            driven.complete(worker, measured_us[index] * US);
+            used_us[index] += measured_us[index];
+            assert!(
+                used_us[0].abs_diff(used_us[1]) <= 2 * 10 + 25,
+                "{used_us:?}"
+            );
+        }
+    }
+
+    #[test]
     fn what_was_charged_right_leaves_no_debt_with_an_empty_queue() {
         let types = hinted([10, 10]);
         let mut driven = Driven::new(&drr(10), 1, &types);
