@@ -29,6 +29,11 @@ mod fixed_priority;
 mod grouped;
 mod plan;
 mod profile;
+#[allow(
+    dead_code,
+    reason = "for policies with quanta; not all of it is used by every one"
+)]
+mod quanta;
 mod queues;
 mod running;
 mod settings;
