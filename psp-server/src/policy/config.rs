@@ -11,9 +11,9 @@ use thiserror::Error;
 use super::c_fcfs::CFcfs;
 use super::d_fcfs::DFcfs;
 use super::fixed_priority::FixedPriority;
-use super::settings::{Cscq, Darc, DarcStatic, Drr, Edf, StaticPartition};
+use super::settings::{Cscq, Darc, DarcStatic, Drr, Edf, Mq, Sq, StaticPartition};
 use super::stealing::Stealing;
-use super::{Scheduler, SchedulerSetup, cscq, darc, drr, edf, sjf, static_partition};
+use super::{Scheduler, SchedulerSetup, cscq, darc, drr, edf, mq, sjf, sq, static_partition};
 
 /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the state
 /// machine.
@@ -50,6 +50,10 @@ pub enum Policy {
     Drr(Drr),
     /// One queue for short and one for long types, with a limit on the workers that run long ones.
     Cscq(Cscq),
+    /// Shinjuku: one queue, and quanta while others wait.
+    Sq(Sq),
+    /// Shinjuku: typed queues weighed by SLO, and quanta while others wait.
+    Mq(Mq),
 }
 
 /// Why a policy cannot be used.
@@ -61,6 +65,13 @@ pub enum PolicyError {
     /// There is nobody to schedule.
     #[error("a server needs at least one worker")]
     NoWorkers,
+    /// Requests cannot be preempted where this policy is to be used.
+    #[error(
+        "policy {0} preempts requests, and a live server cannot do that yet; \
+         the policies that run requests to completion are {names}",
+        names = Policy::names_to_completion().join(", ")
+    )]
+    NeedsPreemption(&'static str),
     /// A setting is out of its range.
     #[error("policy {policy}: {setting} is {value}, it must be {expected}")]
     Setting {
@@ -77,7 +88,7 @@ pub enum PolicyError {
 
 impl Policy {
     /// The names of all policies.
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 13] = [
         "d-fcfs",
         "c-fcfs",
         "stealing",
@@ -89,6 +100,8 @@ impl Policy {
         "edf",
         "drr",
         "cscq",
+        "sq",
+        "mq",
     ];
 
     /// Decentralised first come, first served.
@@ -157,6 +170,19 @@ impl Policy {
         Cscq::default().into()
     }
 
+    /// Shinjuku's single queue. What it returns are its settings, for
+    /// `Policy::sq().quantum_us(10)`; a [`Policy`] is made of them by [`Into`].
+    #[must_use]
+    pub fn sq() -> Sq {
+        Sq::default()
+    }
+
+    /// Shinjuku's multi queue, as its settings; see [`Policy::sq`].
+    #[must_use]
+    pub fn mq() -> Mq {
+        Mq::default()
+    }
+
     /// The name by which [`FromStr`] and configuration files know it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -172,7 +198,37 @@ impl Policy {
             Self::Edf(_) => "edf",
             Self::Drr(_) => "drr",
             Self::Cscq(_) => "cscq",
+            Self::Sq(_) => "sq",
+            Self::Mq(_) => "mq",
         }
+    }
+
+    /// Whether it comes to its own only where requests can be preempted. Without
+    /// [`SchedulerSetup::preemption`] it schedules nevertheless, and runs them to completion.
+    #[must_use]
+    pub const fn needs_preemption(&self) -> bool {
+        matches!(self, Self::Sq(_) | Self::Mq(_))
+    }
+
+    /// The names of the policies that do not preempt.
+    fn names_to_completion() -> Vec<&'static str> {
+        let runs_to_completion =
+            |name: &&str| Self::from_str(name).is_ok_and(|policy| !policy.needs_preemption());
+        let names = Self::NAMES.into_iter();
+        names.filter(runs_to_completion).collect()
+    }
+
+    /// Refuses a policy that [needs preemption](Self::needs_preemption), for a driver that has
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::NeedsPreemption`].
+    pub fn validate_to_completion(&self) -> Result<(), PolicyError> {
+        if self.needs_preemption() {
+            return Err(PolicyError::NeedsPreemption(self.name()));
+        }
+        Ok(())
     }
 
     /// Checks the settings for a server with that many workers.
@@ -193,6 +249,8 @@ impl Policy {
             Self::Edf(settings) => settings.validate(),
             Self::Drr(settings) => settings.validate(),
             Self::Cscq(settings) => settings.validate(workers),
+            Self::Sq(settings) => settings.validate(),
+            Self::Mq(settings) => settings.validate(),
         }
     }
 
@@ -220,6 +278,8 @@ impl Policy {
             Self::Edf(settings) => Box::new(edf::Edf::new(setup, settings)),
             Self::Drr(settings) => Box::new(drr::Drr::new(setup, settings)),
             Self::Cscq(settings) => Box::new(cscq::Cscq::new(setup, settings)),
+            Self::Sq(settings) => Box::new(sq::Sq::new(setup, settings)),
+            Self::Mq(settings) => Box::new(mq::Mq::new(setup, settings)),
         }
     }
 }
@@ -237,7 +297,7 @@ macro_rules! from_settings {
     };
 }
 
-from_settings!(StaticPartition, Darc, DarcStatic, Edf, Drr, Cscq);
+from_settings!(StaticPartition, Darc, DarcStatic, Edf, Drr, Cscq, Sq, Mq);
 
 impl fmt::Display for Policy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -262,6 +322,8 @@ impl FromStr for Policy {
             "edf" => Ok(Self::edf()),
             "drr" => Ok(Self::drr()),
             "cscq" => Ok(Self::cscq()),
+            "sq" => Ok(Self::sq().into()),
+            "mq" => Ok(Self::mq().into()),
             _ => Err(PolicyError::UnknownName(name.to_owned())),
         }
     }
@@ -283,6 +345,8 @@ enum Table {
     Edf(Edf),
     Drr(Drr),
     Cscq(Cscq),
+    Sq(Sq),
+    Mq(Mq),
 }
 
 impl From<Table> for Policy {
@@ -299,6 +363,8 @@ impl From<Table> for Policy {
             Table::Edf(settings) => settings.into(),
             Table::Drr(settings) => settings.into(),
             Table::Cscq(settings) => settings.into(),
+            Table::Sq(settings) => settings.into(),
+            Table::Mq(settings) => settings.into(),
         }
     }
 }
@@ -331,6 +397,7 @@ impl<'de> Deserialize<'de> for Policy {
 mod tests {
     use std::time::Duration;
 
+    use super::super::Requeue;
     use super::*;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -381,6 +448,21 @@ mod tests {
             policy: Cscq::default().reserved(2).into(),
         };
         assert_eq!(toml::from_str(&toml::to_string(&cscq).unwrap()), Ok(cscq));
+        assert_eq!(
+            parse("[policy]\nname = 'sq'\nquantum-us = 0.5\nrequeue = 'automatic'"),
+            Ok(Policy::sq()
+                .quantum_us(0.5)
+                .requeue(Requeue::Automatic)
+                .into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'mq'\nquantum-us = 10\nslo-factor = 5.0\nspare-chosen = true"),
+            Ok(Policy::mq()
+                .quantum_us(10)
+                .slo_factor(5.0)
+                .spare_chosen(true)
+                .into())
+        );
     }
 
     #[test]
@@ -436,6 +518,9 @@ mod tests {
             (Cscq::default().reserved(0).into(), "reserved"),
             (Cscq::default().reserved(4).into(), "reserved"),
             (Cscq::default().delta(0.0).into(), "delta"),
+            (Policy::sq().quantum_us(0).into(), "quantum-us"),
+            (Policy::mq().quantum_us(f64::NAN).into(), "quantum-us"),
+            (Policy::mq().slo_factor(-1.0).into(), "slo-factor"),
         ] {
             let Err(PolicyError::Setting { setting: named, .. }) = policy.validate(4) else {
                 panic!("{policy:?} passed");
@@ -458,5 +543,19 @@ mod tests {
             "policy darc-static: reserved is 1, it must be less than the number of workers, 1, \
              or longer types never run"
         );
+    }
+
+    #[test]
+    fn a_policy_that_preempts_is_refused_where_nothing_can_be() {
+        for name in Policy::NAMES {
+            let policy: Policy = name.parse().unwrap();
+            let refused = policy.validate_to_completion();
+            assert_eq!(refused.is_err(), policy.needs_preemption(), "{name}");
+        }
+        let error = Policy::from(Policy::mq()).validate_to_completion();
+        let message = error.unwrap_err().to_string();
+        let others = "the policies that run requests to completion are d-fcfs, c-fcfs";
+        assert!(message.starts_with("policy mq preempts requests") && message.contains(others));
+        assert!(!message.contains("sq,"), "{message}");
     }
 }

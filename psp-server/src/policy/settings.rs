@@ -10,11 +10,13 @@ mod cscq;
 mod drr;
 mod edf;
 mod static_partition;
+mod time_sharing;
 
 pub use cscq::Cscq;
 pub use drr::Drr;
 pub use edf::Edf;
 pub use static_partition::StaticPartition;
+pub use time_sharing::{Mq, Requeue, Sq};
 
 /// Settings of DARC. The defaults are the paper's where it gives one (Perséphone 4.3.3, 5).
 ///
@@ -80,7 +82,19 @@ macro_rules! setters {
     };
 }
 
-use setters;
+/// Writes the builder-style setter of `quantum_us`, which takes whole numbers too.
+macro_rules! quantum_setter {
+    () => {
+        /// Sets [`quantum_us`](field@Self::quantum_us).
+        #[must_use]
+        pub fn quantum_us(mut self, quantum_us: impl Into<f64>) -> Self {
+            self.quantum_us = quantum_us.into();
+            self
+        }
+    };
+}
+
+use {quantum_setter, setters};
 
 impl Darc {
     setters! {
@@ -211,6 +225,17 @@ fn delta(delta: f64) -> Setting {
 
 fn samples(name: &'static str, samples: u64) -> Setting {
     Setting::new(name, samples, samples > 0, "at least 1")
+}
+
+/// A quantum that is at least one nanosecond long.
+fn quantum_us(quantum_us: f64) -> Setting {
+    let valid = quantum_us.is_finite() && quantum_us >= 0.001;
+    Setting::new("quantum-us", quantum_us, valid, "at least 0.001")
+}
+
+/// A setting in microseconds as schedulers count; at least 1.
+pub(super) fn nanoseconds(micros: f64) -> u64 {
+    ((micros * 1000.0).round() as u64).max(1)
 }
 
 fn check(

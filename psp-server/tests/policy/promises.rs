@@ -107,6 +107,15 @@ impl Promises {
                 places: Places::ShorterOnly,
                 ..CENTRAL
             },
+            Policy::Sq(_) => Self {
+                preempts: Preempts::OneForEachWaiting,
+                ..CENTRAL
+            },
+            Policy::Mq(_) => Self {
+                order: Order::ArrivalInType,
+                preempts: Preempts::OneForEachWaiting,
+                ..CENTRAL
+            },
             Policy::DarcStatic(settings) => Self {
                 order: Order::ShortestGroup,
                 places: Places::AllButReserved {

@@ -49,6 +49,8 @@ keeps_its_promises! {
     edf: "edf",
     drr: "drr",
     cscq: "cscq",
+    sq: "sq",
+    mq: "mq",
 }
 
 #[test]

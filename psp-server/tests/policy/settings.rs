@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use psp_server::Policy;
-use psp_server::policy::{Cscq, Darc, DarcStatic, Drr, Edf, StaticPartition};
+use psp_server::policy::{Cscq, Darc, DarcStatic, Drr, Edf, Mq, Requeue, Sq, StaticPartition};
 
 /// Any policy with any settings that are valid for so many workers.
 pub(crate) fn any_policy(workers: usize) -> impl Strategy<Value = Policy> {
@@ -22,7 +22,7 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
         Policy::StaticPartition(_) => delta()
             .prop_map(|delta| StaticPartition::default().delta(delta).into())
             .boxed(),
-        Policy::Edf(_) => (0.001..1_000.0_f64)
+        Policy::Edf(_) => slo_factor()
             .prop_map(|slo_factor| Edf::default().slo_factor(slo_factor).into())
             .boxed(),
         Policy::Drr(_) => (1..5_000_u64)
@@ -39,8 +39,40 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
                 DarcStatic::default().reserved(reserved).delta(delta).into()
             })
             .boxed(),
+        Policy::Sq(_) => (quantum_us(), requeue())
+            .prop_map(|(quantum_us, requeue)| {
+                Sq {
+                    quantum_us,
+                    requeue,
+                }
+                .into()
+            })
+            .boxed(),
+        Policy::Mq(_) => (quantum_us(), requeue(), slo_factor(), any::<bool>())
+            .prop_map(|(quantum_us, requeue, slo_factor, spare_chosen)| {
+                Mq {
+                    quantum_us,
+                    requeue,
+                    slo_factor,
+                    spare_chosen,
+                }
+                .into()
+            })
+            .boxed(),
         Policy::Darc(_) => darc(workers).prop_map(Policy::from).boxed(),
     }
+}
+
+fn slo_factor() -> impl Strategy<Value = f64> {
+    0.001..1_000.0_f64
+}
+
+fn quantum_us() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.001), 1.0..20.0_f64, 100.0..1_000.0_f64]
+}
+
+fn requeue() -> impl Strategy<Value = Requeue> {
+    prop::sample::select(&[Requeue::Head, Requeue::Tail, Requeue::Automatic][..])
 }
 
 fn delta() -> impl Strategy<Value = f64> {
