@@ -23,5 +23,6 @@ pub mod preload;
 pub mod record;
 pub mod reply;
 pub mod report;
+pub mod sim;
 pub mod target;
 pub mod workload;
