@@ -65,6 +65,25 @@ fn stealing_absorbs_bursts_of_shorts() {
     assert!(with.0 < without.0, "{with:?} {without:?}");
 }
 
+#[test]
+fn shorts_fare_better_when_longs_give_way_the_more_so_the_cheaper_it_is() {
+    let types = types_of(&HIGH_BIMODAL, true);
+    let slowdown = |mut simulation: Simulation| {
+        simulation.run(&HIGH_BIMODAL, 0.7, 60_000);
+        simulation.drain();
+        simulation.slowdown(SHORT, P999)
+    };
+    let policies: [Policy; 2] = [Policy::sq().into(), Policy::mq().into()];
+    for policy in policies {
+        let without = slowdown(Simulation::new(&policy, 14, &types));
+        let costs_ns = [0, 1_000];
+        let [free, costly] =
+            costs_ns.map(|cost_ns| slowdown(Simulation::preemptive(&policy, 14, &types, cost_ns)));
+        assert!(without > 2.0 * costly, "{policy}: {without} {costly}");
+        assert!(costly > free, "{policy}: {costly} {free}");
+    }
+}
+
 /// Perséphone 5.6.
 #[test]
 fn under_a_random_classifier_darc_becomes_c_fcfs() {

@@ -31,6 +31,8 @@ pub(crate) struct Model<'a> {
     case: &'a Case,
     scheduler: Box<dyn Scheduler>,
     promises: Promises,
+    /// Since when it has been this scheduler.
+    since_ns: u64,
     now_ns: u64,
     /// When the scheduler was told something last.
     told_ns: u64,
@@ -57,6 +59,7 @@ impl<'a> Model<'a> {
             case,
             scheduler: policy.scheduler(&case.setup()),
             promises: Promises::of(policy),
+            since_ns: 0,
             now_ns: 0,
             told_ns: 0,
             types_of_requests: Vec::new(),
@@ -220,6 +223,7 @@ impl<'a> Model<'a> {
         next.take_over(self.now_ns, self.scheduler.hand_over());
         self.scheduler = next;
         self.promises = Promises::of(policy);
+        self.since_ns = self.now_ns;
     }
 
     fn poll(&mut self, polls_max: usize) {
@@ -286,8 +290,7 @@ impl<'a> Model<'a> {
 
     fn check_preempt(&mut self, worker: WorkerId) {
         assert!(self.case.preemption.is_some(), "nothing can be preempted");
-        let running = self.running.iter().flatten();
-        let stopping = running.filter(|turn| turn.preempted).count();
+        let stopping = self.stopping();
         assert!(
             self.promises.preempts.allow(stopping, self.waiting.len()),
             "{:?}: {stopping} are stopping, {} wait",
@@ -298,6 +301,12 @@ impl<'a> Model<'a> {
         let turn = turn.expect("only what runs can be preempted");
         assert!(!turn.preempted, "{worker:?} was asked already");
         turn.preempted = true;
+    }
+
+    /// Number of workers that were asked to stop.
+    fn stopping(&self) -> usize {
+        let running = self.running.iter().flatten();
+        running.filter(|turn| turn.preempted).count()
     }
 
     /// What must hold whenever.
@@ -331,16 +340,30 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// What must hold when the scheduler has nothing more to do and knows what time it is.
+    fn check_time(&self) {
+        let deadline_ns = self.scheduler.deadline_ns();
+        let overdue = deadline_ns.is_some_and(|at_ns| at_ns <= self.now_ns);
+        assert!(!overdue, "at {} due at {deadline_ns:?}", self.now_ns);
+        let quantum_ns = self.promises.quantum_ns;
+        let Some(quantum_ns) = quantum_ns.filter(|_| self.case.preemption.is_some()) else {
+            return;
+        };
+        if self.waiting.len() > self.stopping() {
+            let endless = self.running.iter().flatten().find(|turn| {
+                let started_ns = turn.started_ns.max(self.since_ns);
+                !turn.preempted && started_ns.saturating_add(quantum_ns) <= self.now_ns
+            });
+            assert_eq!(endless, None, "others wait");
+        }
+    }
+
     /// What must hold when the scheduler has nothing more to do.
     fn check_rest(&self) {
         assert_eq!(self.refusals, [], "neither run nor refused");
-        let deadline_ns = self.scheduler.deadline_ns();
-        let overdue = deadline_ns.is_some_and(|at_ns| at_ns <= self.now_ns);
-        assert!(
-            !overdue || self.told_ns < self.now_ns,
-            "it was told at {} and is due at {deadline_ns:?}",
-            self.told_ns
-        );
+        if self.told_ns == self.now_ns {
+            self.check_time();
+        }
         let idle: Vec<usize> = (0..self.case.workers)
             .filter(|&worker| self.running[worker].is_none())
             .collect();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use psp_server::Policy;
-use psp_server::policy::{Darc, HandOff, Scheduler};
+use psp_server::policy::{Darc, HandOff, Requeue, Scheduler};
 
 /// A row of the table.
 #[derive(Debug, Clone)]
@@ -15,6 +15,9 @@ pub(crate) struct Promises {
     /// A request that may use the driver's own thread does so whenever that is idle.
     pub(crate) own_thread_first: bool,
     pub(crate) preempts: Preempts,
+    /// For how long at most a request keeps its worker while more wait than workers are stopping,
+    /// where it can be preempted.
+    pub(crate) quantum_ns: Option<u64>,
     /// How requests may reach their workers.
     pub(crate) hand_offs: &'static [HandOff],
 }
@@ -69,6 +72,7 @@ const CENTRAL: Promises = Promises {
     conserves_work: true,
     own_thread_first: true,
     preempts: Preempts::Never,
+    quantum_ns: None,
     hand_offs: &[HandOff::Dispatched],
 };
 
@@ -107,13 +111,16 @@ impl Promises {
                 places: Places::ShorterOnly,
                 ..CENTRAL
             },
-            Policy::Sq(_) => Self {
+            Policy::Sq(settings) => Self {
                 preempts: Preempts::OneForEachWaiting,
+                quantum_ns: (settings.requeue == Requeue::Tail)
+                    .then(|| nanoseconds(settings.quantum_us)),
                 ..CENTRAL
             },
-            Policy::Mq(_) => Self {
+            Policy::Mq(settings) => Self {
                 order: Order::ArrivalInType,
                 preempts: Preempts::OneForEachWaiting,
+                quantum_ns: (!settings.spare_chosen).then(|| nanoseconds(settings.quantum_us)),
                 ..CENTRAL
             },
             Policy::DarcStatic(settings) => Self {
@@ -130,6 +137,10 @@ impl Promises {
             },
         }
     }
+}
+
+fn nanoseconds(micros: f64) -> u64 {
+    (micros * 1_000.0).round() as u64
 }
 
 /// What can be asked of a scheduler from outside.
