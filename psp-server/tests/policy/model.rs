@@ -6,7 +6,7 @@ use psp_server::policy::{Action, Event, HandOff, RequestId, Sample, Scheduler};
 use psp_server::{RequestType, WorkerId};
 
 use crate::operations::{Case, Measured, Operation, Step};
-use crate::promises::{Preempts, Promises, Seen};
+use crate::promises::{Idling, Preempts, Promises, Seen};
 
 /// A request that waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,6 +14,8 @@ struct Waiting {
     slot: usize,
     /// It ran before, and gave way.
     resumes: bool,
+    /// Where that was, if the policy is still the same.
+    home: Option<WorkerId>,
 }
 
 /// A request that runs.
@@ -150,8 +152,12 @@ impl<'a> Model<'a> {
         self.types_of_requests.push(request_type);
         let slot = self.case.types.slot(request_type);
         if self.queued(slot) < self.case.capacity(slot) {
-            let resumes = false;
-            self.waiting.insert(id, Waiting { slot, resumes });
+            let waiting = Waiting {
+                slot,
+                resumes: false,
+                home: None,
+            };
+            self.waiting.insert(id, waiting);
         } else {
             self.refusals.push_back(id);
             self.refused[slot] += 1;
@@ -195,6 +201,7 @@ impl<'a> Model<'a> {
         let waiting = Waiting {
             slot: turn.slot,
             resumes: true,
+            home: Some(worker),
         };
         self.waiting.insert(turn.id, waiting);
         self.tell(Event::Yielded {
@@ -224,6 +231,9 @@ impl<'a> Model<'a> {
         self.scheduler = next;
         self.promises = Promises::of(policy);
         self.since_ns = self.now_ns;
+        for waiting in self.waiting.values_mut() {
+            waiting.home = None;
+        }
     }
 
     fn poll(&mut self, polls_max: usize) {
@@ -270,6 +280,8 @@ impl<'a> Model<'a> {
         }
         let allowed = places.allow(&seen, started.slot, worker.index());
         assert!(allowed, "{worker:?} is not for slot {}", started.slot);
+        let at_home = started.home.is_none_or(|home| home == worker);
+        assert!(!self.promises.stays || at_home, "{id} moved to {worker:?}");
         let own_thread_free = self.case.inline && self.running[0].is_none();
         assert!(
             worker.0 == 0
@@ -370,7 +382,7 @@ impl<'a> Model<'a> {
         if idle.len() == self.case.workers {
             assert_eq!(self.waiting, BTreeMap::new(), "all workers idle");
         }
-        if !self.promises.conserves_work {
+        if self.promises.idling != Idling::Never {
             return;
         }
         let seen = self.seen();

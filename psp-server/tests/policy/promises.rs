@@ -10,8 +10,9 @@ use psp_server::policy::{Darc, HandOff, Requeue, Scheduler};
 pub(crate) struct Promises {
     pub(crate) order: Order,
     pub(crate) places: Places,
-    /// No worker idles while someone waits that may use it.
-    pub(crate) conserves_work: bool,
+    pub(crate) idling: Idling,
+    /// Whoever gave way goes on where it ran.
+    pub(crate) stays: bool,
     /// A request that may use the driver's own thread does so whenever that is idle.
     pub(crate) own_thread_first: bool,
     pub(crate) preempts: Preempts,
@@ -54,6 +55,15 @@ pub(crate) enum Places {
     Reservation(Darc),
 }
 
+/// When a worker idles while someone waits that may use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Idling {
+    /// It does not: work is conserved.
+    Never,
+    /// When those wait in the queues of busy workers.
+    BesideQueues,
+}
+
 /// When what runs is stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Preempts {
@@ -69,7 +79,8 @@ pub(crate) enum Preempts {
 const CENTRAL: Promises = Promises {
     order: Order::Arrival,
     places: Places::All,
-    conserves_work: true,
+    idling: Idling::Never,
+    stays: false,
     own_thread_first: true,
     preempts: Preempts::Never,
     quantum_ns: None,
@@ -81,7 +92,8 @@ impl Promises {
         match policy {
             Policy::DFcfs => Self {
                 order: Order::Unseen,
-                conserves_work: false,
+                idling: Idling::BesideQueues,
+                stays: true,
                 own_thread_first: false,
                 hand_offs: &[HandOff::Own],
                 ..CENTRAL
