@@ -34,7 +34,10 @@ mod drr;
 mod edf;
 mod fixed_priority;
 mod grouped;
+mod jbsq;
+mod jsq;
 mod mq;
+mod own_queues;
 mod plan;
 mod profile;
 #[allow(
@@ -51,11 +54,14 @@ mod sjf;
 mod sq;
 mod static_partition;
 mod stealing;
+mod synergy;
 mod worker_times;
 mod workers;
 
 pub use config::{Policy, PolicyError};
-pub use settings::{Cscq, Darc, DarcStatic, Drr, Edf, Mq, Requeue, Sq, StaticPartition};
+pub use settings::{
+    Cscq, Darc, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Requeue, Sq, StaticPartition, Synergy,
+};
 pub use worker_times::WorkerTimes;
 
 use queues::Queues;

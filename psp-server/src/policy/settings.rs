@@ -9,13 +9,17 @@ use super::config::PolicyError;
 mod cscq;
 mod drr;
 mod edf;
+mod own_queues;
 mod static_partition;
+mod synergy;
 mod time_sharing;
 
 pub use cscq::Cscq;
 pub use drr::Drr;
 pub use edf::Edf;
+pub use own_queues::{Jbsq, Jsq, JsqTies};
 pub use static_partition::StaticPartition;
+pub use synergy::Synergy;
 pub use time_sharing::{Mq, Requeue, Sq};
 
 /// Settings of DARC. The defaults are the paper's where it gives one (Perséphone 4.3.3, 5).

@@ -382,7 +382,9 @@ impl<'a> Model<'a> {
         if idle.len() == self.case.workers {
             assert_eq!(self.waiting, BTreeMap::new(), "all workers idle");
         }
-        if self.promises.idling != Idling::Never {
+        if let Idling::BesideQueues { queued_max } = self.promises.idling {
+            let busy = self.case.workers - idle.len();
+            assert!(idle.is_empty() || self.waiting.len() <= busy.saturating_mul(queued_max));
             return;
         }
         let seen = self.seen();

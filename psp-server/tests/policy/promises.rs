@@ -60,8 +60,8 @@ pub(crate) enum Places {
 pub(crate) enum Idling {
     /// It does not: work is conserved.
     Never,
-    /// When those wait in the queues of busy workers.
-    BesideQueues,
+    /// When those wait in the queues of busy workers, each of which has so many at most.
+    BesideQueues { queued_max: usize },
 }
 
 /// When what runs is stopped before its end.
@@ -73,6 +73,8 @@ pub(crate) enum Preempts {
     OneForEachWaiting,
     /// Somebody waits.
     ForSomeone,
+    /// A quantum is over.
+    Whenever,
 }
 
 /// Policies that run every request to its end on a worker that the dispatcher chose from all.
@@ -87,16 +89,26 @@ const CENTRAL: Promises = Promises {
     hand_offs: &[HandOff::Dispatched],
 };
 
+/// Policies whose workers have queues, and preempt for those behind.
+const OWN_QUEUES: Promises = Promises {
+    order: Order::Unseen,
+    idling: Idling::BesideQueues {
+        queued_max: usize::MAX,
+    },
+    own_thread_first: false,
+    preempts: Preempts::ForSomeone,
+    hand_offs: &[HandOff::Dispatched, HandOff::Own],
+    ..CENTRAL
+};
+
 impl Promises {
     pub(crate) fn of(policy: &Policy) -> Self {
         match policy {
             Policy::DFcfs => Self {
-                order: Order::Unseen,
-                idling: Idling::BesideQueues,
                 stays: true,
-                own_thread_first: false,
+                preempts: Preempts::Never,
                 hand_offs: &[HandOff::Own],
-                ..CENTRAL
+                ..OWN_QUEUES
             },
             Policy::CFcfs => CENTRAL,
             Policy::Stealing => Self {
@@ -134,6 +146,25 @@ impl Promises {
                 preempts: Preempts::OneForEachWaiting,
                 quantum_ns: (!settings.spare_chosen).then(|| nanoseconds(settings.quantum_us)),
                 ..CENTRAL
+            },
+            Policy::Jbsq(settings) => Self {
+                idling: Idling::BesideQueues {
+                    queued_max: settings.k - 1,
+                },
+                ..OWN_QUEUES
+            },
+            Policy::Jsq(_) => Self {
+                stays: true,
+                ..OWN_QUEUES
+            },
+            Policy::Synergy(settings) => Self {
+                preempts: if settings.conditional_preemption {
+                    Preempts::ForSomeone
+                } else {
+                    Preempts::Whenever
+                },
+                hand_offs: &[HandOff::Own, HandOff::Stolen],
+                ..OWN_QUEUES
             },
             Policy::DarcStatic(settings) => Self {
                 order: Order::ShortestGroup,
@@ -223,6 +254,7 @@ impl Preempts {
             Self::Never => false,
             Self::OneForEachWaiting => stopping < waiting,
             Self::ForSomeone => waiting > 0,
+            Self::Whenever => true,
         }
     }
 }
