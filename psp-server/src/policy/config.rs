@@ -502,8 +502,8 @@ mod tests {
             Ok(Policy::darc_static(2))
         );
         assert_eq!(
-            parse("[policy]\nname = 'drr'\nquantum-us = 25"),
-            Ok(Drr::default().quantum(Duration::from_micros(25)).into())
+            parse("[policy]\nname = 'drr'\nquantum-us = 2.5"),
+            Ok(Drr::default().quantum_us(2.5).into())
         );
         assert_eq!(
             parse("[policy]\nname = 'edf'\nslo-factor = 3.0"),
@@ -591,7 +591,7 @@ mod tests {
             (StaticPartition::default().delta(0.5).into(), "delta"),
             (Edf::default().slo_factor(0.0).into(), "slo-factor"),
             (Edf::default().slo_factor(f64::NAN).into(), "slo-factor"),
-            (Drr::default().quantum(Duration::ZERO).into(), "quantum-us"),
+            (Drr::default().quantum_us(0.0).into(), "quantum-us"),
             (Cscq::default().reserved(0).into(), "reserved"),
             (Cscq::default().reserved(4).into(), "reserved"),
             (Cscq::default().delta(0.0).into(), "delta"),

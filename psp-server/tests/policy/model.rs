@@ -6,7 +6,7 @@ use psp_server::policy::{Action, Event, HandOff, RequestId, Sample, Scheduler};
 use psp_server::{RequestType, WorkerId};
 
 use crate::operations::{Case, Measured, Operation, Step};
-use crate::promises::{Idling, Preempts, Promises, Seen};
+use crate::promises::{Idling, Preempts, Promises, Quantum, Seen};
 
 /// A request that waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -357,16 +357,30 @@ impl<'a> Model<'a> {
         let deadline_ns = self.scheduler.deadline_ns();
         let overdue = deadline_ns.is_some_and(|at_ns| at_ns <= self.now_ns);
         assert!(!overdue, "at {} due at {deadline_ns:?}", self.now_ns);
-        let quantum_ns = self.promises.quantum_ns;
-        let Some(quantum_ns) = quantum_ns.filter(|_| self.case.preemption.is_some()) else {
-            return;
-        };
-        if self.waiting.len() > self.stopping() {
-            let endless = self.running.iter().flatten().find(|turn| {
+        if self.case.preemption.is_some() {
+            self.check_quanta();
+        }
+    }
+
+    /// Nobody who waits, waits for a worker that is beyond its quantum.
+    fn check_quanta(&self) {
+        let (waiting, stopping) = (self.waiting.len(), self.stopping());
+        let running = || self.running.iter().flatten();
+        let expired = |quantum_ns: u64| {
+            let over = |turn: &&Turn| {
                 let started_ns = turn.started_ns.max(self.since_ns);
                 !turn.preempted && started_ns.saturating_add(quantum_ns) <= self.now_ns
-            });
-            assert_eq!(endless, None, "others wait");
+            };
+            running().filter(over).count()
+        };
+        match self.promises.quantum {
+            Quantum::Endless => {}
+            Quantum::ForAll(quantum_ns) => {
+                assert!(waiting <= stopping || expired(quantum_ns) == 0);
+            }
+            Quantum::ForThoseBehind(quantum_ns) => {
+                assert!(waiting == 0 || expired(quantum_ns) < running().count());
+            }
         }
     }
 

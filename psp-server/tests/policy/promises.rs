@@ -16,9 +16,7 @@ pub(crate) struct Promises {
     /// A request that may use the driver's own thread does so whenever that is idle.
     pub(crate) own_thread_first: bool,
     pub(crate) preempts: Preempts,
-    /// For how long at most a request keeps its worker while more wait than workers are stopping,
-    /// where it can be preempted.
-    pub(crate) quantum_ns: Option<u64>,
+    pub(crate) quantum: Quantum,
     /// How requests may reach their workers.
     pub(crate) hand_offs: &'static [HandOff],
 }
@@ -77,6 +75,18 @@ pub(crate) enum Preempts {
     Whenever,
 }
 
+/// For how many nanoseconds at most a request keeps its worker while others wait, where it can be
+/// preempted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quantum {
+    /// It is not said.
+    Endless,
+    /// More wait than workers are stopping.
+    ForAll(u64),
+    /// Some wait in the queue of that very worker.
+    ForThoseBehind(u64),
+}
+
 /// Policies that run every request to its end on a worker that the dispatcher chose from all.
 const CENTRAL: Promises = Promises {
     order: Order::Arrival,
@@ -85,7 +95,7 @@ const CENTRAL: Promises = Promises {
     stays: false,
     own_thread_first: true,
     preempts: Preempts::Never,
-    quantum_ns: None,
+    quantum: Quantum::Endless,
     hand_offs: &[HandOff::Dispatched],
 };
 
@@ -137,24 +147,37 @@ impl Promises {
             },
             Policy::Sq(settings) => Self {
                 preempts: Preempts::OneForEachWaiting,
-                quantum_ns: (settings.requeue == Requeue::Tail)
-                    .then(|| nanoseconds(settings.quantum_us)),
+                quantum: if settings.requeue == Requeue::Tail {
+                    Quantum::ForAll(nanoseconds(settings.quantum_us))
+                } else {
+                    Quantum::Endless
+                },
                 ..CENTRAL
             },
             Policy::Mq(settings) => Self {
                 order: Order::ArrivalInType,
                 preempts: Preempts::OneForEachWaiting,
-                quantum_ns: (!settings.spare_chosen).then(|| nanoseconds(settings.quantum_us)),
+                quantum: if settings.spare_chosen {
+                    Quantum::Endless
+                } else {
+                    Quantum::ForAll(nanoseconds(settings.quantum_us))
+                },
                 ..CENTRAL
             },
             Policy::Jbsq(settings) => Self {
                 idling: Idling::BesideQueues {
                     queued_max: settings.k - 1,
                 },
+                quantum: if settings.k == 1 {
+                    Quantum::ForAll(nanoseconds(settings.quantum_us))
+                } else {
+                    Quantum::ForThoseBehind(nanoseconds(settings.quantum_us))
+                },
                 ..OWN_QUEUES
             },
-            Policy::Jsq(_) => Self {
+            Policy::Jsq(settings) => Self {
                 stays: true,
+                quantum: Quantum::ForThoseBehind(nanoseconds(settings.quantum_us)),
                 ..OWN_QUEUES
             },
             Policy::Synergy(settings) => Self {

@@ -27,8 +27,8 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
         Policy::Edf(_) => slo_factor()
             .prop_map(|slo_factor| Edf::default().slo_factor(slo_factor).into())
             .boxed(),
-        Policy::Drr(_) => (1..5_000_u64)
-            .prop_map(|us| Drr::default().quantum(Duration::from_micros(us)).into())
+        Policy::Drr(_) => quantum_us()
+            .prop_map(|quantum_us| Drr { quantum_us }.into())
             .boxed(),
         Policy::Cscq(_) => (prop::option::of(1..workers.max(2)), delta())
             .prop_map(move |(reserved, delta)| {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::config::PolicyError;
-use super::{Setting, check, quantum_setter, quantum_us, setters};
+use super::{Setting, check, quantum_us};
 
 /// Settings of JBSQ(k). The defaults are Concord's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

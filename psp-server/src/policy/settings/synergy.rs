@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::config::PolicyError;
-use super::{Setting, check, quantum_setter, quantum_us, setters};
+use super::{Setting, check, quantum_us};
 
 /// Settings of Synergy. The defaults are those of the paper's comparison (V-A) and, where the paper
 /// gives no number, of the published implementation. The last four take parts of it away, as in its
