@@ -15,6 +15,7 @@
 //! recently active first), `running` (what runs where), `quanta` (for how long while others wait, by
 //! [`WorkerTimes`]), `profile` (windows of measurements, estimates over windows), `dispersion` (how
 //! far service times lie apart), and for policies that serve groups of types by length `plan` (who may run where) and `grouped` (dispatch by plan).
+//! Policies with a dispatcher and a queue per worker share `own_queues`.
 //! `docs/policies.md` says what each policy does and why.
 //!
 //! Memory is set aside at construction. Two things grow on demand: queues whose capacities add up
