@@ -126,22 +126,16 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
 
-    use super::super::rehearsal::Rehearsal;
-    use super::super::{HandOff, Policy, RequestId, RequestType, WorkerId};
+    use super::super::rehearsal::{ONE, Rehearsal};
+    use super::super::{HandOff, Policy, RequestId, WorkerId};
     use super::*;
     use crate::request_type::{TypeSpec, TypeTable};
 
-    const A: RequestType = RequestType::new(0);
-
-    fn rehearsal(policy: impl Into<Policy>, workers: usize) -> Rehearsal {
-        Rehearsal::new(policy, workers, [TypeSpec::new("A").queue_capacity(20)])
-    }
-
     #[test]
     fn the_shortest_queue_gets_the_next_and_full_ones_none() {
-        let mut jbsq = rehearsal(Policy::jbsq(), 2);
+        let mut jbsq = Rehearsal::with_one_type(Policy::jbsq(), 2);
         for (id, ran) in (0..).zip(["0@0", "1@1", "", "", "", ""]) {
-            assert_eq!(jbsq.arrives(0, id, A), ran);
+            assert_eq!(jbsq.arrives(0, id, ONE), ran);
         }
         assert_eq!(jbsq.completes(10, 1), "3@1", "2 waits for worker 0");
         assert_eq!(jbsq.completes(20, 1), "4@1");
@@ -181,7 +175,7 @@ mod tests {
                     },
                     _ => Event::Arrived {
                         request: RequestId(step),
-                        request_type: A,
+                        request_type: ONE,
                     },
                 };
                 jbsq.on_event(u64::from(step), event);
@@ -204,18 +198,18 @@ mod tests {
 
     #[test]
     fn preempted_requests_go_to_the_tail_of_the_central_queue_and_on_to_any_worker() {
-        let mut jbsq = rehearsal(Policy::jbsq(), 2);
-        assert_eq!(jbsq.arrives(0, 0, A), "0@0");
-        assert_eq!(jbsq.arrives(0, 1, A), "1@1");
+        let mut jbsq = Rehearsal::with_one_type(Policy::jbsq(), 2);
+        assert_eq!(jbsq.arrives(0, 0, ONE), "0@0");
+        assert_eq!(jbsq.arrives(0, 1, ONE), "1@1");
         assert_eq!(jbsq.deadline_ns(), None, "nobody waits");
-        assert_eq!(jbsq.arrives(1_000, 2, A), "");
+        assert_eq!(jbsq.arrives(1_000, 2, ONE), "");
         assert_eq!(jbsq.deadline_ns(), Some(5_000));
         assert_eq!(jbsq.ticks(5_000), "stop 0", "nobody waits for worker 1");
         assert_eq!(jbsq.completes(5_050, 1), "", "2 is bound to worker 0");
         assert_eq!(jbsq.yields(5_100, 0), "2@0, 0@1");
         assert_eq!(jbsq.hand_offs[2..], [HandOff::Own, HandOff::Dispatched]);
         for id in 3..6 {
-            assert_eq!(jbsq.arrives(6_000, id, A), "");
+            assert_eq!(jbsq.arrives(6_000, id, ONE), "");
         }
         assert_eq!(jbsq.ticks(10_100), "stop 0, stop 1");
         assert_eq!(jbsq.yields(10_200, 0), "3@0", "5 and then 2 follow it");
@@ -225,9 +219,9 @@ mod tests {
 
     #[test]
     fn with_room_for_one_it_is_a_single_queue_with_quanta() {
-        let mut jbsq = rehearsal(settings::Jbsq::default().k(1).quantum_us(3), 2);
+        let mut jbsq = Rehearsal::with_one_type(settings::Jbsq::default().k(1).quantum_us(3), 2);
         for (id, ran) in (0..).zip(["0@0", "1@1", ""]) {
-            assert_eq!(jbsq.arrives(0, id, A), ran);
+            assert_eq!(jbsq.arrives(0, id, ONE), ran);
         }
         assert_eq!(jbsq.deadline_ns(), Some(3_000));
         assert_eq!(jbsq.ticks(3_000), "stop 0", "one waits, one stops");
@@ -240,16 +234,19 @@ mod tests {
     #[test]
     fn it_takes_over_and_hands_over() {
         for k in [1, 2] {
-            let jbsq = || rehearsal(settings::Jbsq::default().k(k), 1);
-            let mut policy = rehearsal(Policy::c_fcfs(), 1);
-            assert_eq!(policy.arrives(0, 0, A), "0@0");
-            assert_eq!(policy.arrives(1, 1, A), "");
-            assert_eq!(policy.arrives(2, 2, A), "");
+            let jbsq = || Rehearsal::with_one_type(settings::Jbsq::default().k(k), 1);
+            let mut policy = Rehearsal::with_one_type(Policy::c_fcfs(), 1);
+            assert_eq!(policy.arrives(0, 0, ONE), "0@0");
+            assert_eq!(policy.arrives(1, 1, ONE), "");
+            assert_eq!(policy.arrives(2, 2, ONE), "");
             assert_eq!(policy.switches(100, jbsq()), "");
             assert_eq!(policy.ticks(5_100), "stop 0", "a new quantum since then");
             assert_eq!(policy.switches(5_150, jbsq()), "", "it is still stopping");
             assert_eq!(policy.yields(5_200, 0), "1@0");
-            assert_eq!(policy.switches(5_300, rehearsal(Policy::c_fcfs(), 1)), "");
+            assert_eq!(
+                policy.switches(5_300, Rehearsal::with_one_type(Policy::c_fcfs(), 1)),
+                ""
+            );
             assert_eq!(policy.completes(5_400, 0), "0@0", "it arrived before 2");
             assert_eq!(policy.completes(5_500, 0), "2@0");
         }

@@ -113,26 +113,19 @@ impl Scheduler for Jsq {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rehearsal::Rehearsal;
-    use super::super::{HandOff, Policy, RequestType};
+    use super::super::rehearsal::{ONE, Rehearsal};
+    use super::super::{HandOff, Policy};
     use super::*;
-    use crate::request_type::TypeSpec;
-
-    const A: RequestType = RequestType::new(0);
-
-    fn rehearsal(policy: impl Into<Policy>, workers: usize) -> Rehearsal {
-        Rehearsal::new(policy, workers, [TypeSpec::new("A").queue_capacity(20)])
-    }
 
     #[test]
     fn requests_join_the_worker_with_the_fewest_and_stay_there() {
-        let mut jsq = rehearsal(Policy::jsq(), 3);
+        let mut jsq = Rehearsal::with_one_type(Policy::jsq(), 3);
         for (id, ran) in (0..).zip(["0@0", "1@1", "2@2", "", ""]) {
-            assert_eq!(jsq.arrives(0, id, A), ran);
+            assert_eq!(jsq.arrives(0, id, ONE), ran);
         }
         assert_eq!(jsq.completes(10, 2), "", "3 and 4 are with 0 and 1");
-        assert_eq!(jsq.arrives(20, 5, A), "5@2");
-        assert_eq!(jsq.arrives(30, 6, A), "");
+        assert_eq!(jsq.arrives(20, 5, ONE), "5@2");
+        assert_eq!(jsq.arrives(30, 6, ONE), "");
         assert_eq!(jsq.completes(40, 0), "3@0");
         assert_eq!(jsq.completes(50, 1), "4@1");
         assert_eq!(jsq.completes(60, 2), "6@2", "2 had one, the others two");
@@ -143,11 +136,11 @@ mod tests {
 
     #[test]
     fn a_worker_serves_its_queue_round_robin() {
-        let mut jsq = rehearsal(Policy::jsq(), 1);
-        assert_eq!(jsq.arrives(0, 0, A), "0@0");
+        let mut jsq = Rehearsal::with_one_type(Policy::jsq(), 1);
+        assert_eq!(jsq.arrives(0, 0, ONE), "0@0");
         assert_eq!(jsq.deadline_ns(), None, "alone");
-        assert_eq!(jsq.arrives(100, 1, A), "");
-        assert_eq!(jsq.arrives(200, 2, A), "");
+        assert_eq!(jsq.arrives(100, 1, ONE), "");
+        assert_eq!(jsq.arrives(200, 2, ONE), "");
         for (turn, next) in (1..).zip(["1@0", "2@0", "0@0", "1@0"]) {
             let end_ns = turn * 2_000;
             assert_eq!(jsq.deadline_ns(), Some(end_ns));
@@ -158,22 +151,22 @@ mod tests {
         assert_eq!(jsq.completes(8_500, 0), "2@0");
         assert_eq!(jsq.completes(8_600, 0), "0@0");
         assert_eq!((jsq.ticks(99_000).as_str(), jsq.deadline_ns()), ("", None));
-        assert_eq!(jsq.arrives(99_100, 3, A), "stop 0", "it had its quantum");
+        assert_eq!(jsq.arrives(99_100, 3, ONE), "stop 0", "it had its quantum");
     }
 
     #[test]
     fn of_equally_short_queues_one_is_joined_by_number_or_by_service() {
         for (ties, joined) in [(JsqTies::LowestNumber, ""), (JsqTies::MostServed, "5@1")] {
-            let mut jsq = rehearsal(settings::Jsq::default().ties(ties), 2);
-            assert_eq!(jsq.arrives(0, 0, A), "0@0");
-            assert_eq!(jsq.arrives(0, 1, A), "1@1");
-            assert_eq!(jsq.arrives(0, 2, A), "");
+            let mut jsq = Rehearsal::with_one_type(settings::Jsq::default().ties(ties), 2);
+            assert_eq!(jsq.arrives(0, 0, ONE), "0@0");
+            assert_eq!(jsq.arrives(0, 1, ONE), "1@1");
+            assert_eq!(jsq.arrives(0, 2, ONE), "");
             assert_eq!(jsq.completes(1_900, 0), "2@0");
-            assert_eq!(jsq.arrives(1_900, 3, A), "");
-            assert_eq!(jsq.arrives(1_900, 4, A), "");
+            assert_eq!(jsq.arrives(1_900, 3, ONE), "");
+            assert_eq!(jsq.arrives(1_900, 4, ONE), "");
             assert_eq!(jsq.ticks(2_000), "stop 1");
             assert_eq!(jsq.yields(2_100, 1), "4@1");
-            assert_eq!(jsq.arrives(2_200, 5, A), "", "both have two");
+            assert_eq!(jsq.arrives(2_200, 5, ONE), "", "both have two");
             assert_eq!(jsq.completes(2_300, 1), "1@1");
             assert_eq!(jsq.completes(2_400, 1), joined);
         }
@@ -181,11 +174,14 @@ mod tests {
 
     #[test]
     fn it_takes_over_and_hands_over() {
-        let mut policy = rehearsal(Policy::c_fcfs(), 2);
+        let mut policy = Rehearsal::with_one_type(Policy::c_fcfs(), 2);
         for (id, ran) in (0..).zip(["0@0", "1@1", "", "", ""]) {
-            assert_eq!(policy.arrives(0, id, A), ran);
+            assert_eq!(policy.arrives(0, id, ONE), ran);
         }
-        assert_eq!(policy.switches(100, rehearsal(Policy::jsq(), 2)), "");
+        assert_eq!(
+            policy.switches(100, Rehearsal::with_one_type(Policy::jsq(), 2)),
+            ""
+        );
         assert_eq!(
             policy.deadline_ns(),
             Some(2_100),
@@ -194,6 +190,9 @@ mod tests {
         assert_eq!(policy.completes(200, 0), "2@0");
         assert_eq!(policy.completes(300, 0), "4@0");
         assert_eq!(policy.completes(400, 0), "");
-        assert_eq!(policy.switches(500, rehearsal(Policy::c_fcfs(), 2)), "3@0");
+        assert_eq!(
+            policy.switches(500, Rehearsal::with_one_type(Policy::c_fcfs(), 2)),
+            "3@0"
+        );
     }
 }

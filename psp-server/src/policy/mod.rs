@@ -16,6 +16,7 @@
 //! by [`WorkerTimes`]), `profile` (windows of measurements, estimates over windows), `dispersion`
 //! (how far service times lie apart), `grouped` (typed queues, with or without groups of types by
 //! length), and `plan` (who of these may run where).
+//! Policies with a dispatcher and a queue per worker share `own_queues`.
 //! `docs/policies.md` says what each policy does and why.
 //!
 //! Memory is set aside at construction. Two things grow on demand: queues whose capacities add up

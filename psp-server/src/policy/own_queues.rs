@@ -130,3 +130,24 @@ impl OwnQueues {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Policy;
+    use super::super::rehearsal::{ONE, Rehearsal};
+    use crate::request_type::TypeSpec;
+
+    #[test]
+    fn what_cannot_be_preempted_runs_to_its_end() {
+        for policy in [Policy::jbsq(), Policy::jsq()] {
+            let types = [TypeSpec::new("ONE")];
+            let mut policy = Rehearsal::with_preemption(policy, 1, types, None);
+            assert_eq!(policy.arrives(0, 0, ONE), "0@0");
+            assert_eq!(policy.arrives(0, 1, ONE), "");
+            assert_eq!(policy.ticks(50_000), "");
+            assert_eq!(policy.deadline_ns(), None);
+            assert_eq!(policy.yields(60_000, 0), "1@0", "the handler gave way");
+            assert_eq!(policy.completes(70_000, 0), "0@0");
+        }
+    }
+}

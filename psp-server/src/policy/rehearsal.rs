@@ -6,6 +6,9 @@ use super::{
 };
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 
+/// The type of [`Rehearsal::with_one_type`].
+pub(super) const ONE: RequestType = RequestType::new(0);
+
 /// A scheduler, and short words for its events. Each event answers with the actions that follow
 /// it: `"3@0"` for request 3 that runs on worker 0, `"stop 0"` for a preemption, `"refuse 3"`,
 /// with commas between.
@@ -24,6 +27,11 @@ impl Rehearsal {
     ) -> Self {
         let preemption = Some(Preemption { cost_ns: 1000 });
         Self::with_preemption(policy, workers, types, preemption)
+    }
+
+    /// `policy` with preemption and one type, [`ONE`], of which 20 requests may wait.
+    pub(super) fn with_one_type(policy: impl Into<Policy>, workers: usize) -> Self {
+        Self::new(policy, workers, [TypeSpec::new("ONE").queue_capacity(20)])
     }
 
     pub(super) fn with_preemption(
