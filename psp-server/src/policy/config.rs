@@ -11,9 +11,14 @@ use thiserror::Error;
 use super::c_fcfs::CFcfs;
 use super::d_fcfs::DFcfs;
 use super::fixed_priority::FixedPriority;
-use super::settings::{Cscq, Darc, DarcStatic, Drr, Edf, Mq, Sq, StaticPartition};
+use super::settings::{
+    Cscq, Darc, DarcStatic, Drr, Edf, Jbsq, Jsq, Mq, Sq, StaticPartition, Synergy,
+};
 use super::stealing::Stealing;
-use super::{Scheduler, SchedulerSetup, cscq, darc, drr, edf, mq, sjf, sq, static_partition};
+use super::{
+    Scheduler, SchedulerSetup, cscq, darc, drr, edf, jbsq, jsq, mq, sjf, sq, static_partition,
+    synergy,
+};
 
 /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the state
 /// machine.
@@ -54,6 +59,12 @@ pub enum Policy {
     Sq(Sq),
     /// Shinjuku: typed queues weighed by SLO, and quanta while others wait.
     Mq(Mq),
+    /// Concord: each request to the worker with the fewest, which are bounded.
+    Jbsq(Jbsq),
+    /// Tiny Quanta: each request to the worker with the fewest, which take turns there.
+    Jsq(Jsq),
+    /// Synergy: one queue per worker, stealing, and long requests preempted for those behind them.
+    Synergy(Synergy),
 }
 
 /// Why a policy cannot be used.
@@ -88,7 +99,7 @@ pub enum PolicyError {
 
 impl Policy {
     /// The names of all policies.
-    pub const NAMES: [&'static str; 13] = [
+    pub const NAMES: [&'static str; 16] = [
         "d-fcfs",
         "c-fcfs",
         "stealing",
@@ -102,6 +113,9 @@ impl Policy {
         "cscq",
         "sq",
         "mq",
+        "jbsq",
+        "jsq",
+        "synergy",
     ];
 
     /// Decentralised first come, first served.
@@ -183,6 +197,24 @@ impl Policy {
         Mq::default()
     }
 
+    /// Join the bounded shortest queue; [`Jbsq`] has its settings.
+    #[must_use]
+    pub fn jbsq() -> Self {
+        Jbsq::default().into()
+    }
+
+    /// Join the shortest queue, and share its worker; [`Jsq`] has its settings.
+    #[must_use]
+    pub fn jsq() -> Self {
+        Jsq::default().into()
+    }
+
+    /// Synergy as published; [`Synergy`] has its settings.
+    #[must_use]
+    pub fn synergy() -> Self {
+        Synergy::default().into()
+    }
+
     /// The name by which [`FromStr`] and configuration files know it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -200,6 +232,9 @@ impl Policy {
             Self::Cscq(_) => "cscq",
             Self::Sq(_) => "sq",
             Self::Mq(_) => "mq",
+            Self::Jbsq(_) => "jbsq",
+            Self::Jsq(_) => "jsq",
+            Self::Synergy(_) => "synergy",
         }
     }
 
@@ -207,7 +242,10 @@ impl Policy {
     /// [`SchedulerSetup::preemption`] it schedules nevertheless, and runs them to completion.
     #[must_use]
     pub const fn needs_preemption(&self) -> bool {
-        matches!(self, Self::Sq(_) | Self::Mq(_))
+        matches!(
+            self,
+            Self::Sq(_) | Self::Mq(_) | Self::Jbsq(_) | Self::Jsq(_) | Self::Synergy(_)
+        )
     }
 
     /// The names of the policies that do not preempt.
@@ -251,6 +289,9 @@ impl Policy {
             Self::Cscq(settings) => settings.validate(workers),
             Self::Sq(settings) => settings.validate(),
             Self::Mq(settings) => settings.validate(),
+            Self::Jbsq(settings) => settings.validate(),
+            Self::Jsq(settings) => settings.validate(),
+            Self::Synergy(settings) => settings.validate(),
         }
     }
 
@@ -280,6 +321,9 @@ impl Policy {
             Self::Cscq(settings) => Box::new(cscq::Cscq::new(setup, settings)),
             Self::Sq(settings) => Box::new(sq::Sq::new(setup, settings)),
             Self::Mq(settings) => Box::new(mq::Mq::new(setup, settings)),
+            Self::Jbsq(settings) => Box::new(jbsq::Jbsq::new(setup, settings)),
+            Self::Jsq(settings) => Box::new(jsq::Jsq::new(setup, settings)),
+            Self::Synergy(settings) => Box::new(synergy::Synergy::new(setup, settings)),
         }
     }
 }
@@ -297,7 +341,19 @@ macro_rules! from_settings {
     };
 }
 
-from_settings!(StaticPartition, Darc, DarcStatic, Edf, Drr, Cscq, Sq, Mq);
+from_settings!(
+    StaticPartition,
+    Darc,
+    DarcStatic,
+    Edf,
+    Drr,
+    Cscq,
+    Sq,
+    Mq,
+    Jbsq,
+    Jsq,
+    Synergy
+);
 
 impl fmt::Display for Policy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -324,6 +380,9 @@ impl FromStr for Policy {
             "cscq" => Ok(Self::cscq()),
             "sq" => Ok(Self::sq().into()),
             "mq" => Ok(Self::mq().into()),
+            "jbsq" => Ok(Self::jbsq()),
+            "jsq" => Ok(Self::jsq()),
+            "synergy" => Ok(Self::synergy()),
             _ => Err(PolicyError::UnknownName(name.to_owned())),
         }
     }
@@ -347,6 +406,9 @@ enum Table {
     Cscq(Cscq),
     Sq(Sq),
     Mq(Mq),
+    Jbsq(Jbsq),
+    Jsq(Jsq),
+    Synergy(Synergy),
 }
 
 impl From<Table> for Policy {
@@ -365,6 +427,9 @@ impl From<Table> for Policy {
             Table::Cscq(settings) => settings.into(),
             Table::Sq(settings) => settings.into(),
             Table::Mq(settings) => settings.into(),
+            Table::Jbsq(settings) => settings.into(),
+            Table::Jsq(settings) => settings.into(),
+            Table::Synergy(settings) => settings.into(),
         }
     }
 }
@@ -397,7 +462,7 @@ impl<'de> Deserialize<'de> for Policy {
 mod tests {
     use std::time::Duration;
 
-    use super::super::Requeue;
+    use super::super::{JsqTies, Requeue};
     use super::*;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -437,8 +502,8 @@ mod tests {
             Ok(Policy::darc_static(2))
         );
         assert_eq!(
-            parse("[policy]\nname = 'drr'\nquantum-us = 25"),
-            Ok(Drr::default().quantum(Duration::from_micros(25)).into())
+            parse("[policy]\nname = 'drr'\nquantum-us = 2.5"),
+            Ok(Drr::default().quantum_us(2.5).into())
         );
         assert_eq!(
             parse("[policy]\nname = 'edf'\nslo-factor = 3.0"),
@@ -462,6 +527,18 @@ mod tests {
                 .slo_factor(5.0)
                 .spare_chosen(true)
                 .into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'jbsq'\nk = 4\nquantum-us = 2.5"),
+            Ok(Jbsq::default().k(4).quantum_us(2.5).into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'jsq'\nties = 'most-served'"),
+            Ok(Jsq::default().ties(JsqTies::MostServed).into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'synergy'\ncongestion-threshold-us = 10.0"),
+            Ok(Synergy::default().congestion_threshold_us(10.0).into())
         );
     }
 
@@ -492,7 +569,7 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_named() {
-        let darc = Darc::default;
+        let (darc, synergy) = (Darc::default, Synergy::default);
         for (policy, setting) in [
             (darc().delta(0.9).into(), "delta"),
             (darc().delta(f64::NAN).into(), "delta"),
@@ -514,13 +591,28 @@ mod tests {
             (StaticPartition::default().delta(0.5).into(), "delta"),
             (Edf::default().slo_factor(0.0).into(), "slo-factor"),
             (Edf::default().slo_factor(f64::NAN).into(), "slo-factor"),
-            (Drr::default().quantum(Duration::ZERO).into(), "quantum-us"),
+            (Drr::default().quantum_us(0.0).into(), "quantum-us"),
             (Cscq::default().reserved(0).into(), "reserved"),
             (Cscq::default().reserved(4).into(), "reserved"),
             (Cscq::default().delta(0.0).into(), "delta"),
             (Policy::sq().quantum_us(0).into(), "quantum-us"),
             (Policy::mq().quantum_us(f64::NAN).into(), "quantum-us"),
             (Policy::mq().slo_factor(-1.0).into(), "slo-factor"),
+            (Jbsq::default().k(0).into(), "k"),
+            (Jbsq::default().quantum_us(0).into(), "quantum-us"),
+            (Jsq::default().quantum_us(f64::NAN).into(), "quantum-us"),
+            (synergy().quantum_us(-1.0).into(), "quantum-us"),
+            (synergy().quantum_factor(0.0).into(), "quantum-factor"),
+            (
+                synergy().congested_quantum_factor(f64::NAN).into(),
+                "congested-quantum-factor",
+            ),
+            (
+                synergy().congestion_threshold_us(-1.0).into(),
+                "congestion-threshold-us",
+            ),
+            (synergy().ema_weight(0.0).into(), "ema-weight"),
+            (synergy().long_factor(0.9).into(), "long-factor"),
         ] {
             let Err(PolicyError::Setting { setting: named, .. }) = policy.validate(4) else {
                 panic!("{policy:?} passed");

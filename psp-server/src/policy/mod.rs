@@ -16,6 +16,7 @@
 //! by [`WorkerTimes`]), `profile` (windows of measurements, estimates over windows), `dispersion`
 //! (how far service times lie apart), `grouped` (typed queues, with or without groups of types by
 //! length), and `plan` (who of these may run where).
+//! Policies with a dispatcher and a queue per worker share `own_queues`.
 //! `docs/policies.md` says what each policy does and why.
 //!
 //! Memory is set aside at construction. Two things grow on demand: queues whose capacities add up
@@ -34,7 +35,10 @@ mod drr;
 mod edf;
 mod fixed_priority;
 mod grouped;
+mod jbsq;
+mod jsq;
 mod mq;
+mod own_queues;
 mod plan;
 mod profile;
 #[allow(
@@ -51,11 +55,14 @@ mod sjf;
 mod sq;
 mod static_partition;
 mod stealing;
+mod synergy;
 mod worker_times;
 mod workers;
 
 pub use config::{Policy, PolicyError};
-pub use settings::{Cscq, Darc, DarcStatic, Drr, Edf, Mq, Requeue, Sq, StaticPartition};
+pub use settings::{
+    Cscq, Darc, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Requeue, Sq, StaticPartition, Synergy,
+};
 pub use worker_times::WorkerTimes;
 
 use queues::Queues;

@@ -52,11 +52,13 @@ struct Entry {
 struct Lane {
     head: u32,
     tail: u32,
+    len: usize,
 }
 
 const EMPTY: Lane = Lane {
     head: NIL,
     tail: NIL,
+    len: 0,
 };
 
 /// How many of one type wait, may wait and were refused.
@@ -166,7 +168,7 @@ impl Queues {
     /// many as there are workers; more when what waits was another policy's.
     pub(super) fn put_back_first(&mut self, lane: usize, waiting: Waiting) {
         self.count_in(&waiting);
-        let Lane { head, tail } = self.lanes[lane];
+        let Lane { head, tail, .. } = self.lanes[lane];
         let (mut before, mut after) = (NIL, head);
         while after != NIL && self.entries[after as usize].waiting.sequence < waiting.sequence {
             before = after;
@@ -182,6 +184,14 @@ impl Queues {
         if before == tail {
             self.lanes[lane].tail = entry;
         }
+        self.lanes[lane].len += 1;
+    }
+
+    /// Moves the first request of one lane to the end of another, if there is any.
+    pub(super) fn move_first(&mut self, from: usize, to: usize) {
+        if let Some(waiting) = self.pop(from) {
+            self.put_back_last(to, waiting);
+        }
     }
 
     fn count_in(&mut self, waiting: &Waiting) {
@@ -192,13 +202,14 @@ impl Queues {
 
     fn append(&mut self, lane: usize, waiting: Waiting) {
         let entry = self.take_entry(waiting);
-        let Lane { head, tail } = &mut self.lanes[lane];
+        let Lane { head, tail, len } = &mut self.lanes[lane];
         if *tail == NIL {
             *head = entry;
         } else {
             self.entries[*tail as usize].next = entry;
         }
         *tail = entry;
+        *len += 1;
     }
 
     /// Divides what waits into `lanes` anew, in order of arrival. What waits in `self` is that of
@@ -248,6 +259,11 @@ impl Queues {
         self.waiting
     }
 
+    /// How many requests wait in `lane`.
+    pub(super) fn lane_len(&self, lane: usize) -> usize {
+        self.lanes[lane].len
+    }
+
     /// Takes the first request of `lane`.
     pub(super) fn pop(&mut self, lane: usize) -> Option<Waiting> {
         let head = self.lanes[lane].head;
@@ -256,6 +272,7 @@ impl Queues {
         }
         let Entry { waiting, next } = self.entries[head as usize];
         self.lanes[lane].head = next;
+        self.lanes[lane].len -= 1;
         if next == NIL {
             self.lanes[lane].tail = NIL;
         }
@@ -421,6 +438,21 @@ mod tests {
             assert_eq!(pop_all(&mut queues, 0), [0, 1]);
         }
         assert_eq!(queues.entries.len(), 2);
+    }
+
+    #[test]
+    fn a_request_that_moves_to_another_lane_is_counted_once() {
+        let mut queues = queues(2);
+        for id in 0..3 {
+            queues.push(0, 0, RequestId(id), LONG);
+        }
+        queues.move_first(0, 1);
+        queues.move_first(0, 1);
+        assert_eq!((queues.lane_len(0), queues.lane_len(1)), (1, 2));
+        assert_eq!((queues.len(), queues.type_status(1).queued), (3, 3));
+        assert_eq!(pop_all(&mut queues, 1), [0, 1]);
+        queues.move_first(1, 0);
+        assert_eq!((queues.lane_len(0), queues.lane_len(1)), (1, 0));
     }
 
     #[test]

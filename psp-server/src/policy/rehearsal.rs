@@ -1,15 +1,21 @@
 //! A scheduler driven by hand in virtual time, for the unit tests of policies.
 
 use super::{
-    Action, Event, Policy, Preemption, RequestId, Sample, Scheduler, SchedulerSetup, WorkerId,
+    Action, Event, HandOff, Policy, Preemption, RequestId, Sample, Scheduler, SchedulerSetup,
+    WorkerId,
 };
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
+
+/// The type of [`Rehearsal::with_one_type`].
+pub(super) const ONE: RequestType = RequestType::new(0);
 
 /// A scheduler, and short words for its events. Each event answers with the actions that follow
 /// it: `"3@0"` for request 3 that runs on worker 0, `"stop 0"` for a preemption, `"refuse 3"`,
 /// with commas between.
 pub(super) struct Rehearsal {
     scheduler: Box<dyn Scheduler>,
+    /// How each request that ran got to its worker.
+    pub(super) hand_offs: Vec<HandOff>,
 }
 
 impl Rehearsal {
@@ -23,11 +29,27 @@ impl Rehearsal {
         Self::with_preemption(policy, workers, types, preemption)
     }
 
+    /// `policy` with preemption and one type, [`ONE`], of which 20 requests may wait.
+    pub(super) fn with_one_type(policy: impl Into<Policy>, workers: usize) -> Self {
+        Self::new(policy, workers, [TypeSpec::new("ONE").queue_capacity(20)])
+    }
+
     pub(super) fn with_preemption(
         policy: impl Into<Policy>,
         workers: usize,
         types: impl IntoIterator<Item = TypeSpec>,
         preemption: Option<Preemption>,
+    ) -> Self {
+        Self::with_lots(policy, workers, types, preemption, 0)
+    }
+
+    /// With a seed for policies that draw lots.
+    pub(super) fn with_lots(
+        policy: impl Into<Policy>,
+        workers: usize,
+        types: impl IntoIterator<Item = TypeSpec>,
+        preemption: Option<Preemption>,
+        seed: u64,
     ) -> Self {
         let types: TypeTable = types.into_iter().collect();
         let setup = SchedulerSetup {
@@ -36,10 +58,13 @@ impl Rehearsal {
             queue_capacity: 3,
             inline: false,
             preemption,
-            seed: 0,
+            seed,
         };
         let scheduler = policy.into().scheduler(&setup);
-        Self { scheduler }
+        Self {
+            scheduler,
+            hand_offs: Vec::new(),
+        }
     }
 
     pub(super) fn arrives(&mut self, now_ns: u64, id: u32, request_type: RequestType) -> String {
@@ -92,8 +117,14 @@ impl Rehearsal {
         let actions: Vec<String> = std::iter::from_fn(|| self.scheduler.poll(now_ns))
             .map(|action| match action {
                 Action::Run {
-                    worker, request, ..
-                } => format!("{}@{}", request.0, worker.0),
+                    worker,
+                    request,
+                    hand_off,
+                    ..
+                } => {
+                    self.hand_offs.push(hand_off);
+                    format!("{}@{}", request.0, worker.0)
+                }
                 Action::Preempt { worker } => format!("stop {}", worker.0),
                 Action::Reject { request, .. } => format!("refuse {}", request.0),
             })

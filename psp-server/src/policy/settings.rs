@@ -6,18 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::config::PolicyError;
 
-mod cscq;
-mod drr;
-mod edf;
-mod static_partition;
-mod time_sharing;
-
-pub use cscq::Cscq;
-pub use drr::Drr;
-pub use edf::Edf;
-pub use static_partition::StaticPartition;
-pub use time_sharing::{Mq, Requeue, Sq};
-
 /// Settings of DARC. The defaults are the paper's where it gives one (Perséphone 4.3.3, 5).
 ///
 /// In a configuration file the names have dashes, and `window_max` is `window-max-ms`, a whole
@@ -94,7 +82,21 @@ macro_rules! quantum_setter {
     };
 }
 
-use {quantum_setter, setters};
+mod cscq;
+mod drr;
+mod edf;
+mod own_queues;
+mod static_partition;
+mod synergy;
+mod time_sharing;
+
+pub use cscq::Cscq;
+pub use drr::Drr;
+pub use edf::Edf;
+pub use own_queues::{Jbsq, Jsq, JsqTies};
+pub use static_partition::StaticPartition;
+pub use synergy::Synergy;
+pub use time_sharing::{Mq, Requeue, Sq};
 
 impl Darc {
     setters! {
@@ -253,29 +255,22 @@ fn check(
     }
 }
 
-/// Writes a module for serde that has durations as a whole number of some unit.
-macro_rules! whole {
-    ($unit:ident, $in_units:ident, $of_units:ident) => {
-        mod $unit {
-            use std::time::Duration;
+/// Durations as whole milliseconds.
+mod millis {
+    use std::time::Duration;
 
-            use serde::{Deserialize, Deserializer, Serializer};
+    use serde::{Deserialize, Deserializer, Serializer};
 
-            pub(super) fn serialize<S: Serializer>(
-                duration: &Duration,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
-                serializer.serialize_u64(u64::try_from(duration.$in_units()).unwrap_or(u64::MAX))
-            }
+    pub(super) fn serialize<S: Serializer>(
+        duration: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
 
-            pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-                deserializer: D,
-            ) -> Result<Duration, D::Error> {
-                u64::deserialize(deserializer).map(Duration::$of_units)
-            }
-        }
-    };
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
 }
-
-whole!(millis, as_millis, from_millis);
-whole!(micros, as_micros, from_micros);

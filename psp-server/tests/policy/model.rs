@@ -6,7 +6,7 @@ use psp_server::policy::{Action, Event, HandOff, RequestId, Sample, Scheduler};
 use psp_server::{RequestType, WorkerId};
 
 use crate::operations::{Case, Measured, Operation, Step};
-use crate::promises::{Preempts, Promises, Seen};
+use crate::promises::{Idling, Preempts, Promises, Quantum, Seen};
 
 /// A request that waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,6 +14,8 @@ struct Waiting {
     slot: usize,
     /// It ran before, and gave way.
     resumes: bool,
+    /// Where that was, if the policy is still the same.
+    home: Option<WorkerId>,
 }
 
 /// A request that runs.
@@ -31,6 +33,8 @@ pub(crate) struct Model<'a> {
     case: &'a Case,
     scheduler: Box<dyn Scheduler>,
     promises: Promises,
+    /// Since when it has been this scheduler.
+    since_ns: u64,
     now_ns: u64,
     /// When the scheduler was told something last.
     told_ns: u64,
@@ -57,6 +61,7 @@ impl<'a> Model<'a> {
             case,
             scheduler: policy.scheduler(&case.setup()),
             promises: Promises::of(policy),
+            since_ns: 0,
             now_ns: 0,
             told_ns: 0,
             types_of_requests: Vec::new(),
@@ -147,8 +152,12 @@ impl<'a> Model<'a> {
         self.types_of_requests.push(request_type);
         let slot = self.case.types.slot(request_type);
         if self.queued(slot) < self.case.capacity(slot) {
-            let resumes = false;
-            self.waiting.insert(id, Waiting { slot, resumes });
+            let waiting = Waiting {
+                slot,
+                resumes: false,
+                home: None,
+            };
+            self.waiting.insert(id, waiting);
         } else {
             self.refusals.push_back(id);
             self.refused[slot] += 1;
@@ -192,6 +201,7 @@ impl<'a> Model<'a> {
         let waiting = Waiting {
             slot: turn.slot,
             resumes: true,
+            home: Some(worker),
         };
         self.waiting.insert(turn.id, waiting);
         self.tell(Event::Yielded {
@@ -220,6 +230,10 @@ impl<'a> Model<'a> {
         next.take_over(self.now_ns, self.scheduler.hand_over());
         self.scheduler = next;
         self.promises = Promises::of(policy);
+        self.since_ns = self.now_ns;
+        for waiting in self.waiting.values_mut() {
+            waiting.home = None;
+        }
     }
 
     fn poll(&mut self, polls_max: usize) {
@@ -266,6 +280,8 @@ impl<'a> Model<'a> {
         }
         let allowed = places.allow(&seen, started.slot, worker.index());
         assert!(allowed, "{worker:?} is not for slot {}", started.slot);
+        let at_home = started.home.is_none_or(|home| home == worker);
+        assert!(!self.promises.stays || at_home, "{id} moved to {worker:?}");
         let own_thread_free = self.case.inline && self.running[0].is_none();
         assert!(
             worker.0 == 0
@@ -286,8 +302,7 @@ impl<'a> Model<'a> {
 
     fn check_preempt(&mut self, worker: WorkerId) {
         assert!(self.case.preemption.is_some(), "nothing can be preempted");
-        let running = self.running.iter().flatten();
-        let stopping = running.filter(|turn| turn.preempted).count();
+        let stopping = self.stopping();
         assert!(
             self.promises.preempts.allow(stopping, self.waiting.len()),
             "{:?}: {stopping} are stopping, {} wait",
@@ -298,6 +313,12 @@ impl<'a> Model<'a> {
         let turn = turn.expect("only what runs can be preempted");
         assert!(!turn.preempted, "{worker:?} was asked already");
         turn.preempted = true;
+    }
+
+    /// Number of workers that were asked to stop.
+    fn stopping(&self) -> usize {
+        let running = self.running.iter().flatten();
+        running.filter(|turn| turn.preempted).count()
     }
 
     /// What must hold whenever.
@@ -331,23 +352,53 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// What must hold when the scheduler has nothing more to do and knows what time it is.
+    fn check_time(&self) {
+        let deadline_ns = self.scheduler.deadline_ns();
+        let overdue = deadline_ns.is_some_and(|at_ns| at_ns <= self.now_ns);
+        assert!(!overdue, "at {} due at {deadline_ns:?}", self.now_ns);
+        if self.case.preemption.is_some() {
+            self.check_quanta();
+        }
+    }
+
+    /// Nobody who waits, waits for a worker that is beyond its quantum.
+    fn check_quanta(&self) {
+        let (waiting, stopping) = (self.waiting.len(), self.stopping());
+        let running = || self.running.iter().flatten();
+        let expired = |quantum_ns: u64| {
+            let over = |turn: &&Turn| {
+                let started_ns = turn.started_ns.max(self.since_ns);
+                !turn.preempted && started_ns.saturating_add(quantum_ns) <= self.now_ns
+            };
+            running().filter(over).count()
+        };
+        match self.promises.quantum {
+            Quantum::Endless => {}
+            Quantum::ForAll(quantum_ns) => {
+                assert!(waiting <= stopping || expired(quantum_ns) == 0);
+            }
+            Quantum::ForThoseBehind(quantum_ns) => {
+                assert!(waiting == 0 || expired(quantum_ns) < running().count());
+            }
+        }
+    }
+
     /// What must hold when the scheduler has nothing more to do.
     fn check_rest(&self) {
         assert_eq!(self.refusals, [], "neither run nor refused");
-        let deadline_ns = self.scheduler.deadline_ns();
-        let overdue = deadline_ns.is_some_and(|at_ns| at_ns <= self.now_ns);
-        assert!(
-            !overdue || self.told_ns < self.now_ns,
-            "it was told at {} and is due at {deadline_ns:?}",
-            self.told_ns
-        );
+        if self.told_ns == self.now_ns {
+            self.check_time();
+        }
         let idle: Vec<usize> = (0..self.case.workers)
             .filter(|&worker| self.running[worker].is_none())
             .collect();
         if idle.len() == self.case.workers {
             assert_eq!(self.waiting, BTreeMap::new(), "all workers idle");
         }
-        if !self.promises.conserves_work {
+        if let Idling::BesideQueues { queued_max } = self.promises.idling {
+            let busy = self.case.workers - idle.len();
+            assert!(idle.is_empty() || self.waiting.len() <= busy.saturating_mul(queued_max));
             return;
         }
         let seen = self.seen();

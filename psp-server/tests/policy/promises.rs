@@ -3,18 +3,20 @@
 use std::ops::Range;
 
 use psp_server::Policy;
-use psp_server::policy::{Darc, HandOff, Scheduler};
+use psp_server::policy::{Darc, HandOff, Requeue, Scheduler};
 
 /// A row of the table.
 #[derive(Debug, Clone)]
 pub(crate) struct Promises {
     pub(crate) order: Order,
     pub(crate) places: Places,
-    /// No worker idles while someone waits that may use it.
-    pub(crate) conserves_work: bool,
+    pub(crate) idling: Idling,
+    /// Whoever gave way goes on where it ran.
+    pub(crate) stays: bool,
     /// A request that may use the driver's own thread does so whenever that is idle.
     pub(crate) own_thread_first: bool,
     pub(crate) preempts: Preempts,
+    pub(crate) quantum: Quantum,
     /// How requests may reach their workers.
     pub(crate) hand_offs: &'static [HandOff],
 }
@@ -51,6 +53,15 @@ pub(crate) enum Places {
     Reservation(Darc),
 }
 
+/// When a worker idles while someone waits that may use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Idling {
+    /// It does not: work is conserved.
+    Never,
+    /// When those wait in the queues of busy workers, each of which has so many at most.
+    BesideQueues { queued_max: usize },
+}
+
 /// When what runs is stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Preempts {
@@ -60,27 +71,54 @@ pub(crate) enum Preempts {
     OneForEachWaiting,
     /// Somebody waits.
     ForSomeone,
+    /// A quantum is over.
+    Whenever,
+}
+
+/// For how many nanoseconds at most a request keeps its worker while others wait, where it can be
+/// preempted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quantum {
+    /// It is not said.
+    Endless,
+    /// More wait than workers are stopping.
+    ForAll(u64),
+    /// Some wait in the queue of that very worker.
+    ForThoseBehind(u64),
 }
 
 /// Policies that run every request to its end on a worker that the dispatcher chose from all.
 const CENTRAL: Promises = Promises {
     order: Order::Arrival,
     places: Places::All,
-    conserves_work: true,
+    idling: Idling::Never,
+    stays: false,
     own_thread_first: true,
     preempts: Preempts::Never,
+    quantum: Quantum::Endless,
     hand_offs: &[HandOff::Dispatched],
+};
+
+/// Policies whose workers have queues, and preempt for those behind.
+const OWN_QUEUES: Promises = Promises {
+    order: Order::Unseen,
+    idling: Idling::BesideQueues {
+        queued_max: usize::MAX,
+    },
+    own_thread_first: false,
+    preempts: Preempts::ForSomeone,
+    hand_offs: &[HandOff::Dispatched, HandOff::Own],
+    ..CENTRAL
 };
 
 impl Promises {
     pub(crate) fn of(policy: &Policy) -> Self {
         match policy {
             Policy::DFcfs => Self {
-                order: Order::Unseen,
-                conserves_work: false,
-                own_thread_first: false,
+                stays: true,
+                preempts: Preempts::Never,
                 hand_offs: &[HandOff::Own],
-                ..CENTRAL
+                ..OWN_QUEUES
             },
             Policy::CFcfs => CENTRAL,
             Policy::Stealing => Self {
@@ -107,14 +145,49 @@ impl Promises {
                 places: Places::ShorterOnly,
                 ..CENTRAL
             },
-            Policy::Sq(_) => Self {
+            Policy::Sq(settings) => Self {
                 preempts: Preempts::OneForEachWaiting,
+                quantum: if settings.requeue == Requeue::Tail {
+                    Quantum::ForAll(nanoseconds(settings.quantum_us))
+                } else {
+                    Quantum::Endless
+                },
                 ..CENTRAL
             },
-            Policy::Mq(_) => Self {
+            Policy::Mq(settings) => Self {
                 order: Order::ArrivalInType,
                 preempts: Preempts::OneForEachWaiting,
+                quantum: if settings.spare_chosen {
+                    Quantum::Endless
+                } else {
+                    Quantum::ForAll(nanoseconds(settings.quantum_us))
+                },
                 ..CENTRAL
+            },
+            Policy::Jbsq(settings) => Self {
+                idling: Idling::BesideQueues {
+                    queued_max: settings.k - 1,
+                },
+                quantum: if settings.k == 1 {
+                    Quantum::ForAll(nanoseconds(settings.quantum_us))
+                } else {
+                    Quantum::ForThoseBehind(nanoseconds(settings.quantum_us))
+                },
+                ..OWN_QUEUES
+            },
+            Policy::Jsq(settings) => Self {
+                stays: true,
+                quantum: Quantum::ForThoseBehind(nanoseconds(settings.quantum_us)),
+                ..OWN_QUEUES
+            },
+            Policy::Synergy(settings) => Self {
+                preempts: if settings.conditional_preemption {
+                    Preempts::ForSomeone
+                } else {
+                    Preempts::Whenever
+                },
+                hand_offs: &[HandOff::Own, HandOff::Stolen],
+                ..OWN_QUEUES
             },
             Policy::DarcStatic(settings) => Self {
                 order: Order::ShortestGroup,
@@ -130,6 +203,10 @@ impl Promises {
             },
         }
     }
+}
+
+fn nanoseconds(micros: f64) -> u64 {
+    (micros * 1_000.0).round() as u64
 }
 
 /// What can be asked of a scheduler from outside.
@@ -200,6 +277,7 @@ impl Preempts {
             Self::Never => false,
             Self::OneForEachWaiting => stopping < waiting,
             Self::ForSomeone => waiting > 0,
+            Self::Whenever => true,
         }
     }
 }

@@ -51,6 +51,9 @@ keeps_its_promises! {
     cscq: "cscq",
     sq: "sq",
     mq: "mq",
+    jbsq: "jbsq",
+    jsq: "jsq",
+    synergy: "synergy",
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use psp_server::Policy;
-use psp_server::policy::{Cscq, Darc, DarcStatic, Drr, Edf, Mq, Requeue, Sq, StaticPartition};
+use psp_server::policy::{
+    Cscq, Darc, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Requeue, Sq, StaticPartition, Synergy,
+};
 
 /// Any policy with any settings that are valid for so many workers.
 pub(crate) fn any_policy(workers: usize) -> impl Strategy<Value = Policy> {
@@ -25,8 +27,8 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
         Policy::Edf(_) => slo_factor()
             .prop_map(|slo_factor| Edf::default().slo_factor(slo_factor).into())
             .boxed(),
-        Policy::Drr(_) => (1..5_000_u64)
-            .prop_map(|us| Drr::default().quantum(Duration::from_micros(us)).into())
+        Policy::Drr(_) => quantum_us()
+            .prop_map(|quantum_us| Drr { quantum_us }.into())
             .boxed(),
         Policy::Cscq(_) => (prop::option::of(1..workers.max(2)), delta())
             .prop_map(move |(reserved, delta)| {
@@ -59,6 +61,20 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
                 .into()
             })
             .boxed(),
+        Policy::Jbsq(_) => (1..5_usize, quantum_us())
+            .prop_map(|(k, quantum_us)| Jbsq { k, quantum_us }.into())
+            .boxed(),
+        Policy::Jsq(_) => (quantum_us(), any::<bool>())
+            .prop_map(|(quantum_us, most_served)| {
+                let ties = if most_served {
+                    JsqTies::MostServed
+                } else {
+                    JsqTies::LowestNumber
+                };
+                Jsq { quantum_us, ties }.into()
+            })
+            .boxed(),
+        Policy::Synergy(_) => synergy().prop_map(Policy::from).boxed(),
         Policy::Darc(_) => darc(workers).prop_map(Policy::from).boxed(),
     }
 }
@@ -77,6 +93,45 @@ fn requeue() -> impl Strategy<Value = Requeue> {
 
 fn delta() -> impl Strategy<Value = f64> {
     prop_oneof![Just(1.0), Just(2.0), Just(100.0)]
+}
+
+fn synergy() -> impl Strategy<Value = Synergy> {
+    let threshold_us = prop_oneof![Just(0.0), 0.001..50.0_f64];
+    let quanta = (
+        quantum_us(),
+        0.1..5.0_f64,
+        0.1..20.0_f64,
+        threshold_us,
+        0.01..=1.0_f64,
+    )
+        .prop_map(
+            |(quantum_us, factor, congested_factor, threshold_us, weight)| {
+                Synergy::default()
+                    .quantum_us(quantum_us)
+                    .quantum_factor(factor)
+                    .congested_quantum_factor(congested_factor)
+                    .congestion_threshold_us(threshold_us)
+                    .ema_weight(weight)
+            },
+        );
+    let thresholds = (0..4_usize, 0..4_usize, 1.0..100.0_f64);
+    let switches = any::<[bool; 4]>();
+    (quanta, thresholds, switches).prop_map(
+        |(
+            quanta,
+            (steal, steal_long, long_factor),
+            [stealing, wait_queue, conditional, adaptive],
+        )| {
+            quanta
+                .steal_threshold(steal)
+                .steal_threshold_long(steal_long)
+                .long_factor(long_factor)
+                .stealing(stealing)
+                .wait_queue(wait_queue)
+                .conditional_preemption(conditional)
+                .adaptive_quantum(adaptive)
+        },
+    )
 }
 
 /// Short windows, and new reservations at the slightest occasion.

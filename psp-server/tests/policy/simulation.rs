@@ -1,6 +1,6 @@
 //! A discrete-event simulation around one scheduler: Poisson arrivals from a seeded generator,
-//! workers that take exactly the service time, a preemption that costs what the setup says, and
-//! nothing else.
+//! workers that take exactly the service time, preemptions that take effect as late as the setup
+//! says, and nothing else.
 
 use std::time::Duration;
 
@@ -343,7 +343,7 @@ impl Simulation {
         self.ends.set(worker, self.now_ns + remaining_ns);
     }
 
-    /// The request goes on until the worker has heard of it, and may end by then.
+    /// The request goes on until the worker has heard of it, and may end by then. No time is lost.
     fn preempt(&mut self, worker: WorkerId) {
         let preemption = self.preemption.expect("nothing can be preempted here");
         let stops_ns = self.now_ns + preemption.cost_ns;

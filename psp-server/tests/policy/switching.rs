@@ -46,15 +46,23 @@ fn tpc_c() -> TypeTable {
     types_of(&TPC_C, true)
 }
 
-fn there_and_back() -> [Policy; 3] {
-    [Policy::darc(), Policy::fixed_priority(), Policy::c_fcfs()]
+fn there_and_back(simulation: Simulation) -> Simulation {
+    let policies = [Policy::darc(), Policy::mq().into(), Policy::c_fcfs()];
+    let simulation = switched(simulation, &policies, 5_000);
+    assert_order_within_kinds(&simulation);
+    simulation
 }
 
 #[test]
 fn under_load_nothing_is_lost_and_order_is_kept() {
-    let simulation = Simulation::new(&Policy::c_fcfs(), 14, &tpc_c());
-    let simulation = switched(simulation, &there_and_back(), 5_000);
-    assert_order_within_kinds(&simulation);
+    there_and_back(Simulation::new(&Policy::c_fcfs(), 14, &tpc_c()));
+}
+
+#[test]
+fn it_is_the_same_where_requests_are_preempted_meanwhile() {
+    let simulation = Simulation::preemptive(&Policy::c_fcfs(), 14, &tpc_c(), 1_000);
+    let simulation = there_and_back(simulation);
+    assert!(simulation.preemptions > 100, "{}", simulation.preemptions);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::config::PolicyError;
-use super::{Setting, check, quantum_setter, quantum_us, setters};
+use super::{Setting, check, quantum_us};
 
 /// Where a preempted request goes on waiting (Shinjuku 3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
