@@ -180,7 +180,7 @@ impl Scheduler for Mq {
     }
 
     fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
-        self.queues = backlog.queues.into_typed();
+        self.queues = backlog.queues.into_typed(0);
         self.workers = WorkerSet::beside(&backlog.running, self.workers.is_inline());
         self.running = backlog.running;
         self.quanta.take_over(now_ns, &self.running);

@@ -87,8 +87,12 @@ impl Rehearsal {
     }
 
     pub(super) fn yields(&mut self, now_ns: u64, worker: u32) -> String {
+        self.yields_after(now_ns, worker, 1)
+    }
+
+    /// A worker stops what it ran for `served_ns`.
+    pub(super) fn yields_after(&mut self, now_ns: u64, worker: u32, served_ns: u64) -> String {
         let worker = WorkerId(worker);
-        let served_ns = 1;
         self.after(now_ns, Event::Yielded { worker, served_ns })
     }
 
