@@ -330,6 +330,29 @@ fn capacity_is_at_the_top_for_one_policy_and_in_results_for_each() {
 }
 
 #[test]
+fn capacities_in_csv_are_those_in_json() {
+    let line = "capacity --workload tpcc,fixed --policy c-fcfs,darc --workers 4 --tolerance 0.1 \
+                --requests 2000";
+    let mut lines = vec!["policy,workload,workers,capacity_load,capacity_rps".to_owned()];
+    for result in json(line)["results"].as_array().unwrap() {
+        let cells = [
+            "policy",
+            "workload",
+            "workers",
+            "capacity_load",
+            "capacity_rps",
+        ];
+        let cells = cells.map(|key| result[key].to_string().replace('"', ""));
+        lines.push(cells.join(","));
+    }
+    let csv = stdout(&format!("{line} --output csv"));
+    let unpointed = |line: &str| line.replace(".0,", ",").trim_end_matches(".0").to_owned();
+    let lines: Vec<_> = lines.iter().map(|line| unpointed(line)).collect();
+    assert_eq!(csv.lines().map(unpointed).collect::<Vec<_>>(), lines);
+    assert_eq!(lines.len(), 5);
+}
+
+#[test]
 fn a_looser_objective_is_kept_at_a_higher_load_and_a_rejection_misses_it() {
     let line = "capacity --workload high-bimodal --policy c-fcfs --workers 8 --requests 20000";
     let load = |more: &str| {

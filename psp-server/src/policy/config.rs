@@ -11,9 +11,14 @@ use thiserror::Error;
 use super::c_fcfs::CFcfs;
 use super::d_fcfs::DFcfs;
 use super::fixed_priority::FixedPriority;
-use super::settings::{Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, StaticPartition};
+use super::settings::{
+    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, Mq, Sq, StaticPartition, Synergy,
+};
 use super::stealing::Stealing;
-use super::{Scheduler, SchedulerSetup, cscq, darc, drr, edf, lending, sjf, static_partition};
+use super::{
+    Scheduler, SchedulerSetup, cscq, darc, drr, edf, jbsq, jsq, lending, mq, sjf, sq,
+    static_partition, synergy,
+};
 
 /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the state
 /// machine.
@@ -52,6 +57,16 @@ pub enum Policy {
     Drr(Drr),
     /// One queue for short and one for long types, with a limit on the workers that run long ones.
     Cscq(Cscq),
+    /// Shinjuku: one queue, and quanta while others wait.
+    Sq(Sq),
+    /// Shinjuku: typed queues weighed by SLO, and quanta while others wait.
+    Mq(Mq),
+    /// Concord: each request to the worker with the fewest, which are bounded.
+    Jbsq(Jbsq),
+    /// Tiny Quanta: each request to the worker with the fewest, which take turns there.
+    Jsq(Jsq),
+    /// Synergy: one queue per worker, stealing, and long requests preempted for those behind them.
+    Synergy(Synergy),
 }
 
 /// Why a policy cannot be used.
@@ -63,6 +78,13 @@ pub enum PolicyError {
     /// There is nobody to schedule.
     #[error("a server needs at least one worker")]
     NoWorkers,
+    /// Requests cannot be preempted where this policy is to be used.
+    #[error(
+        "policy {0} preempts requests, and a live server cannot do that yet; \
+         the policies that run requests to completion are {names}",
+        names = Policy::names_to_completion().join(", ")
+    )]
+    NeedsPreemption(&'static str),
     /// A setting is out of its range.
     #[error("policy {policy}: {setting} is {value}, it must be {expected}")]
     Setting {
@@ -79,19 +101,24 @@ pub enum PolicyError {
 
 impl Policy {
     /// The names of all policies.
-    pub const NAMES: [&'static str; 12] = [
+    pub const NAMES: [&'static str; 17] = [
         "d-fcfs",
         "c-fcfs",
         "stealing",
         "fixed-priority",
         "static-partition",
         "darc",
-        "darc-lending",
         "darc-static",
+        "darc-lending",
         "sjf",
         "edf",
         "drr",
         "cscq",
+        "sq",
+        "mq",
+        "jbsq",
+        "jsq",
+        "synergy",
     ];
 
     /// Decentralised first come, first served.
@@ -160,6 +187,37 @@ impl Policy {
         Cscq::default().into()
     }
 
+    /// Shinjuku's single queue. What it returns are its settings, for
+    /// `Policy::sq().quantum_us(10)`; a [`Policy`] is made of them by [`Into`].
+    #[must_use]
+    pub fn sq() -> Sq {
+        Sq::default()
+    }
+
+    /// Shinjuku's multi queue, as its settings; see [`Policy::sq`].
+    #[must_use]
+    pub fn mq() -> Mq {
+        Mq::default()
+    }
+
+    /// Join the bounded shortest queue; [`Jbsq`] has its settings.
+    #[must_use]
+    pub fn jbsq() -> Self {
+        Jbsq::default().into()
+    }
+
+    /// Join the shortest queue, and share its worker; [`Jsq`] has its settings.
+    #[must_use]
+    pub fn jsq() -> Self {
+        Jsq::default().into()
+    }
+
+    /// Synergy as published; [`Synergy`] has its settings.
+    #[must_use]
+    pub fn synergy() -> Self {
+        Synergy::default().into()
+    }
+
     /// DARC with lending; [`DarcLending`] has its settings. Without preemption it is DARC.
     #[must_use]
     pub fn darc_lending() -> Self {
@@ -182,7 +240,43 @@ impl Policy {
             Self::Edf(_) => "edf",
             Self::Drr(_) => "drr",
             Self::Cscq(_) => "cscq",
+            Self::Sq(_) => "sq",
+            Self::Mq(_) => "mq",
+            Self::Jbsq(_) => "jbsq",
+            Self::Jsq(_) => "jsq",
+            Self::Synergy(_) => "synergy",
         }
+    }
+
+    /// Whether it comes to its own only where requests can be preempted. Without
+    /// [`SchedulerSetup::preemption`] it schedules nevertheless, and runs them to completion.
+    #[must_use]
+    pub const fn needs_preemption(&self) -> bool {
+        matches!(
+            self,
+            Self::Sq(_) | Self::Mq(_) | Self::Jbsq(_) | Self::Jsq(_) | Self::Synergy(_)
+        )
+    }
+
+    /// The names of the policies that do not preempt.
+    fn names_to_completion() -> Vec<&'static str> {
+        let runs_to_completion =
+            |name: &&str| Self::from_str(name).is_ok_and(|policy| !policy.needs_preemption());
+        let names = Self::NAMES.into_iter();
+        names.filter(runs_to_completion).collect()
+    }
+
+    /// Refuses a policy that [needs preemption](Self::needs_preemption), for a driver that has
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::NeedsPreemption`].
+    pub fn validate_to_completion(&self) -> Result<(), PolicyError> {
+        if self.needs_preemption() {
+            return Err(PolicyError::NeedsPreemption(self.name()));
+        }
+        Ok(())
     }
 
     /// Checks the settings for a server with that many workers.
@@ -204,6 +298,11 @@ impl Policy {
             Self::Edf(settings) => settings.validate(),
             Self::Drr(settings) => settings.validate(),
             Self::Cscq(settings) => settings.validate(workers),
+            Self::Sq(settings) => settings.validate(),
+            Self::Mq(settings) => settings.validate(),
+            Self::Jbsq(settings) => settings.validate(),
+            Self::Jsq(settings) => settings.validate(),
+            Self::Synergy(settings) => settings.validate(),
         }
     }
 
@@ -232,6 +331,11 @@ impl Policy {
             Self::Edf(settings) => Box::new(edf::Edf::new(setup, settings)),
             Self::Drr(settings) => Box::new(drr::Drr::new(setup, settings)),
             Self::Cscq(settings) => Box::new(cscq::Cscq::new(setup, settings)),
+            Self::Sq(settings) => Box::new(sq::Sq::new(setup, settings)),
+            Self::Mq(settings) => Box::new(mq::Mq::new(setup, settings)),
+            Self::Jbsq(settings) => Box::new(jbsq::Jbsq::new(setup, settings)),
+            Self::Jsq(settings) => Box::new(jsq::Jsq::new(setup, settings)),
+            Self::Synergy(settings) => Box::new(synergy::Synergy::new(setup, settings)),
         }
     }
 }
@@ -256,7 +360,12 @@ from_settings!(
     DarcStatic,
     Edf,
     Drr,
-    Cscq
+    Cscq,
+    Sq,
+    Mq,
+    Jbsq,
+    Jsq,
+    Synergy
 );
 
 impl fmt::Display for Policy {
@@ -283,6 +392,11 @@ impl FromStr for Policy {
             "edf" => Ok(Self::edf()),
             "drr" => Ok(Self::drr()),
             "cscq" => Ok(Self::cscq()),
+            "sq" => Ok(Self::sq().into()),
+            "mq" => Ok(Self::mq().into()),
+            "jbsq" => Ok(Self::jbsq()),
+            "jsq" => Ok(Self::jsq()),
+            "synergy" => Ok(Self::synergy()),
             _ => Err(PolicyError::UnknownName(name.to_owned())),
         }
     }
@@ -305,6 +419,11 @@ enum Table {
     Edf(Edf),
     Drr(Drr),
     Cscq(Cscq),
+    Sq(Sq),
+    Mq(Mq),
+    Jbsq(Jbsq),
+    Jsq(Jsq),
+    Synergy(Synergy),
 }
 
 impl From<Table> for Policy {
@@ -322,6 +441,11 @@ impl From<Table> for Policy {
             Table::Edf(settings) => settings.into(),
             Table::Drr(settings) => settings.into(),
             Table::Cscq(settings) => settings.into(),
+            Table::Sq(settings) => settings.into(),
+            Table::Mq(settings) => settings.into(),
+            Table::Jbsq(settings) => settings.into(),
+            Table::Jsq(settings) => settings.into(),
+            Table::Synergy(settings) => settings.into(),
         }
     }
 }
@@ -354,6 +478,7 @@ impl<'de> Deserialize<'de> for Policy {
 mod tests {
     use std::time::Duration;
 
+    use super::super::{JsqTies, Requeue};
     use super::*;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -393,8 +518,8 @@ mod tests {
             Ok(Policy::darc_static(2))
         );
         assert_eq!(
-            parse("[policy]\nname = 'drr'\nquantum-us = 25"),
-            Ok(Drr::default().quantum(Duration::from_micros(25)).into())
+            parse("[policy]\nname = 'drr'\nquantum-us = 2.5"),
+            Ok(Drr::default().quantum_us(2.5).into())
         );
         assert_eq!(
             parse("[policy]\nname = 'edf'\nslo-factor = 3.0"),
@@ -404,6 +529,33 @@ mod tests {
             policy: Cscq::default().reserved(2).into(),
         };
         assert_eq!(toml::from_str(&toml::to_string(&cscq).unwrap()), Ok(cscq));
+        assert_eq!(
+            parse("[policy]\nname = 'sq'\nquantum-us = 0.5\nrequeue = 'automatic'"),
+            Ok(Policy::sq()
+                .quantum_us(0.5)
+                .requeue(Requeue::Automatic)
+                .into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'mq'\nquantum-us = 10\nslo-factor = 5.0\nspare-chosen = true"),
+            Ok(Policy::mq()
+                .quantum_us(10)
+                .slo_factor(5.0)
+                .spare_chosen(true)
+                .into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'jbsq'\nk = 4\nquantum-us = 2.5"),
+            Ok(Jbsq::default().k(4).quantum_us(2.5).into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'jsq'\nties = 'most-served'"),
+            Ok(Jsq::default().ties(JsqTies::MostServed).into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'synergy'\ncongestion-threshold-us = 10.0"),
+            Ok(Synergy::default().congestion_threshold_us(10.0).into())
+        );
     }
 
     #[test]
@@ -433,7 +585,7 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_named() {
-        let darc = Darc::default;
+        let (darc, synergy) = (Darc::default, Synergy::default);
         for (policy, setting) in [
             (darc().delta(0.9).into(), "delta"),
             (darc().delta(f64::NAN).into(), "delta"),
@@ -455,10 +607,28 @@ mod tests {
             (StaticPartition::default().delta(0.5).into(), "delta"),
             (Edf::default().slo_factor(0.0).into(), "slo-factor"),
             (Edf::default().slo_factor(f64::NAN).into(), "slo-factor"),
-            (Drr::default().quantum(Duration::ZERO).into(), "quantum-us"),
+            (Drr::default().quantum_us(0.0).into(), "quantum-us"),
             (Cscq::default().reserved(0).into(), "reserved"),
             (Cscq::default().reserved(4).into(), "reserved"),
             (Cscq::default().delta(0.0).into(), "delta"),
+            (Policy::sq().quantum_us(0).into(), "quantum-us"),
+            (Policy::mq().quantum_us(f64::NAN).into(), "quantum-us"),
+            (Policy::mq().slo_factor(-1.0).into(), "slo-factor"),
+            (Jbsq::default().k(0).into(), "k"),
+            (Jbsq::default().quantum_us(0).into(), "quantum-us"),
+            (Jsq::default().quantum_us(f64::NAN).into(), "quantum-us"),
+            (synergy().quantum_us(-1.0).into(), "quantum-us"),
+            (synergy().quantum_factor(0.0).into(), "quantum-factor"),
+            (
+                synergy().congested_quantum_factor(f64::NAN).into(),
+                "congested-quantum-factor",
+            ),
+            (
+                synergy().congestion_threshold_us(-1.0).into(),
+                "congestion-threshold-us",
+            ),
+            (synergy().ema_weight(0.0).into(), "ema-weight"),
+            (synergy().long_factor(0.9).into(), "long-factor"),
         ] {
             let Err(PolicyError::Setting { setting: named, .. }) = policy.validate(4) else {
                 panic!("{policy:?} passed");
@@ -481,5 +651,19 @@ mod tests {
             "policy darc-static: reserved is 1, it must be less than the number of workers, 1, \
              or longer types never run"
         );
+    }
+
+    #[test]
+    fn a_policy_that_preempts_is_refused_where_nothing_can_be() {
+        for name in Policy::NAMES {
+            let policy: Policy = name.parse().unwrap();
+            let refused = policy.validate_to_completion();
+            assert_eq!(refused.is_err(), policy.needs_preemption(), "{name}");
+        }
+        let error = Policy::from(Policy::mq()).validate_to_completion();
+        let message = error.unwrap_err().to_string();
+        let others = "the policies that run requests to completion are d-fcfs, c-fcfs";
+        assert!(message.starts_with("policy mq preempts requests") && message.contains(others));
+        assert!(!message.contains("sq,"), "{message}");
     }
 }

@@ -84,8 +84,7 @@ impl Darc {
             .enumerate()
             .any(|(slot, &dispatched_ns)| {
                 let oldest = self.grouped.queues.front(slot);
-                let waiting_ns =
-                    oldest.map_or(0, |waiting| now_ns.saturating_sub(waiting.arrived_ns));
+                let waiting_ns = oldest.map_or(0, |waiting| waiting.waited_ns(now_ns));
                 self.profile.latest_ns(slot).is_some_and(|mean_ns| {
                     let delay_ns = dispatched_ns.max(waiting_ns) as f64;
                     delay_ns > self.settings.slowdown_trigger * mean_ns

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use super::grouped::Grouped;
 use super::profile::Profile;
 use super::running::Turn;
-use super::settings::{self, Darc};
+use super::settings::{self, Darc, nanoseconds};
 use super::{Action, Backlog, Event, Scheduler, SchedulerSetup, TypeStatus};
 
 /// Amounts of service time, wide enough for sums of what any clock can report.
@@ -43,7 +43,7 @@ impl Drr {
         Self {
             grouped: Grouped::new(setup),
             profile: Profile::new(setup, &Darc::default()),
-            quantum_ns: settings.quantum.as_nanos().clamp(1, u64::MAX.into()) as Nanos,
+            quantum_ns: nanoseconds(settings.quantum_us).into(),
             deficits_ns: vec![0; slots],
             active: VecDeque::with_capacity(slots),
             granted: false,
@@ -221,10 +221,8 @@ mod tests {
             .collect()
     }
 
-    fn drr(quantum_us: u64) -> Policy {
-        Drr::default()
-            .quantum(Duration::from_micros(quantum_us))
-            .into()
+    fn drr(quantum_us: u32) -> Policy {
+        Drr::default().quantum_us(quantum_us).into()
     }
 
     /// Runs everything on worker 0, where each type takes as long as its hint says.

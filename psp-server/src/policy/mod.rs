@@ -12,9 +12,11 @@
 //!
 //! A policy is a small file that makes one decision; what it decides over is shared: `queues`
 //! (bounded per type, in as many lanes as the policy wants), `workers` (the idle ones, most
-//! recently active first), `running` (what runs where), [`WorkerTimes`] (the ends of quanta),
-//! `profile` (windows of measurements, estimates over windows), `grouped` (typed queues, with or
-//! without groups of types by length), and `plan` (who of these may run where).
+//! recently active first), `running` (what runs where), `quanta` (for how long while others wait,
+//! by [`WorkerTimes`]), `profile` (windows of measurements, estimates over windows), `dispersion`
+//! (how far service times lie apart), `grouped` (typed queues, with or without groups of types by
+//! length), and `plan` (who of these may run where).
+//! Policies with a dispatcher and a queue per worker share `own_queues`.
 //! `docs/policies.md` says what each policy does and why.
 //!
 //! Memory is set aside at construction. Two things grow on demand: queues whose capacities add up
@@ -26,28 +28,43 @@ mod config;
 mod cscq;
 mod d_fcfs;
 mod darc;
+mod dispersion;
 #[cfg(test)]
 mod driven;
 mod drr;
 mod edf;
 mod fixed_priority;
 mod grouped;
+mod jbsq;
+mod jsq;
 mod lending;
+mod mq;
+mod own_queues;
 mod plan;
 mod profile;
+#[allow(
+    dead_code,
+    reason = "for policies with quanta; not all of it is used by every one"
+)]
+mod quanta;
 mod queues;
 #[cfg(test)]
 mod rehearsal;
 mod running;
 mod settings;
 mod sjf;
+mod sq;
 mod static_partition;
 mod stealing;
+mod synergy;
 mod worker_times;
 mod workers;
 
 pub use config::{Policy, PolicyError};
-pub use settings::{Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, StaticPartition};
+pub use settings::{
+    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Requeue, Sq,
+    StaticPartition, Synergy,
+};
 pub use worker_times::WorkerTimes;
 
 use queues::Queues;

@@ -34,7 +34,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// How long it has not run since it arrived.
+    /// For how long it has waited, before its first turn and between turns.
     pub(super) const fn waited_ns(&self, now_ns: u64) -> u64 {
         now_ns
             .saturating_sub(self.arrived_ns)
@@ -163,17 +163,35 @@ impl Queues {
         self.append(lane, waiting);
     }
 
-    /// Puts a request that was preempted back at the head of `lane`, whatever the capacity.
+    /// Puts a request that was preempted back to where `lane` starts, behind those alone that
+    /// arrived before it, whatever the capacity. Those are mostly others that were put back, as
+    /// many as there are workers; more when what waits was another policy's.
     pub(super) fn put_back_first(&mut self, lane: usize, waiting: Waiting) {
         self.count_in(&waiting);
-        let entry = self.take_entry(waiting);
-        let Lane { head, tail, len } = &mut self.lanes[lane];
-        *len += 1;
-        self.entries[entry as usize].next = *head;
-        if *tail == NIL {
-            *tail = entry;
+        let Lane { head, tail, .. } = self.lanes[lane];
+        let (mut before, mut after) = (NIL, head);
+        while after != NIL && self.entries[after as usize].waiting.sequence < waiting.sequence {
+            before = after;
+            after = self.entries[after as usize].next;
         }
-        *head = entry;
+        let entry = self.take_entry(waiting);
+        self.entries[entry as usize].next = after;
+        if before == NIL {
+            self.lanes[lane].head = entry;
+        } else {
+            self.entries[before as usize].next = entry;
+        }
+        if before == tail {
+            self.lanes[lane].tail = entry;
+        }
+        self.lanes[lane].len += 1;
+    }
+
+    /// Moves the first request of one lane to the end of another, if there is any.
+    pub(super) fn move_first(&mut self, from: usize, to: usize) {
+        if let Some(waiting) = self.pop(from) {
+            self.put_back_last(to, waiting);
+        }
     }
 
     fn count_in(&mut self, waiting: &Waiting) {
@@ -185,13 +203,13 @@ impl Queues {
     fn append(&mut self, lane: usize, waiting: Waiting) {
         let entry = self.take_entry(waiting);
         let Lane { head, tail, len } = &mut self.lanes[lane];
-        *len += 1;
         if *tail == NIL {
             *head = entry;
         } else {
             self.entries[*tail as usize].next = entry;
         }
         *tail = entry;
+        *len += 1;
     }
 
     /// Divides what waits into `lanes` anew, in order of arrival. What waits in `self` is that of
@@ -240,6 +258,11 @@ impl Queues {
     /// How many requests wait in all lanes.
     pub(super) fn len(&self) -> usize {
         self.waiting
+    }
+
+    /// How many requests wait in `lane`.
+    pub(super) fn lane_len(&self, lane: usize) -> usize {
+        self.lanes[lane].len
     }
 
     /// Takes the first request of `lane`.
@@ -357,6 +380,8 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::request_type::{TypeSpec, TypeTable};
 
@@ -426,6 +451,21 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_moves_to_another_lane_is_counted_once() {
+        let mut queues = queues(2);
+        for id in 0..3 {
+            queues.push(0, 0, RequestId(id), LONG);
+        }
+        queues.move_first(0, 1);
+        queues.move_first(0, 1);
+        assert_eq!((queues.lane_len(0), queues.lane_len(1)), (1, 2));
+        assert_eq!((queues.len(), queues.type_status(1).queued), (3, 3));
+        assert_eq!(pop_all(&mut queues, 1), [0, 1]);
+        queues.move_first(1, 0);
+        assert_eq!((queues.lane_len(0), queues.lane_len(1)), (1, 0));
+    }
+
+    #[test]
     fn oldest_follows_the_order_of_arrival() {
         let mut queues = queues(2);
         queues.push(1, 7, RequestId(0), LONG);
@@ -443,5 +483,146 @@ mod tests {
         assert_eq!(queues.slot(RequestType::UNKNOWN), 2);
         assert_eq!(queues.slot(RequestType::new(2)), 2);
         assert_eq!(queues.slot(RequestType::new(1 << 30)), 2);
+    }
+
+    #[test]
+    fn what_was_preempted_goes_before_what_arrived_later() {
+        let mut queues = queues(1);
+        for id in 0..3 {
+            queues.push(0, 0, RequestId(id), LONG);
+        }
+        let [first, second] = [0, 1].map(|_| queues.pop(0).unwrap());
+        queues.put_back_first(0, first);
+        queues.put_back_first(0, second);
+        assert_eq!(pop_all(&mut queues, 0), [0, 1, 2]);
+        queues.put_back_first(0, second);
+        queues.put_back_last(0, first);
+        assert_eq!(pop_all(&mut queues, 0), [1, 0]);
+    }
+
+    #[test]
+    fn what_was_preempted_counts_and_is_let_in_when_the_queue_is_full() {
+        let mut queues = queues(1);
+        queues.push(0, 0, RequestId(0), SHORT);
+        let preempted = queues.pop(0).unwrap();
+        queues.push(0, 0, RequestId(1), SHORT);
+        queues.push(0, 0, RequestId(2), SHORT);
+        queues.put_back_last(0, preempted);
+        assert_eq!(queues.type_status(0).queued, 3);
+        assert!(!queues.push(0, 0, RequestId(3), SHORT));
+        assert_eq!(pop_all(&mut queues, 0), [1, 2, 0]);
+        assert!(queues.is_empty());
+    }
+
+    #[test]
+    fn everything_moves_when_another_takes_over() {
+        let mut before = queues(3);
+        for (id, request_type) in [(0, SHORT), (1, LONG), (2, RequestType::UNKNOWN)] {
+            before.push(2 - id as usize, 7, RequestId(id), request_type);
+        }
+        for id in 3..5 {
+            before.push(0, 7, RequestId(id), SHORT);
+        }
+        let mut after = before.take().into_lanes(1, |_| 0);
+        assert_eq!((before.len(), before.pop_refused()), (0, None));
+        let refused = after.pop_refused();
+        assert!(matches!(refused, Some(Action::Reject { request, .. }) if request.0 == 4));
+        assert_eq!(after.type_status(0).rejections, 1);
+        assert!(!after.push(0, 8, RequestId(5), SHORT), "still full");
+        assert!(after.push(0, 8, RequestId(6), LONG));
+        assert_eq!(pop_all(&mut after, 0), [0, 1, 2, 3, 6]);
+
+        after.push(0, 9, RequestId(7), RequestType::new(9));
+        after.push(0, 9, RequestId(8), SHORT);
+        let mut typed = after.take().into_typed(0);
+        assert_eq!(pop_all(&mut typed, 0), [8]);
+        assert_eq!(pop_all(&mut typed, 2), [7], "nobody registered it");
+    }
+
+    /// What happens to a lane.
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Push,
+        Pop,
+        /// What was popped is put back, the n-th of it.
+        PutBackFirst(usize),
+        PutBackLast(usize),
+        /// All lanes are merged, and divided anew.
+        Redivide,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => Just(Step::Push),
+            4 => Just(Step::Pop),
+            2 => any::<usize>().prop_map(Step::PutBackFirst),
+            2 => any::<usize>().prop_map(Step::PutBackLast),
+            1 => Just(Step::Redivide),
+        ]
+    }
+
+    const LANES: usize = 3;
+
+    proptest! {
+        /// Against plain lists of ids, which ascend in order of arrival.
+        #[test]
+        fn agrees_with_lists(steps in prop::collection::vec((step(), 0..LANES), 0..200)) {
+            let types = TypeTable::new();
+            let setup = SchedulerSetup {
+                inline: false,
+                workers: 1,
+                types: &types,
+                queue_capacity: usize::MAX,
+                preemption: None,
+                seed: 0,
+            };
+            let mut queues = Queues::new(&setup, LANES);
+            let mut plain = vec![Vec::new(); LANES];
+            let mut popped = Vec::new();
+            for (id, (step, lane)) in (0..).zip(steps) {
+                let list = &mut plain[lane];
+                match step {
+                    Step::Push => {
+                        queues.push(lane, 0, RequestId(id), RequestType::UNKNOWN);
+                        list.push(id);
+                    }
+                    Step::Pop => {
+                        let expected = (!list.is_empty()).then(|| list.remove(0));
+                        let waiting = queues.pop(lane);
+                        prop_assert_eq!(waiting.map(|waiting| waiting.request.0), expected);
+                        popped.extend(waiting);
+                    }
+                    Step::PutBackFirst(_) | Step::PutBackLast(_) if popped.is_empty() => {}
+                    Step::PutBackFirst(nth) => {
+                        let waiting = popped.swap_remove(nth % popped.len());
+                        queues.put_back_first(lane, waiting);
+                        let id = waiting.request.0;
+                        let later = list.iter().position(|&other| other > id);
+                        list.insert(later.unwrap_or(list.len()), id);
+                    }
+                    Step::PutBackLast(nth) => {
+                        let waiting = popped.swap_remove(nth % popped.len());
+                        queues.put_back_last(lane, waiting);
+                        list.push(waiting.request.0);
+                    }
+                    Step::Redivide => {
+                        let lane_of = |id: u32| (id as usize + lane) % LANES;
+                        queues = queues.into_lanes(LANES, |waiting| lane_of(waiting.request.0));
+                        let mut all = plain.concat();
+                        all.sort_unstable();
+                        plain = vec![Vec::new(); LANES];
+                        for id in all {
+                            plain[lane_of(id)].push(id);
+                        }
+                    }
+                }
+                prop_assert_eq!(queues.len(), plain.concat().len());
+                prop_assert_eq!(queues.type_status(0).queued, queues.len());
+                for (lane, list) in plain.iter().enumerate() {
+                    let waiting = queues.waiting_in(lane).map(|waiting| waiting.request.0);
+                    prop_assert_eq!(&waiting.collect::<Vec<_>>(), list);
+                }
+            }
+        }
     }
 }

@@ -155,6 +155,32 @@ mod tests {
     }
 
     #[test]
+    fn all_of_it_is_taken_and_remembers_who_was_asked_to_stop() {
+        let mut running = Running::new(3);
+        for worker in [0, 2] {
+            running.start(5, WorkerId(worker), Waiting::example(), HandOff::Own);
+        }
+        running.preempt(WorkerId(2));
+        let mut taken = running.take();
+        assert_eq!((running.workers(), running.turns().count()), (3, 0));
+        let turns: Vec<(u32, bool)> = taken
+            .turns()
+            .map(|(worker, turn)| (worker.0, turn.preempted))
+            .collect();
+        assert_eq!(turns, [(0, false), (2, true)]);
+        assert_eq!(taken.preempt(WorkerId(2)), None, "it was asked before");
+    }
+
+    #[test]
+    #[should_panic(expected = "worker 0 runs something")]
+    fn a_busy_worker_gets_nothing_more() {
+        let mut running = Running::new(1);
+        for now_ns in 0..2 {
+            running.start(now_ns, WorkerId(0), Waiting::example(), HandOff::Own);
+        }
+    }
+
+    #[test]
     #[should_panic(expected = "worker 2 completed without having run anything")]
     fn workers_that_are_not_there_cannot_complete() {
         Running::new(2).finish(WorkerId(2));

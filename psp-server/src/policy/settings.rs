@@ -6,18 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::config::PolicyError;
 
-mod cscq;
-mod darc_lending;
-mod drr;
-mod edf;
-mod static_partition;
-
-pub use cscq::Cscq;
-pub use darc_lending::DarcLending;
-pub use drr::Drr;
-pub use edf::Edf;
-pub use static_partition::StaticPartition;
-
 /// Settings of DARC. The defaults are the paper's where it gives one (Perséphone 4.3.3, 5).
 ///
 /// In a configuration file the names have dashes, and `window_max` is `window-max-ms`, a whole
@@ -82,7 +70,35 @@ macro_rules! setters {
     };
 }
 
-use setters;
+/// Writes the builder-style setter of `quantum_us`, which takes whole numbers too.
+macro_rules! quantum_setter {
+    () => {
+        /// Sets [`quantum_us`](field@Self::quantum_us).
+        #[must_use]
+        pub fn quantum_us(mut self, quantum_us: impl Into<f64>) -> Self {
+            self.quantum_us = quantum_us.into();
+            self
+        }
+    };
+}
+
+mod cscq;
+mod darc_lending;
+mod drr;
+mod edf;
+mod own_queues;
+mod static_partition;
+mod synergy;
+mod time_sharing;
+
+pub use cscq::Cscq;
+pub use darc_lending::DarcLending;
+pub use drr::Drr;
+pub use edf::Edf;
+pub use own_queues::{Jbsq, Jsq, JsqTies};
+pub use static_partition::StaticPartition;
+pub use synergy::Synergy;
+pub use time_sharing::{Mq, Requeue, Sq};
 
 impl Darc {
     setters! {
@@ -215,6 +231,17 @@ fn samples(name: &'static str, samples: u64) -> Setting {
     Setting::new(name, samples, samples > 0, "at least 1")
 }
 
+/// A quantum that is at least one nanosecond long.
+fn quantum_us(quantum_us: f64) -> Setting {
+    let valid = quantum_us.is_finite() && quantum_us >= 0.001;
+    Setting::new("quantum-us", quantum_us, valid, "at least 0.001")
+}
+
+/// A setting in microseconds as schedulers count; at least 1.
+pub(super) fn nanoseconds(micros: f64) -> u64 {
+    ((micros * 1000.0).round() as u64).max(1)
+}
+
 fn check(
     policy: &'static str,
     settings: impl IntoIterator<Item = Setting>,
@@ -230,29 +257,22 @@ fn check(
     }
 }
 
-/// Writes a module for serde that has durations as a whole number of some unit.
-macro_rules! whole {
-    ($unit:ident, $in_units:ident, $of_units:ident) => {
-        mod $unit {
-            use std::time::Duration;
+/// Durations as whole milliseconds.
+mod millis {
+    use std::time::Duration;
 
-            use serde::{Deserialize, Deserializer, Serializer};
+    use serde::{Deserialize, Deserializer, Serializer};
 
-            pub(super) fn serialize<S: Serializer>(
-                duration: &Duration,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
-                serializer.serialize_u64(u64::try_from(duration.$in_units()).unwrap_or(u64::MAX))
-            }
+    pub(super) fn serialize<S: Serializer>(
+        duration: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
 
-            pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-                deserializer: D,
-            ) -> Result<Duration, D::Error> {
-                u64::deserialize(deserializer).map(Duration::$of_units)
-            }
-        }
-    };
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
 }
-
-whole!(millis, as_millis, from_millis);
-whole!(micros, as_micros, from_micros);

@@ -189,6 +189,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::policy::HandOff;
+    use crate::policy::queues::Waiting;
 
     const ALL: WorkerRange = WorkerRange::new(0, 4);
 
@@ -214,6 +216,21 @@ mod tests {
     #[should_panic(expected = "worker 1 completed without having run anything")]
     fn a_second_completion_is_refused() {
         WorkerSet::new(2, false).release(WorkerId(1));
+    }
+
+    #[test]
+    fn beside_what_runs_the_others_are_idle() {
+        let mut running = Running::new(4);
+        for worker in [0, 2] {
+            running.start(0, WorkerId(worker), Waiting::example(), HandOff::Own);
+        }
+        let mut set = WorkerSet::beside(&running, true);
+        assert!(set.is_inline());
+        assert_eq!(taken(&mut set, ALL), [1, 3]);
+        assert!(set.all_busy());
+        set.release(WorkerId(2));
+        set.release(WorkerId(0));
+        assert_eq!(taken(&mut set, ALL), [0, 2]);
     }
 
     proptest! {

@@ -65,6 +65,25 @@ fn stealing_absorbs_bursts_of_shorts() {
     assert!(with.0 < without.0, "{with:?} {without:?}");
 }
 
+#[test]
+fn shorts_fare_better_when_longs_give_way() {
+    let types = types_of(&HIGH_BIMODAL, true);
+    let slowdown = |mut simulation: Simulation| {
+        simulation.run(&HIGH_BIMODAL, 0.7, 60_000);
+        simulation.drain();
+        simulation.slowdown(SHORT, P999)
+    };
+    let policies: [Policy; 2] = [Policy::sq().into(), Policy::mq().into()];
+    for policy in policies {
+        let to_the_end = slowdown(Simulation::new(&policy, 14, &types));
+        let giving_way = slowdown(Simulation::preemptive(&policy, 14, &types, 1_000));
+        assert!(
+            to_the_end > 5.0 * giving_way,
+            "{policy}: {to_the_end} {giving_way}"
+        );
+    }
+}
+
 /// Perséphone 5.6.
 #[test]
 fn under_a_random_classifier_darc_becomes_c_fcfs() {

@@ -155,7 +155,7 @@ struct Driver {
 impl Driver {
     fn new(policy: &Policy, workers: usize, types: &TypeTable) -> Self {
         Self {
-            scheduler: scheduler_of(policy, workers, types),
+            scheduler: scheduler_of(policy, workers, types, None),
             now_ns: 0,
             requests: 0,
         }
@@ -268,6 +268,24 @@ fn reservations_change_only_on_delay_and_moved_demand_together() {
     );
     assert_eq!(window(11_000, 3_000), 2, "both");
     assert_eq!(window(11_000, 3_000), 2, "it has moved already");
+}
+
+#[test]
+fn the_turns_of_a_request_that_gives_way_are_no_delay() {
+    let types = types_of(&HIGH_BIMODAL, true);
+    let mut driver = Driver::new(&small_windows().into(), 4, &types);
+    driver.arrive(B);
+    let (worker, request) = driver.poll_run();
+    driver.now_ns = 2_000_000;
+    let yielded = Event::Yielded {
+        worker: WorkerId(worker),
+        served_ns: 2_000_000,
+    };
+    driver.scheduler.on_event(driver.now_ns, yielded);
+    assert_eq!(driver.poll_run().1, request);
+    driver.serve(A, 0, 50, 1_000);
+    driver.serve(B, 0, 50, 3_000);
+    assert_eq!(driver.updates(), 1, "demand moved, nobody waited");
 }
 
 #[test]

@@ -2,5 +2,10 @@
 
 mod comparison;
 mod darc;
+mod model;
+mod operations;
+mod promises;
 mod properties;
+mod settings;
 mod simulation;
+mod switching;

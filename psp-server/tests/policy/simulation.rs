@@ -1,11 +1,12 @@
 //! A discrete-event simulation around one scheduler: Poisson arrivals from a seeded generator,
-//! workers that take exactly the service time, nothing else.
+//! workers that take exactly the service time, preemptions that take effect as late as the setup
+//! says, and nothing else.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use psp_server::policy::{Action, Event, RequestId, Sample, Scheduler, SchedulerSetup};
+use psp_server::policy::{
+    Action, Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup, WorkerTimes,
+};
 use psp_server::{Policy, RequestType, TypeSpec, TypeTable, WorkerId};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -57,6 +58,7 @@ pub(crate) fn scheduler_of(
     policy: &Policy,
     workers: usize,
     types: &TypeTable,
+    preemption: Option<Preemption>,
 ) -> Box<dyn Scheduler> {
     policy.validate(workers).expect("valid settings");
     policy.scheduler(&SchedulerSetup {
@@ -64,7 +66,7 @@ pub(crate) fn scheduler_of(
         workers,
         types,
         queue_capacity: 100_000,
-        preemption: None,
+        preemption,
         seed: 3,
     })
 }
@@ -84,6 +86,16 @@ struct Request {
     request_type: RequestType,
     service_ns: u64,
     arrived_ns: u64,
+    /// For how long it ran in turns that are over.
+    served_ns: u64,
+    started: bool,
+}
+
+/// A request on a worker.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Turn {
+    request: RequestId,
+    started_ns: u64,
 }
 
 /// One request that ran.
@@ -99,16 +111,21 @@ pub(crate) struct Simulation {
     /// What ran so far, or since it was last cleared.
     pub(crate) ran: Vec<Ran>,
     pub(crate) rejected: usize,
+    /// Number and kind of each request that ran, in the order of first turns.
+    pub(crate) started: Vec<(u32, usize)>,
+    pub(crate) preemptions: usize,
     workers: usize,
-    types: usize,
+    types: TypeTable,
+    preemption: Option<Preemption>,
     classifier: Classifier,
     exact_shares: bool,
     /// Kinds to come, where the shares are exact.
     deck: Vec<usize>,
     now_ns: u64,
     requests: Vec<Request>,
-    running: Vec<Option<RequestId>>,
-    completions: BinaryHeap<Reverse<(u64, u32)>>,
+    running: Vec<Option<Turn>>,
+    /// When each busy worker completes or stops.
+    ends: WorkerTimes,
     arrivals: SmallRng,
     lots: SmallRng,
 }
@@ -116,21 +133,48 @@ pub(crate) struct Simulation {
 impl Simulation {
     pub(crate) fn new(policy: &Policy, workers: usize, types: &TypeTable) -> Self {
         Self {
-            scheduler: scheduler_of(policy, workers, types),
+            scheduler: scheduler_of(policy, workers, types, None),
             ran: Vec::new(),
             rejected: 0,
+            started: Vec::new(),
+            preemptions: 0,
             workers,
-            types: types.len(),
+            types: types.clone(),
+            preemption: None,
             classifier: Classifier::Exact,
             exact_shares: false,
             deck: Vec::new(),
             now_ns: 0,
             requests: Vec::new(),
             running: vec![None; workers],
-            completions: BinaryHeap::new(),
+            ends: WorkerTimes::new(workers),
             arrivals: SmallRng::seed_from_u64(1),
             lots: SmallRng::seed_from_u64(2),
         }
+    }
+
+    /// The same, where requests can be preempted at this cost.
+    pub(crate) fn preemptive(
+        policy: &Policy,
+        workers: usize,
+        types: &TypeTable,
+        cost_ns: u64,
+    ) -> Self {
+        let preemption = Some(Preemption { cost_ns });
+        Self {
+            scheduler: scheduler_of(policy, workers, types, preemption),
+            preemption,
+            ..Self::new(policy, workers, types)
+        }
+    }
+
+    /// Another policy takes over.
+    pub(crate) fn switch(&mut self, policy: &Policy) {
+        let (workers, preemption) = (self.workers, self.preemption);
+        let mut next = scheduler_of(policy, workers, &self.types, preemption);
+        next.take_over(self.now_ns, self.scheduler.hand_over());
+        self.scheduler = next;
+        self.poll();
     }
 
     pub(crate) fn classifier(mut self, classifier: Classifier) -> Self {
@@ -185,7 +229,7 @@ impl Simulation {
     pub(crate) fn arrive(&mut self, kind: usize, service_ns: u64) {
         let index = match self.classifier {
             Classifier::Exact => kind,
-            Classifier::Random => self.lots.random_range(0..self.types),
+            Classifier::Random => self.lots.random_range(0..self.types.len()),
         };
         let request_type = RequestType::new(u32::try_from(index).unwrap());
         let id = RequestId(u32::try_from(self.requests.len()).unwrap());
@@ -194,6 +238,8 @@ impl Simulation {
             request_type,
             service_ns,
             arrived_ns: self.now_ns,
+            served_ns: 0,
+            started: false,
         });
         let arrived = Event::Arrived {
             request: id,
@@ -223,25 +269,40 @@ impl Simulation {
     }
 
     fn run_until(&mut self, until_ns: u64) {
-        while let Some(&Reverse((ends_ns, worker))) = self.completions.peek() {
-            if ends_ns > until_ns {
+        loop {
+            let end = self.ends.earliest();
+            let ends_ns = end.map_or(u64::MAX, |(at_ns, _)| at_ns);
+            let deadline_ns = self.scheduler.deadline_ns().unwrap_or(u64::MAX);
+            let next_ns = ends_ns.min(deadline_ns);
+            if next_ns > until_ns || next_ns == u64::MAX {
                 break;
             }
-            self.completions.pop();
-            self.now_ns = ends_ns;
-            self.complete(worker);
+            self.now_ns = next_ns.max(self.now_ns);
+            match end {
+                Some((_, worker)) if ends_ns == next_ns => self.end_turn(worker),
+                _ => self.scheduler.on_event(self.now_ns, Event::Tick),
+            }
+            self.poll();
         }
         if until_ns < u64::MAX {
             self.now_ns = until_ns;
         }
     }
 
-    fn complete(&mut self, worker: u32) {
-        let id = self.running[worker as usize].take().expect("it ran");
-        let request = self.requests[id.0 as usize];
+    fn end_turn(&mut self, worker: WorkerId) {
+        self.ends.clear(worker);
+        let turn = self.running[worker.index()].take().expect("it ran");
+        let request = &mut self.requests[turn.request.0 as usize];
+        let served_ns = self.now_ns - turn.started_ns;
+        request.served_ns += served_ns;
+        if request.served_ns < request.service_ns {
+            let yielded = Event::Yielded { worker, served_ns };
+            self.scheduler.on_event(self.now_ns, yielded);
+            return;
+        }
         self.ran.push(Ran {
             kind: request.kind,
-            worker,
+            worker: worker.0,
             slowdown: (self.now_ns - request.arrived_ns) as f64 / request.service_ns as f64,
         });
         let sample = Sample {
@@ -250,27 +311,44 @@ impl Simulation {
             service_ns: request.service_ns,
         };
         let completed = Event::Completed {
-            worker: WorkerId(worker),
+            worker,
             samples: &[sample],
         };
         self.scheduler.on_event(self.now_ns, completed);
-        self.poll();
     }
 
     fn poll(&mut self) {
         while let Some(action) = self.scheduler.poll(self.now_ns) {
             match action {
                 Action::Reject { .. } => self.rejected += 1,
-                Action::Preempt { .. } => panic!("nothing can be preempted here"),
+                Action::Preempt { worker } => self.preempt(worker),
                 Action::Run {
                     worker, request, ..
-                } => {
-                    let before = self.running[worker.index()].replace(request);
-                    assert_eq!(before, None, "worker {worker:?} is busy");
-                    let ends_ns = self.now_ns + self.requests[request.0 as usize].service_ns;
-                    self.completions.push(Reverse((ends_ns, worker.0)));
-                }
+                } => self.start(worker, request),
             }
         }
+    }
+
+    fn start(&mut self, worker: WorkerId, id: RequestId) {
+        let before = self.running[worker.index()].replace(Turn {
+            request: id,
+            started_ns: self.now_ns,
+        });
+        assert_eq!(before, None, "worker {worker:?} is busy");
+        let request = &mut self.requests[id.0 as usize];
+        if !std::mem::replace(&mut request.started, true) {
+            self.started.push((id.0, request.kind));
+        }
+        let remaining_ns = request.service_ns - request.served_ns;
+        self.ends.set(worker, self.now_ns + remaining_ns);
+    }
+
+    /// The request goes on until the worker has heard of it, and may end by then. No time is lost.
+    fn preempt(&mut self, worker: WorkerId) {
+        let preemption = self.preemption.expect("nothing can be preempted here");
+        let stops_ns = self.now_ns + preemption.cost_ns;
+        let ends_ns = self.ends.get(worker).expect("it runs");
+        self.ends.set(worker, stops_ns.min(ends_ns));
+        self.preemptions += 1;
     }
 }

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Darc, PolicyError, Setting, check, delta, setters};
+use super::{Darc, PolicyError, Setting, check, delta};
 
 /// Settings of cycle stealing with central queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

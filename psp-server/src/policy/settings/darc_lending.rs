@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Darc, PolicyError, Setting, check, setters};
+use super::super::config::PolicyError;
+use super::{Darc, Setting, check};
 
 /// Settings of DARC with lending: when workers are lent and when they are taken back, and DARC's
 /// own. `docs/lending.md` has the measurements behind the defaults.

@@ -1,37 +1,26 @@
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
-use super::{PolicyError, Setting, check, micros, setters};
+use super::{PolicyError, check, quantum_us};
 
 /// Settings of deficit round robin.
-///
-/// In a configuration file `quantum` is `quantum-us`, a whole number of microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Drr {
-    /// Service time that each type is given in a round. At least 1 us; 100 us unless set. Less is
-    /// fairer over short times, more serves longer runs of one type.
-    #[serde(rename = "quantum-us", with = "micros")]
-    pub quantum: Duration,
+    /// Service time that each type is given in a round, in microseconds. At least 0.001; 100 unless
+    /// set. Less is fairer over short times, more serves longer runs of one type.
+    pub quantum_us: f64,
 }
 
 impl Default for Drr {
     fn default() -> Self {
-        Self {
-            quantum: Duration::from_micros(100),
-        }
+        Self { quantum_us: 100.0 }
     }
 }
 
 impl Drr {
-    setters! {
-        quantum: Duration,
-    }
+    quantum_setter! {}
 
     pub(in super::super) fn validate(&self) -> Result<(), PolicyError> {
-        let quantum_us = self.quantum.as_micros();
-        let quantum = Setting::new("quantum-us", quantum_us, quantum_us > 0, "at least 1");
-        check("drr", [quantum])
+        check("drr", [quantum_us(self.quantum_us)])
     }
 }

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{PolicyError, Setting, check, setters};
+use super::{PolicyError, Setting, check};
 
 /// Settings of earliest deadline first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Darc, PolicyError, check, delta, setters};
+use super::{Darc, PolicyError, check, delta};
 
 /// Settings of the static partition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
