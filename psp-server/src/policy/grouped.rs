@@ -119,7 +119,7 @@ impl Grouped {
     /// The first request of the shortest group that has one and may use an idle worker
     /// (Perséphone, algorithm 1). Within a group, the one that arrived first.
     pub(super) fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
-        let urgent = self.urgent(now_ns);
+        let urgent = self.can_dispatch().then(|| self.urgent(now_ns)).flatten();
         self.dispatch_first(now_ns, |plan| {
             let first = urgent.and_then(|number| plan.groups().nth(number));
             first.into_iter().chain(plan.groups())
@@ -129,10 +129,7 @@ impl Grouped {
     /// The group whose first request has the least of its allowance left, if any and if that is less
     /// than what the shortest group's has that waits. One that has none left has missed its SLO and
     /// waits its turn: if it went first, all others would miss theirs.
-    fn urgent(&self, now_ns: u64) -> Option<usize> {
-        if !self.can_dispatch() {
-            return None;
-        }
+    pub(super) fn urgent(&self, now_ns: u64) -> Option<usize> {
         let mut least_ns = None;
         let mut urgent = None;
         for (number, (group, members)) in self.plan.groups().enumerate() {
