@@ -14,7 +14,7 @@ const AGED_SHARE_MIN: f64 = 0.0005;
 /// Shortest age, for preemptions that cost next to nothing.
 const AGED_NS_MIN: f64 = 1000.0;
 /// At most this part of the workers is kept idle for a group.
-const KEEP_SHARE_MAX: f64 = 0.5;
+const KEEP_SHARE_MAX: f64 = 0.45;
 /// Weight of a new window in the rates of arrival.
 const RATE_WEIGHT: f64 = 0.75;
 /// Mean service time of a type of which nothing is known; it counts only beside others.
