@@ -17,6 +17,7 @@ pub mod arrivals;
 mod clock;
 pub mod command;
 pub mod engine;
+pub mod figure;
 pub mod mix;
 pub mod plan;
 pub mod preload;

@@ -1,0 +1,4 @@
+//! x
+pub mod chart;
+pub mod drawing;
+mod ticks;
