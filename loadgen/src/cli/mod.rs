@@ -1,5 +1,6 @@
 //! The command line: one file for each subcommand.
 
+mod interrupt;
 mod live;
 mod preload;
 mod run;

@@ -16,10 +16,9 @@ use psp_loadgen::preload::PreloadPlan;
 use psp_loadgen::report::Report;
 use psp_loadgen::target::{Protocol, Target};
 use psp_loadgen::workload::Workload;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use super::Failure;
+use super::interrupt::stop_on_signals;
 use super::live::LiveLine;
 use super::preload::with_progress;
 
@@ -241,15 +240,6 @@ impl Output {
         stdout.write_all(text.as_bytes())?;
         Ok(stdout.flush()?)
     }
-}
-
-/// The first signal stops the run, whose report is then printed; a second one ends the program.
-fn stop_on_signals(stop: &Arc<AtomicBool>) -> std::io::Result<()> {
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_shutdown(signal, 1, Arc::clone(stop))?;
-        flag::register(signal, Arc::clone(stop))?;
-    }
-    Ok(())
 }
 
 impl RunArgs {
