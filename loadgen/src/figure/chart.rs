@@ -16,12 +16,9 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::drawing::{Axis, Drawing, Panel};
 use super::ticks::Ticks;
 
-/// Panels side by side at most.
-const COLUMNS_MAX: usize = 3;
-const PANEL_WIDTH: i32 = 370;
 const PANEL_HEIGHT: i32 = 300;
-/// Figures of one panel get a wider one.
-const SINGLE_WIDTH: i32 = 620;
+/// Widths of panels in one column, two, and more.
+const PANEL_WIDTHS: [i32; 3] = [720, 440, 370];
 const MARGIN: i32 = 14;
 const TITLE_HEIGHT: i32 = 30;
 const LEGEND_ROW_HEIGHT: i32 = 20;
@@ -36,7 +33,6 @@ const PLOT_BOTTOM: i32 = 46;
 /// Half the size of a marker.
 const MARK: i32 = 3;
 
-const FONT: &str = "sans-serif";
 /// The backend divides sizes by 1.24.
 const TITLE_SIZE: f64 = 20.0;
 const PANEL_TITLE_SIZE: f64 = 16.5;
@@ -74,13 +70,9 @@ pub fn svg(drawing: &Drawing) -> String {
 }
 
 fn draw(drawing: &Drawing, document: &mut String) -> Drawn {
-    let columns = drawing.panels.len().clamp(1, COLUMNS_MAX);
+    let columns = drawing.columns.max(1);
     let rows = drawing.panels.len().div_ceil(columns) as i32;
-    let panel_width = if columns == 1 {
-        SINGLE_WIDTH
-    } else {
-        PANEL_WIDTH
-    };
+    let panel_width = PANEL_WIDTHS[columns.min(PANEL_WIDTHS.len()) - 1];
     let inner_width = columns as i32 * panel_width;
     let legend = Legend::new(&drawing.series, inner_width);
     let footer = wrapped(&drawing.footer, inner_width);

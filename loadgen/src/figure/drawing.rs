@@ -13,6 +13,8 @@ pub struct Drawing {
     pub series: Vec<String>,
     /// The panels, in reading order.
     pub panels: Vec<Panel>,
+    /// Panels side by side, at least 1.
+    pub columns: usize,
     /// Conditions and seed, one line each.
     pub footer: Vec<String>,
 }
@@ -214,6 +216,7 @@ mod tests {
             title: "A figure".to_owned(),
             series: vec!["one \"quoted\"".to_owned()],
             panels: vec![panel(&[(0.25, 1.5)])],
+            columns: 1,
             footer: Vec::new(),
         };
         assert_eq!(
