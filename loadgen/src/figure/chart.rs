@@ -74,7 +74,7 @@ fn draw(drawing: &Drawing, document: &mut String) -> Drawn {
     let rows = drawing.panels.len().div_ceil(columns) as i32;
     let panel_width = PANEL_WIDTHS[columns.min(PANEL_WIDTHS.len()) - 1];
     let inner_width = columns as i32 * panel_width;
-    let legend = Legend::new(&drawing.series, inner_width);
+    let legend = Legend::new(drawing, inner_width);
     let footer = wrapped(&drawing.footer, inner_width);
     let legend_top = MARGIN + TITLE_HEIGHT;
     let panels_top = legend_top + legend.height() + GAP;
@@ -131,27 +131,46 @@ fn wrapped(lines: &[String], width: i32) -> Vec<String> {
 
 /// Names of the series beside samples of their lines, in as many rows as they need.
 struct Legend<'a> {
-    /// Row, x and name of each series.
-    entries: Vec<(i32, i32, &'a str)>,
+    entries: Vec<Entry<'a>>,
+}
+
+struct Entry<'a> {
+    row: i32,
+    left: i32,
+    name: &'a str,
+    /// `None` for the line of the target.
+    series: Option<usize>,
 }
 
 impl<'a> Legend<'a> {
-    fn new(series: &'a [String], width: i32) -> Self {
+    fn new(drawing: &'a Drawing, width: i32) -> Self {
+        let series = drawing.series.iter().enumerate();
+        let series = series.map(|(place, name)| (Some(place), name));
+        let targets = drawing
+            .panels
+            .iter()
+            .find_map(|panel| panel.target.as_ref());
+        let named = series.chain(targets.map(|(_, name)| (None, name)));
         let (mut row, mut left) = (0, 0);
-        let mut entries = Vec::with_capacity(series.len());
-        for name in series {
+        let mut entries = Vec::new();
+        for (series, name) in named {
             let entry_width = LEGEND_SAMPLE + text_width(name, TEXT_SIZE) + 2 * GAP;
             if left > 0 && left + entry_width > width {
                 (row, left) = (row + 1, 0);
             }
-            entries.push((row, MARGIN + left, name.as_str()));
+            entries.push(Entry {
+                row,
+                left: MARGIN + left,
+                name,
+                series,
+            });
             left += entry_width;
         }
         Self { entries }
     }
 
     fn height(&self) -> i32 {
-        let rows = self.entries.last().map_or(0, |(row, ..)| row + 1);
+        let rows = self.entries.last().map_or(0, |entry| entry.row + 1);
         rows * LEGEND_ROW_HEIGHT
     }
 
@@ -159,16 +178,17 @@ impl<'a> Legend<'a> {
         let style = font(TEXT_SIZE)
             .color(&INK)
             .pos(Pos::new(HPos::Left, VPos::Center));
-        for (series, (row, left, name)) in self.entries.iter().enumerate() {
-            let middle = top + row * LEGEND_ROW_HEIGHT + LEGEND_ROW_HEIGHT / 2;
-            let right = left + LEGEND_SAMPLE - GAP;
-            polyline(
-                root,
-                &[(*left, middle), (right, middle)],
-                line_style(series),
-            )?;
-            draw_marker(root, series, (left.midpoint(right), middle))?;
-            root.draw_text(name, &style, (left + LEGEND_SAMPLE, middle))?;
+        for entry in &self.entries {
+            let middle = top + entry.row * LEGEND_ROW_HEIGHT + LEGEND_ROW_HEIGHT / 2;
+            let (left, right) = (entry.left, entry.left + LEGEND_SAMPLE - GAP);
+            match entry.series {
+                Some(series) => {
+                    polyline(root, &[(left, middle), (right, middle)], line_style(series))?;
+                    draw_marker(root, series, (left.midpoint(right), middle))?;
+                }
+                None => dashes(root, (left, middle), (right, middle))?,
+            }
+            root.draw_text(entry.name, &style, (left + LEGEND_SAMPLE, middle))?;
         }
         Ok(())
     }
@@ -203,6 +223,15 @@ fn draw_marker(root: &Area<'_>, series: usize, (x, y): (i32, i32)) -> Drawn {
 
 fn polyline(root: &Area<'_>, points: &[(i32, i32)], style: ShapeStyle) -> Drawn {
     root.draw(&PathElement::new(points, style))
+}
+
+fn dashes(root: &Area<'_>, from: (i32, i32), to: (i32, i32)) -> Drawn {
+    root.draw(&DashedPathElement::new(
+        [from, to],
+        5,
+        4,
+        FAINT.stroke_width(1),
+    ))
 }
 
 /// A panel and where on the page it is.
@@ -288,16 +317,11 @@ impl<'a> Frame<'a> {
     }
 
     fn draw_target(&self, root: &Area<'_>) -> Drawn {
-        let Some((value, name)) = &self.panel.target else {
+        let Some((value, _)) = &self.panel.target else {
             return Ok(());
         };
         let at = self.y(*value);
-        let ends = [(self.left, at), (self.right, at)];
-        root.draw(&DashedPathElement::new(ends, 5, 4, FAINT.stroke_width(1)))?;
-        let style = font(SMALL_SIZE)
-            .color(&FAINT)
-            .pos(Pos::new(HPos::Left, VPos::Bottom));
-        root.draw_text(name, &style, (self.left + 5, at - 3))
+        dashes(root, (self.left, at), (self.right, at))
     }
 
     fn draw_stretches(&self, root: &Area<'_>) -> Drawn {
@@ -308,8 +332,7 @@ impl<'a> Frame<'a> {
                 .map_or(self.panel.x.to, |(to, _)| *to);
             let (left, right) = (self.x(*from), self.x(to));
             if place > 0 {
-                let ends = [(left, self.top), (left, self.bottom)];
-                root.draw(&DashedPathElement::new(ends, 3, 3, FAINT.stroke_width(1)))?;
+                dashes(root, (left, self.top), (left, self.bottom))?;
             }
             let style = font(SMALL_SIZE)
                 .color(&FAINT)
@@ -376,22 +399,20 @@ fn clipped(points: &[(f64, f64)], from: f64, to: f64) -> Vec<Vec<(f64, f64)>> {
     let mut piece: Vec<(f64, f64)> = Vec::new();
     for pair in points.windows(2) {
         let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
-        let cut = |y: f64| {
+        let cut = |(x, y): (f64, f64)| {
             let edge = y.clamp(from, to);
-            let part = if y1 == y0 {
-                0.0
-            } else {
-                (edge - y0) / (y1 - y0)
-            };
-            (x0 + part * (x1 - x0), edge)
+            if edge == y {
+                return (x, y);
+            }
+            (x0 + (edge - y0) / (y1 - y0) * (x1 - x0), edge)
         };
         if y0.max(y1) < from || y0.min(y1) > to {
             continue;
         }
         if piece.is_empty() {
-            piece.push(cut(y0));
+            piece.push(cut(pair[0]));
         }
-        piece.push(cut(y1));
+        piece.push(cut(pair[1]));
         if y1 < from || y1 > to {
             pieces.push(std::mem::take(&mut piece));
         }
@@ -429,8 +450,15 @@ mod tests {
         let names: Vec<String> = (0..9)
             .map(|number| format!("series number {number}"))
             .collect();
-        let legend = Legend::new(&names, 400);
-        assert!(legend.height() > 2 * LEGEND_ROW_HEIGHT);
+        let drawing = Drawing {
+            name: "wide",
+            title: String::new(),
+            series: names.clone(),
+            panels: Vec::new(),
+            columns: 1,
+            footer: Vec::new(),
+        };
+        assert!(Legend::new(&drawing, 400).height() > 2 * LEGEND_ROW_HEIGHT);
         let rows = wrapped(&[names.join(" "), "end".to_owned()], 200);
         assert!(rows.len() > 3);
         assert_eq!(rows.last().unwrap(), "end");

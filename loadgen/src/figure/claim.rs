@@ -60,7 +60,9 @@ impl Claim {
             }
             Reading::Lowest => {
                 let points = panel.lines.get(series)?.iter();
-                points.min_by(|one, other| one.1.total_cmp(&other.1)).map(|point| point.0)
+                points
+                    .min_by(|one, other| one.1.total_cmp(&other.1))
+                    .map(|point| point.0)
             }
         }
     }
@@ -73,8 +75,14 @@ pub const HEADER: &str = "| number | paper | ours |\n| --- | --- | --- |\n";
 #[must_use]
 pub fn rows(claims: &[Claim], drawing: &Drawing) -> String {
     let row = |claim: &Claim| {
-        let ours = claim.value(drawing).map_or_else(|| "none".to_owned(), short);
-        format!("| {} | {} | {ours} |\n", claim.subject(drawing), claim.paper)
+        let ours = claim
+            .value(drawing)
+            .map_or_else(|| "none".to_owned(), short);
+        format!(
+            "| {} | {} | {ours} |\n",
+            claim.subject(drawing),
+            claim.paper
+        )
     };
     claims.iter().map(row).collect()
 }

@@ -142,7 +142,10 @@ mod tests {
             .collect();
         assert_eq!(needed[0], 1);
         let each = |place: usize, queues: u64| needed[place] / queues;
-        assert!(each(1, 2) < each(2, 8) && each(2, 8) < each(3, 24), "{needed:?}");
+        assert!(
+            each(1, 2) < each(2, 8) && each(2, 8) < each(3, 24),
+            "{needed:?}"
+        );
     }
 
     #[test]

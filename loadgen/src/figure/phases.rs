@@ -44,7 +44,10 @@ impl Phases {
     }
 
     pub(super) fn panels(&self, scale: &Scale) -> Vec<Panel> {
-        let ends_ms: Vec<f64> = self.ends_ns(scale).map(|end_ns| end_ns as f64 / 1e6).collect();
+        let ends_ms: Vec<f64> = self
+            .ends_ns(scale)
+            .map(|end_ns| end_ns as f64 / 1e6)
+            .collect();
         let begins_ms = std::iter::once(0.0).chain(ends_ms.iter().copied());
         let stretches: Vec<(f64, String)> = begins_ms
             .zip(self.phases)

@@ -137,7 +137,7 @@ impl Sweep {
                 x: self.across.axis(&workload, self.workers),
                 y: Axis::log(panel.y_label(), panel.range.0, panel.range.1),
                 lines: vec![Vec::new(); self.systems.len()],
-                target: panel.slo.map(|slo| (slo, format!("objective: {slo}"))),
+                target: panel.slo.map(|slo| (slo, format!("SLO {slo}"))),
                 stretches: Vec::new(),
                 steps: false,
             })
@@ -146,7 +146,10 @@ impl Sweep {
     }
 
     pub(super) fn series(&self) -> Vec<String> {
-        self.systems.iter().map(|system| system.name.to_owned()).collect()
+        self.systems
+            .iter()
+            .map(|system| system.name.to_owned())
+            .collect()
     }
 
     /// A simulation for each workload, system and place on the horizontal axis.

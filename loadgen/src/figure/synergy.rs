@@ -120,7 +120,14 @@ pub(super) const FIGURES: &[Figure] = &[
     },
 ];
 
-const SYSTEMS: &[System] = &[SHINJUKU, SHINJUKU_CI, CONCORD, TINY_QUANTA, SYNERGY, PERSEPHONE];
+const SYSTEMS: &[System] = &[
+    SHINJUKU,
+    SHINJUKU_CI,
+    CONCORD,
+    TINY_QUANTA,
+    SYNERGY,
+    PERSEPHONE,
+];
 
 /// Interrupts as in Shinjuku's table 1.
 const SHINJUKU: System = System {
