@@ -197,10 +197,13 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Sets the policy.
+    /// Sets the policy: a [`Policy`], or the settings of one.
+    ///
+    /// One that [needs preemption](Policy::needs_preemption) is refused by
+    /// [`build`](Self::build).
     #[must_use]
-    pub fn policy(mut self, policy: Policy) -> Self {
-        self.settings.policy = policy;
+    pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
+        self.settings.policy = policy.into();
         self
     }
 
@@ -259,6 +262,7 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
         self.settings
             .policy
             .validate(workers)
+            .and_then(|()| self.settings.policy.validate_to_completion())
             .map_err(|error| BuildError::Setting {
                 setting: "policy",
                 reason: error.to_string(),

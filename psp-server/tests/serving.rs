@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::net::{Shutdown as Half, UdpSocket};
 use std::sync::atomic::Ordering;
 
-use common::{Client, PATIENCE, TestServer, start, until};
-use psp_server::{Config, Policy, Topology};
+use common::{Client, Lines, PATIENCE, TestServer, start, until};
+use psp_server::{Config, Policy, Reply, Request, Server, Topology};
 
 fn shapes() -> Vec<(Topology, Config)> {
     let mut shapes = Vec::new();
@@ -432,4 +432,31 @@ fn an_endless_line_is_cut_off() {
     let mut stream = client.stream.try_clone().unwrap();
     stream.read_to_string(&mut text).unwrap();
     assert_eq!(text, "!malformed: line too long \n");
+}
+
+#[test]
+fn policies_that_preempt_are_refused_by_name() {
+    let refusal = |policy: Policy| {
+        let server = Server::builder()
+            .tcp("127.0.0.1:0")
+            .framing(Lines)
+            .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
+            .policy(policy)
+            .build();
+        server.err().map(|error| error.to_string())
+    };
+    for name in Policy::NAMES {
+        let policy: Policy = name.parse().unwrap();
+        let preempts = policy.needs_preemption();
+        match refusal(policy) {
+            None => assert!(!preempts, "{name}"),
+            Some(message) => {
+                assert!(preempts, "{message}");
+                let text = format!("policy: policy {name} preempts requests");
+                assert!(message.starts_with(&text), "{message}");
+                assert!(message.contains("d-fcfs, c-fcfs"), "{message}");
+            }
+        }
+    }
+    assert!(refusal(Policy::mq().quantum_us(10).into()).is_some());
 }

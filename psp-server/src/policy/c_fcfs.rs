@@ -6,13 +6,13 @@ use super::workers::{WorkerRange, WorkerSet, worker_count};
 use super::{Action, Backlog, Event, HandOff, Scheduler, SchedulerSetup, TypeStatus};
 
 /// The one queue.
-const LANE: usize = 0;
+pub(super) const LANE: usize = 0;
 
 /// See the [module](self).
 pub(super) struct CFcfs {
-    queues: Queues,
-    running: Running,
-    workers: WorkerSet,
+    pub(super) queues: Queues,
+    pub(super) running: Running,
+    pub(super) workers: WorkerSet,
     all: WorkerRange,
 }
 

@@ -11,8 +11,8 @@ use thiserror::Error;
 use super::c_fcfs::CFcfs;
 use super::d_fcfs::DFcfs;
 use super::fixed_priority::FixedPriority;
-use super::settings::{Darc, DarcStatic};
-use super::{Scheduler, SchedulerSetup, darc};
+use super::settings::{Darc, DarcStatic, Mq, Sq};
+use super::{Scheduler, SchedulerSetup, darc, mq, sq};
 
 /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the state
 /// machine.
@@ -37,6 +37,10 @@ pub enum Policy {
     DarcStatic(DarcStatic),
     /// Workers reserved for groups of types by their measured demand.
     Darc(Darc),
+    /// Shinjuku: one queue, and quanta while others wait.
+    Sq(Sq),
+    /// Shinjuku: typed queues weighed by SLO, and quanta while others wait.
+    Mq(Mq),
 }
 
 /// Why a policy cannot be used.
@@ -48,6 +52,13 @@ pub enum PolicyError {
     /// There is nobody to schedule.
     #[error("a server needs at least one worker")]
     NoWorkers,
+    /// Requests cannot be preempted where this policy is to be used.
+    #[error(
+        "policy {0} preempts requests, and a live server cannot do that yet; \
+         the policies that run requests to completion are {names}",
+        names = Policy::names_to_completion().join(", ")
+    )]
+    NeedsPreemption(&'static str),
     /// A setting is out of its range.
     #[error("policy {policy}: {setting} is {value}, it must be {expected}")]
     Setting {
@@ -64,8 +75,15 @@ pub enum PolicyError {
 
 impl Policy {
     /// The names of all policies.
-    pub const NAMES: [&'static str; 5] =
-        ["d-fcfs", "c-fcfs", "fixed-priority", "darc-static", "darc"];
+    pub const NAMES: [&'static str; 7] = [
+        "d-fcfs",
+        "c-fcfs",
+        "fixed-priority",
+        "darc-static",
+        "darc",
+        "sq",
+        "mq",
+    ];
 
     /// Decentralised first come, first served.
     #[must_use]
@@ -97,6 +115,19 @@ impl Policy {
         Self::Darc(Darc::default())
     }
 
+    /// Shinjuku's single queue. What it returns are its settings, for
+    /// `Policy::sq().quantum_us(10)`; a [`Policy`] is made of them by [`Into`].
+    #[must_use]
+    pub fn sq() -> Sq {
+        Sq::default()
+    }
+
+    /// Shinjuku's multi queue, as its settings; see [`Policy::sq`].
+    #[must_use]
+    pub fn mq() -> Mq {
+        Mq::default()
+    }
+
     /// The name by which [`FromStr`] and configuration files know it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -106,7 +137,37 @@ impl Policy {
             Self::FixedPriority => "fixed-priority",
             Self::DarcStatic(_) => "darc-static",
             Self::Darc(_) => "darc",
+            Self::Sq(_) => "sq",
+            Self::Mq(_) => "mq",
         }
+    }
+
+    /// Whether it comes to its own only where requests can be preempted. Without
+    /// [`SchedulerSetup::preemption`] it schedules nevertheless, and runs them to completion.
+    #[must_use]
+    pub const fn needs_preemption(&self) -> bool {
+        matches!(self, Self::Sq(_) | Self::Mq(_))
+    }
+
+    /// The names of the policies that do not preempt.
+    fn names_to_completion() -> Vec<&'static str> {
+        let runs_to_completion =
+            |name: &&str| Self::from_str(name).is_ok_and(|policy| !policy.needs_preemption());
+        let names = Self::NAMES.into_iter();
+        names.filter(runs_to_completion).collect()
+    }
+
+    /// Refuses a policy that [needs preemption](Self::needs_preemption), for a driver that has
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::NeedsPreemption`].
+    pub fn validate_to_completion(&self) -> Result<(), PolicyError> {
+        if self.needs_preemption() {
+            return Err(PolicyError::NeedsPreemption(self.name()));
+        }
+        Ok(())
     }
 
     /// Checks the settings for a server with that many workers.
@@ -123,6 +184,8 @@ impl Policy {
             Self::DFcfs | Self::CFcfs | Self::FixedPriority => Ok(()),
             Self::DarcStatic(settings) => settings.validate(workers),
             Self::Darc(settings) => settings.validate(workers),
+            Self::Sq(settings) => settings.validate(),
+            Self::Mq(settings) => settings.validate(),
         }
     }
 
@@ -142,6 +205,8 @@ impl Policy {
             Self::FixedPriority => Box::new(FixedPriority::new(setup)),
             Self::DarcStatic(settings) => Box::new(FixedPriority::with_reserved(setup, settings)),
             Self::Darc(settings) => Box::new(darc::Darc::new(setup, settings)),
+            Self::Sq(settings) => Box::new(sq::Sq::new(setup, settings)),
+            Self::Mq(settings) => Box::new(mq::Mq::new(setup, settings)),
         }
     }
 }
@@ -155,6 +220,18 @@ impl From<Darc> for Policy {
 impl From<DarcStatic> for Policy {
     fn from(settings: DarcStatic) -> Self {
         Self::DarcStatic(settings)
+    }
+}
+
+impl From<Sq> for Policy {
+    fn from(settings: Sq) -> Self {
+        Self::Sq(settings)
+    }
+}
+
+impl From<Mq> for Policy {
+    fn from(settings: Mq) -> Self {
+        Self::Mq(settings)
     }
 }
 
@@ -175,6 +252,8 @@ impl FromStr for Policy {
             "fixed-priority" => Ok(Self::fixed_priority()),
             "darc-static" => Ok(Self::DarcStatic(DarcStatic::default())),
             "darc" => Ok(Self::darc()),
+            "sq" => Ok(Self::sq().into()),
+            "mq" => Ok(Self::mq().into()),
             _ => Err(PolicyError::UnknownName(name.to_owned())),
         }
     }
@@ -190,6 +269,8 @@ enum Table {
     FixedPriority {},
     DarcStatic(DarcStatic),
     Darc(Darc),
+    Sq(Sq),
+    Mq(Mq),
 }
 
 impl From<Table> for Policy {
@@ -200,6 +281,8 @@ impl From<Table> for Policy {
             Table::FixedPriority {} => Self::FixedPriority,
             Table::DarcStatic(settings) => Self::DarcStatic(settings),
             Table::Darc(settings) => Self::Darc(settings),
+            Table::Sq(settings) => Self::Sq(settings),
+            Table::Mq(settings) => Self::Mq(settings),
         }
     }
 }
@@ -232,6 +315,7 @@ impl<'de> Deserialize<'de> for Policy {
 mod tests {
     use std::time::Duration;
 
+    use super::super::Requeue;
     use super::*;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -270,6 +354,21 @@ mod tests {
             parse("[policy]\nname = 'darc-static'\nreserved = 2"),
             Ok(Policy::darc_static(2))
         );
+        assert_eq!(
+            parse("[policy]\nname = 'sq'\nquantum-us = 0.5\nrequeue = 'automatic'"),
+            Ok(Policy::sq()
+                .quantum_us(0.5)
+                .requeue(Requeue::Automatic)
+                .into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'mq'\nquantum-us = 10\nslo-factor = 5.0\nspare-chosen = true"),
+            Ok(Policy::mq()
+                .quantum_us(10)
+                .slo_factor(5.0)
+                .spare_chosen(true)
+                .into())
+        );
     }
 
     #[test]
@@ -278,7 +377,7 @@ mod tests {
             ("policy = 'dark'", "no policy is called `dark`"),
             (
                 "policy = 'dark'",
-                "d-fcfs, c-fcfs, fixed-priority, darc-static, darc",
+                "d-fcfs, c-fcfs, fixed-priority, darc-static, darc, sq, mq",
             ),
             ("[policy]\nname = 'dark'", "unknown variant `dark`"),
             (
@@ -318,6 +417,9 @@ mod tests {
             (darc().spillway(5).into(), "spillway"),
             (Policy::darc_static(4), "reserved"),
             (DarcStatic::default().delta(f64::INFINITY).into(), "delta"),
+            (Policy::sq().quantum_us(0).into(), "quantum-us"),
+            (Policy::mq().quantum_us(f64::NAN).into(), "quantum-us"),
+            (Policy::mq().slo_factor(-1.0).into(), "slo-factor"),
         ] {
             let Err(PolicyError::Setting { setting: named, .. }) = policy.validate(4) else {
                 panic!("{policy:?} passed");
@@ -339,5 +441,19 @@ mod tests {
             "policy darc-static: reserved is 1, it must be less than the number of workers, 1, \
              or longer types never run"
         );
+    }
+
+    #[test]
+    fn a_policy_that_preempts_is_refused_where_nothing_can_be() {
+        for name in Policy::NAMES {
+            let policy: Policy = name.parse().unwrap();
+            let refused = policy.validate_to_completion();
+            assert_eq!(refused.is_err(), policy.needs_preemption(), "{name}");
+        }
+        let error = Policy::from(Policy::mq()).validate_to_completion();
+        let message = error.unwrap_err().to_string();
+        let others = "the policies that run requests to completion are d-fcfs, c-fcfs";
+        assert!(message.starts_with("policy mq preempts requests") && message.contains(others));
+        assert!(!message.contains("sq,"), "{message}");
     }
 }

@@ -12,9 +12,9 @@
 //!
 //! A policy is a small file that makes one decision; what it decides over is shared: `queues`
 //! (bounded per type, in as many lanes as the policy wants), `workers` (the idle ones, most
-//! recently active first), `running` (what runs where), [`WorkerTimes`] (the ends of quanta),
-//! `profile` (windows of measurements, estimates over windows), and for policies that serve groups
-//! of types by length `plan` (who may run where) and `grouped` (dispatch by plan).
+//! recently active first), `running` (what runs where), `quanta` (for how long while others wait, by
+//! [`WorkerTimes`]), `profile` (windows of measurements, estimates over windows), `dispersion` (how
+//! far service times lie apart), and for policies that serve groups of types by length `plan` (who may run where) and `grouped` (dispatch by plan).
 //! `docs/policies.md` says what each policy does and why.
 //!
 //! Memory is set aside at construction. Two things grow on demand: queues whose capacities add up
@@ -25,18 +25,28 @@ mod c_fcfs;
 mod config;
 mod d_fcfs;
 mod darc;
+mod dispersion;
 mod fixed_priority;
 mod grouped;
+mod mq;
 mod plan;
 mod profile;
+#[allow(
+    dead_code,
+    reason = "for policies with quanta; not all of it is used by every one"
+)]
+mod quanta;
 mod queues;
+#[cfg(test)]
+mod rehearsal;
 mod running;
 mod settings;
+mod sq;
 mod worker_times;
 mod workers;
 
 pub use config::{Policy, PolicyError};
-pub use settings::{Darc, DarcStatic};
+pub use settings::{Darc, DarcStatic, Mq, Requeue, Sq};
 pub use worker_times::WorkerTimes;
 
 use queues::Queues;

@@ -202,7 +202,7 @@ impl Profile {
 }
 
 /// Exponentially weighted moving average: `weight` of the new value.
-fn blend(before: f64, now: f64, weight: f64) -> f64 {
+pub(super) fn blend(before: f64, now: f64, weight: f64) -> f64 {
     before + (now - before) * weight
 }
 

@@ -70,6 +70,22 @@ macro_rules! setters {
     };
 }
 
+/// Writes the builder-style setter of `quantum_us`, which takes whole numbers too.
+macro_rules! quantum_setter {
+    () => {
+        /// Sets [`quantum_us`](field@Self::quantum_us).
+        #[must_use]
+        pub fn quantum_us(mut self, quantum_us: impl Into<f64>) -> Self {
+            self.quantum_us = quantum_us.into();
+            self
+        }
+    };
+}
+
+mod time_sharing;
+
+pub use time_sharing::{Mq, Requeue, Sq};
+
 impl Darc {
     setters! {
         delta: f64,
@@ -199,6 +215,17 @@ fn delta(delta: f64) -> Setting {
 
 fn samples(name: &'static str, samples: u64) -> Setting {
     Setting::new(name, samples, samples > 0, "at least 1")
+}
+
+/// A quantum that is at least one nanosecond long.
+fn quantum_us(quantum_us: f64) -> Setting {
+    let valid = quantum_us.is_finite() && quantum_us >= 0.001;
+    Setting::new("quantum-us", quantum_us, valid, "at least 0.001")
+}
+
+/// A setting in microseconds as schedulers count; at least 1.
+pub(super) fn nanoseconds(micros: f64) -> u64 {
+    ((micros * 1000.0).round() as u64).max(1)
 }
 
 fn check(

@@ -277,7 +277,11 @@ impl<'a> Model<'a> {
         let status = |slot| self.scheduler.type_status(slot);
         let mut known = (0..self.case.types.len()).filter_map(|slot| status(slot).group);
         match &self.case.policy {
-            Policy::DFcfs | Policy::CFcfs | Policy::FixedPriority => true,
+            Policy::DFcfs
+            | Policy::CFcfs
+            | Policy::FixedPriority
+            | Policy::Sq(_)
+            | Policy::Mq(_) => true,
             Policy::DarcStatic(settings) => {
                 worker >= settings.reserved
                     || status(slot).group == Some(0)

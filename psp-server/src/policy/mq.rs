@@ -1,0 +1,443 @@
+//! Shinjuku's multi queue: typed queues weighed by SLO, and requests that give way after a quantum
+//! while others wait (Shinjuku 3.4, "MQ").
+//!
+//! The queue is served whose first request has been in the system for the largest part of its
+//! type's SLO. A preempted request keeps its time of arrival and goes back to its own queue, to
+//! the head or the tail; the best queue is chosen after that, and may be the same again.
+//!
+//! The SLO is the one that the type was registered with, else a multiple of its mean service time,
+//! measured or hinted. A type of unknown length, and `UNKNOWN`, have the largest SLO of all: they
+//! are the last to be urgent, but with time every request is. Where no type has an SLO the queues
+//! are served in order of arrival.
+
+use super::dispersion::Dispersion;
+use super::profile::Profile;
+use super::quanta::Quanta;
+use super::queues::{Queues, Waiting};
+use super::running::Running;
+use super::settings::{Darc, Requeue};
+use super::workers::{WorkerRange, WorkerSet, worker_count};
+use super::{
+    Action, Backlog, Event, HandOff, Scheduler, SchedulerSetup, TypeStatus, WorkerId, settings,
+};
+
+/// See the [module](self).
+pub(super) struct Mq {
+    queues: Queues,
+    running: Running,
+    workers: WorkerSet,
+    all: WorkerRange,
+    quanta: Quanta,
+    profile: Profile,
+    slos: Slos,
+    requeue: Requeue,
+    dispersion: Dispersion,
+    /// A request that would be chosen again this long after it is asked to stop is left alone.
+    spare_chosen_after_ns: Option<u64>,
+}
+
+impl Mq {
+    pub(super) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Mq) -> Self {
+        let workers = worker_count(setup.workers);
+        let profile = Profile::new(setup, &Darc::default());
+        let preemption = setup.preemption.filter(|_| settings.spare_chosen);
+        Self {
+            queues: Queues::typed(setup),
+            running: Running::new(setup.workers),
+            workers: WorkerSet::new(workers, setup.inline),
+            all: WorkerRange::new(0, workers),
+            quanta: Quanta::new(setup, settings::nanoseconds(settings.quantum_us)),
+            slos: Slos::new(setup, &profile, settings.slo_factor),
+            profile,
+            requeue: settings.requeue,
+            dispersion: Dispersion::new(setup),
+            spare_chosen_after_ns: preemption.map(|preemption| preemption.cost_ns),
+        }
+    }
+
+    /// Whether preempted requests of the type at `slot` go to the tail of its queue. The head
+    /// until the dispersion of its service times is known: a type's requests are alike, as a rule.
+    fn to_tail(&self, slot: usize) -> bool {
+        let wide = || self.dispersion.is_wide(slot);
+        self.requeue.is_tail(wide).unwrap_or(false)
+    }
+
+    /// The queue whose first request is the most urgent, and how urgent that is.
+    fn most_urgent(&self, now_ns: u64) -> Option<(f64, usize)> {
+        let mut best: Option<(f64, usize)> = None;
+        for slot in 0..self.slos.types() {
+            let Some(waiting) = self.queues.front(slot) else {
+                continue;
+            };
+            let urgency = self.slos.urgency(now_ns, slot, waiting);
+            let beats = best.is_none_or(|(highest, other)| {
+                urgency > highest || (urgency == highest && self.slos.is_less(slot, other))
+            });
+            if beats {
+                best = Some((urgency, slot));
+            }
+        }
+        best
+    }
+
+    fn dispatch(&mut self, now_ns: u64) -> Option<Action> {
+        let worker = self.workers.take(self.all)?;
+        let (_, slot) = self.most_urgent(now_ns)?;
+        let waiting = self.queues.pop(slot)?;
+        self.quanta.start(now_ns, worker);
+        let hand_off = HandOff::Dispatched;
+        Some(self.running.start(now_ns, worker, waiting, hand_off))
+    }
+
+    /// Whether what runs on `worker` would be chosen again by the time that the worker is free.
+    fn would_resume(&self, worker: WorkerId, free_ns: u64) -> bool {
+        let Some(turn) = self.running.on(worker) else {
+            return false;
+        };
+        let slot = self.queues.slot(turn.waiting.request_type);
+        if self.to_tail(slot) && self.queues.front(slot).is_some() {
+            return false;
+        }
+        let urgency = self.slos.urgency(free_ns, slot, &turn.waiting);
+        // The first of its own queue would stand behind it.
+        self.most_urgent(free_ns)
+            .is_none_or(|(highest, other)| other == slot || urgency >= highest)
+    }
+
+    fn preempt(&mut self, now_ns: u64) -> Option<Action> {
+        while self.quanta.wanted(self.queues.len()) {
+            let worker = self.quanta.expired(now_ns)?;
+            let spare = self
+                .spare_chosen_after_ns
+                .is_some_and(|cost_ns| self.would_resume(worker, now_ns.saturating_add(cost_ns)));
+            if !spare {
+                return self.quanta.preempt(worker, &mut self.running);
+            }
+            self.quanta.start(now_ns, worker);
+        }
+        None
+    }
+}
+
+impl Scheduler for Mq {
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        match event {
+            Event::Arrived {
+                request,
+                request_type,
+            } => {
+                let slot = self.queues.slot(request_type);
+                self.queues.push(slot, now_ns, request, request_type);
+            }
+            Event::Completed { worker, samples } => {
+                self.running.finish(worker);
+                self.workers.release(worker);
+                self.quanta.stop(worker);
+                for sample in samples {
+                    let slot = self.queues.slot(sample.request_type);
+                    self.profile.record(slot, sample);
+                    self.dispersion.record(slot, sample);
+                }
+            }
+            Event::Yielded { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.workers.release(worker);
+                self.quanta.stop(worker);
+                let slot = self.queues.slot(waiting.request_type);
+                if self.to_tail(slot) {
+                    self.queues.put_back_last(slot, waiting);
+                } else {
+                    self.queues.put_back_first(slot, waiting);
+                }
+            }
+            Event::Tick => {}
+        }
+        if self.profile.window_due(now_ns) {
+            self.profile.close_window(now_ns);
+            self.slos.update(&self.profile);
+        }
+    }
+
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        if let Some(refused) = self.queues.pop_refused() {
+            return Some(refused);
+        }
+        if self.queues.is_empty() {
+            return None;
+        }
+        self.dispatch(now_ns).or_else(|| self.preempt(now_ns))
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        self.quanta.deadline_for(self.queues.len())
+    }
+
+    fn hand_over(&mut self) -> Backlog {
+        Backlog {
+            queues: self.queues.take(),
+            running: self.running.take(),
+        }
+    }
+
+    fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
+        self.queues = backlog.queues.into_typed();
+        self.workers = WorkerSet::beside(&backlog.running, self.workers.is_inline());
+        self.running = backlog.running;
+        self.quanta.take_over(now_ns, &self.running);
+    }
+
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        TypeStatus {
+            service_ns_mean: self.profile.mean_ns(slot).unwrap_or(0.0),
+            share: self.profile.share(slot),
+            ..self.queues.type_status(slot)
+        }
+    }
+}
+
+/// The target of each type.
+#[derive(Debug)]
+struct Slos {
+    /// Per type slot: what the type was registered with. `None` for `UNKNOWN`, the last.
+    given_ns: Vec<Option<f64>>,
+    factor: f64,
+    /// Per type slot.
+    slo_ns: Vec<f64>,
+}
+
+impl Slos {
+    fn new(setup: &SchedulerSetup<'_>, profile: &Profile, factor: f64) -> Self {
+        let given_ns: Vec<Option<f64>> = setup
+            .types
+            .specs()
+            .iter()
+            .map(|spec| spec.slo.map(|slo| (slo.as_nanos() as f64).max(1.0)))
+            .chain([None])
+            .collect();
+        let mut slos = Self {
+            slo_ns: vec![1.0; given_ns.len()],
+            given_ns,
+            factor,
+        };
+        slos.update(profile);
+        slos
+    }
+
+    /// Takes the means that `profile` has now.
+    fn update(&mut self, profile: &Profile) {
+        let known_ns = |slot: usize| {
+            let of_mean = || Some(profile.mean_ns(slot)? * self.factor);
+            self.given_ns[slot].or_else(of_mean)
+        };
+        let registered = 0..profile.types();
+        let largest_ns = registered.clone().filter_map(known_ns).reduce(f64::max);
+        let unknown_ns = largest_ns.unwrap_or(1.0);
+        self.slo_ns.fill(unknown_ns);
+        for slot in registered {
+            self.slo_ns[slot] = known_ns(slot).unwrap_or(unknown_ns);
+        }
+    }
+
+    /// Number of slots.
+    fn types(&self) -> usize {
+        self.slo_ns.len()
+    }
+
+    /// The part of its SLO that a request has been in the system for.
+    fn urgency(&self, now_ns: u64, slot: usize, waiting: &Waiting) -> f64 {
+        now_ns.saturating_sub(waiting.arrived_ns) as f64 / self.slo_ns[slot]
+    }
+
+    fn is_less(&self, slot: usize, other: usize) -> bool {
+        self.slo_ns[slot] < self.slo_ns[other]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::rehearsal::{Rehearsal, sample};
+    use super::super::{Policy, RequestType, Sample};
+    use super::*;
+    use crate::request_type::TypeSpec;
+
+    const SHORT: RequestType = RequestType::new(0);
+    const LONG: RequestType = RequestType::new(1);
+    const UNKNOWN: RequestType = RequestType::UNKNOWN;
+    const US: u64 = 1_000;
+
+    /// SLOs of 10 us and 1 ms.
+    fn hinted() -> [TypeSpec; 2] {
+        [
+            TypeSpec::new("SHORT").service_time(Duration::from_micros(1)),
+            TypeSpec::new("LONG")
+                .service_time(Duration::from_micros(500))
+                .slo(Duration::from_millis(1)),
+        ]
+    }
+
+    fn bare() -> [TypeSpec; 2] {
+        [TypeSpec::new("SHORT"), TypeSpec::new("LONG")]
+    }
+
+    fn one_worker(policy: impl Into<Policy>) -> Rehearsal {
+        Rehearsal::new(policy, 1, hinted())
+    }
+
+    #[test]
+    fn the_request_that_used_most_of_its_slo_runs_next() {
+        let mut mq = one_worker(Policy::mq());
+        assert_eq!(mq.arrives(0, 0, LONG), "0@0");
+        assert_eq!(mq.arrives(0, 1, LONG), "");
+        assert_eq!(mq.arrives(US, 2, SHORT), "");
+        assert_eq!(mq.completes(2 * US, 0), "2@0", "0.1 beside 0.002");
+        assert_eq!(mq.arrives(990 * US, 3, SHORT), "stop 0");
+        assert_eq!(mq.completes(995 * US, 0), "1@0", "0.5 beside 0.995");
+        assert_eq!(mq.completes(999 * US, 0), "3@0");
+    }
+
+    #[test]
+    fn a_preempted_request_keeps_its_time_of_arrival() {
+        let mut mq = one_worker(Policy::mq());
+        assert_eq!(mq.arrives(0, 0, LONG), "0@0");
+        assert_eq!(mq.arrives(50 * US, 1, SHORT), "stop 0");
+        assert_eq!(mq.yields(51 * US, 0), "1@0", "0.1 beside 0.051");
+        assert_eq!(mq.completes(52 * US, 0), "0@0");
+        assert_eq!(mq.arrives(800 * US, 2, SHORT), "stop 0");
+        assert_eq!(mq.yields(801 * US, 0), "0@0", "0.1 beside 0.801");
+        assert_eq!(mq.deadline_ns(), Some(806 * US));
+        assert_eq!(mq.ticks(806 * US), "stop 0");
+        assert_eq!(mq.yields(809 * US, 0), "2@0", "0.9 beside 0.809");
+    }
+
+    #[test]
+    fn what_would_be_chosen_again_can_be_spared() {
+        let mut mq = one_worker(Policy::mq().spare_chosen(true));
+        assert_eq!(mq.arrives(0, 0, LONG), "0@0");
+        assert_eq!(mq.arrives(0, 1, LONG), "");
+        assert_eq!(mq.ticks(5 * US), "", "it is the first of its queue");
+        assert_eq!(mq.arrives(800 * US, 2, SHORT), "");
+        assert_eq!(mq.deadline_ns(), Some(805 * US), "another quantum");
+        assert_eq!(mq.ticks(805 * US), "");
+        assert_eq!(mq.ticks(810 * US), "stop 0");
+        assert_eq!(mq.yields(811 * US, 0), "2@0");
+    }
+
+    #[test]
+    fn head_and_tail_decide_within_a_type() {
+        for (requeue, next) in [(Requeue::Head, "0@0"), (Requeue::Tail, "1@0")] {
+            for spare_chosen in [false, true] {
+                let mut mq = one_worker(Policy::mq().requeue(requeue).spare_chosen(spare_chosen));
+                assert_eq!(mq.arrives(0, 0, LONG), "0@0");
+                assert_eq!(mq.arrives(10, 1, LONG), "");
+                if mq.ticks(5 * US) == "stop 0" {
+                    assert_eq!(mq.yields(6 * US, 0), next);
+                } else {
+                    assert_eq!((requeue, spare_chosen), (Requeue::Head, true));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_automatic_choice_follows_each_types_own_dispersion() {
+        let mut mq = one_worker(Policy::mq());
+        let alike = std::iter::repeat_n(sample(SHORT, 1000), 500);
+        let apart = [1000, 1_000_000].map(|service_ns| sample(LONG, service_ns));
+        let samples: Vec<Sample> = alike.chain(apart.repeat(250)).collect();
+        mq.arrives(0, 9, SHORT);
+        mq.measures(1, 0, &samples);
+        for (request_type, next) in [(SHORT, "0@0"), (LONG, "1@0")] {
+            let now_ns = u64::from(next == "1@0") * 100 * US + 2;
+            assert_eq!(mq.arrives(now_ns, 0, request_type), "0@0");
+            assert_eq!(mq.arrives(now_ns, 1, request_type), "");
+            assert_eq!(mq.ticks(now_ns + 5 * US), "stop 0");
+            assert_eq!(mq.yields(now_ns + 6 * US, 0), next);
+            mq.completes(now_ns + 7 * US, 0);
+            mq.completes(now_ns + 8 * US, 0);
+        }
+    }
+
+    #[test]
+    fn what_is_of_no_known_length_is_last_but_not_forever() {
+        let mut mq = one_worker(Policy::mq());
+        assert_eq!(mq.arrives(0, 0, LONG), "0@0");
+        assert_eq!(mq.arrives(0, 1, UNKNOWN), "");
+        let mut order = Vec::new();
+        for round in 1..200 {
+            let now_ns = round * 9 * US;
+            mq.arrives(now_ns, 2, SHORT);
+            order.push(mq.completes(now_ns + 5 * US, 0));
+            if order.last().is_some_and(|ran| ran == "1@0") {
+                break;
+            }
+        }
+        assert_eq!(order[0], "2@0");
+        assert_eq!(order.last().map(String::as_str), Some("1@0"));
+    }
+
+    #[test]
+    fn without_hints_it_serves_in_order_of_arrival_until_it_measured() {
+        let mut mq = Rehearsal::new(Policy::mq(), 1, bare());
+        assert_eq!(mq.arrives(0, 0, LONG), "0@0");
+        let arrive = |mq: &mut Rehearsal, now_ns| {
+            mq.arrives(now_ns, 1, LONG);
+            mq.arrives(now_ns + 1, 2, UNKNOWN);
+            mq.arrives(now_ns + 2, 3, SHORT);
+        };
+        arrive(&mut mq, 10);
+        let order = [20, 21, 22].map(|now_ns| mq.completes(now_ns, 0));
+        assert_eq!(order, ["1@0", "2@0", "3@0"]);
+        arrive(&mut mq, 30);
+        let counted = |request_type, service_ns| Sample {
+            count: 25_000,
+            ..sample(request_type, service_ns)
+        };
+        let means = [counted(SHORT, 25_000_000), counted(LONG, 25_000_000_000)];
+        assert_eq!(mq.measures(1040, 0, &means), "3@0", "1 us beside 1 ms");
+        let order = [1050, 1051].map(|now_ns| mq.completes(now_ns, 0));
+        assert_eq!(order, ["1@0", "2@0"]);
+    }
+
+    #[test]
+    fn without_preemption_nothing_stops() {
+        let policy = Policy::mq().spare_chosen(true);
+        let mut mq = Rehearsal::with_preemption(policy, 1, hinted(), None);
+        assert_eq!(mq.arrives(0, 0, LONG), "0@0");
+        assert_eq!(mq.arrives(0, 1, SHORT), "");
+        assert_eq!((mq.ticks(90 * US).as_str(), mq.deadline_ns()), ("", None));
+        assert_eq!(mq.completes(91 * US, 0), "1@0");
+    }
+
+    #[test]
+    fn expired_workers_stop_one_by_one_as_requests_arrive() {
+        let mut mq = Rehearsal::new(Policy::mq().quantum_us(10), 2, hinted());
+        assert_eq!(mq.arrives(0, 0, LONG), "0@0");
+        assert_eq!(mq.arrives(1, 1, LONG), "1@1");
+        assert_eq!((mq.ticks(90 * US).as_str(), mq.deadline_ns()), ("", None));
+        assert_eq!(mq.arrives(91 * US, 2, SHORT), "stop 0");
+        assert_eq!(mq.arrives(91 * US, 3, SHORT), "stop 1");
+        assert_eq!(mq.arrives(91 * US, 4, SHORT), "", "all are stopping");
+        assert_eq!(mq.yields(101 * US, 1), "2@1");
+        assert_eq!(mq.yields(101 * US, 0), "3@0");
+    }
+
+    #[test]
+    fn what_is_taken_over_goes_back_to_its_own_queue() {
+        for other in ["c-fcfs", "d-fcfs", "fixed-priority", "sq"] {
+            let other: Policy = other.parse().unwrap();
+            let mut policy = one_worker(other.clone());
+            assert_eq!(policy.arrives(0, 0, LONG), "0@0");
+            assert_eq!(policy.arrives(1, 1, LONG), "");
+            assert_eq!(policy.arrives(2, 2, SHORT), "");
+            assert_eq!(policy.switches(3 * US, one_worker(Policy::mq())), "");
+            assert_eq!(policy.deadline_ns(), Some(8 * US), "{other}");
+            assert_eq!(policy.ticks(8 * US), "stop 0");
+            assert_eq!(policy.yields(9 * US, 0), "2@0");
+            assert_eq!(policy.completes(10 * US, 0), "0@0");
+            assert_eq!(policy.switches(11 * US, one_worker(other)), "");
+            assert_eq!(policy.completes(12 * US, 0), "1@0");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Quanta: how long a request may keep its worker while others wait.
+//!
+//! A quantum begins with every `Run` and ends by itself, but nothing comes of its end unless
+//! somebody waits ("preempt only when someone waits", Shinjuku 3.4). A worker whose quantum is
+//! over is *expired*: it runs on, and is preempted as soon as somebody does wait, the longest
+//! expired first.
+//!
+//! ```text
+//!   start           end, nobody waits        somebody waits          idle
+//!     ├── within its quantum ──┼───── expired ─────┼───── stopping ────┤
+//! ```
+//!
+//! With one queue for all workers, or typed queues, every worker counts and the policy says how
+//! many requests wait. With a queue per worker it [spares](Quanta::spare) those for which nobody
+//! waits:
+//!
+//! ```text
+//!   on_event  Completed, Yielded   quanta.stop(worker)
+//!             Arrived in its queue quanta.expose(worker)
+//!   poll      after Run            quanta.start(now_ns, worker), then spare(worker) where its queue is empty
+//!             nothing to run       quanta.preempt_for(waiting, ..) or preempt_next(..)
+//!   deadline_ns                    quanta.deadline_for(waiting) or next_ns()
+//! ```
+
+use super::running::Running;
+use super::{Action, SchedulerSetup, WorkerId, WorkerTimes};
+
+/// What is known of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Idle,
+    /// Runs a request with a quantum that ends, or ended, at this time.
+    Until(u64),
+    /// Was asked to stop and has not done so.
+    Stopping,
+}
+
+/// See the [module](self). Nothing ends where requests cannot be preempted.
+#[derive(Debug)]
+pub(super) struct Quanta {
+    quantum_ns: u64,
+    preemptive: bool,
+    states: Vec<State>,
+    /// Ends of the quanta of workers that are not spared. An expired worker keeps its own here,
+    /// so the longest expired is the earliest.
+    ends: WorkerTimes,
+    stopping: usize,
+}
+
+impl Quanta {
+    /// Idle workers, and quanta of `quantum_ns`. Without [`SchedulerSetup::preemption`] no quantum
+    /// ever ends. Memory is set aside here, and nowhere else.
+    pub(super) fn new(setup: &SchedulerSetup<'_>, quantum_ns: u64) -> Self {
+        Self {
+            quantum_ns,
+            preemptive: setup.preemption.is_some(),
+            states: vec![State::Idle; setup.workers],
+            ends: WorkerTimes::new(setup.workers),
+            stopping: 0,
+        }
+    }
+
+    /// A request begins or goes on at `worker`, with a new quantum. One that was asked to stop
+    /// stays so.
+    pub(super) fn start(&mut self, now_ns: u64, worker: WorkerId) {
+        self.start_for(now_ns, worker, self.quantum_ns);
+    }
+
+    /// As [`Quanta::start`], with a quantum of the policy's own choice.
+    pub(super) fn start_for(&mut self, now_ns: u64, worker: WorkerId, quantum_ns: u64) {
+        let state = &mut self.states[worker.index()];
+        if self.preemptive && *state != State::Stopping {
+            let end_ns = now_ns.saturating_add(quantum_ns);
+            *state = State::Until(end_ns);
+            self.ends.set(worker, end_ns);
+        }
+    }
+
+    /// `worker` is idle: what ran there completed or yielded.
+    pub(super) fn stop(&mut self, worker: WorkerId) {
+        let state = &mut self.states[worker.index()];
+        let before = std::mem::replace(state, State::Idle);
+        self.stopping -= usize::from(before == State::Stopping);
+        self.ends.clear(worker);
+    }
+
+    /// Nobody waits for `worker`: it is not preempted until [`Quanta::expose`] or the next
+    /// [`Quanta::start`]. Its quantum goes on.
+    pub(super) fn spare(&mut self, worker: WorkerId) {
+        self.ends.clear(worker);
+    }
+
+    /// Somebody waits for `worker` again. If its quantum ended meanwhile it is expired since then.
+    pub(super) fn expose(&mut self, worker: WorkerId) {
+        if let State::Until(end_ns) = self.states[worker.index()] {
+            self.ends.set(worker, end_ns);
+        }
+    }
+
+    /// The worker that is expired longest, of those that are not spared.
+    pub(super) fn expired(&self, now_ns: u64) -> Option<WorkerId> {
+        let (end_ns, worker) = self.ends.earliest()?;
+        (end_ns <= now_ns).then_some(worker)
+    }
+
+    /// Asks what runs on `worker` to stop. `None` when it was asked before, nothing runs there, or
+    /// requests cannot be preempted.
+    pub(super) fn preempt(&mut self, worker: WorkerId, running: &mut Running) -> Option<Action> {
+        if !self.preemptive {
+            return None;
+        }
+        let action = running.preempt(worker)?;
+        self.states[worker.index()] = State::Stopping;
+        self.ends.clear(worker);
+        self.stopping += 1;
+        Some(action)
+    }
+
+    /// Asks the worker that is expired longest to stop.
+    pub(super) fn preempt_next(&mut self, now_ns: u64, running: &mut Running) -> Option<Action> {
+        let worker = self.expired(now_ns)?;
+        self.preempt(worker, running)
+    }
+
+    /// As [`Quanta::preempt_next`], for `waiting` requests that any worker can run and no idle
+    /// worker is there for. One worker is stopped for each of them, those that are stopping
+    /// counted in.
+    pub(super) fn preempt_for(
+        &mut self,
+        waiting: usize,
+        now_ns: u64,
+        running: &mut Running,
+    ) -> Option<Action> {
+        self.wanted(waiting)
+            .then(|| self.preempt_next(now_ns, running))?
+    }
+
+    /// Whether `waiting` requests are more than there are workers that will soon be idle.
+    pub(super) const fn wanted(&self, waiting: usize) -> bool {
+        waiting > self.stopping
+    }
+
+    /// When the next quantum ends of a worker that is not spared.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.ends.earliest_ns()
+    }
+
+    /// For [`Scheduler::deadline_ns`](super::Scheduler::deadline_ns): as [`Quanta::next_ns`], if
+    /// the end of a quantum makes a difference to `waiting` requests.
+    pub(super) fn deadline_for(&self, waiting: usize) -> Option<u64> {
+        self.wanted(waiting).then(|| self.next_ns())?
+    }
+
+    /// For [`Scheduler::take_over`](super::Scheduler::take_over): what runs gets a new quantum,
+    /// but for what was asked to stop already.
+    pub(super) fn take_over(&mut self, now_ns: u64, running: &Running) {
+        for (worker, turn) in running.turns() {
+            if turn.preempted {
+                self.states[worker.index()] = State::Stopping;
+                self.stopping += 1;
+            } else {
+                self.start(now_ns, worker);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::queues::Waiting;
+    use super::super::{HandOff, Preemption};
+    use super::*;
+    use crate::request_type::TypeTable;
+
+    const QUANTUM_NS: u64 = 10;
+
+    fn quanta(workers: usize, preemption: Option<Preemption>) -> Quanta {
+        let setup = SchedulerSetup {
+            workers,
+            types: &TypeTable::new(),
+            queue_capacity: 1,
+            inline: false,
+            preemption,
+            seed: 0,
+        };
+        Quanta::new(&setup, QUANTUM_NS)
+    }
+
+    fn preemptive(workers: usize) -> (Quanta, Running) {
+        let quanta = quanta(workers, Some(Preemption { cost_ns: 0 }));
+        (quanta, Running::new(workers))
+    }
+
+    fn run(quanta: &mut Quanta, running: &mut Running, now_ns: u64, worker: u32) {
+        let worker = WorkerId(worker);
+        running.start(now_ns, worker, Waiting::example(), HandOff::Dispatched);
+        quanta.start(now_ns, worker);
+    }
+
+    const fn preempt(worker: u32) -> Option<Action> {
+        Some(Action::Preempt {
+            worker: WorkerId(worker),
+        })
+    }
+
+    #[test]
+    fn the_longest_expired_stops_first_and_one_for_each_that_waits() {
+        let (mut quanta, mut running) = preemptive(3);
+        for (now_ns, worker) in [(0, 2), (1, 0), (2, 1)] {
+            run(&mut quanta, &mut running, now_ns, worker);
+        }
+        assert_eq!(quanta.deadline_for(0), None, "nobody waits");
+        assert_eq!(quanta.deadline_for(1), Some(10));
+        assert_eq!(quanta.preempt_for(1, 9, &mut running), None);
+        assert_eq!(quanta.preempt_for(0, 11, &mut running), None);
+        assert_eq!(quanta.preempt_for(1, 11, &mut running), preempt(2));
+        assert_eq!(quanta.preempt_for(1, 11, &mut running), None);
+        assert_eq!(quanta.deadline_for(1), None, "worker 2 comes for it");
+        assert_eq!(quanta.preempt_for(2, 11, &mut running), preempt(0));
+        assert_eq!(quanta.preempt_for(3, 11, &mut running), None);
+        assert_eq!(quanta.deadline_for(3), Some(12));
+        running.give_up(WorkerId(2), 11);
+        quanta.stop(WorkerId(2));
+        assert!(quanta.wanted(2));
+    }
+
+    #[test]
+    fn completion_ends_a_quantum() {
+        let (mut quanta, mut running) = preemptive(1);
+        run(&mut quanta, &mut running, 0, 0);
+        running.finish(WorkerId(0));
+        quanta.stop(WorkerId(0));
+        assert_eq!(quanta.next_ns(), None);
+        run(&mut quanta, &mut running, 5, 0);
+        assert_eq!(quanta.next_ns(), Some(15));
+    }
+
+    #[test]
+    fn a_spared_worker_stands_in_nobodys_way_and_is_expired_when_exposed() {
+        let (mut quanta, mut running) = preemptive(2);
+        run(&mut quanta, &mut running, 0, 0);
+        run(&mut quanta, &mut running, 1, 1);
+        quanta.spare(WorkerId(0));
+        assert_eq!(quanta.next_ns(), Some(11));
+        assert_eq!(quanta.preempt_next(50, &mut running), preempt(1));
+        assert_eq!(quanta.preempt_next(50, &mut running), None);
+        quanta.expose(WorkerId(0));
+        quanta.expose(WorkerId(1));
+        assert_eq!(quanta.preempt_next(50, &mut running), preempt(0));
+        assert_eq!(quanta.preempt_next(50, &mut running), None, "each once");
+    }
+
+    #[test]
+    fn a_longer_quantum_is_one_workers_own() {
+        let (mut quanta, mut running) = preemptive(2);
+        run(&mut quanta, &mut running, 0, 0);
+        run(&mut quanta, &mut running, 0, 1);
+        quanta.start_for(0, WorkerId(0), 100);
+        assert_eq!(quanta.expired(50), Some(WorkerId(1)));
+        quanta.spare(WorkerId(1));
+        assert_eq!((quanta.expired(99), quanta.next_ns()), (None, Some(100)));
+    }
+
+    #[test]
+    fn what_is_taken_over_has_a_new_quantum_unless_it_is_stopping() {
+        let (mut before, mut running) = preemptive(2);
+        run(&mut before, &mut running, 0, 0);
+        run(&mut before, &mut running, 0, 1);
+        assert_eq!(before.preempt(WorkerId(0), &mut running), preempt(0));
+        let (mut after, _) = preemptive(2);
+        after.take_over(500, &running);
+        assert_eq!(after.next_ns(), Some(510));
+        assert!(!after.wanted(1), "worker 0 is stopping");
+        assert_eq!(after.preempt_for(2, 510, &mut running), preempt(1));
+        for worker in [0, 1] {
+            after.stop(WorkerId(worker));
+        }
+        assert!(after.wanted(1));
+    }
+
+    #[test]
+    fn nothing_ends_where_requests_cannot_be_preempted() {
+        let (mut quanta, mut running) = (quanta(1, None), Running::new(1));
+        run(&mut quanta, &mut running, 0, 0);
+        quanta.expose(WorkerId(0));
+        assert_eq!(quanta.deadline_for(9), None);
+        assert_eq!(quanta.preempt_for(9, u64::MAX, &mut running), None);
+        assert_eq!(quanta.preempt(WorkerId(0), &mut running), None);
+    }
+}
