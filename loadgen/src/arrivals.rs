@@ -3,6 +3,8 @@
 //! A schedule is fixed by its seed alone. Nothing that the server or the generator does moves a
 //! later arrival, which is what makes the loop open.
 
+use std::fmt;
+
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1};
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 const NS_PER_S: f64 = 1e9;
 
 /// How the gaps between arrivals are distributed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArrivalProcess {
     /// Independent, exponentially distributed gaps: many independent clients.
@@ -19,17 +21,161 @@ pub enum ArrivalProcess {
     Poisson,
     /// Equal gaps, from a random offset within the first.
     Uniform,
+    /// Poisson arrivals whose rate alternates between a lower and a higher one.
+    Bursty(Bursts),
+}
+
+/// How bursts differ from the time between them: a Markov-modulated Poisson process with two
+/// states, whose rate is averaged over both.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Bursts {
+    /// Rate within a burst, as a multiple of the rate between bursts. At least 1; 5 unless set.
+    pub factor: f64,
+    /// Share of the time that bursts take. Above 0 and below 1; 0.1 unless set.
+    pub share: f64,
+    /// Requests in a burst, on average. Above 0; 100 unless set.
+    pub requests: f64,
+}
+
+impl Default for Bursts {
+    fn default() -> Self {
+        Self {
+            factor: 5.0,
+            share: 0.1,
+            requests: 100.0,
+        }
+    }
+}
+
+impl Bursts {
+    /// Whether all settings are in their ranges.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let Self {
+            factor,
+            share,
+            requests,
+        } = *self;
+        factor.is_finite()
+            && factor >= 1.0
+            && share > 0.0
+            && share < 1.0
+            && requests.is_finite()
+            && requests > 0.0
+    }
+}
+
+impl fmt::Display for ArrivalProcess {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::Poisson => "Poisson",
+            Self::Uniform => "uniform",
+            Self::Bursty(_) => "bursty",
+        })
+    }
+}
+
+/// The gaps of an arrival process in units of their mean.
+#[derive(Debug, Clone)]
+pub(crate) struct Gaps {
+    kind: Kind,
+    rng: Xoshiro256PlusPlus,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Poisson,
+    Uniform { first: bool },
+    Bursty(Modulation),
+}
+
+/// A state of the modulated process: its rates in events per mean gap.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    /// Arrivals and ends of the state.
+    events: f64,
+    /// Which part of them are arrivals.
+    arrivals: f64,
+}
+
+#[derive(Debug, Clone)]
+struct Modulation {
+    /// Between bursts, and within.
+    states: [State; 2],
+    current: usize,
+}
+
+impl Modulation {
+    /// Starts in either state with the probability that time has of being in it.
+    fn new(bursts: Bursts, rng: &mut Xoshiro256PlusPlus) -> Self {
+        let Bursts {
+            factor,
+            share,
+            requests,
+        } = bursts;
+        let calm = 1.0 / (1.0 + share * (factor - 1.0));
+        let burst = factor * calm;
+        let burst_ends = burst / requests;
+        let calm_ends = burst_ends * share / (1.0 - share);
+        let state = |arrivals, ends| State {
+            events: arrivals + ends,
+            arrivals: arrivals / (arrivals + ends),
+        };
+        Self {
+            states: [state(calm, calm_ends), state(burst, burst_ends)],
+            current: usize::from(rng.random::<f64>() < share),
+        }
+    }
+
+    fn gap(&mut self, rng: &mut Xoshiro256PlusPlus) -> f64 {
+        let mut gap = 0.0;
+        loop {
+            let state = self.states[self.current];
+            let until_event: f64 = Exp1.sample(rng);
+            gap += until_event / state.events;
+            if rng.random::<f64>() < state.arrivals {
+                return gap;
+            }
+            self.current ^= 1;
+        }
+    }
+}
+
+impl Gaps {
+    /// The gaps that `seed` and `stream` stand for; see [`stream_rng`].
+    pub(crate) fn new(process: ArrivalProcess, seed: u64, stream: u64) -> Self {
+        let mut rng = stream_rng(seed, stream);
+        let kind = match process {
+            ArrivalProcess::Poisson => Kind::Poisson,
+            ArrivalProcess::Uniform => Kind::Uniform { first: true },
+            ArrivalProcess::Bursty(bursts) => Kind::Bursty(Modulation::new(bursts, &mut rng)),
+        };
+        Self { kind, rng }
+    }
+
+    /// The next gap; the first is the one before the first arrival.
+    pub(crate) fn draw(&mut self) -> f64 {
+        match &mut self.kind {
+            Kind::Poisson => Exp1.sample(&mut self.rng),
+            Kind::Uniform { first: false } => 1.0,
+            Kind::Uniform { first } => {
+                *first = false;
+                self.rng.random()
+            }
+            Kind::Bursty(modulation) => modulation.gap(&mut self.rng),
+        }
+    }
 }
 
 /// The endless sequence of one type's arrival times, in nanoseconds from the start, ascending.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    process: ArrivalProcess,
+    gaps: Gaps,
     gap_mean_ns: f64,
     // A float keeps fractions of a nanosecond, so that the rate has no rounding bias; it is exact
     // to a nanosecond for the first hundred days.
     next_ns: f64,
-    rng: Xoshiro256PlusPlus,
 }
 
 impl Schedule {
@@ -39,17 +185,13 @@ impl Schedule {
     /// `stream` separates the schedules of several types that share one seed.
     #[must_use]
     pub fn new(process: ArrivalProcess, rate_rps: f64, seed: u64, stream: u64) -> Self {
-        let mut schedule = Self {
-            process,
-            gap_mean_ns: NS_PER_S / rate_rps,
-            next_ns: 0.0,
-            rng: stream_rng(seed, stream),
-        };
-        schedule.next_ns = match process {
-            ArrivalProcess::Poisson => schedule.gap_ns(),
-            ArrivalProcess::Uniform => schedule.rng.random::<f64>() * schedule.gap_mean_ns,
-        };
-        schedule
+        let mut gaps = Gaps::new(process, seed, stream);
+        let gap_mean_ns = NS_PER_S / rate_rps;
+        Self {
+            next_ns: gaps.draw() * gap_mean_ns,
+            gaps,
+            gap_mean_ns,
+        }
     }
 
     /// The next arrival, in nanoseconds from the start, without consuming it.
@@ -62,16 +204,6 @@ impl Schedule {
     pub fn next_ns(&self) -> u64 {
         self.next_ns as u64
     }
-
-    fn gap_ns(&mut self) -> f64 {
-        match self.process {
-            ArrivalProcess::Poisson => {
-                let gap: f64 = Exp1.sample(&mut self.rng);
-                gap * self.gap_mean_ns
-            }
-            ArrivalProcess::Uniform => self.gap_mean_ns,
-        }
-    }
 }
 
 impl Iterator for Schedule {
@@ -79,7 +211,7 @@ impl Iterator for Schedule {
 
     fn next(&mut self) -> Option<u64> {
         let arrival_ns = self.next_ns();
-        self.next_ns += self.gap_ns();
+        self.next_ns += self.gaps.draw() * self.gap_mean_ns;
         Some(arrival_ns)
     }
 }
@@ -144,6 +276,45 @@ mod tests {
     }
 
     #[test]
+    fn bursts_keep_the_mean_rate_and_vary_more() {
+        let bursts = Bursts {
+            factor: 10.0,
+            share: 0.2,
+            requests: 50.0,
+        };
+        let gaps = gaps_us(ArrivalProcess::Bursty(bursts), 1e4, 1_000_000);
+        let (mean, variance) = mean_and_variance(&gaps);
+        assert!((mean / 100.0 - 1.0).abs() < 0.03, "mean {mean}");
+        // In a burst the gaps are a tenth of those between; 10 of 14 arrivals come in bursts.
+        assert!(variance > 2.0 * mean * mean, "variance {variance}");
+        let calm_us = 100.0 * (1.0 + 0.2 * 9.0);
+        let short = gaps.iter().filter(|&&gap| gap < calm_us / 10.0).count() as f64;
+        let expected = (10.0 * (1.0 - (-1_f64).exp()) + 4.0 * (1.0 - (-0.1_f64).exp())) / 14.0;
+        let short = short / gaps.len() as f64;
+        assert!((short / expected - 1.0).abs() < 0.05, "{short} {expected}");
+    }
+
+    #[test]
+    fn burst_settings_out_of_range_are_noticed() {
+        let with = |factor, share, requests| Bursts {
+            factor,
+            share,
+            requests,
+        };
+        assert!(Bursts::default().is_valid());
+        for bursts in [
+            with(0.9, 0.1, 10.0),
+            with(f64::INFINITY, 0.1, 10.0),
+            with(2.0, 0.0, 10.0),
+            with(2.0, 1.0, 10.0),
+            with(2.0, 0.1, 0.0),
+            with(2.0, 0.1, f64::NAN),
+        ] {
+            assert!(!bursts.is_valid(), "{bursts:?}");
+        }
+    }
+
+    #[test]
     fn the_seed_fixes_the_schedule_and_streams_differ() {
         let draw = |seed, stream| -> Vec<u64> {
             Schedule::new(ArrivalProcess::Poisson, 1e6, seed, stream)
@@ -157,7 +328,11 @@ mod tests {
 
     #[test]
     fn a_rate_of_zero_never_arrives() {
-        for process in [ArrivalProcess::Poisson, ArrivalProcess::Uniform] {
+        for process in [
+            ArrivalProcess::Poisson,
+            ArrivalProcess::Uniform,
+            ArrivalProcess::Bursty(Bursts::default()),
+        ] {
             assert_eq!(Schedule::new(process, 0.0, 1, 0).next_ns(), u64::MAX);
         }
     }

@@ -25,6 +25,7 @@ pub mod preload;
 pub mod record;
 pub mod reply;
 pub mod report;
+pub mod sim;
 mod table;
 pub mod target;
 pub mod workload;

@@ -16,7 +16,7 @@ use crate::table::{Table, number};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Steps per unit in histograms of slowdown.
-const SLOWDOWN_STEPS: f64 = 1e3;
+pub const SLOWDOWN_STEPS: f64 = 1e3;
 
 /// A generator whose 99th percentile lag is more than this part of a type's 99th percentile latency
 /// may have shaped it.
@@ -309,10 +309,7 @@ const PERCENTILE_HEADS: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 /// The text table.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let arrivals = match self.arrivals {
-            ArrivalProcess::Poisson => "Poisson",
-            ArrivalProcess::Uniform => "uniform",
-        };
+        let arrivals = self.arrivals;
         writeln!(
             f,
             "{}: {arrivals} arrivals, {:.1} s measured after {:.1} s of warm-up, seed {}",

@@ -49,7 +49,7 @@ pub(super) struct RunArgs {
         help_heading = "What to send"
     )]
     mix: Option<String>,
-    /// A workload by name, for psp:// targets: high-bimodal, extreme-bimodal, tpcc
+    /// A workload for psp:// targets: high-bimodal, extreme-bimodal, tpcc, ..., or a TOML file
     #[arg(long, value_name = "NAME", help_heading = "What to send")]
     workload: Option<String>,
     /// Keys that {key} is drawn from: key:000000000000 and up
@@ -306,7 +306,8 @@ impl RunArgs {
             .workload
             .as_ref()
             .context("a psp:// target needs --workload")?;
-        let workload = Workload::named(name)?;
+        let workload = Workload::named_or_file(name)?;
+        workload.require_steady()?;
         let dilated = workload.dilated(self.dilate)?;
         let rate_rps = match (self.rate, self.load, self.workers) {
             (Some(rate_rps), None, _) => rate_rps / f64::from(self.dilate),

@@ -1,0 +1,145 @@
+//! What a simulation found.
+
+use hdrhistogram::Histogram;
+
+use crate::report::{Percentiles, SLOWDOWN_STEPS};
+
+/// What a simulation found. Only requests that arrived after the warm-up count.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Requests per second that arrived, by the plan; see
+    /// [`SimPlan::offered_rps`](super::SimPlan::offered_rps).
+    pub offered_rps: f64,
+    /// Time from the first measured arrival to the last, in nanoseconds.
+    pub duration_ns: u64,
+    /// Measured arrivals.
+    pub arrived: u64,
+    /// Those that ran.
+    pub completed: u64,
+    /// Those that were refused because a queue was full.
+    pub rejected: u64,
+    /// Share of the workers' time that was service, from the first measured arrival to the last.
+    pub utilization: f64,
+    /// Share of the workers' time that was taken, but no service: waiting for what was dispatched
+    /// to them, stealing, switching, being preempted.
+    pub overhead: f64,
+    /// Requests in the system, on average over that time.
+    pub in_system_mean: f64,
+    /// Times that a request was stopped before its end, warm-up included.
+    pub preemptions: u64,
+    /// Times that a worker took a request from another's queue, warm-up included.
+    pub steals: u64,
+    /// Times that workers were reserved anew, warm-up included.
+    pub reservation_updates: u64,
+    /// Slowdowns of all requests.
+    pub overall: Slowdowns,
+    /// Each type, in the workload's order.
+    pub types: Vec<TypeOutcome>,
+    /// The course of it, if the plan asked for that.
+    pub timeline: Vec<TimelineBucket>,
+    /// Whether the caller ended it before all requests had arrived.
+    pub interrupted: bool,
+}
+
+/// What became of one type's requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TypeOutcome {
+    /// The type's name.
+    pub name: String,
+    /// Requests that ran.
+    pub completed: u64,
+    /// Requests that were refused.
+    pub rejected: u64,
+    /// Workers that were reserved for the type at the end.
+    pub workers_reserved: usize,
+    /// Time from arrival to completion, in nanoseconds.
+    pub latency_ns: Histogram<u64>,
+    /// Latency as a multiple of each request's own service time.
+    pub slowdown: Slowdowns,
+}
+
+/// A distribution of slowdowns: time from arrival to completion as a multiple of the request's own
+/// service time. At least 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slowdowns {
+    /// In thousandths.
+    histogram: Histogram<u64>,
+}
+
+impl Slowdowns {
+    pub(super) const fn new(histogram: Histogram<u64>) -> Self {
+        Self { histogram }
+    }
+
+    /// The slowdown that a share `quantile` of the requests do not exceed: 0.999 for p99.9. 0 when
+    /// there are none.
+    #[must_use]
+    pub fn at(&self, quantile: f64) -> f64 {
+        self.histogram.value_at_quantile(quantile) as f64 / SLOWDOWN_STEPS
+    }
+
+    /// The mean, 0 when there are none.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.histogram.mean() / SLOWDOWN_STEPS
+    }
+
+    /// How many requests.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The usual percentiles; `None` when there are none.
+    #[must_use]
+    pub fn percentiles(&self) -> Option<Percentiles> {
+        Percentiles::of(&self.histogram, SLOWDOWN_STEPS)
+    }
+}
+
+impl TypeOutcome {
+    /// The usual percentiles of the latency in microseconds; `None` when nothing completed.
+    #[must_use]
+    pub fn latency_us(&self) -> Option<Percentiles> {
+        Percentiles::of(&self.latency_ns, 1e3)
+    }
+}
+
+impl Outcome {
+    /// The largest slowdown that a share `quantile` of a type's requests do not exceed, over all
+    /// types: at most 10 for 0.999 when every type keeps an SLO of 10.
+    #[must_use]
+    pub fn worst_slowdown(&self, quantile: f64) -> f64 {
+        let types = self.types.iter().map(|ty| ty.slowdown.at(quantile));
+        types.fold(0.0, f64::max)
+    }
+}
+
+/// What became of the requests that arrived in one part of the time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimelineBucket {
+    /// When it begins, in nanoseconds after the first measured arrival.
+    pub start_ns: u64,
+    /// Share of the workers' time that was service.
+    pub utilization: f64,
+    /// How often workers had been reserved anew by its end, since the simulation began.
+    pub reservation_updates: u64,
+    /// Each type, in the workload's order.
+    pub types: Vec<TimelinePoint>,
+}
+
+/// One type in one part of the time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimelinePoint {
+    /// Requests that arrived then and ran.
+    pub completed: u64,
+    /// Requests that arrived then and were refused.
+    pub rejected: u64,
+    /// Mean time from arrival to completion in nanoseconds; 0 when nothing completed.
+    pub latency_ns_mean: f64,
+    /// 99.9th percentile of the time from arrival to completion in nanoseconds, to two digits; 0
+    /// when nothing completed.
+    pub latency_ns_p999: u64,
+    /// Workers that were reserved for the type by the end of the bucket.
+    pub workers_reserved: usize,
+}

@@ -1,0 +1,267 @@
+//! Everything a simulation is told before it starts.
+
+use std::time::Duration;
+
+use psp_server::policy::{PolicyError, Preemption, SchedulerSetup};
+use psp_server::{Policy, TypeSpec, TypeTable};
+use serde::{Deserialize, Serialize};
+
+use super::costs::Costs;
+use super::policy::SimPolicy;
+use crate::workload::{Workload, WorkloadError, service_ns_mean};
+
+/// Workers that can be simulated at most.
+const WORKERS_MAX: usize = 4096;
+
+/// Load that can be simulated at most. Everything above 1 is overload.
+const LOAD_MAX: f64 = 1000.0;
+
+/// Longest cost, in nanoseconds: a second.
+const COST_NS_MAX: u64 = 1_000_000_000;
+
+/// Buckets that a timeline may have.
+const TIMELINE_BUCKETS_MAX: f64 = 100_000.0;
+
+/// A whole simulation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimPlan {
+    /// What arrives.
+    pub workload: Workload,
+    /// Which request runs where.
+    pub policy: SimPolicy,
+    /// Number of workers.
+    pub workers: usize,
+    /// Offered load: the share of the workers' capacity that the workload's mean service time
+    /// would take. In a phase, by its own mean service time and times its own factor.
+    pub load: f64,
+    /// Arrivals that are measured.
+    pub requests: u64,
+    /// Arrivals before.
+    pub warmup: u64,
+    /// Seed of everything that is drawn. Plans that differ in policy, workers' costs or settings
+    /// alone have the same requests.
+    pub seed: u64,
+    /// What scheduling costs.
+    pub costs: Costs,
+    /// Whether requests can be preempted. Policies that would preempt do not without.
+    pub preemption: bool,
+    /// Requests of one type that may wait; one more is rejected.
+    pub queue_capacity: usize,
+    /// How the server tells types apart.
+    pub classifier: ClassifierModel,
+    /// Whether the policy is told types' service times and shares beforehand. It is always told
+    /// their SLOs.
+    pub hints: bool,
+    /// Width of the buckets of a timeline in nanoseconds; no timeline unless set.
+    pub timeline_ns: Option<u64>,
+    /// Another policy that takes over on the way.
+    pub switch: Option<PolicySwitch>,
+}
+
+/// How the simulated server tells types apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClassifierModel {
+    /// Always right.
+    #[default]
+    Exact,
+    /// Any of the types, by lot (Perséphone 5.6).
+    Random,
+}
+
+/// A change of policy while requests wait and run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicySwitch {
+    /// Measured arrivals before it.
+    pub at_request: u64,
+    /// The policy from then on.
+    pub policy: Policy,
+}
+
+/// Why a plan cannot be simulated.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SimError {
+    /// The workload is not valid.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The policy is not valid for so many workers.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A setting is out of its range.
+    #[error("{setting} is {value}, it must be {expected}")]
+    Setting {
+        /// The setting.
+        setting: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What it may be set to.
+        expected: String,
+    },
+    /// An ideal policy has no queues that another could take over.
+    #[error("{0} cannot hand over to another policy; only policies of live servers can")]
+    Switch(SimPolicy),
+    /// The policy left requests waiting for good.
+    #[error("policy {policy} leaves {waiting} requests waiting beside idle workers")]
+    Stranded {
+        /// The policy.
+        policy: SimPolicy,
+        /// How many.
+        waiting: u64,
+    },
+}
+
+impl SimPlan {
+    /// A million measured requests after a tenth of that, without costs, preemption and hints.
+    #[must_use]
+    pub fn new(
+        workload: Workload,
+        policy: impl Into<SimPolicy>,
+        workers: usize,
+        load: f64,
+    ) -> Self {
+        let plan = Self {
+            workload,
+            policy: policy.into(),
+            workers,
+            load,
+            requests: 0,
+            warmup: 0,
+            seed: 1,
+            costs: Costs::default(),
+            preemption: false,
+            queue_capacity: 1 << 16,
+            classifier: ClassifierModel::Exact,
+            hints: false,
+            timeline_ns: None,
+            switch: None,
+        };
+        plan.requests(1_000_000)
+    }
+
+    /// Sets how many arrivals are measured, and a tenth of that as warm-up.
+    #[must_use]
+    pub fn requests(mut self, requests: u64) -> Self {
+        self.requests = requests;
+        self.warmup = requests / 10;
+        self
+    }
+
+    /// Requests per second that arrive in a workload without phases, and on average over the
+    /// requests of one with phases.
+    #[must_use]
+    pub fn offered_rps(&self) -> f64 {
+        self.workload.rate_rps(self.load, self.workers)
+    }
+
+    /// Mean gap between arrivals of these types at that load, in nanoseconds.
+    pub(super) fn gap_mean_ns(&self, types: &[crate::workload::WorkloadType], factor: f64) -> f64 {
+        service_ns_mean(types) / (self.load * factor * self.workers as f64)
+    }
+
+    /// Checks everything that is not a matter of types.
+    ///
+    /// # Errors
+    /// Any [`SimError`] but [`SimError::Stranded`].
+    pub fn validate(&self) -> Result<(), SimError> {
+        self.workload.validate()?;
+        let policies = match &self.policy {
+            SimPolicy::Live(policy) => Some(policy),
+            SimPolicy::Ps | SimPolicy::Srpt if self.switch.is_some() => {
+                return Err(SimError::Switch(self.policy.clone()));
+            }
+            SimPolicy::Ps | SimPolicy::Srpt => None,
+        };
+        let next = self.switch.as_ref().map(|switch| &switch.policy);
+        for policy in policies.into_iter().chain(next) {
+            policy.validate(self.workers)?;
+        }
+        let gap_ns = self.gap_mean_ns(&self.workload.types, 1.0);
+        let buckets = self.timeline_ns.map_or(1.0, |bucket_ns| {
+            gap_ns * self.requests as f64 / bucket_ns as f64
+        });
+        let checks = [
+            (
+                "workers",
+                self.workers.to_string(),
+                (1..=WORKERS_MAX).contains(&self.workers),
+                format!("from 1 to {WORKERS_MAX}"),
+            ),
+            (
+                "load",
+                self.load.to_string(),
+                self.load > 0.0 && self.load <= LOAD_MAX,
+                format!("above 0 and at most {LOAD_MAX}"),
+            ),
+            (
+                "requests",
+                self.requests.to_string(),
+                self.requests > 0,
+                "at least 1".to_owned(),
+            ),
+            (
+                "queue capacity",
+                self.queue_capacity.to_string(),
+                (1..=1 << 24).contains(&self.queue_capacity),
+                "from 1 to 2^24".to_owned(),
+            ),
+            (
+                "the longest cost",
+                format!("{} ns", self.costs.longest_ns()),
+                self.costs.longest_ns() <= COST_NS_MAX,
+                "at most a second".to_owned(),
+            ),
+            (
+                "dispatchers",
+                self.costs.dispatchers.to_string(),
+                (1..=WORKERS_MAX).contains(&self.costs.dispatchers),
+                format!("from 1 to {WORKERS_MAX}"),
+            ),
+            (
+                "the timeline's number of buckets",
+                format!("{buckets:.0}"),
+                buckets <= TIMELINE_BUCKETS_MAX,
+                format!("at most {TIMELINE_BUCKETS_MAX}; make them wider"),
+            ),
+        ];
+        for (setting, value, valid, expected) in checks {
+            if !valid {
+                return Err(SimError::Setting {
+                    setting,
+                    value,
+                    expected,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The types as the policy gets to know them.
+    pub(super) fn type_table(&self) -> TypeTable {
+        let types = self.workload.types.iter();
+        types
+            .map(|ty| {
+                let mut spec = TypeSpec::new(&ty.name);
+                spec.slo = ty.slo_ns.map(Duration::from_nanos);
+                if self.hints {
+                    spec.service_time = Some(Duration::from_nanos(ty.service_ns));
+                    spec.share = Some(ty.share);
+                }
+                spec
+            })
+            .collect()
+    }
+
+    /// What schedulers are built for.
+    pub(super) fn setup<'a>(&self, types: &'a TypeTable) -> SchedulerSetup<'a> {
+        SchedulerSetup {
+            workers: self.workers,
+            types,
+            queue_capacity: self.queue_capacity,
+            inline: false,
+            preemption: self.preemption.then(|| Preemption {
+                cost_ns: self.costs.preemption_ns(),
+            }),
+            seed: self.seed,
+        }
+    }
+}

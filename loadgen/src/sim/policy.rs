@@ -1,0 +1,138 @@
+//! Policies that can be simulated: those of live servers, and two ideals.
+
+use std::fmt;
+use std::str::FromStr;
+
+use psp_server::Policy;
+use psp_server::policy::PolicyError;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A policy that can be simulated.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SimPolicy {
+    /// One that live servers have.
+    Live(Policy),
+    /// Ideal processor sharing: all requests in the system progress at the same speed, at most
+    /// that of one worker, at no cost.
+    Ps,
+    /// Ideal shortest remaining processing time first: knows every request's own service time and
+    /// preempts at no cost.
+    Srpt,
+}
+
+/// Names of the policies that live servers do not have.
+const IDEALS: [(&str, SimPolicy); 2] = [("ps", SimPolicy::Ps), ("srpt", SimPolicy::Srpt)];
+
+impl SimPolicy {
+    /// The names of all policies.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let ideals = IDEALS.iter().map(|(name, _)| *name);
+        Policy::NAMES.iter().copied().chain(ideals)
+    }
+
+    /// The name by which [`FromStr`] and files know it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Live(policy) => policy.name(),
+            Self::Ps => "ps",
+            Self::Srpt => "srpt",
+        }
+    }
+}
+
+/// Whether a policy has a dispatcher, or workers that take what they run from queues.
+pub(super) fn has_dispatcher(policy: &Policy) -> bool {
+    !matches!(policy.name(), "d-fcfs" | "stealing" | "synergy")
+}
+
+impl From<Policy> for SimPolicy {
+    fn from(policy: Policy) -> Self {
+        Self::Live(policy)
+    }
+}
+
+impl fmt::Display for SimPolicy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// No policy has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no policy is called `{0}`; there are {names}", names = SimPolicy::names().collect::<Vec<_>>().join(", "))]
+pub struct UnknownPolicy(pub String);
+
+impl FromStr for SimPolicy {
+    type Err = UnknownPolicy;
+
+    /// The policy of that name with its default settings.
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        if let Some((_, ideal)) = IDEALS.iter().find(|(ideal, _)| *ideal == name) {
+            return Ok(ideal.clone());
+        }
+        let live: Result<Policy, PolicyError> = name.parse();
+        live.map(Self::Live)
+            .map_err(|_| UnknownPolicy(name.to_owned()))
+    }
+}
+
+impl Serialize for SimPolicy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Live(policy) => policy.serialize(serializer),
+            Self::Ps | Self::Srpt => serializer.serialize_str(self.name()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SimPolicy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameOrTable;
+
+        impl<'de> Visitor<'de> for NameOrTable {
+            type Value = SimPolicy;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("the name of a policy, or a table of its name and settings")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<SimPolicy, E> {
+                name.parse().map_err(E::custom)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SimPolicy, A::Error> {
+                Policy::deserialize(MapAccessDeserializer::new(map)).map(SimPolicy::Live)
+            }
+        }
+
+        deserializer.deserialize_any(NameOrTable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for name in SimPolicy::names() {
+            let policy: SimPolicy = name.parse().unwrap();
+            assert_eq!(policy.to_string(), name);
+            let json = serde_json::to_string(&policy).unwrap();
+            assert_eq!(serde_json::from_str::<SimPolicy>(&json).unwrap(), policy);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_all_that_can_be_simulated() {
+        let error = SimPolicy::from_str("fifo").unwrap_err().to_string();
+        assert!(error.contains("`fifo`"), "{error}");
+        assert!(
+            error.contains("c-fcfs") && error.contains("ps, srpt"),
+            "{error}"
+        );
+    }
+}
