@@ -103,6 +103,8 @@ pub(super) enum Quantity {
     Slowdown(Of),
     /// Time from arrival to completion, in microseconds.
     Latency(Of),
+    /// Preemptions for each request; no percentile.
+    Preemptions,
 }
 
 /// Of which requests.
@@ -273,6 +275,7 @@ impl PanelOf {
         let quantity = match self.quantity {
             Quantity::Slowdown(_) => "slowdown",
             Quantity::Latency(_) => "latency (us)",
+            Quantity::Preemptions => return "Preemptions per request".to_owned(),
         };
         format!("p{} {quantity}", self.percentile)
     }
@@ -300,6 +303,7 @@ impl Quantity {
                 all.value_at_quantile(quantile) as f64 / 1e3
             }
             Self::Latency(Of::Type(place)) => latency_us(place),
+            Self::Preemptions => outcome.preemptions as f64 / outcome.arrived as f64,
             Self::Latency(Of::WorstType) => (0..types.len()).map(latency_us).fold(0.0, f64::max),
         }
     }
