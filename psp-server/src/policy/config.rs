@@ -11,8 +11,8 @@ use thiserror::Error;
 use super::c_fcfs::CFcfs;
 use super::d_fcfs::DFcfs;
 use super::fixed_priority::FixedPriority;
-use super::settings::{Darc, DarcStatic, Mq, Sq};
-use super::{Scheduler, SchedulerSetup, darc, mq, sq};
+use super::settings::{Darc, DarcStatic, Jbsq, Jsq, Mq, Sq, Synergy};
+use super::{Scheduler, SchedulerSetup, darc, jbsq, jsq, mq, sq, synergy};
 
 /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the state
 /// machine.
@@ -41,6 +41,12 @@ pub enum Policy {
     Sq(Sq),
     /// Shinjuku: typed queues weighed by SLO, and quanta while others wait.
     Mq(Mq),
+    /// Concord: each request to the worker with the fewest, which are bounded.
+    Jbsq(Jbsq),
+    /// Tiny Quanta: each request to the worker with the fewest, which take turns there.
+    Jsq(Jsq),
+    /// Synergy: one queue per worker, stealing, and long requests preempted for those behind them.
+    Synergy(Synergy),
 }
 
 /// Why a policy cannot be used.
@@ -75,7 +81,7 @@ pub enum PolicyError {
 
 impl Policy {
     /// The names of all policies.
-    pub const NAMES: [&'static str; 7] = [
+    pub const NAMES: [&'static str; 10] = [
         "d-fcfs",
         "c-fcfs",
         "fixed-priority",
@@ -83,6 +89,9 @@ impl Policy {
         "darc",
         "sq",
         "mq",
+        "jbsq",
+        "jsq",
+        "synergy",
     ];
 
     /// Decentralised first come, first served.
@@ -128,6 +137,24 @@ impl Policy {
         Mq::default()
     }
 
+    /// Join the bounded shortest queue; [`Jbsq`] has its settings.
+    #[must_use]
+    pub fn jbsq() -> Self {
+        Jbsq::default().into()
+    }
+
+    /// Join the shortest queue, and share its worker; [`Jsq`] has its settings.
+    #[must_use]
+    pub fn jsq() -> Self {
+        Jsq::default().into()
+    }
+
+    /// Synergy as published; [`Synergy`] has its settings.
+    #[must_use]
+    pub fn synergy() -> Self {
+        Synergy::default().into()
+    }
+
     /// The name by which [`FromStr`] and configuration files know it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -139,6 +166,9 @@ impl Policy {
             Self::Darc(_) => "darc",
             Self::Sq(_) => "sq",
             Self::Mq(_) => "mq",
+            Self::Jbsq(_) => "jbsq",
+            Self::Jsq(_) => "jsq",
+            Self::Synergy(_) => "synergy",
         }
     }
 
@@ -146,7 +176,10 @@ impl Policy {
     /// [`SchedulerSetup::preemption`] it schedules nevertheless, and runs them to completion.
     #[must_use]
     pub const fn needs_preemption(&self) -> bool {
-        matches!(self, Self::Sq(_) | Self::Mq(_))
+        matches!(
+            self,
+            Self::Sq(_) | Self::Mq(_) | Self::Jbsq(_) | Self::Jsq(_) | Self::Synergy(_)
+        )
     }
 
     /// The names of the policies that do not preempt.
@@ -186,6 +219,9 @@ impl Policy {
             Self::Darc(settings) => settings.validate(workers),
             Self::Sq(settings) => settings.validate(),
             Self::Mq(settings) => settings.validate(),
+            Self::Jbsq(settings) => settings.validate(),
+            Self::Jsq(settings) => settings.validate(),
+            Self::Synergy(settings) => settings.validate(),
         }
     }
 
@@ -207,33 +243,27 @@ impl Policy {
             Self::Darc(settings) => Box::new(darc::Darc::new(setup, settings)),
             Self::Sq(settings) => Box::new(sq::Sq::new(setup, settings)),
             Self::Mq(settings) => Box::new(mq::Mq::new(setup, settings)),
+            Self::Jbsq(settings) => Box::new(jbsq::Jbsq::new(setup, settings)),
+            Self::Jsq(settings) => Box::new(jsq::Jsq::new(setup, settings)),
+            Self::Synergy(settings) => Box::new(synergy::Synergy::new(setup, settings)),
         }
     }
 }
 
-impl From<Darc> for Policy {
-    fn from(settings: Darc) -> Self {
-        Self::Darc(settings)
-    }
+/// Makes policies of settings, whose types have the names of the variants.
+macro_rules! from_settings {
+    ($($settings:ident),* $(,)?) => {
+        $(
+            impl From<$settings> for Policy {
+                fn from(settings: $settings) -> Self {
+                    Self::$settings(settings)
+                }
+            }
+        )*
+    };
 }
 
-impl From<DarcStatic> for Policy {
-    fn from(settings: DarcStatic) -> Self {
-        Self::DarcStatic(settings)
-    }
-}
-
-impl From<Sq> for Policy {
-    fn from(settings: Sq) -> Self {
-        Self::Sq(settings)
-    }
-}
-
-impl From<Mq> for Policy {
-    fn from(settings: Mq) -> Self {
-        Self::Mq(settings)
-    }
-}
+from_settings!(Darc, DarcStatic, Sq, Mq, Jbsq, Jsq, Synergy);
 
 impl fmt::Display for Policy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -254,6 +284,9 @@ impl FromStr for Policy {
             "darc" => Ok(Self::darc()),
             "sq" => Ok(Self::sq().into()),
             "mq" => Ok(Self::mq().into()),
+            "jbsq" => Ok(Self::jbsq()),
+            "jsq" => Ok(Self::jsq()),
+            "synergy" => Ok(Self::synergy()),
             _ => Err(PolicyError::UnknownName(name.to_owned())),
         }
     }
@@ -271,6 +304,9 @@ enum Table {
     Darc(Darc),
     Sq(Sq),
     Mq(Mq),
+    Jbsq(Jbsq),
+    Jsq(Jsq),
+    Synergy(Synergy),
 }
 
 impl From<Table> for Policy {
@@ -283,6 +319,9 @@ impl From<Table> for Policy {
             Table::Darc(settings) => Self::Darc(settings),
             Table::Sq(settings) => Self::Sq(settings),
             Table::Mq(settings) => Self::Mq(settings),
+            Table::Jbsq(settings) => settings.into(),
+            Table::Jsq(settings) => settings.into(),
+            Table::Synergy(settings) => settings.into(),
         }
     }
 }
@@ -315,7 +354,7 @@ impl<'de> Deserialize<'de> for Policy {
 mod tests {
     use std::time::Duration;
 
-    use super::super::Requeue;
+    use super::super::{JsqTies, Requeue};
     use super::*;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -369,6 +408,18 @@ mod tests {
                 .spare_chosen(true)
                 .into())
         );
+        assert_eq!(
+            parse("[policy]\nname = 'jbsq'\nk = 4\nquantum-us = 2.5"),
+            Ok(Jbsq::default().k(4).quantum_us(2.5).into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'jsq'\nties = 'most-served'"),
+            Ok(Jsq::default().ties(JsqTies::MostServed).into())
+        );
+        assert_eq!(
+            parse("[policy]\nname = 'synergy'\ncongestion-threshold-us = 10.0"),
+            Ok(Synergy::default().congestion_threshold_us(10.0).into())
+        );
     }
 
     #[test]
@@ -377,7 +428,7 @@ mod tests {
             ("policy = 'dark'", "no policy is called `dark`"),
             (
                 "policy = 'dark'",
-                "d-fcfs, c-fcfs, fixed-priority, darc-static, darc, sq, mq",
+                "d-fcfs, c-fcfs, fixed-priority, darc-static, darc, sq, mq, jbsq, jsq, synergy",
             ),
             ("[policy]\nname = 'dark'", "unknown variant `dark`"),
             (
@@ -398,7 +449,7 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_named() {
-        let darc = Darc::default;
+        let (darc, synergy) = (Darc::default, Synergy::default);
         for (policy, setting) in [
             (darc().delta(0.9).into(), "delta"),
             (darc().delta(f64::NAN).into(), "delta"),
@@ -420,6 +471,21 @@ mod tests {
             (Policy::sq().quantum_us(0).into(), "quantum-us"),
             (Policy::mq().quantum_us(f64::NAN).into(), "quantum-us"),
             (Policy::mq().slo_factor(-1.0).into(), "slo-factor"),
+            (Jbsq::default().k(0).into(), "k"),
+            (Jbsq::default().quantum_us(0).into(), "quantum-us"),
+            (Jsq::default().quantum_us(f64::NAN).into(), "quantum-us"),
+            (synergy().quantum_us(-1.0).into(), "quantum-us"),
+            (synergy().quantum_factor(0.0).into(), "quantum-factor"),
+            (
+                synergy().congested_quantum_factor(f64::NAN).into(),
+                "congested-quantum-factor",
+            ),
+            (
+                synergy().congestion_threshold_us(-1.0).into(),
+                "congestion-threshold-us",
+            ),
+            (synergy().ema_weight(0.0).into(), "ema-weight"),
+            (synergy().long_factor(0.9).into(), "long-factor"),
         ] {
             let Err(PolicyError::Setting { setting: named, .. }) = policy.validate(4) else {
                 panic!("{policy:?} passed");

@@ -28,7 +28,10 @@ mod darc;
 mod dispersion;
 mod fixed_priority;
 mod grouped;
+mod jbsq;
+mod jsq;
 mod mq;
+mod own_queues;
 mod plan;
 mod profile;
 #[allow(
@@ -42,11 +45,12 @@ mod rehearsal;
 mod running;
 mod settings;
 mod sq;
+mod synergy;
 mod worker_times;
 mod workers;
 
 pub use config::{Policy, PolicyError};
-pub use settings::{Darc, DarcStatic, Mq, Requeue, Sq};
+pub use settings::{Darc, DarcStatic, Jbsq, Jsq, JsqTies, Mq, Requeue, Sq, Synergy};
 pub use worker_times::WorkerTimes;
 
 use queues::Queues;

@@ -43,11 +43,13 @@ struct Entry {
 struct Lane {
     head: u32,
     tail: u32,
+    len: usize,
 }
 
 const EMPTY: Lane = Lane {
     head: NIL,
     tail: NIL,
+    len: 0,
 };
 
 /// How many of one type wait, may wait and were refused.
@@ -156,12 +158,20 @@ impl Queues {
     pub(super) fn put_back_first(&mut self, lane: usize, waiting: Waiting) {
         self.count_in(&waiting);
         let entry = self.take_entry(waiting);
-        let Lane { head, tail } = &mut self.lanes[lane];
+        let Lane { head, tail, len } = &mut self.lanes[lane];
         self.entries[entry as usize].next = *head;
         if *tail == NIL {
             *tail = entry;
         }
         *head = entry;
+        *len += 1;
+    }
+
+    /// Moves the first request of one lane to the end of another, if there is any.
+    pub(super) fn move_first(&mut self, from: usize, to: usize) {
+        if let Some(waiting) = self.pop(from) {
+            self.put_back_last(to, waiting);
+        }
     }
 
     fn count_in(&mut self, waiting: &Waiting) {
@@ -172,13 +182,14 @@ impl Queues {
 
     fn append(&mut self, lane: usize, waiting: Waiting) {
         let entry = self.take_entry(waiting);
-        let Lane { head, tail } = &mut self.lanes[lane];
+        let Lane { head, tail, len } = &mut self.lanes[lane];
         if *tail == NIL {
             *head = entry;
         } else {
             self.entries[*tail as usize].next = entry;
         }
         *tail = entry;
+        *len += 1;
     }
 
     /// Divides what waits into `lanes` anew, in order of arrival. What waits in `self` is that of
@@ -228,6 +239,11 @@ impl Queues {
         self.waiting
     }
 
+    /// How many requests wait in `lane`.
+    pub(super) fn lane_len(&self, lane: usize) -> usize {
+        self.lanes[lane].len
+    }
+
     /// Takes the first request of `lane`.
     pub(super) fn pop(&mut self, lane: usize) -> Option<Waiting> {
         let head = self.lanes[lane].head;
@@ -236,6 +252,7 @@ impl Queues {
         }
         let Entry { waiting, next } = self.entries[head as usize];
         self.lanes[lane].head = next;
+        self.lanes[lane].len -= 1;
         if next == NIL {
             self.lanes[lane].tail = NIL;
         }
@@ -399,6 +416,21 @@ mod tests {
             assert_eq!(pop_all(&mut queues, 0), [0, 1]);
         }
         assert_eq!(queues.entries.len(), 2);
+    }
+
+    #[test]
+    fn a_request_that_moves_to_another_lane_is_counted_once() {
+        let mut queues = queues(2);
+        for id in 0..3 {
+            queues.push(0, 0, RequestId(id), LONG);
+        }
+        queues.move_first(0, 1);
+        queues.move_first(0, 1);
+        assert_eq!((queues.lane_len(0), queues.lane_len(1)), (1, 2));
+        assert_eq!((queues.len(), queues.type_status(1).queued), (3, 3));
+        assert_eq!(pop_all(&mut queues, 1), [0, 1]);
+        queues.move_first(1, 0);
+        assert_eq!((queues.lane_len(0), queues.lane_len(1)), (1, 0));
     }
 
     #[test]

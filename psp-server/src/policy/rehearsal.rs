@@ -1,7 +1,8 @@
 //! A scheduler driven by hand in virtual time, for the unit tests of policies.
 
 use super::{
-    Action, Event, Policy, Preemption, RequestId, Sample, Scheduler, SchedulerSetup, WorkerId,
+    Action, Event, HandOff, Policy, Preemption, RequestId, Sample, Scheduler, SchedulerSetup,
+    WorkerId,
 };
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 
@@ -10,6 +11,8 @@ use crate::request_type::{RequestType, TypeSpec, TypeTable};
 /// with commas between.
 pub(super) struct Rehearsal {
     scheduler: Box<dyn Scheduler>,
+    /// How each request that ran got to its worker.
+    pub(super) hand_offs: Vec<HandOff>,
 }
 
 impl Rehearsal {
@@ -29,6 +32,17 @@ impl Rehearsal {
         types: impl IntoIterator<Item = TypeSpec>,
         preemption: Option<Preemption>,
     ) -> Self {
+        Self::with_lots(policy, workers, types, preemption, 0)
+    }
+
+    /// With a seed for policies that draw lots.
+    pub(super) fn with_lots(
+        policy: impl Into<Policy>,
+        workers: usize,
+        types: impl IntoIterator<Item = TypeSpec>,
+        preemption: Option<Preemption>,
+        seed: u64,
+    ) -> Self {
         let types: TypeTable = types.into_iter().collect();
         let setup = SchedulerSetup {
             workers,
@@ -36,10 +50,13 @@ impl Rehearsal {
             queue_capacity: 3,
             inline: false,
             preemption,
-            seed: 0,
+            seed,
         };
         let scheduler = policy.into().scheduler(&setup);
-        Self { scheduler }
+        Self {
+            scheduler,
+            hand_offs: Vec::new(),
+        }
     }
 
     pub(super) fn arrives(&mut self, now_ns: u64, id: u32, request_type: RequestType) -> String {
@@ -92,8 +109,14 @@ impl Rehearsal {
         let actions: Vec<String> = std::iter::from_fn(|| self.scheduler.poll(now_ns))
             .map(|action| match action {
                 Action::Run {
-                    worker, request, ..
-                } => format!("{}@{}", request.0, worker.0),
+                    worker,
+                    request,
+                    hand_off,
+                    ..
+                } => {
+                    self.hand_offs.push(hand_off);
+                    format!("{}@{}", request.0, worker.0)
+                }
                 Action::Preempt { worker } => format!("stop {}", worker.0),
                 Action::Reject { request, .. } => format!("refuse {}", request.0),
             })

@@ -82,8 +82,12 @@ macro_rules! quantum_setter {
     };
 }
 
+mod own_queues;
+mod synergy;
 mod time_sharing;
 
+pub use own_queues::{Jbsq, Jsq, JsqTies};
+pub use synergy::Synergy;
 pub use time_sharing::{Mq, Requeue, Sq};
 
 impl Darc {

@@ -281,7 +281,10 @@ impl<'a> Model<'a> {
             | Policy::CFcfs
             | Policy::FixedPriority
             | Policy::Sq(_)
-            | Policy::Mq(_) => true,
+            | Policy::Mq(_)
+            | Policy::Jbsq(_)
+            | Policy::Jsq(_)
+            | Policy::Synergy(_) => true,
             Policy::DarcStatic(settings) => {
                 worker >= settings.reserved
                     || status(slot).group == Some(0)

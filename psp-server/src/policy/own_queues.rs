@@ -1,0 +1,132 @@
+//! The common half of policies whose dispatcher gives each request to one worker, which serves a
+//! queue of its own: the dispatcher's queue, a queue per worker, what runs, and quanta.
+//!
+//! ```text
+//!   arrivals ──► dispatcher's queue ──┬──► queue of worker 0 ──► runs there
+//!                                     └──► queue of worker 1 ──► runs there
+//! ```
+//!
+//! A request sent to a worker that waits for it is [`HandOff::Dispatched`]; one that its worker
+//! finds in its queue is [`HandOff::Own`]. When a request goes to which worker, and where it waits
+//! after it was preempted, is for the policy to say.
+
+use std::collections::VecDeque;
+
+use super::quanta::Quanta;
+use super::queues::{Queues, Waiting};
+use super::running::Running;
+use super::workers::worker_count;
+use super::{Action, Backlog, HandOff, SchedulerSetup, WorkerId};
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct OwnQueues {
+    /// The lanes of the workers, by their numbers, and the dispatcher's last.
+    pub(super) queues: Queues,
+    pub(super) running: Running,
+    pub(super) quanta: Quanta,
+    workers: u32,
+    /// Idle workers whose queue is not empty, each once, and how its first request gets there.
+    ready: VecDeque<(WorkerId, HandOff)>,
+}
+
+impl OwnQueues {
+    pub(super) fn new(setup: &SchedulerSetup<'_>, quantum_ns: u64) -> Self {
+        Self {
+            queues: Queues::new(setup, setup.workers + 1),
+            running: Running::new(setup.workers),
+            quanta: Quanta::new(setup, quantum_ns),
+            workers: worker_count(setup.workers),
+            ready: VecDeque::with_capacity(setup.workers),
+        }
+    }
+
+    /// All workers.
+    pub(super) fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
+        (0..self.workers).map(WorkerId)
+    }
+
+    /// The dispatcher's lane.
+    pub(super) const fn dispatcher(&self) -> usize {
+        self.workers as usize
+    }
+
+    /// The request that the dispatcher has to send next.
+    pub(super) fn next_to_send(&self) -> Option<&Waiting> {
+        self.queues.front(self.dispatcher())
+    }
+
+    /// How many requests are with `worker`: those in its queue, and what it runs.
+    pub(super) fn unfinished(&self, worker: WorkerId) -> usize {
+        self.queues.lane_len(worker.index()) + usize::from(self.running.is_busy(worker))
+    }
+
+    /// Sends the dispatcher's next request to `worker`.
+    pub(super) fn send(&mut self, worker: WorkerId) {
+        self.queues.move_first(self.dispatcher(), worker.index());
+        if self.running.is_busy(worker) {
+            self.quanta.expose(worker);
+        } else if self.queues.lane_len(worker.index()) == 1 {
+            self.ready.push_back((worker, HandOff::Dispatched));
+        }
+    }
+
+    /// What ran on `worker`, which is idle now and goes on with its own queue.
+    pub(super) fn finish(&mut self, worker: WorkerId) -> Waiting {
+        let finished = self.running.finish(worker).waiting;
+        self.released(worker);
+        finished
+    }
+
+    /// What ran on `worker` waits again, at the end of `lane`.
+    pub(super) fn give_up(&mut self, worker: WorkerId, served_ns: u64, lane: usize) {
+        let waiting = self.running.give_up(worker, served_ns);
+        self.queues.put_back_last(lane, waiting);
+        self.released(worker);
+    }
+
+    fn released(&mut self, worker: WorkerId) {
+        self.quanta.stop(worker);
+        if self.queues.front(worker.index()).is_some() {
+            self.ready.push_back((worker, HandOff::Own));
+        }
+    }
+
+    /// The next request that its worker can run. Where none is behind it, its quantum does not
+    /// matter until one is.
+    pub(super) fn run_next(&mut self, now_ns: u64) -> Option<Action> {
+        let (worker, hand_off) = self.ready.pop_front()?;
+        let waiting = self.queues.pop(worker.index())?;
+        self.quanta.start(now_ns, worker);
+        if self.queues.front(worker.index()).is_none() {
+            self.quanta.spare(worker);
+        }
+        Some(self.running.start(now_ns, worker, waiting, hand_off))
+    }
+
+    /// Asks the worker to stop that is longest beyond its quantum, of those with others in their
+    /// queues.
+    pub(super) fn preempt_next(&mut self, now_ns: u64) -> Option<Action> {
+        self.quanta.preempt_next(now_ns, &mut self.running)
+    }
+
+    /// For [`Scheduler::hand_over`](super::Scheduler::hand_over).
+    pub(super) fn hand_over(&mut self) -> Backlog {
+        Backlog {
+            queues: self.queues.take(),
+            running: self.running.take(),
+        }
+    }
+
+    /// For [`Scheduler::take_over`](super::Scheduler::take_over): what ran goes on, and everything
+    /// else is for the dispatcher to send again.
+    pub(super) fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
+        let dispatcher = self.dispatcher();
+        self.queues = backlog.queues.into_lanes(dispatcher + 1, |_| dispatcher);
+        self.running = backlog.running;
+        self.quanta.take_over(now_ns, &self.running);
+        for worker in self.workers() {
+            self.quanta.spare(worker);
+        }
+    }
+}

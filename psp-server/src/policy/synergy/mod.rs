@@ -1,0 +1,525 @@
+//! Synergy (IFIP Networking '25): no dispatcher; queues of workers, which steal; long requests are
+//! preempted for new ones and resumed from a queue that all share.
+//!
+//! ```text
+//!              ┌─► queue of worker 0 ─► runs ─── preempted ──┐
+//!   by lot ────┤      ▲ stolen                               ├──► wait queue ──► any worker
+//!              └─► queue of worker 1 ─► runs ─── preempted ──┘    that has nothing else
+//!                                         ▲                        (or before it, if congested)
+//!                                      timer core
+//! ```
+//!
+//! - A worker that is idle takes the first of: its own queue, the wait queue, half of another's
+//!   queue (II-A.1, algorithm 2). It steals only from a queue with more than `steal_threshold`
+//!   requests; the published implementation has a lower threshold, which it tries first, where the
+//!   victim is busy with a long request. While the wait queue is `congestion`-ridden it comes
+//!   before the own queue.
+//! - `feedback` says which requests are long. Short ones are never preempted.
+//! - `quantum` follows the service times of short requests, worker by worker.
+//! - `timer` preempts a long request at the end of a quantum when the worker's own queue has any
+//!   more. Who waits elsewhere does not count: idle workers are there for them.
+//!
+//! What starves: with `congestion_threshold_us` 0, which is the paper's default, preempted requests
+//! are resumed only when some worker's own queue is empty, and would wait for ever if new requests
+//! came faster than all workers can serve them. That goes for `UNKNOWN` as for any long type; none
+//! waits for its first quantum for longer than what is before it in the queue of its worker. With
+//! a threshold the wait queue's head is resumed within about twice that and a request's time.
+
+mod congestion;
+mod feedback;
+mod quantum;
+mod timer;
+
+use std::collections::VecDeque;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::queues::{Queues, Waiting};
+use super::running::Running;
+use super::settings;
+use super::workers::{WorkerRange, WorkerSet, worker_count};
+use super::{
+    Action, Backlog, Event, HandOff, Sample, Scheduler, SchedulerSetup, TypeStatus, WorkerId,
+};
+use congestion::Congestion;
+use feedback::Feedback;
+use quantum::Quantum;
+use timer::Timer;
+
+/// Most requests that are stolen at once; the published implementation's number.
+const STOLEN_MAX: usize = 32;
+
+/// See the [module](self).
+pub(super) struct Synergy {
+    settings: settings::Synergy,
+    workers: u32,
+    /// A lane per worker, and the wait queue last.
+    queues: Queues,
+    running: Running,
+    idle: WorkerSet,
+    /// Idle workers whose own queue is not empty, each once.
+    ready: VecDeque<WorkerId>,
+    feedback: Feedback,
+    quantum: Quantum,
+    timer: Timer,
+    congestion: Congestion,
+    lots: SmallRng,
+}
+
+impl Synergy {
+    pub(super) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Synergy) -> Self {
+        let workers = worker_count(setup.workers);
+        let threshold_ns = (settings.congestion_threshold_us * 1000.0).round() as u64;
+        Self {
+            settings: settings.clone(),
+            workers,
+            queues: Queues::new(setup, setup.workers + 1),
+            running: Running::new(setup.workers),
+            idle: WorkerSet::new(workers, setup.inline),
+            ready: VecDeque::with_capacity(setup.workers),
+            feedback: Feedback::new(setup, settings.long_factor),
+            quantum: Quantum::new(setup.workers, settings),
+            timer: Timer::new(setup, settings.conditional_preemption),
+            congestion: Congestion::new(threshold_ns),
+            lots: SmallRng::seed_from_u64(setup.seed),
+        }
+    }
+
+    /// The lane of the wait queue.
+    const fn wait_queue(&self) -> usize {
+        self.workers as usize
+    }
+
+    fn arrived(&mut self, now_ns: u64, worker: WorkerId) {
+        if self.queues.lane_len(worker.index()) != 1 {
+            return;
+        }
+        if self.running.is_busy(worker) {
+            self.timer.queue_begins(now_ns, worker);
+        } else {
+            self.ready.push_back(worker);
+        }
+    }
+
+    fn measured(&mut self, worker: WorkerId, samples: &[Sample]) {
+        for sample in samples {
+            let slot = self.queues.slot(sample.request_type);
+            self.feedback.record(slot, sample);
+            if !self.feedback.is_long(slot) && sample.count > 0 {
+                let mean_ns = sample.service_ns as f64 / f64::from(sample.count);
+                self.quantum.record(worker, sample.count, mean_ns);
+            }
+        }
+    }
+
+    fn gave_up(&mut self, worker: WorkerId, waiting: Waiting) {
+        if self.settings.wait_queue {
+            self.queues.put_back_last(self.wait_queue(), waiting);
+            self.congestion.put(1);
+        } else {
+            self.queues.put_back_last(worker.index(), waiting);
+        }
+    }
+
+    fn released(&mut self, worker: WorkerId) {
+        self.timer.disarm(worker);
+        self.idle.release(worker);
+        if self.queues.front(worker.index()).is_some() {
+            self.ready.push_back(worker);
+        }
+    }
+
+    /// An idle worker selects what it runs.
+    fn run_next(&mut self, now_ns: u64) -> Option<Action> {
+        if self.queues.is_empty() || self.idle.all_busy() {
+            return None;
+        }
+        let worker = self.idle_worker()?;
+        // As it was when the worker chose: the last one out of the wait queue ends congestion.
+        let congested = self.congestion.is_congested();
+        let (waiting, hand_off) = self.select(now_ns, worker)?;
+        let slot = self.queues.slot(waiting.request_type);
+        if self.feedback.is_long(slot) {
+            let quantum_ns = self.quantum.of_ns(worker, congested);
+            let waited_for = self.queues.front(worker.index()).is_some();
+            self.timer.arm(now_ns, worker, quantum_ns, waited_for);
+        }
+        Some(self.running.start(now_ns, worker, waiting, hand_off))
+    }
+
+    /// One that will find something: in its own queue or, when all that have any in theirs are
+    /// busy, elsewhere.
+    fn idle_worker(&mut self) -> Option<WorkerId> {
+        let mut range = WorkerRange::new(0, self.workers);
+        if let Some(WorkerId(ready)) = self.ready.pop_front() {
+            range = WorkerRange::new(ready, ready + 1);
+        } else if self.queues.front(self.wait_queue()).is_none()
+            && !(0..self.workers).any(|lane| self.can_lose(WorkerId(lane)))
+        {
+            return None;
+        }
+        self.idle.take(range)
+    }
+
+    /// Algorithm 2.
+    fn select(&mut self, now_ns: u64, worker: WorkerId) -> Option<(Waiting, HandOff)> {
+        let own = worker.index();
+        let resumed_first = self.congestion.is_congested();
+        let resumed = resumed_first.then(|| self.resume(now_ns)).flatten();
+        resumed
+            .or_else(|| self.queues.pop(own))
+            .or_else(|| self.resume(now_ns))
+            .map(|waiting| (waiting, HandOff::Own))
+            .or_else(|| Some((self.steal(worker)?, HandOff::Stolen)))
+    }
+
+    fn resume(&mut self, now_ns: u64) -> Option<Waiting> {
+        let waiting = self.queues.pop(self.wait_queue())?;
+        self.congestion.took(now_ns);
+        Some(waiting)
+    }
+
+    /// Takes half of another worker's queue, the first request to run it.
+    fn steal(&mut self, thief: WorkerId) -> Option<Waiting> {
+        let others = || {
+            let after = thief.0 + 1..self.workers;
+            after.chain(0..thief.0).map(WorkerId)
+        };
+        let victim = others()
+            .find(|&victim| self.can_lose_behind_long(victim))
+            .or_else(|| others().find(|&victim| self.can_lose(victim)))?;
+        let from = victim.index();
+        let stolen = self.queues.lane_len(from).div_ceil(2).min(STOLEN_MAX);
+        let first = self.queues.pop(from);
+        for _ in 1..stolen {
+            self.queues.move_first(from, thief.index());
+        }
+        if self.queues.front(from).is_none() {
+            self.timer.queue_is_empty(victim);
+        }
+        first
+    }
+
+    fn can_lose(&self, victim: WorkerId) -> bool {
+        let queued = self.queues.lane_len(victim.index());
+        self.settings.stealing
+            && (queued > self.settings.steal_threshold || self.can_lose_behind_long(victim))
+    }
+
+    fn can_lose_behind_long(&self, victim: WorkerId) -> bool {
+        let queued = self.queues.lane_len(victim.index());
+        self.settings.stealing
+            && queued > self.settings.steal_threshold_long
+            && self.running.on(victim).is_some_and(|turn| {
+                let slot = self.queues.slot(turn.waiting.request_type);
+                self.feedback.is_long(slot)
+            })
+    }
+}
+
+impl Scheduler for Synergy {
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        self.congestion.passes(now_ns);
+        match event {
+            Event::Arrived {
+                request,
+                request_type,
+            } => {
+                let worker = WorkerId(self.lots.random_range(0..self.workers));
+                let lane = worker.index();
+                if self.queues.push(lane, now_ns, request, request_type) {
+                    self.arrived(now_ns, worker);
+                }
+            }
+            Event::Completed { worker, samples } => {
+                self.running.finish(worker);
+                self.measured(worker, samples);
+                self.released(worker);
+            }
+            Event::Yielded { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.gave_up(worker, waiting);
+                self.released(worker);
+            }
+            Event::Tick => {}
+        }
+        self.feedback.passes(now_ns);
+    }
+
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        self.queues
+            .pop_refused()
+            .or_else(|| self.run_next(now_ns))
+            .or_else(|| self.timer.preempt_next(now_ns, &mut self.running))
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        let deadlines = [self.timer.deadline_ns(), self.congestion.deadline_ns()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn hand_over(&mut self) -> Backlog {
+        Backlog {
+            queues: self.queues.take(),
+            running: self.running.take(),
+        }
+    }
+
+    fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
+        let Backlog { queues, running } = backlog;
+        let wait_queue = self.wait_queue();
+        let (lots, workers) = (&mut self.lots, self.workers);
+        let resumes = self.settings.wait_queue;
+        self.queues = queues.into_lanes(wait_queue + 1, |waiting| {
+            if resumes && waiting.served_ns > 0 {
+                wait_queue
+            } else {
+                lots.random_range(0..workers) as usize
+            }
+        });
+        self.congestion.passes(now_ns);
+        self.congestion.put(self.queues.lane_len(wait_queue) as u64);
+        self.idle = WorkerSet::beside(&running, self.idle.is_inline());
+        self.running = running;
+        self.timer.take_over(now_ns, &self.running);
+        for worker in (0..workers).map(WorkerId) {
+            let waited_for = self.queues.front(worker.index()).is_some();
+            match self.running.on(worker) {
+                Some(turn)
+                    if self
+                        .feedback
+                        .is_long(self.queues.slot(turn.waiting.request_type)) =>
+                {
+                    let quantum_ns = self.quantum.of_ns(worker, false);
+                    self.timer.arm(now_ns, worker, quantum_ns, waited_for);
+                }
+                None if waited_for => self.ready.push_back(worker),
+                _ => {}
+            }
+        }
+    }
+
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        TypeStatus {
+            service_ns_mean: self.feedback.profile.mean_ns(slot).unwrap_or(0.0),
+            share: self.feedback.profile.share(slot),
+            ..self.queues.type_status(slot)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rehearsal::{Rehearsal, sample};
+    use super::super::{Policy, Preemption, RequestType};
+    use super::*;
+    use crate::request_type::TypeSpec;
+
+    const SHORT: RequestType = RequestType::new(0);
+    const LONG: RequestType = RequestType::new(1);
+    const PREEMPTION: Option<Preemption> = Some(Preemption { cost_ns: 0 });
+
+    fn types() -> [TypeSpec; 2] {
+        let spec = |name, micros| {
+            let service_time = std::time::Duration::from_micros(micros);
+            TypeSpec::new(name)
+                .service_time(service_time)
+                .queue_capacity(20)
+        };
+        [spec("SHORT", 1), spec("LONG", 100)]
+    }
+
+    /// Synergy, whose lots put the first requests where `lands` says.
+    fn rehearsal(settings: settings::Synergy, workers: u32, lands: &[u32]) -> Rehearsal {
+        let draws = |seed: &u64| {
+            let mut lots = SmallRng::seed_from_u64(*seed);
+            lands
+                .iter()
+                .all(|&worker| lots.random_range(0..workers) == worker)
+        };
+        let seed = (0..100_000).find(draws).expect("some seed");
+        Rehearsal::with_lots(settings, workers as usize, types(), PREEMPTION, seed)
+    }
+
+    fn defaults() -> settings::Synergy {
+        settings::Synergy::default()
+    }
+
+    #[test]
+    fn thieves_take_half_of_a_queue_that_is_longer_than_the_threshold() {
+        let mut synergy = rehearsal(defaults().steal_threshold(3), 2, &[0; 5]);
+        assert_eq!(synergy.arrives(0, 0, SHORT), "0@0");
+        for id in 1..4 {
+            assert_eq!(synergy.arrives(0, id, SHORT), "", "not more than three");
+        }
+        assert_eq!(synergy.arrives(0, 4, SHORT), "1@1");
+        assert_eq!(synergy.completes(10, 1), "2@1");
+        assert_eq!(synergy.completes(20, 1), "", "two are too few");
+        assert_eq!(synergy.completes(30, 0), "3@0");
+        assert_eq!(
+            synergy.hand_offs,
+            [HandOff::Own, HandOff::Stolen, HandOff::Own, HandOff::Own]
+        );
+    }
+
+    #[test]
+    fn nobody_is_left_behind_a_long_request_while_a_worker_is_idle() {
+        let mut synergy = rehearsal(defaults(), 2, &[0; 3]);
+        assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
+        assert_eq!(synergy.arrives(100, 1, SHORT), "1@1");
+        assert_eq!(synergy.hand_offs[1], HandOff::Stolen);
+        assert_eq!(synergy.deadline_ns(), None, "nobody waits");
+        assert_eq!(synergy.arrives(200, 2, SHORT), "");
+        assert_eq!(synergy.deadline_ns(), Some(10_000));
+        assert_eq!(synergy.completes(300, 1), "2@1");
+        assert_eq!(synergy.deadline_ns(), None, "it was stolen away");
+    }
+
+    #[test]
+    fn without_stealing_queues_stay_apart() {
+        let mut synergy = rehearsal(defaults().stealing(false), 2, &[0; 4]);
+        assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
+        for id in 1..4 {
+            assert_eq!(synergy.arrives(0, id, SHORT), "");
+        }
+    }
+
+    #[test]
+    fn a_long_request_is_preempted_at_the_end_of_a_quantum_for_those_behind_it() {
+        let mut synergy = rehearsal(defaults(), 1, &[]);
+        assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
+        assert_eq!(synergy.ticks(50_000), "", "renewed five times");
+        assert_eq!(synergy.arrives(53_000, 1, SHORT), "");
+        assert_eq!(synergy.arrives(54_000, 2, SHORT), "");
+        assert_eq!(synergy.deadline_ns(), Some(60_000));
+        assert_eq!(synergy.ticks(60_000), "stop 0");
+        assert_eq!(synergy.yields(60_100, 0), "1@0");
+        assert_eq!(
+            synergy.deadline_ns(),
+            None,
+            "short ones are never preempted"
+        );
+        assert_eq!(synergy.measures(61_000, 0, &[sample(SHORT, 1_000)]), "2@0");
+        assert_eq!(synergy.measures(62_000, 0, &[sample(SHORT, 1_000)]), "0@0");
+        assert_eq!(synergy.arrives(63_000, 3, LONG), "");
+        assert_eq!(
+            synergy.deadline_ns(),
+            Some(66_000),
+            "twice the mean of 3 and 1 us"
+        );
+        assert_eq!(synergy.measures(64_000, 0, &[sample(LONG, 55_900)]), "3@0");
+        assert_eq!(synergy.arrives(64_500, 4, SHORT), "");
+        assert_eq!(
+            synergy.deadline_ns(),
+            Some(68_000),
+            "long ones do not count"
+        );
+    }
+
+    #[test]
+    fn unconditionally_every_quantum_ends_with_a_preemption() {
+        let mut synergy = rehearsal(defaults().conditional_preemption(false), 1, &[]);
+        assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
+        assert_eq!(synergy.deadline_ns(), Some(10_000));
+        assert_eq!(synergy.ticks(10_000), "stop 0");
+        assert_eq!(synergy.yields(10_100, 0), "0@0");
+        assert_eq!(synergy.deadline_ns(), Some(20_100));
+    }
+
+    #[test]
+    fn preempted_requests_are_resumed_by_any_worker_that_has_nothing_else() {
+        for (wait_queue, resumed) in [(true, "0@1"), (false, "")] {
+            let settings = defaults().stealing(false).wait_queue(wait_queue);
+            let mut synergy = rehearsal(settings, 2, &[0, 1, 0]);
+            assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
+            assert_eq!(synergy.arrives(0, 1, SHORT), "1@1");
+            assert_eq!(synergy.arrives(0, 2, SHORT), "");
+            assert_eq!(synergy.ticks(10_000), "stop 0");
+            assert_eq!(synergy.yields(10_100, 0), "2@0");
+            assert_eq!(synergy.completes(10_200, 1), resumed);
+            assert_eq!(
+                synergy.hand_offs,
+                vec![HandOff::Own; synergy.hand_offs.len()]
+            );
+        }
+    }
+
+    #[test]
+    fn a_congested_wait_queue_goes_before_new_requests_and_for_longer() {
+        for (threshold_us, then, deadline_ns) in [(0.0, "3@0", None), (20.0, "0@0", Some(141_000))]
+        {
+            let settings = defaults().congestion_threshold_us(threshold_us);
+            let mut synergy = rehearsal(settings.congested_quantum_factor(20.0), 1, &[]);
+            assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
+            assert_eq!(synergy.arrives(1_000, 1, SHORT), "");
+            assert_eq!(synergy.ticks(10_000), "stop 0");
+            assert_eq!(synergy.yields(10_100, 0), "1@0");
+            assert_eq!(synergy.arrives(11_000, 2, SHORT), "");
+            assert_eq!(synergy.ticks(20_000), "");
+            assert_eq!(synergy.completes(21_000, 0), "2@0", "not yet");
+            assert_eq!(synergy.arrives(22_000, 3, SHORT), "");
+            assert_eq!(
+                synergy.deadline_ns(),
+                (threshold_us > 0.0).then_some(40_000)
+            );
+            assert_eq!(synergy.ticks(40_000), "");
+            assert_eq!(synergy.completes(41_000, 0), then);
+            assert_eq!(synergy.deadline_ns(), deadline_ns, "20 times 5 us");
+        }
+    }
+
+    #[test]
+    fn requests_of_unknown_length_are_preempted_too() {
+        let mut synergy = Rehearsal::new(Policy::synergy(), 1, []);
+        assert_eq!(synergy.arrives(0, 0, RequestType::UNKNOWN), "0@0");
+        assert_eq!(synergy.arrives(0, 1, RequestType::UNKNOWN), "");
+        assert_eq!(synergy.ticks(10_000), "stop 0");
+        assert_eq!(synergy.yields(10_000, 0), "1@0");
+        assert_eq!(synergy.completes(11_000, 0), "0@0");
+    }
+
+    #[test]
+    fn what_cannot_be_preempted_runs_to_its_end() {
+        let policy = Policy::synergy();
+        let mut synergy = Rehearsal::with_preemption(policy, 1, types(), None);
+        assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
+        assert_eq!(synergy.arrives(0, 1, SHORT), "");
+        assert_eq!(
+            (synergy.ticks(50_000).as_str(), synergy.deadline_ns()),
+            ("", None)
+        );
+        assert_eq!(synergy.yields(60_000, 0), "1@0", "the handler gave way");
+        assert_eq!(synergy.completes(61_000, 0), "0@0");
+    }
+
+    #[test]
+    fn it_takes_over_and_hands_over() {
+        let c_fcfs = || Rehearsal::new(Policy::c_fcfs(), 1, types());
+        let mut policy = c_fcfs();
+        assert_eq!(policy.arrives(0, 0, LONG), "0@0");
+        assert_eq!(policy.arrives(1, 1, SHORT), "");
+        let synergy = || Rehearsal::new(Policy::synergy(), 1, types());
+        assert_eq!(policy.switches(100, synergy()), "");
+        assert_eq!(policy.ticks(10_100), "stop 0");
+        assert_eq!(
+            policy.switches(10_150, synergy()),
+            "",
+            "it is still stopping"
+        );
+        assert_eq!(policy.deadline_ns(), None);
+        assert_eq!(policy.yields(10_200, 0), "1@0");
+        assert_eq!(policy.switches(10_300, c_fcfs()), "");
+        assert_eq!(policy.completes(11_000, 0), "0@0");
+        assert_eq!(policy.switches(11_000, synergy()), "");
+        assert_eq!(policy.arrives(12_000, 2, SHORT), "");
+        assert_eq!(policy.ticks(21_000), "stop 0");
+        assert_eq!(policy.yields(21_100, 0), "2@0");
+        assert_eq!(
+            policy.switches(21_200, synergy()),
+            "",
+            "the wait queue, too"
+        );
+        assert_eq!(policy.completes(22_000, 0), "0@0");
+    }
+}
