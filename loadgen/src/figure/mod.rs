@@ -165,7 +165,7 @@ impl Figure {
                 sweep.series(),
                 sweep.panels()?,
                 sweep.panels.len().min(3),
-                simulated(sweep.workers, sweep.systems, scale),
+                simulated(sweep.workers, sweep.systems, &sweep.scale(scale)),
             ),
             Body::Phases(phases) => (
                 phases.series(),

@@ -3,7 +3,9 @@
 
 use super::claim::{Claim, Reading};
 use super::phases::{PhaseOf, Phases};
-use super::sweep::{Across, LOADS, Of, PanelOf, Quantity, Source, Sweep, System, TAIL, Unit};
+use super::sweep::{
+    Across, LOADS, LOADS_FINE, Of, PanelOf, Quantity, Source, Sweep, System, TAIL, Unit,
+};
 use super::{Body, Figure};
 
 pub(super) const FIGURES: &[Figure] = &[
@@ -39,7 +41,8 @@ pub(super) const FIGURES: &[Figure] = &[
         ],
         body: Body::Sweep(Sweep {
             workers: 16,
-            across: Across::Load(Unit::Mrps, LOADS),
+            effort: 5,
+            across: Across::Load(Unit::Mrps, LOADS_FINE),
             panels: &[
                 extreme("Short requests (0.5 us)", Of::Type(0)),
                 extreme("Long requests (500 us)", Of::Type(1)),
@@ -94,6 +97,7 @@ pub(super) const FIGURES: &[Figure] = &[
         ],
         body: Body::Sweep(Sweep {
             workers: 14,
+            effort: 1,
             across: Across::Setting {
                 policy: "darc-static",
                 key: "reserved",
@@ -159,6 +163,7 @@ pub(super) const FIGURES: &[Figure] = &[
         claims: &[],
         body: Body::Sweep(Sweep {
             workers: 8,
+            effort: 1,
             across: Across::Load(Unit::Percent, LOADS),
             panels: &[
                 PanelOf {
@@ -199,6 +204,7 @@ pub(super) const FIGURES: &[Figure] = &[
         claims: &[],
         body: Body::Sweep(Sweep {
             workers: 16,
+            effort: 1,
             across: Across::Load(Unit::Mrps, LOADS),
             panels: &[
                 PanelOf {

@@ -13,6 +13,7 @@ pub(super) const FIGURES: &[Figure] = &[
         claims: &[],
         body: Body::Sweep(Sweep {
             workers: 16,
+            effort: 1,
             across: Across::Load(Unit::Mrps, LOADS),
             panels: &[
                 latency("Exponential, mean 1 us", "exponential", (1.0, 1e3)),
@@ -42,6 +43,7 @@ pub(super) const FIGURES: &[Figure] = &[
         claims: &[],
         body: Body::Sweep(Sweep {
             workers: 16,
+            effort: 1,
             across: Across::Load(Unit::Krps, LOADS),
             panels: &[
                 of_type("(a) 1 us requests", 0, (1.0, 1e3)),
@@ -98,6 +100,7 @@ pub(super) const FIGURES: &[Figure] = &[
         claims: &[],
         body: Body::Sweep(Sweep {
             workers: 14,
+            effort: 1,
             across: Across::Load(Unit::Krps, LOADS),
             panels: &[
                 PanelOf {

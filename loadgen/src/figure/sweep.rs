@@ -20,6 +20,8 @@ pub(super) struct Sweep {
     pub(super) panels: &'static [PanelOf],
     /// Who is compared.
     pub(super) systems: &'static [System],
+    /// Requests of a point, in multiples of the usual number.
+    pub(super) effort: u64,
 }
 
 /// The horizontal axis of a [`Sweep`].
@@ -72,6 +74,12 @@ pub(super) struct PanelOf {
 
 /// The tenth of a percent of requests that fares worst, which most figures show.
 pub(super) const TAIL: f64 = 99.9;
+
+/// The same, closer together where policies reach their limits on Extreme Bimodal.
+pub(super) const LOADS_FINE: &[f64] = &[
+    0.1, 0.2, 0.3, 0.35, 0.4, 0.425, 0.45, 0.475, 0.5, 0.55, 0.6, 0.65, 0.675, 0.7, 0.725, 0.75,
+    0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.99,
+];
 
 /// Loads from light to the edge, closer together towards it.
 pub(super) const LOADS: &[f64] = &[
@@ -154,8 +162,16 @@ impl Sweep {
             .collect()
     }
 
+    pub(super) fn scale(&self, scale: &Scale) -> Scale {
+        Scale {
+            requests: scale.requests * self.effort,
+            ..*scale
+        }
+    }
+
     /// A simulation for each workload, system and place on the horizontal axis.
     pub(super) fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
+        let scale = &self.scale(scale);
         let mut sources: Vec<Source> = self.panels.iter().map(|panel| panel.workload).collect();
         sources.dedup();
         let mut jobs = Vec::new();

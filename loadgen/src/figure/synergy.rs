@@ -25,6 +25,7 @@ pub(super) const FIGURES: &[Figure] = &[
         ],
         body: Body::Sweep(Sweep {
             workers: WORKERS,
+            effort: 1,
             across: Across::Load(Unit::Krps, LOADS),
             panels: &[
                 slowdown("high-bimodal", (1.0, 1e3)),
@@ -46,6 +47,7 @@ pub(super) const FIGURES: &[Figure] = &[
         ],
         body: Body::Sweep(Sweep {
             workers: WORKERS,
+            effort: 1,
             across: Across::Load(Unit::Mrps, LOADS),
             panels: &[
                 slowdown("extreme-bimodal", (1.0, 1e4)),
@@ -67,6 +69,7 @@ pub(super) const FIGURES: &[Figure] = &[
         ],
         body: Body::Sweep(Sweep {
             workers: WORKERS,
+            effort: 1,
             across: Across::Load(Unit::Krps, LOADS),
             panels: &[
                 slowdown("zippydb", (1.0, 1e3)),
@@ -88,6 +91,7 @@ pub(super) const FIGURES: &[Figure] = &[
         ],
         body: Body::Sweep(Sweep {
             workers: WORKERS,
+            effort: 1,
             across: Across::Load(Unit::Krps, LOADS),
             panels: &[
                 slowdown("zippydb", (1.0, 1e3)),
@@ -100,7 +104,29 @@ pub(super) const FIGURES: &[Figure] = &[
                     ..latency("zippydb", (1e2, 1e4))
                 },
             ],
-            systems: &[],
+            systems: &[
+                part(
+                    "rss-ci",
+                    &fixed(["stealing=false", "wait-queue=false", UNCONDITIONAL]),
+                ),
+                part(
+                    "+ws",
+                    &fixed(["stealing=true", "wait-queue=false", UNCONDITIONAL]),
+                ),
+                part(
+                    "+wq",
+                    &fixed(["stealing=true", "wait-queue=true", UNCONDITIONAL]),
+                ),
+                part(
+                    "+cp",
+                    &fixed([
+                        "stealing=true",
+                        "wait-queue=true",
+                        "conditional-preemption=true",
+                    ]),
+                ),
+                part("+qa", SYNERGY.set),
+            ],
         }),
     },
     Figure {
@@ -110,12 +136,31 @@ pub(super) const FIGURES: &[Figure] = &[
         claims: &[],
         body: Body::Sweep(Sweep {
             workers: WORKERS,
+            effort: 1,
             across: Across::Load(Unit::Mrps, LOADS),
             panels: &[
                 slowdown("extreme-bimodal", (1.0, 1e3)),
                 latency("extreme-bimodal", (1e2, 1e4)),
             ],
-            systems: &[],
+            systems: &[
+                part(
+                    "d0-f0",
+                    &knobs("congestion-threshold-us=0", "congested-quantum-factor=2"),
+                ),
+                part(
+                    "d15-f20",
+                    &knobs("congestion-threshold-us=15", "congested-quantum-factor=20"),
+                ),
+                part(
+                    "d10-f5",
+                    &knobs("congestion-threshold-us=10", "congested-quantum-factor=5"),
+                ),
+                part(
+                    "d10-f10",
+                    &knobs("congestion-threshold-us=10", "congested-quantum-factor=10"),
+                ),
+                PERSEPHONE,
+            ],
         }),
     },
 ];
@@ -171,13 +216,48 @@ const TINY_QUANTA: System = System {
 const SYNERGY: System = System {
     name: "Synergy",
     policy: "synergy",
-    set: &[
-        "steal-ns=100",
-        "propagation-ns=100",
-        "preempt-ns=50",
-        "switch-ns=20",
-    ],
+    set: &COSTS_OF_SYNERGY,
 };
+
+const COSTS_OF_SYNERGY: [&str; 4] = [
+    "steal-ns=100",
+    "propagation-ns=100",
+    "preempt-ns=50",
+    "switch-ns=20",
+];
+
+const UNCONDITIONAL: &str = "conditional-preemption=false";
+
+const fn part(name: &'static str, set: &'static [&'static str]) -> System {
+    System {
+        name,
+        set,
+        ..SYNERGY
+    }
+}
+
+/// Parts of Synergy with a quantum of 5 us.
+const fn fixed(parts: [&'static str; 3]) -> [&'static str; 9] {
+    let [stealing, wait_queue, conditional] = parts;
+    let [steal, propagation, preempt, switch] = COSTS_OF_SYNERGY;
+    let (quantum, adaptive) = ("quantum-us=5", "adaptive-quantum=false");
+    [
+        quantum,
+        adaptive,
+        stealing,
+        wait_queue,
+        conditional,
+        steal,
+        propagation,
+        preempt,
+        switch,
+    ]
+}
+
+const fn knobs(threshold: &'static str, factor: &'static str) -> [&'static str; 6] {
+    let [steal, propagation, preempt, switch] = COSTS_OF_SYNERGY;
+    [threshold, factor, steal, propagation, preempt, switch]
+}
 
 const PERSEPHONE: System = System {
     name: "Perséphone",
