@@ -83,7 +83,11 @@ pub(super) fn figure(args: &FigureArgs) -> Result<(), Failure> {
 
     for drawing in &drawings {
         let file = format!("{}.svg", drawing.name);
-        let path = if is_folder { out.join(file) } else { out.to_owned() };
+        let path = if is_folder {
+            out.join(file)
+        } else {
+            out.to_owned()
+        };
         write(&path, &chart::svg(drawing)).map_err(Failure::work)?;
     }
     if let Some(path) = &args.data {
@@ -105,7 +109,10 @@ fn figures(name: &str) -> anyhow::Result<Vec<&'static Figure>> {
     }
     let known = || figure::all().map(|figure| figure.name).collect::<Vec<_>>();
     let figure = figure::named(name).ok_or_else(|| {
-        anyhow!("no figure is called `{name}`; there are {}, and {ALL}", known().join(", "))
+        anyhow!(
+            "no figure is called `{name}`; there are {}, and {ALL}",
+            known().join(", ")
+        )
     })?;
     Ok(vec![figure])
 }

@@ -23,8 +23,8 @@ pub enum Reading {
     Reach(f64),
     /// The y at this x.
     At(f64),
-    /// The y at this x, over that of another series there.
-    AtOver(f64, &'static str),
+    /// How many times lower y is at this x than a series, the same or another, is at another x.
+    Lower(f64, (&'static str, f64)),
     /// The x of the lowest point.
     Lowest,
 }
@@ -41,7 +41,9 @@ impl Claim {
         match self.reading {
             Reading::Reach(limit) => format!("{series}: {x} with {y} ≤ {limit} ({title})"),
             Reading::At(at) => format!("{series}: {y} at {at} ({title})"),
-            Reading::AtOver(at, other) => format!("{other} over {series}: {y} at {at} ({title})"),
+            Reading::Lower(at, (other, from)) => {
+                format!("{series}: {y} at {at}, times lower than {other} at {from} ({title})")
+            }
             Reading::Lowest => format!("{series}: {x} with the lowest {y} ({title})"),
         }
     }
@@ -54,9 +56,9 @@ impl Claim {
         match self.reading {
             Reading::Reach(limit) => panel.reach(series, limit),
             Reading::At(x) => panel.value_at(series, x),
-            Reading::AtOver(x, other) => {
-                let other = panel.value_at(drawing.series_index(other)?, x)?;
-                Some(other / panel.value_at(series, x)?)
+            Reading::Lower(at, (other, from)) => {
+                let other = panel.value_at(drawing.series_index(other)?, from)?;
+                Some(other / panel.value_at(series, at)?)
             }
             Reading::Lowest => {
                 let points = panel.lines.get(series)?.iter();

@@ -202,14 +202,12 @@ impl Figure {
 
 /// The conditions of simulations, for the footer.
 fn simulated(workers: usize, systems: &[System], scale: &Scale) -> Vec<String> {
-    let settings: Vec<String> = systems.iter().map(System::settings).collect();
-    vec![
-        format!(
-            "Simulated with psp's policies: {workers} workers, Poisson arrivals, {} requests a \
-             point after a tenth of that as warm-up, seed {}.",
-            ticks::number(scale.requests as f64),
-            scale.seed,
-        ),
-        settings.join("; "),
-    ]
+    let conditions = format!(
+        "Simulated with psp's policies: {workers} workers, Poisson arrivals, {} requests a point \
+         after a tenth of that as warm-up, seed {}.",
+        ticks::number(scale.requests as f64),
+        scale.seed,
+    );
+    let settings = systems.iter().filter_map(System::settings);
+    std::iter::once(conditions).chain(settings).collect()
 }

@@ -46,7 +46,7 @@ pub(super) const FIGURES: &[Figure] = &[
             panels: &[
                 extreme("Short requests (0.5 us)", Of::Type(0)),
                 extreme("Long requests (500 us)", Of::Type(1)),
-                extreme("Every type: the larger of both", Of::WorstType),
+                extreme("Every type (the worse of both)", Of::WorstType),
             ],
             systems: &[
                 System::plain("d-FCFS", "d-fcfs"),
@@ -86,13 +86,13 @@ pub(super) const FIGURES: &[Figure] = &[
                 paper: "4.4",
                 panel: 0,
                 series: "DARC-static",
-                reading: Reading::AtOver(1.0, "c-FCFS"),
+                reading: Reading::Lower(1.0, ("DARC-static", 0.0)),
             },
             Claim {
                 paper: "1.5",
                 panel: 1,
                 series: "DARC-static",
-                reading: Reading::AtOver(2.0, "c-FCFS"),
+                reading: Reading::Lower(2.0, ("DARC-static", 0.0)),
             },
         ],
         body: Body::Sweep(Sweep {

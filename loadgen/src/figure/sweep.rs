@@ -335,10 +335,12 @@ impl System {
         }
     }
 
-    /// What it is, as the command line of `psp-loadgen sim` takes it.
-    pub(super) fn settings(&self) -> String {
-        let words = std::iter::once(self.policy).chain(self.set.iter().copied());
-        format!("{}: {}", self.name, words.collect::<Vec<_>>().join(" "))
+    /// What it is, as the command line of `psp-loadgen sim` takes it; `None` when its name says so.
+    pub(super) fn settings(&self) -> Option<String> {
+        let Self { name, policy, set } = self;
+        let is_plain = set.is_empty() && name.to_lowercase() == *policy;
+        let sets: String = set.iter().map(|pair| format!(" --set {pair}")).collect();
+        (!is_plain).then(|| format!("{name}: --policy {policy}{sets}"))
     }
 
     pub(super) fn plan(
