@@ -39,12 +39,19 @@ impl Table {
         self.lines.len() == 1
     }
 
-    /// The same table in Markdown, without the titles of groups.
+    /// The same table in Markdown. Titles of groups stand before each of their heads.
     pub(crate) fn markdown(&self) -> String {
         let mut text = String::new();
         for (place, line) in self.lines.iter().enumerate() {
-            markdown_line(&mut text, line.iter().map(|cell| cell.replace('|', "\\|")));
-            if place == 0 {
+            let cells = line.iter().map(|cell| cell.replace('|', "\\|"));
+            if place > 0 {
+                markdown_line(&mut text, cells);
+            } else {
+                let titled = |(column, head): (usize, String)| match self.title(column) {
+                    Some(title) => format!("{title} {head}"),
+                    None => head,
+                };
+                markdown_line(&mut text, cells.enumerate().map(titled));
                 let rule = |column| {
                     if column < self.name_columns {
                         "---"
@@ -56,6 +63,14 @@ impl Table {
             }
         }
         text
+    }
+
+    /// The title of the group that a column is in: the last that begins before or with it.
+    fn title(&self, column: usize) -> Option<&'static str> {
+        let mut groups = self.groups.iter().rev();
+        groups
+            .find(|(first, _)| *first <= column)
+            .map(|(_, title)| *title)
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -148,7 +163,7 @@ c-fcfs  long   100     7
     #[test]
     fn markdown_has_a_rule_and_escapes_bars() {
         let expected = "\
-| policy | type | p50 | p99 |
+| policy | type | latency, us p50 | latency, us p99 |
 | --- | --- | ---: | ---: |
 | darc | a\\|b | 1.00 | 12.5 |
 | c-fcfs | long | 100 | 7 |

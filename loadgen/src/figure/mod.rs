@@ -164,7 +164,7 @@ impl Figure {
             Body::Sweep(sweep) => (
                 sweep.series(),
                 sweep.panels()?,
-                sweep.panels.len().min(3),
+                columns(sweep.panels.len()),
                 simulated(sweep.workers, sweep.systems, &sweep.scale(scale)),
             ),
             Body::Phases(phases) => (
@@ -197,6 +197,15 @@ impl Figure {
             Body::Phases(phases) => phases.jobs(scale),
             Body::Connections(connections) => Ok(connections.jobs(scale)),
         }
+    }
+}
+
+/// Panels side by side, so that none stands alone below others.
+const fn columns(panels: usize) -> usize {
+    match panels {
+        0..=3 => panels,
+        4 => 2,
+        _ => 3,
     }
 }
 

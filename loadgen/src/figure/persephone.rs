@@ -3,9 +3,7 @@
 
 use super::claim::{Claim, Reading};
 use super::phases::{PhaseOf, Phases};
-use super::sweep::{
-    Across, LOADS, LOADS_FINE, Of, PanelOf, Quantity, Source, Sweep, System, TAIL, Unit,
-};
+use super::sweep::{Across, LOADS, LOADS_FINE, Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
 use super::{Body, Figure};
 
 pub(super) const FIGURES: &[Figure] = &[
@@ -30,6 +28,12 @@ pub(super) const FIGURES: &[Figure] = &[
                 paper: "3.7",
                 panel: 2,
                 series: "TS (5 us, 1 us), one queue",
+                reading: Reading::Reach(10.0),
+            },
+            Claim {
+                paper: "3.7",
+                panel: 2,
+                series: "TS (1 us within 5 us), typed queues",
                 reading: Reading::Reach(10.0),
             },
             Claim {
@@ -61,13 +65,18 @@ pub(super) const FIGURES: &[Figure] = &[
                     policy: "sq",
                     set: &["quantum-us=5", "preempt-ns=1000"],
                 },
+                System {
+                    name: "TS (1 us within 5 us), typed queues",
+                    policy: "mq",
+                    set: &["quantum-us=4", "preempt-ns=1000"],
+                },
                 System::plain("DARC", "darc"),
             ],
         }),
     },
     Figure {
         name: "persephone-4",
-        title: "Perséphone figure 4: the degree of work conservation, 95 % load, 14 workers",
+        title: "Perséphone figure 4: the degree of work conservation, 14 workers",
         notes: &["Without any reserved worker DARC-static is fixed priority."],
         claims: &[
             Claim {
@@ -81,6 +90,18 @@ pub(super) const FIGURES: &[Figure] = &[
                 panel: 1,
                 series: "DARC-static",
                 reading: Reading::Lowest,
+            },
+            Claim {
+                paper: "4.4",
+                panel: 2,
+                series: "DARC-static",
+                reading: Reading::Lower(1.0, ("DARC-static", 0.0)),
+            },
+            Claim {
+                paper: "15.7 (figure 3)",
+                panel: 2,
+                series: "DARC-static",
+                reading: Reading::Lower(1.0, ("c-FCFS", 1.0)),
             },
             Claim {
                 paper: "4.4",
@@ -103,11 +124,12 @@ pub(super) const FIGURES: &[Figure] = &[
                 key: "reserved",
                 label: "Workers reserved for short requests",
                 last: 13,
-                load: 0.95,
             },
             panels: &[
-                overall("High Bimodal", "high-bimodal", (1.0, 1e4)),
-                overall("Extreme Bimodal", "extreme-bimodal", (1.0, 1e6)),
+                reserved("(a) High Bimodal, 95 % load", "high-bimodal", 0.95),
+                reserved("(b) Extreme Bimodal, 95 % load", "extreme-bimodal", 0.95),
+                reserved("High Bimodal, 92 % load", "high-bimodal", 0.92),
+                reserved("Extreme Bimodal, 92 % load", "extreme-bimodal", 0.92),
             ],
             systems: &[
                 System::plain("DARC-static", "darc-static"),
@@ -198,44 +220,57 @@ pub(super) const FIGURES: &[Figure] = &[
         name: "persephone-10",
         title: "Perséphone figure 10: what preemption costs, Extreme Bimodal, 16 workers",
         notes: &[
-            "TS n us: a long request gives way as soon as a short one waits; half of n passes \
-             before the worker learns of it, and the other half is lost.",
+            "TS n us: one queue; a long request gives way as soon as another request waits and goes \
+             to the tail. Half of n passes before the worker learns of it, the other half is lost.",
         ],
-        claims: &[],
+        claims: &[
+            Claim {
+                paper: "30 % less than without overhead",
+                panel: 0,
+                series: "TS 1 us",
+                reading: Reading::Reach(10.0),
+            },
+            Claim {
+                paper: "as DARC or better",
+                panel: 0,
+                series: "TS 0 us",
+                reading: Reading::Reach(10.0),
+            },
+            Claim {
+                paper: "5.1 (figure 1)",
+                panel: 0,
+                series: "DARC",
+                reading: Reading::Reach(10.0),
+            },
+        ],
         body: Body::Sweep(Sweep {
             workers: 16,
             effort: 1,
             across: Across::Load(Unit::Mrps, LOADS),
             panels: &[
-                PanelOf {
-                    workload: SHORTS_FIRST,
-                    ..extreme("Short requests (0.5 us)", Of::Type(0))
-                },
-                PanelOf {
-                    workload: SHORTS_FIRST,
-                    ..extreme("Long requests (500 us)", Of::Type(1))
-                },
+                extreme("Short requests (0.5 us)", Of::Type(0)),
+                extreme("Long requests (500 us)", Of::Type(1)),
             ],
             systems: &[
                 System {
                     name: "TS 0 us",
-                    policy: "mq",
-                    set: &SHORTS_PREEMPT,
+                    policy: "sq",
+                    set: &AT_ONCE,
                 },
                 System {
                     name: "TS 1 us",
-                    policy: "mq",
-                    set: &after_half_of("preempt-ns=500", "propagation-ns=500"),
+                    policy: "sq",
+                    set: &after_half_of("propagation-ns=500", "preempt-ns=500"),
                 },
                 System {
                     name: "TS 2 us",
-                    policy: "mq",
-                    set: &after_half_of("preempt-ns=1000", "propagation-ns=1000"),
+                    policy: "sq",
+                    set: &after_half_of("propagation-ns=1000", "preempt-ns=1000"),
                 },
                 System {
                     name: "TS 4 us",
-                    policy: "mq",
-                    set: &after_half_of("preempt-ns=2000", "propagation-ns=2000"),
+                    policy: "sq",
+                    set: &after_half_of("propagation-ns=2000", "preempt-ns=2000"),
                 },
                 System::plain("DARC", "darc"),
                 System::plain("c-FCFS", "c-fcfs"),
@@ -244,24 +279,19 @@ pub(super) const FIGURES: &[Figure] = &[
     },
 ];
 
-/// Extreme Bimodal with objectives that put every waiting short request before every long one.
-const SHORTS_FIRST: Source = Source::Toml(
-    "[[type]]\nname = 'short'\nshare = 0.995\nservice_us = 0.5\nslo_us = 0.001\n\
-     [[type]]\nname = 'long'\nshare = 0.005\nservice_us = 500\nslo_us = 1000000000",
-);
+/// Nothing runs for longer once somebody waits, and no short request takes as long.
+const AT_ONCE: [&str; 2] = ["quantum-us=0.501", "requeue=tail"];
 
-/// No short request lasts as long as this quantum, and no long one gives way to another.
-const SHORTS_PREEMPT: [&str; 3] = ["quantum-us=0.501", "requeue=head", "spare-chosen=true"];
-
-const fn after_half_of(preempt: &'static str, propagation: &'static str) -> [&'static str; 5] {
-    let [quantum, requeue, spare] = SHORTS_PREEMPT;
-    [quantum, requeue, spare, propagation, preempt]
+const fn after_half_of(propagation: &'static str, preempt: &'static str) -> [&'static str; 4] {
+    let [quantum, requeue] = AT_ONCE;
+    [quantum, requeue, propagation, preempt]
 }
 
 const fn extreme(title: &'static str, of: Of) -> PanelOf {
     PanelOf {
         title,
-        workload: Source::Named("extreme-bimodal"),
+        workload: "extreme-bimodal",
+        load: None,
         quantity: Quantity::Slowdown(of),
         percentile: TAIL,
         range: (1.0, 1e4),
@@ -272,11 +302,19 @@ const fn extreme(title: &'static str, of: Of) -> PanelOf {
 const fn overall(title: &'static str, workload: &'static str, range: (f64, f64)) -> PanelOf {
     PanelOf {
         title,
-        workload: Source::Named(workload),
+        workload,
+        load: None,
         quantity: Quantity::Slowdown(Of::All),
         percentile: TAIL,
         range,
         slo: None,
+    }
+}
+
+const fn reserved(title: &'static str, workload: &'static str, load: f64) -> PanelOf {
+    PanelOf {
+        load: Some(load),
+        ..overall(title, workload, (1.0, 1e5))
     }
 }
 

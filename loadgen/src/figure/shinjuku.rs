@@ -2,7 +2,7 @@
 
 use super::claim::{Claim, Reading};
 use super::connections::Connections;
-use super::sweep::{Across, LOADS, Of, PanelOf, Quantity, Source, Sweep, System, Unit};
+use super::sweep::{Across, LOADS, Of, PanelOf, Quantity, Sweep, System, Unit};
 use super::{Body, Figure};
 
 pub(super) const FIGURES: &[Figure] = &[
@@ -132,7 +132,8 @@ const CONNECTIONS: &str = "connections";
 const fn latency(title: &'static str, workload: &'static str, range: (f64, f64)) -> PanelOf {
     PanelOf {
         title,
-        workload: Source::Named(workload),
+        workload,
+        load: None,
         quantity: Quantity::Latency(Of::All),
         percentile: 99.0,
         range,

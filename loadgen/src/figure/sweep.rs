@@ -3,7 +3,7 @@
 
 use crate::sim::{Outcome, SimPlan, SimPolicy};
 use crate::sim_settings::{Assignment, SimSettings};
-use crate::workload::{Workload, WorkloadError};
+use crate::workload::Workload;
 
 use super::FigureError;
 use super::drawing::{Axis, Panel};
@@ -39,8 +39,6 @@ pub(super) enum Across {
         label: &'static str,
         /// From 0 up to this.
         last: u32,
-        /// The load.
-        load: f64,
     },
 }
 
@@ -60,8 +58,10 @@ pub(super) enum Unit {
 pub(super) struct PanelOf {
     /// What it alone shows.
     pub(super) title: &'static str,
-    /// The workload.
-    pub(super) workload: Source,
+    /// The workload, by name.
+    pub(super) workload: &'static str,
+    /// The load, in a sweep across a setting.
+    pub(super) load: Option<f64>,
     /// What is drawn.
     pub(super) quantity: Quantity,
     /// The percentile of it.
@@ -85,24 +85,6 @@ pub(super) const LOADS_FINE: &[f64] = &[
 pub(super) const LOADS: &[f64] = &[
     0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99,
 ];
-
-/// Where a workload comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
-    /// One of those with names.
-    Named(&'static str),
-    /// One that is written out.
-    Toml(&'static str),
-}
-
-impl Source {
-    fn read(self) -> Result<Workload, WorkloadError> {
-        match self {
-            Self::Named(name) => Workload::named(name),
-            Self::Toml(text) => Workload::from_toml("figure", text),
-        }
-    }
-}
 
 /// What is drawn of a simulation.
 #[derive(Debug, Clone, Copy)]
@@ -141,7 +123,7 @@ impl Sweep {
     /// The panels without lines.
     pub(super) fn panels(&self) -> Result<Vec<Panel>, FigureError> {
         let empty = |panel: &PanelOf| {
-            let workload = panel.workload.read()?;
+            let workload = Workload::named(panel.workload)?;
             Ok(Panel {
                 title: panel.title.to_owned(),
                 x: self.across.axis(&workload, self.workers),
@@ -172,29 +154,29 @@ impl Sweep {
     /// A simulation for each workload, system and place on the horizontal axis.
     pub(super) fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
         let scale = &self.scale(scale);
-        let mut sources: Vec<Source> = self.panels.iter().map(|panel| panel.workload).collect();
-        sources.dedup();
+        let mut cases: Vec<Case> = self.panels.iter().map(PanelOf::case).collect();
+        cases.dedup();
         let mut jobs = Vec::new();
-        for source in sources {
-            let workload = source.read()?;
+        for case in cases {
+            let workload = Workload::named(case.0)?;
             for (series, system) in self.systems.iter().enumerate() {
-                for stop in self.across.stops(system, &workload, self.workers) {
+                for stop in self.across.stops(system, case, &workload, self.workers) {
                     let more = stop.assignment.as_deref();
                     let plan = system.plan(&workload, self.workers, stop.load, more, scale)?;
-                    jobs.push(self.job(source, series, stop, plan));
+                    jobs.push(self.job(case, series, stop, plan));
                 }
             }
         }
         Ok(jobs)
     }
 
-    fn job(&self, workload: Source, series: usize, stop: Stop, plan: SimPlan) -> Job {
+    fn job(&self, case: Case, series: usize, stop: Stop, plan: SimPlan) -> Job {
         let panels: Vec<(usize, PanelOf)> = self
             .panels
             .iter()
             .copied()
             .enumerate()
-            .filter(|(_, panel)| panel.workload == workload)
+            .filter(|(_, panel)| panel.case() == case)
             .collect();
         Job::of_plan(plan, move |outcome| {
             let mut points = Vec::new();
@@ -233,7 +215,13 @@ impl Across {
         }
     }
 
-    fn stops(&self, system: &System, workload: &Workload, workers: usize) -> Vec<Stop> {
+    fn stops(
+        &self,
+        system: &System,
+        (_, load): Case,
+        workload: &Workload,
+        workers: usize,
+    ) -> Vec<Stop> {
         match *self {
             Self::Load(unit, loads) => {
                 let stop = |load: &f64| Stop {
@@ -244,12 +232,9 @@ impl Across {
                 loads.iter().map(stop).collect()
             }
             Self::Setting {
-                policy,
-                key,
-                last,
-                load,
-                ..
+                policy, key, last, ..
             } => {
+                let load = load.unwrap_or(1.0);
                 let stop = |value: u32| Stop {
                     load,
                     assignment: Some(format!("{key}={value}")),
@@ -286,7 +271,14 @@ impl Unit {
     }
 }
 
+/// A workload and, in a sweep across a setting, the load: what panels may share.
+type Case = (&'static str, Option<f64>);
+
 impl PanelOf {
+    const fn case(&self) -> Case {
+        (self.workload, self.load)
+    }
+
     fn y_label(&self) -> String {
         let quantity = match self.quantity {
             Quantity::Slowdown(_) => "slowdown",

@@ -1,7 +1,7 @@
 //! "Synergy", IFIP Networking 2025: a preemptive scheduler without a dispatcher, beside others.
 
 use super::claim::{Claim, Reading};
-use super::sweep::{Across, LOADS, Of, PanelOf, Quantity, Source, Sweep, System, TAIL, Unit};
+use super::sweep::{Across, LOADS, Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
 use super::{Body, Figure};
 
 /// Of the paper's experiments.
@@ -277,7 +277,8 @@ const fn reach(paper: &'static str, series: &'static str) -> Claim {
 const fn slowdown(workload: &'static str, range: (f64, f64)) -> PanelOf {
     PanelOf {
         title: "Slowdown of all requests",
-        workload: Source::Named(workload),
+        workload,
+        load: None,
         quantity: Quantity::Slowdown(Of::All),
         percentile: TAIL,
         range,
