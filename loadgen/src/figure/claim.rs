@@ -1,7 +1,7 @@
 //! Numbers that a paper gives in its text, and the same read off our figure.
 
 use super::drawing::Drawing;
-use super::ticks::number;
+use super::ticks::grouped;
 
 /// A number of a paper.
 #[derive(Debug, Clone, Copy)]
@@ -93,5 +93,5 @@ pub fn rows(claims: &[Claim], drawing: &Drawing) -> String {
 fn short(value: f64) -> String {
     let decimals = (2.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 3.0);
     let rounding = 10f64.powf(decimals);
-    number((value * rounding).round() / rounding)
+    grouped((value * rounding).round() / rounding)
 }

@@ -214,7 +214,7 @@ fn simulated(workers: usize, systems: &[System], scale: &Scale) -> Vec<String> {
     let conditions = format!(
         "Simulated with psp's policies: {workers} workers, Poisson arrivals, {} requests a point \
          after a tenth of that as warm-up, seed {}.",
-        ticks::number(scale.requests as f64),
+        ticks::grouped(scale.requests as f64),
         scale.seed,
     );
     let settings = systems.iter().filter_map(System::settings);

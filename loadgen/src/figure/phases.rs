@@ -7,6 +7,7 @@ use super::FigureError;
 use super::drawing::{Axis, Panel};
 use super::job::{Job, Point, Scale};
 use super::sweep::System;
+use super::ticks::grouped;
 
 /// Requests of a figure for each microsecond of a phase of this one.
 const REQUESTS_PER_US: u64 = 1;
@@ -83,7 +84,8 @@ impl Phases {
     /// What a phase is, one line for each type.
     fn words(&self, phase: &PhaseOf) -> String {
         let words = |(name, (share, service_us)): (&&str, &(f64, f64))| {
-            format!("{name}: {:.1} % of {service_us} us", share * 100.0)
+            let percent = grouped(share * 100.0);
+            format!("{name}: {percent} %, {service_us} us")
         };
         let lines: Vec<String> = self.types.iter().zip(&phase.types).map(words).collect();
         lines.join("\n")

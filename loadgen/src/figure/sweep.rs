@@ -327,12 +327,12 @@ impl System {
         }
     }
 
-    /// What it is, as the command line of `psp-loadgen sim` takes it; `None` when its name says so.
+    /// Its policy and what is set; `None` when its name says so.
     pub(super) fn settings(&self) -> Option<String> {
         let Self { name, policy, set } = self;
         let is_plain = set.is_empty() && name.to_lowercase() == *policy;
-        let sets: String = set.iter().map(|pair| format!(" --set {pair}")).collect();
-        (!is_plain).then(|| format!("{name}: --policy {policy}{sets}"))
+        let settings: String = set.iter().map(|pair| format!(" {pair}")).collect();
+        (!is_plain).then(|| format!("{name}: {policy}{settings}"))
     }
 
     pub(super) fn plan(
