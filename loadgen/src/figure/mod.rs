@@ -165,13 +165,13 @@ impl Figure {
                 sweep.series(),
                 sweep.panels()?,
                 columns(sweep.panels.len()),
-                simulated(sweep.workers, sweep.systems, &sweep.scale(scale)),
+                simulated(sweep.workers, sweep.systems, &sweep.words(scale)),
             ),
             Body::Phases(phases) => (
                 phases.series(),
                 phases.panels(scale),
                 1,
-                simulated(phases.workers, phases.systems, scale),
+                simulated(phases.workers, phases.systems, &phases.words(scale)),
             ),
             Body::Connections(connections) => (
                 vec![connections.name.to_owned()],
@@ -210,13 +210,9 @@ const fn columns(panels: usize) -> usize {
 }
 
 /// The conditions of simulations, for the footer.
-fn simulated(workers: usize, systems: &[System], scale: &Scale) -> Vec<String> {
-    let conditions = format!(
-        "Simulated with psp's policies: {workers} workers, Poisson arrivals, {} requests a point \
-         after a tenth of that as warm-up, seed {}.",
-        ticks::grouped(scale.requests as f64),
-        scale.seed,
-    );
+fn simulated(workers: usize, systems: &[System], extent: &str) -> Vec<String> {
+    let conditions =
+        format!("Simulated with psp's policies: {workers} workers, Poisson arrivals, {extent}.");
     let settings = systems.iter().filter_map(System::settings);
     std::iter::once(conditions).chain(settings).collect()
 }

@@ -86,6 +86,12 @@ pub(super) const FIGURES: &[Figure] = &[
                 reading: Reading::Lowest,
             },
             Claim {
+                paper: "1 (at 95 %)",
+                panel: 2,
+                series: "DARC-static",
+                reading: Reading::Lowest,
+            },
+            Claim {
                 paper: "2",
                 panel: 1,
                 series: "DARC-static",
@@ -102,12 +108,6 @@ pub(super) const FIGURES: &[Figure] = &[
                 panel: 2,
                 series: "DARC-static",
                 reading: Reading::Lower(1.0, ("c-FCFS", 1.0)),
-            },
-            Claim {
-                paper: "4.4",
-                panel: 0,
-                series: "DARC-static",
-                reading: Reading::Lower(1.0, ("DARC-static", 0.0)),
             },
             Claim {
                 paper: "1.5",

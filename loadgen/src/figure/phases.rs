@@ -52,7 +52,7 @@ impl Phases {
         let begins_ms = std::iter::once(0.0).chain(ends_ms.iter().copied());
         let stretches: Vec<(f64, String)> = begins_ms
             .zip(self.phases)
-            .map(|(begin, phase)| (begin, self.words(phase)))
+            .map(|(begin, phase)| (begin, self.describe(phase)))
             .collect();
         let last = ends_ms.last().copied().unwrap_or_default();
         let panel = |title: &str, y: Axis, stretches| Panel {
@@ -81,8 +81,16 @@ impl Phases {
         ]
     }
 
+    /// How much is simulated, for the footer.
+    pub(super) fn words(&self, scale: &Scale) -> String {
+        let full_ms = Self::full_ns(scale) as f64 / 1e6;
+        let bucket_ms = grouped(full_ms / BUCKETS as f64);
+        let (full_ms, seed) = (grouped(full_ms), scale.seed);
+        format!("{full_ms} ms a phase, percentiles of {bucket_ms} ms each, seed {seed}")
+    }
+
     /// What a phase is, one line for each type.
-    fn words(&self, phase: &PhaseOf) -> String {
+    fn describe(&self, phase: &PhaseOf) -> String {
         let words = |(name, (share, service_us)): (&&str, &(f64, f64))| {
             let percent = grouped(share * 100.0);
             format!("{name}: {percent} %, {service_us} us")

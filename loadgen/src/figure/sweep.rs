@@ -8,6 +8,7 @@ use crate::workload::Workload;
 use super::FigureError;
 use super::drawing::{Axis, Panel};
 use super::job::{Job, Point, Scale};
+use super::ticks::grouped;
 
 /// Systems side by side.
 #[derive(Debug, Clone, Copy)]
@@ -77,8 +78,8 @@ pub(super) const TAIL: f64 = 99.9;
 
 /// The same, closer together where policies reach their limits on Extreme Bimodal.
 pub(super) const LOADS_FINE: &[f64] = &[
-    0.1, 0.2, 0.3, 0.35, 0.4, 0.425, 0.45, 0.475, 0.5, 0.55, 0.6, 0.65, 0.675, 0.7, 0.725, 0.75,
-    0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.99,
+    0.1, 0.2, 0.3, 0.35, 0.4, 0.42, 0.43, 0.44, 0.45, 0.5, 0.55, 0.6, 0.65, 0.675, 0.7, 0.725,
+    0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.99,
 ];
 
 /// Loads from light to the edge, closer together towards it.
@@ -144,11 +145,18 @@ impl Sweep {
             .collect()
     }
 
-    pub(super) fn scale(&self, scale: &Scale) -> Scale {
+    fn scale(&self, scale: &Scale) -> Scale {
         Scale {
             requests: scale.requests * self.effort,
             ..*scale
         }
+    }
+
+    /// How much is simulated, for the footer.
+    pub(super) fn words(&self, scale: &Scale) -> String {
+        let Scale { requests, seed } = self.scale(scale);
+        let requests = grouped(requests as f64);
+        format!("{requests} requests a point after a tenth of that as warm-up, seed {seed}")
     }
 
     /// A simulation for each workload, system and place on the horizontal axis.

@@ -208,10 +208,18 @@ const CONCORD: System = System {
     ..SHINJUKU_CI
 };
 
+/// Its dispatcher sees a request once; workers themselves go from quantum to quantum.
 const TINY_QUANTA: System = System {
     name: "Tiny Quanta",
     policy: "jsq",
-    ..SHINJUKU_CI
+    set: &[
+        "ties=most-served",
+        "classify-ns=200",
+        "channel-ns=50",
+        "propagation-ns=100",
+        "preempt-ns=50",
+        "switch-ns=20",
+    ],
 };
 
 const SYNERGY: System = System {
