@@ -30,6 +30,20 @@ pub enum Reading {
 }
 
 impl Claim {
+    pub(super) const fn new(
+        paper: &'static str,
+        panel: usize,
+        series: &'static str,
+        reading: Reading,
+    ) -> Self {
+        Self {
+            paper,
+            panel,
+            series,
+            reading,
+        }
+    }
+
     /// What is compared, in words.
     #[must_use]
     pub fn subject(&self, drawing: &Drawing) -> String {

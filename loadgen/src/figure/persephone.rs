@@ -12,36 +12,21 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "Perséphone figure 1: throughput at a slowdown, Extreme Bimodal, 16 workers",
         notes: &["The paper has the axes the other way round. No costs but those named."],
         claims: &[
-            Claim {
-                paper: "2.1",
-                panel: 2,
-                series: "c-FCFS",
-                reading: Reading::Reach(10.0),
-            },
-            Claim {
-                paper: "3.7",
-                panel: 2,
-                series: "TS (5 us, 1 us), typed queues",
-                reading: Reading::Reach(10.0),
-            },
-            Claim {
-                paper: "3.7",
-                panel: 2,
-                series: "TS (5 us, 1 us), one queue",
-                reading: Reading::Reach(10.0),
-            },
-            Claim {
-                paper: "3.7",
-                panel: 2,
-                series: "TS (1 us within 5 us), typed queues",
-                reading: Reading::Reach(10.0),
-            },
-            Claim {
-                paper: "5.1",
-                panel: 2,
-                series: "DARC",
-                reading: Reading::Reach(10.0),
-            },
+            Claim::new("2.1", 2, "c-FCFS", Reading::Reach(10.0)),
+            Claim::new(
+                "3.7",
+                2,
+                "TS (5 us, 1 us), typed queues",
+                Reading::Reach(10.0),
+            ),
+            Claim::new("3.7", 2, "TS (5 us, 1 us), one queue", Reading::Reach(10.0)),
+            Claim::new(
+                "3.7",
+                2,
+                "TS (1 us within 5 us), typed queues",
+                Reading::Reach(10.0),
+            ),
+            Claim::new("5.1", 2, "DARC", Reading::Reach(10.0)),
         ],
         body: Body::Sweep(Sweep {
             workers: 16,
@@ -79,42 +64,27 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "Perséphone figure 4: the degree of work conservation, 14 workers",
         notes: &["Without any reserved worker DARC-static is fixed priority."],
         claims: &[
-            Claim {
-                paper: "1",
-                panel: 0,
-                series: "DARC-static",
-                reading: Reading::Lowest,
-            },
-            Claim {
-                paper: "1 (at 95 %)",
-                panel: 2,
-                series: "DARC-static",
-                reading: Reading::Lowest,
-            },
-            Claim {
-                paper: "2",
-                panel: 1,
-                series: "DARC-static",
-                reading: Reading::Lowest,
-            },
-            Claim {
-                paper: "4.4",
-                panel: 2,
-                series: "DARC-static",
-                reading: Reading::Lower(1.0, ("DARC-static", 0.0)),
-            },
-            Claim {
-                paper: "15.7 (figure 3)",
-                panel: 2,
-                series: "DARC-static",
-                reading: Reading::Lower(1.0, ("c-FCFS", 1.0)),
-            },
-            Claim {
-                paper: "1.5",
-                panel: 1,
-                series: "DARC-static",
-                reading: Reading::Lower(2.0, ("DARC-static", 0.0)),
-            },
+            Claim::new("1", 0, "DARC-static", Reading::Lowest),
+            Claim::new("1 (at 95 %)", 2, "DARC-static", Reading::Lowest),
+            Claim::new("2", 1, "DARC-static", Reading::Lowest),
+            Claim::new(
+                "4.4",
+                2,
+                "DARC-static",
+                Reading::Lower(1.0, ("DARC-static", 0.0)),
+            ),
+            Claim::new(
+                "15.7 (figure 3)",
+                2,
+                "DARC-static",
+                Reading::Lower(1.0, ("c-FCFS", 1.0)),
+            ),
+            Claim::new(
+                "1.5",
+                1,
+                "DARC-static",
+                Reading::Lower(2.0, ("DARC-static", 0.0)),
+            ),
         ],
         body: Body::Sweep(Sweep {
             workers: 14,
@@ -224,24 +194,14 @@ pub(super) const FIGURES: &[Figure] = &[
              to the tail. Half of n passes before the worker learns of it, the other half is lost.",
         ],
         claims: &[
-            Claim {
-                paper: "30 % less than without overhead",
-                panel: 0,
-                series: "TS 1 us",
-                reading: Reading::Reach(10.0),
-            },
-            Claim {
-                paper: "as DARC or better",
-                panel: 0,
-                series: "TS 0 us",
-                reading: Reading::Reach(10.0),
-            },
-            Claim {
-                paper: "5.1 (figure 1)",
-                panel: 0,
-                series: "DARC",
-                reading: Reading::Reach(10.0),
-            },
+            Claim::new(
+                "30 % less than without overhead",
+                0,
+                "TS 1 us",
+                Reading::Reach(10.0),
+            ),
+            Claim::new("as DARC or better", 0, "TS 0 us", Reading::Reach(10.0)),
+            Claim::new("5.1 (figure 1)", 0, "DARC", Reading::Reach(10.0)),
         ],
         body: Body::Sweep(Sweep {
             workers: 16,

@@ -70,18 +70,8 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "Shinjuku figure 4: connections needed to balance queues",
         notes: &[],
         claims: &[
-            Claim {
-                paper: "300",
-                panel: 0,
-                series: CONNECTIONS,
-                reading: Reading::At(2.0),
-            },
-            Claim {
-                paper: "16 000",
-                panel: 0,
-                series: CONNECTIONS,
-                reading: Reading::At(24.0),
-            },
+            Claim::new("300", 0, CONNECTIONS, Reading::At(2.0)),
+            Claim::new("16 000", 0, CONNECTIONS, Reading::At(24.0)),
         ],
         body: Body::Connections(Connections {
             name: CONNECTIONS,

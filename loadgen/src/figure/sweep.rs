@@ -78,8 +78,8 @@ pub(super) const TAIL: f64 = 99.9;
 
 /// The same, closer together where policies reach their limits on Extreme Bimodal.
 pub(super) const LOADS_FINE: &[f64] = &[
-    0.1, 0.2, 0.3, 0.35, 0.4, 0.42, 0.43, 0.44, 0.45, 0.5, 0.55, 0.6, 0.65, 0.675, 0.7, 0.725,
-    0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.99,
+    0.1, 0.2, 0.3, 0.35, 0.4, 0.425, 0.45, 0.475, 0.5, 0.55, 0.6, 0.65, 0.675, 0.7, 0.725, 0.75,
+    0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.99,
 ];
 
 /// Loads from light to the edge, closer together towards it.

@@ -285,12 +285,7 @@ const PERSEPHONE: System = System {
 };
 
 const fn reach(paper: &'static str, series: &'static str) -> Claim {
-    Claim {
-        paper,
-        panel: 0,
-        series,
-        reading: Reading::Reach(SLO),
-    }
+    Claim::new(paper, 0, series, Reading::Reach(SLO))
 }
 
 const fn slowdown(workload: &'static str, range: (f64, f64)) -> PanelOf {
