@@ -130,7 +130,7 @@ fn what_is_interrupted_is_missing_and_said_to_be() {
 #[test]
 fn policies_reach_what_persephone_says() {
     let figure = figure::named("persephone-1").unwrap();
-    let [drawing] = &draw(&[figure], 30_000, 1)[..] else {
+    let [drawing] = &draw(&[figure], 10_000, 1)[..] else {
         panic!("one figure");
     };
     let every_type = &drawing.panels[2];
