@@ -29,8 +29,6 @@ mod cscq;
 mod d_fcfs;
 mod darc;
 mod dispersion;
-#[cfg(test)]
-mod driven;
 mod drr;
 mod edf;
 mod fixed_priority;
