@@ -126,7 +126,7 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
 
-    use super::super::rehearsal::{ONE, Rehearsal};
+    use super::super::rehearsal::{ONE, Rehearsal, setup};
     use super::super::{HandOff, Policy, RequestId, WorkerId};
     use super::*;
     use crate::request_type::{TypeSpec, TypeTable};
@@ -149,16 +149,8 @@ mod tests {
     #[test]
     fn no_worker_ever_has_more_than_k_nor_fewer_while_others_wait() {
         let types: TypeTable = [TypeSpec::new("A")].into_iter().collect();
-        let setup = SchedulerSetup {
-            workers: 3,
-            types: &types,
-            queue_capacity: 40,
-            inline: false,
-            preemption: None,
-            seed: 0,
-        };
         for k in 1..4 {
-            let mut jbsq = Jbsq::new(&setup, &settings::Jbsq::default().k(k));
+            let mut jbsq = Jbsq::new(&setup(3, &types), &settings::Jbsq::default().k(k));
             let mut random = SmallRng::seed_from_u64(1);
             let (mut ran, mut crowded) = (0, 0);
             for step in 0..2_000 {

@@ -189,6 +189,16 @@ pub struct Backlog {
     running: Running,
 }
 
+impl Backlog {
+    /// Takes what waits and runs, and leaves nothing.
+    fn take(queues: &mut Queues, running: &mut Running) -> Self {
+        Self {
+            queues: queues.take(),
+            running: running.take(),
+        }
+    }
+}
+
 /// What a scheduler says about one type; see [`Scheduler::type_status`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TypeStatus {

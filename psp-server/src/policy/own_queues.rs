@@ -112,10 +112,7 @@ impl OwnQueues {
 
     /// For [`Scheduler::hand_over`](super::Scheduler::hand_over).
     pub(super) fn hand_over(&mut self) -> Backlog {
-        Backlog {
-            queues: self.queues.take(),
-            running: self.running.take(),
-        }
+        Backlog::take(&mut self.queues, &mut self.running)
     }
 
     /// For [`Scheduler::take_over`](super::Scheduler::take_over): what ran goes on, and everything

@@ -68,12 +68,9 @@ impl Rehearsal {
     ) -> Self {
         let types: TypeTable = types.into_iter().collect();
         let setup = SchedulerSetup {
-            workers,
-            types: &types,
-            queue_capacity: QUEUE_CAPACITY,
-            inline: false,
             preemption,
             seed,
+            ..setup(workers, &types)
         };
         Self {
             scheduler: policy.into().scheduler(&setup),
@@ -228,6 +225,18 @@ impl Rehearsal {
             });
         }
         actions.join(", ")
+    }
+}
+
+/// What a part of a policy is built for, without preemption.
+pub(super) const fn setup(workers: usize, types: &TypeTable) -> SchedulerSetup<'_> {
+    SchedulerSetup {
+        workers,
+        types,
+        queue_capacity: QUEUE_CAPACITY,
+        inline: false,
+        preemption: None,
+        seed: 0,
     }
 }
 
