@@ -253,8 +253,10 @@ impl Policy {
         )
     }
 
-    /// The names of the policies that do not preempt.
-    fn names_to_completion() -> Vec<&'static str> {
+    /// The names of the policies that do not [need preemption](Self::needs_preemption), which live
+    /// servers can run.
+    #[must_use]
+    pub fn names_to_completion() -> Vec<&'static str> {
         let runs_to_completion =
             |name: &&str| Self::from_str(name).is_ok_and(|policy| !policy.needs_preemption());
         let names = Self::NAMES.into_iter();
