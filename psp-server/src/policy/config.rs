@@ -12,12 +12,12 @@ use super::c_fcfs::CFcfs;
 use super::d_fcfs::DFcfs;
 use super::fixed_priority::FixedPriority;
 use super::settings::{
-    Cscq, Darc, DarcStatic, Drr, Edf, Jbsq, Jsq, Mq, Sq, StaticPartition, Synergy,
+    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, Mq, Sq, StaticPartition, Synergy,
 };
 use super::stealing::Stealing;
 use super::{
-    Scheduler, SchedulerSetup, cscq, darc, drr, edf, jbsq, jsq, mq, sjf, sq, static_partition,
-    synergy,
+    Scheduler, SchedulerSetup, cscq, darc, drr, edf, jbsq, jsq, lending, mq, sjf, sq,
+    static_partition, synergy,
 };
 
 /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the state
@@ -51,6 +51,8 @@ pub enum Policy {
     StaticPartition(StaticPartition),
     /// Workers reserved for groups of types by their measured demand.
     Darc(Darc),
+    /// DARC that lends idle reserved workers and takes them back by preemption.
+    DarcLending(DarcLending),
     /// Fixed priority with workers set aside for the shortest types.
     DarcStatic(DarcStatic),
     /// The type with the shortest measured service time first, any idle worker.
@@ -105,7 +107,7 @@ pub enum PolicyError {
 
 impl Policy {
     /// The names of all policies.
-    pub const NAMES: [&'static str; 16] = [
+    pub const NAMES: [&'static str; 17] = [
         "d-fcfs",
         "c-fcfs",
         "stealing",
@@ -113,6 +115,7 @@ impl Policy {
         "static-partition",
         "darc",
         "darc-static",
+        "darc-lending",
         "sjf",
         "edf",
         "drr",
@@ -220,6 +223,12 @@ impl Policy {
         Synergy::default()
     }
 
+    /// DARC with lending; [`DarcLending`] has its settings. Without preemption it is DARC.
+    #[must_use]
+    pub fn darc_lending() -> Self {
+        DarcLending::default().into()
+    }
+
     /// The name by which [`FromStr`] and configuration files know it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -230,6 +239,7 @@ impl Policy {
             Self::FixedPriority => "fixed-priority",
             Self::StaticPartition(_) => "static-partition",
             Self::Darc(_) => "darc",
+            Self::DarcLending(_) => "darc-lending",
             Self::DarcStatic(_) => "darc-static",
             Self::Sjf => "sjf",
             Self::Edf(_) => "edf",
@@ -290,6 +300,7 @@ impl Policy {
             Self::DFcfs | Self::CFcfs | Self::Stealing | Self::FixedPriority | Self::Sjf => Ok(()),
             Self::StaticPartition(settings) => settings.validate(),
             Self::Darc(settings) => settings.validate(workers),
+            Self::DarcLending(settings) => settings.validate(workers),
             Self::DarcStatic(settings) => settings.validate(workers),
             Self::Edf(settings) => settings.validate(),
             Self::Drr(settings) => settings.validate(),
@@ -321,6 +332,7 @@ impl Policy {
                 Box::new(static_partition::StaticPartition::new(setup, settings))
             }
             Self::Darc(settings) => Box::new(darc::Darc::new(setup, settings)),
+            Self::DarcLending(settings) => Box::new(lending::Lending::new(setup, settings)),
             Self::DarcStatic(settings) => Box::new(FixedPriority::with_reserved(setup, settings)),
             Self::Sjf => Box::new(sjf::scheduler(setup)),
             Self::Edf(settings) => Box::new(edf::Edf::new(setup, settings)),
@@ -351,6 +363,7 @@ macro_rules! from_settings {
 from_settings!(
     StaticPartition,
     Darc,
+    DarcLending,
     DarcStatic,
     Edf,
     Drr,
@@ -380,6 +393,7 @@ impl FromStr for Policy {
             "fixed-priority" => Ok(Self::fixed_priority()),
             "static-partition" => Ok(Self::static_partition()),
             "darc" => Ok(Self::darc()),
+            "darc-lending" => Ok(Self::darc_lending()),
             "darc-static" => Ok(Self::DarcStatic(DarcStatic::default())),
             "sjf" => Ok(Self::sjf()),
             "edf" => Ok(Self::edf()),
@@ -406,6 +420,7 @@ enum Table {
     FixedPriority {},
     StaticPartition(StaticPartition),
     Darc(Darc),
+    DarcLending(DarcLending),
     DarcStatic(DarcStatic),
     Sjf {},
     Edf(Edf),
@@ -427,6 +442,7 @@ impl From<Table> for Policy {
             Table::FixedPriority {} => Self::FixedPriority,
             Table::StaticPartition(settings) => settings.into(),
             Table::Darc(settings) => settings.into(),
+            Table::DarcLending(settings) => settings.into(),
             Table::DarcStatic(settings) => settings.into(),
             Table::Sjf {} => Self::Sjf,
             Table::Edf(settings) => settings.into(),

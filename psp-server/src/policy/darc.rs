@@ -5,7 +5,7 @@
 //! first profiling window closes. The typed queues are the same before and after, so what waits
 //! is handed over where it stands.
 
-use super::grouped::Grouped;
+use super::grouped::{Dispatch, Grouped};
 use super::profile::Profile;
 use super::{Action, Backlog, Event, RequestType, Scheduler, SchedulerSetup, TypeStatus, settings};
 
@@ -13,8 +13,8 @@ use super::{Action, Backlog, Event, RequestType, Scheduler, SchedulerSetup, Type
 pub(super) struct Darc {
     settings: settings::Darc,
     spillway: u32,
-    grouped: Grouped,
-    profile: Profile,
+    pub(super) grouped: Grouped,
+    pub(super) profile: Profile,
     /// Per type slot: the longest that a request waited, in this window.
     delay_ns_max: Vec<u64>,
     /// Per registered type: its share of the CPU demand when workers were last reserved. `None`
@@ -27,11 +27,20 @@ pub(super) struct Darc {
 
 impl Darc {
     pub(super) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Darc) -> Self {
+        Self::over(setup, settings, Grouped::new(setup))
+    }
+
+    /// As [`Darc::new`], over queues of the caller's own.
+    pub(super) fn over(
+        setup: &SchedulerSetup<'_>,
+        settings: &settings::Darc,
+        grouped: Grouped,
+    ) -> Self {
         let types = setup.types.len();
         let mut darc = Self {
             settings: settings.clone(),
             spillway: u32::try_from(settings.spillway).unwrap_or(u32::MAX),
-            grouped: Grouped::new(setup),
+            grouped,
             profile: Profile::new(setup, settings),
             delay_ns_max: vec![0; types + 1],
             demand_reserved: vec![None; types],
@@ -57,6 +66,13 @@ impl Darc {
             self.unsettled = moved > self.settings.demand_deviation;
         }
         self.delay_ns_max.fill(0);
+    }
+
+    /// Takes note of how long a request waited before it was dispatched; the action.
+    pub(super) fn note_delay(&mut self, dispatch: &Dispatch) -> Action {
+        let delay_ns_max = &mut self.delay_ns_max[dispatch.slot];
+        *delay_ns_max = dispatch.delay_ns.max(*delay_ns_max);
+        dispatch.action
     }
 
     /// Whether a request waited too long for its type's mean service time. That is the window's
@@ -124,9 +140,7 @@ impl Scheduler for Darc {
             return Some(refused);
         }
         let dispatch = self.grouped.dispatch(now_ns)?;
-        let delay_ns_max = &mut self.delay_ns_max[dispatch.slot];
-        *delay_ns_max = dispatch.delay_ns.max(*delay_ns_max);
-        Some(dispatch.action)
+        Some(self.note_delay(&dispatch))
     }
 
     fn hand_over(&mut self) -> Backlog {

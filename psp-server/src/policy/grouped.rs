@@ -4,7 +4,7 @@
 
 use super::plan::{Group, Plan};
 use super::profile::Profile;
-use super::queues::Queues;
+use super::queues::{Queues, Waiting};
 use super::running::{Running, Turn};
 use super::workers::{WorkerRange, WorkerSet, worker_count};
 use super::{Action, Backlog, Event, HandOff, RequestType, SchedulerSetup, TypeStatus, WorkerId};
@@ -19,6 +19,8 @@ pub(super) struct Grouped {
     all: WorkerRange,
     /// Per type slot.
     steals: Vec<u64>,
+    /// First of the lanes of aged requests, one per type slot, where there are any.
+    aged_first: Option<usize>,
 }
 
 /// A request on its way to a worker.
@@ -42,6 +44,18 @@ impl Grouped {
             plan: Plan::shared(slots, workers),
             all: WorkerRange::new(0, workers),
             steals: vec![0; slots],
+            aged_first: None,
+        }
+    }
+
+    /// As [`Grouped::new`], with a lane more for each type, where requests wait that ran for long
+    /// and were preempted; see [`Aging`](super::plan::Aging).
+    pub(super) fn with_aging(setup: &SchedulerSetup<'_>) -> Self {
+        let slots = setup.types.len() + 1;
+        Self {
+            queues: Queues::new(setup, 2 * slots),
+            aged_first: Some(slots),
+            ..Self::new(setup)
         }
     }
 
@@ -72,12 +86,22 @@ impl Grouped {
             Event::Yielded { worker, served_ns } => {
                 let turn = self.running.on(worker).copied();
                 let waiting = self.running.give_up(worker, served_ns);
-                let slot = self.queues.slot(waiting.request_type);
-                self.queues.put_back_first(slot, waiting);
+                self.put_back(waiting);
                 self.workers.release(worker);
                 turn
             }
             Event::Tick => None,
+        }
+    }
+
+    /// Queues a preempted request: first of its type, or last of the aged.
+    fn put_back(&mut self, waiting: Waiting) {
+        let slot = self.queues.slot(waiting.request_type);
+        let aging = self.plan.aging_of(slot);
+        let aged = aging.is_some_and(|aging| waiting.served_ns >= aging.after_ns);
+        match self.aged_first.filter(|_| aged) {
+            Some(first) => self.queues.put_back_last(first + slot, waiting),
+            None => self.queues.put_back_first(slot, waiting),
         }
     }
 
@@ -95,7 +119,39 @@ impl Grouped {
     /// The first request of the shortest group that has one and may use an idle worker
     /// (Perséphone, algorithm 1). Within a group, the one that arrived first.
     pub(super) fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
-        self.dispatch_first(now_ns, Plan::groups)
+        let urgent = self.urgent(now_ns);
+        self.dispatch_first(now_ns, |plan| {
+            let first = urgent.and_then(|number| plan.groups().nth(number));
+            first.into_iter().chain(plan.groups())
+        })
+    }
+
+    /// The group whose first request has the least of its allowance left, if any and if that is less
+    /// than what the shortest group's has that waits. One that has none left has missed its SLO and
+    /// waits its turn: if it went first, all others would miss theirs.
+    fn urgent(&self, now_ns: u64) -> Option<usize> {
+        if !self.can_dispatch() {
+            return None;
+        }
+        let mut least_ns = None;
+        let mut urgent = None;
+        for (number, (group, members)) in self.plan.groups().enumerate() {
+            let allowance_ns = group.allowance_ns?;
+            let Some(lane) = self.queues.oldest(members) else {
+                continue;
+            };
+            let waited_ns = self.queues.front(lane)?.waited_ns(now_ns);
+            let left_ns = allowance_ns.checked_sub(waited_ns);
+            match (least_ns, left_ns) {
+                (None, _) => least_ns = Some(left_ns.unwrap_or(0)),
+                (Some(least), Some(left)) if left < least => {
+                    least_ns = Some(left);
+                    urgent = Some(number);
+                }
+                _ => {}
+            }
+        }
+        urgent
     }
 
     /// The request that arrived first among those of a partition that has an idle worker.
@@ -121,19 +177,31 @@ impl Grouped {
             workers,
             plan,
             steals,
+            aged_first,
             ..
         } = self;
+        let unused = workers.idle() + running.stopping();
         groups(plan).find_map(|(group, members)| {
-            let slot = queues.oldest(members)?;
+            let lane = queues.oldest(members).or_else(|| {
+                let first = (*aged_first)?;
+                let spare = group.aging.map_or(0, |aging| aging.spare);
+                let aged = members.iter().map(|slot| first + slot);
+                (unused > spare).then(|| queues.oldest_of(aged))?
+            })?;
+            let delay_ns = queues.front(lane)?.waited_ns(now_ns);
             let worker = workers
                 .take(group.own)
-                .or_else(|| workers.take(group.further))?;
-            let waiting = queues.pop(slot)?;
+                .or_else(|| workers.take(group.further))
+                .or_else(|| {
+                    (delay_ns >= group.borrow_after_ns).then(|| workers.take(group.borrowed))?
+                })?;
+            let waiting = queues.pop(lane)?;
+            let slot = queues.slot(waiting.request_type);
             steals[slot] += u64::from(group.steals(worker));
             Some(Dispatch {
                 action: running.start(now_ns, worker, waiting, HandOff::Dispatched),
                 slot,
-                delay_ns: waiting.waited_ns(now_ns),
+                delay_ns,
             })
         })
     }
@@ -159,7 +227,7 @@ impl Grouped {
 
     /// For [`Scheduler::take_over`](super::Scheduler::take_over).
     pub(super) fn take_over(&mut self, backlog: Backlog) {
-        self.queues = backlog.queues.into_typed();
+        self.queues = backlog.queues.into_typed(self.aged_first.unwrap_or(0));
         self.workers = WorkerSet::beside(&backlog.running, self.workers.is_inline());
         self.running = backlog.running;
     }

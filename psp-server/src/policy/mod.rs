@@ -35,6 +35,7 @@ mod fixed_priority;
 mod grouped;
 mod jbsq;
 mod jsq;
+mod lending;
 mod mq;
 mod own_queues;
 mod plan;
@@ -59,7 +60,8 @@ mod workers;
 
 pub use config::{Policy, PolicyError};
 pub use settings::{
-    Cscq, Darc, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Requeue, Sq, StaticPartition, Synergy,
+    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Requeue, Sq,
+    StaticPartition, Synergy,
 };
 pub use worker_times::WorkerTimes;
 

@@ -31,6 +31,39 @@ pub(super) struct Group {
     pub(super) further: WorkerRange,
     /// Of those, the ones before this are reserved for longer groups.
     stealable_end: u32,
+    /// Workers of shorter groups that it may use when none of those is idle, until they are
+    /// taken back.
+    pub(super) borrowed: WorkerRange,
+    /// How long a request waits before it may borrow.
+    pub(super) borrow_after_ns: u64,
+    /// How long a request may wait at all. Where that is known, one that is nearer to it than
+    /// those of shorter groups goes first.
+    pub(super) allowance_ns: Option<u64>,
+    /// How its requests age, if they do.
+    pub(super) aging: Option<Aging>,
+}
+
+/// How requests of a group age: one that ran for long and was preempted goes on when the others
+/// need no worker.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Aging {
+    /// For how long a request has run that is aged.
+    pub(super) after_ns: u64,
+    /// Workers that stay idle when an aged request goes on.
+    pub(super) spare: usize,
+}
+
+/// On what terms a group takes part in lending.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Loan {
+    /// Whether longer groups may borrow its workers.
+    pub(super) lends: bool,
+    /// As [`Group::borrow_after_ns`].
+    pub(super) borrow_after_ns: u64,
+    /// As [`Group::allowance_ns`].
+    pub(super) allowance_ns: u64,
+    /// As [`Group::aging`].
+    pub(super) aging: Option<Aging>,
 }
 
 impl Group {
@@ -43,6 +76,10 @@ impl Group {
             own: NONE,
             further: NONE,
             stealable_end: 0,
+            borrowed: NONE,
+            borrow_after_ns: 0,
+            allowance_ns: None,
+            aging: None,
         }
     }
 
@@ -214,6 +251,32 @@ impl Plan {
         }
     }
 
+    /// Lets every group borrow workers of the groups before it, on `terms` by the group's number:
+    /// those from `first` on, but for those of groups that do not lend and of groups before them.
+    pub(super) fn lend(&mut self, first: u32, terms: impl Fn(usize) -> Loan) {
+        let mut first = first.min(self.workers);
+        for (number, group) in self.groups.iter_mut().enumerate() {
+            let end = if group.own.len() > 0 {
+                group.own.first
+            } else {
+                self.workers
+            };
+            let Loan {
+                lends,
+                borrow_after_ns,
+                allowance_ns,
+                aging,
+            } = terms(number);
+            group.borrowed = WorkerRange::new(first.min(end), end);
+            group.borrow_after_ns = borrow_after_ns;
+            group.allowance_ns = Some(allowance_ns);
+            group.aging = aging;
+            if !lends {
+                first = first.max(group.own.end);
+            }
+        }
+    }
+
     /// Whether the service time of any type is known.
     pub(super) fn has_groups(&self) -> bool {
         self.groups.len() > 1
@@ -242,6 +305,16 @@ impl Plan {
     pub(super) fn shortest_and_longer(&self) -> Option<(&[usize], &[usize])> {
         self.has_groups()
             .then(|| self.order.split_at(self.groups[0].members.end))
+    }
+
+    /// How requests of the type at `slot` age, if they do.
+    pub(super) fn aging_of(&self, slot: usize) -> Option<Aging> {
+        self.groups[self.group_of(slot)?].aging
+    }
+
+    /// Number of groups, the rest among them.
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
     }
 
     /// All type slots, group after group.
@@ -484,6 +557,32 @@ mod tests {
                 (&[2], (0, 0), (1, 4)),
             ]
         );
+    }
+
+    #[test]
+    fn groups_borrow_from_all_shorter_ones_behind_the_last_that_does_not_lend() {
+        let borrowed = |first, lending: &[usize]| {
+            let mut plan = plan_with(TPC_C, 14, 1, true);
+            plan.lend(first, |number| Loan {
+                lends: lending.contains(&number),
+                borrow_after_ns: 7,
+                allowance_ns: 9,
+                aging: None,
+            });
+            assert!(plan.groups().all(|(group, _)| group.borrow_after_ns == 7));
+            let range = |group: &Group| (group.borrowed.first, group.borrowed.end);
+            plan.groups()
+                .map(|(group, _)| range(group))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            borrowed(0, &[0, 1, 2]),
+            [(0, 0), (0, 2), (0, 8), (0, 14)],
+            "the rest borrows too"
+        );
+        assert_eq!(borrowed(1, &[0, 1, 2]), [(0, 0), (1, 2), (1, 8), (1, 14)]);
+        assert_eq!(borrowed(0, &[1, 2]), [(0, 0), (2, 2), (2, 8), (2, 14)]);
+        assert_eq!(borrowed(0, &[]), [(0, 0), (2, 2), (8, 8), (14, 14)]);
     }
 
     #[test]

@@ -44,7 +44,8 @@ pub(super) struct Profile {
     samples: u64,
     /// Time of the first event of the window.
     opened_ns: Option<u64>,
-    any_closed: bool,
+    /// How many windows with samples were closed.
+    closed: u64,
     estimates: Vec<Estimate>,
 }
 
@@ -93,7 +94,7 @@ impl Profile {
             window: vec![Measured::default(); estimates.len()],
             samples: 0,
             opened_ns: None,
-            any_closed: false,
+            closed: 0,
             estimates,
         };
         profile.update_demand();
@@ -137,7 +138,7 @@ impl Profile {
             return 0.0;
         }
         let weight = self.windows.weight;
-        let weight_of_share = if self.any_closed { weight } else { 1.0 };
+        let weight_of_share = if self.closed > 0 { weight } else { 1.0 };
         for (estimate, measured) in self.estimates.iter_mut().zip(&mut self.window) {
             let share = measured.count as f64 / self.samples as f64;
             estimate.share = blend(estimate.share, share, weight_of_share);
@@ -153,8 +154,13 @@ impl Profile {
             *measured = Measured::default();
         }
         self.samples = 0;
-        self.any_closed = true;
+        self.closed += 1;
         self.update_demand()
+    }
+
+    /// How many windows with samples were closed.
+    pub(super) const fn windows_closed(&self) -> u64 {
+        self.closed
     }
 
     /// Mean service time of the type at `slot`: measured, else hinted, else not known.

@@ -234,14 +234,15 @@ impl Queues {
         self
     }
 
-    /// [`Queues::into_lanes`] with one lane per type slot.
-    pub(super) fn into_typed(self) -> Self {
+    /// [`Queues::into_lanes`] with what waits in one lane per type slot, and `further` empty lanes
+    /// behind those.
+    pub(super) fn into_typed(self, further: usize) -> Self {
         let unknown = self.admissions.len() - 1;
         let slot = move |waiting: &Waiting| {
             let index = waiting.request_type.index();
             index.map_or(unknown, |index| index.min(unknown))
         };
-        self.into_lanes(unknown + 1, slot)
+        self.into_lanes(unknown + 1 + further, slot)
     }
 
     /// The requests in `lane`, from its head.
@@ -290,11 +291,20 @@ impl Queues {
         self.entries.get(head as usize).map(|entry| &entry.waiting)
     }
 
+    /// How many requests wait in `lane`.
+    pub(super) fn len_of(&self, lane: usize) -> usize {
+        self.lanes[lane].len
+    }
+
     /// The one of `lanes` whose first request arrived first.
     pub(super) fn oldest(&self, lanes: &[usize]) -> Option<usize> {
+        self.oldest_of(lanes.iter().copied())
+    }
+
+    /// As [`Queues::oldest`].
+    pub(super) fn oldest_of(&self, lanes: impl Iterator<Item = usize>) -> Option<usize> {
         lanes
-            .iter()
-            .filter_map(|&lane| Some((self.front(lane)?.sequence, lane)))
+            .filter_map(|lane| Some((self.front(lane)?.sequence, lane)))
             .min()
             .map(|(_, lane)| lane)
     }
@@ -524,7 +534,7 @@ mod tests {
 
         after.push(0, 9, RequestId(7), RequestType::new(9));
         after.push(0, 9, RequestId(8), SHORT);
-        let mut typed = after.take().into_typed();
+        let mut typed = after.take().into_typed(0);
         assert_eq!(pop_all(&mut typed, 0), [8]);
         assert_eq!(pop_all(&mut typed, 2), [7], "nobody registered it");
     }

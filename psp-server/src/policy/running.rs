@@ -23,6 +23,8 @@ impl Turn {
 #[derive(Debug)]
 pub(super) struct Running {
     turns: Vec<Option<Turn>>,
+    /// How many of them the driver was asked to stop.
+    stopping: usize,
 }
 
 impl Running {
@@ -30,6 +32,7 @@ impl Running {
     pub(super) fn new(workers: usize) -> Self {
         Self {
             turns: vec![None; workers],
+            stopping: 0,
         }
     }
 
@@ -71,6 +74,7 @@ impl Running {
         let Some(turn) = turn else {
             panic!("worker {} completed without having run anything", worker.0);
         };
+        self.stopping -= usize::from(turn.preempted);
         turn
     }
 
@@ -89,7 +93,11 @@ impl Running {
     /// nothing runs there, or it was asked to stop before.
     pub(super) fn preempt(&mut self, worker: WorkerId) -> Option<Action> {
         let turn = self.turns[worker.index()].as_mut()?;
-        (!std::mem::replace(&mut turn.preempted, true)).then_some(Action::Preempt { worker })
+        if std::mem::replace(&mut turn.preempted, true) {
+            return None;
+        }
+        self.stopping += 1;
+        Some(Action::Preempt { worker })
     }
 
     /// Nothing, in place of what another scheduler takes over.
@@ -106,6 +114,11 @@ impl Running {
     /// Whether `worker` runs something.
     pub(super) fn is_busy(&self, worker: WorkerId) -> bool {
         self.on(worker).is_some()
+    }
+
+    /// How many workers were asked to stop and have not done so.
+    pub(super) const fn stopping(&self) -> usize {
+        self.stopping
     }
 
     /// Number of workers.

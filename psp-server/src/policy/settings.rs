@@ -83,6 +83,7 @@ macro_rules! quantum_setter {
 }
 
 mod cscq;
+mod darc_lending;
 mod drr;
 mod edf;
 mod own_queues;
@@ -91,6 +92,7 @@ mod synergy;
 mod time_sharing;
 
 pub use cscq::Cscq;
+pub use darc_lending::DarcLending;
 pub use drr::Drr;
 pub use edf::Edf;
 pub use own_queues::{Jbsq, Jsq, JsqTies};

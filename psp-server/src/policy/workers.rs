@@ -52,6 +52,8 @@ struct Links {
 #[derive(Debug)]
 pub(super) struct WorkerSet {
     idle: Vec<u64>,
+    /// How many they are.
+    count: usize,
     links: Vec<Links>,
     newest: u32,
     /// Worker 0 is taken before more recent ones.
@@ -68,6 +70,7 @@ impl WorkerSet {
         };
         let mut set = Self {
             idle: vec![0; workers.div_ceil(BITS) as usize],
+            count: 0,
             links: vec![links; workers as usize],
             newest: NIL,
             inline,
@@ -88,6 +91,11 @@ impl WorkerSet {
         self.newest == NIL
     }
 
+    /// How many workers are idle.
+    pub(super) const fn idle(&self) -> usize {
+        self.count
+    }
+
     /// Takes note that `worker` is idle.
     ///
     /// # Panics
@@ -102,6 +110,7 @@ impl WorkerSet {
             worker.0
         );
         self.idle[word] |= bit;
+        self.count += 1;
         self.links[worker.index()] = Links {
             newer: NIL,
             older: self.newest,
@@ -139,6 +148,7 @@ impl WorkerSet {
     fn remove(&mut self, worker: u32) {
         let (word, bit) = place(worker);
         self.idle[word] &= !bit;
+        self.count -= 1;
         let Links { newer, older } = self.links[worker as usize];
         if newer == NIL {
             self.newest = older;
@@ -150,7 +160,8 @@ impl WorkerSet {
         }
     }
 
-    fn any_idle(&self, range: WorkerRange) -> bool {
+    /// Whether any worker of `range` is idle.
+    pub(super) fn any_idle(&self, range: WorkerRange) -> bool {
         if range.len() == 0 {
             return false;
         }

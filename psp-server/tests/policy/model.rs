@@ -60,7 +60,7 @@ impl<'a> Model<'a> {
         Self {
             case,
             scheduler: policy.scheduler(&case.setup()),
-            promises: Promises::of(policy),
+            promises: Promises::of(policy, case.preemption.is_some()),
             since_ns: 0,
             now_ns: 0,
             told_ns: 0,
@@ -229,7 +229,7 @@ impl<'a> Model<'a> {
         let mut next = policy.scheduler(&self.case.setup());
         next.take_over(self.now_ns, self.scheduler.hand_over());
         self.scheduler = next;
-        self.promises = Promises::of(policy);
+        self.promises = Promises::of(policy, self.case.preemption.is_some());
         self.since_ns = self.now_ns;
         for waiting in self.waiting.values_mut() {
             waiting.home = None;
@@ -396,17 +396,21 @@ impl<'a> Model<'a> {
         if idle.len() == self.case.workers {
             assert_eq!(self.waiting, BTreeMap::new(), "all workers idle");
         }
-        if let Idling::BesideQueues { queued_max } = self.promises.idling {
-            let busy = self.case.workers - idle.len();
-            assert!(idle.is_empty() || self.waiting.len() <= busy.saturating_mul(queued_max));
-            return;
-        }
+        let owed = match &self.promises.idling {
+            Idling::Never => &self.promises.places,
+            Idling::UnlessLent(owed) => owed,
+            Idling::BesideQueues { queued_max } => {
+                let busy = self.case.workers - idle.len();
+                let queued_max = busy.saturating_mul(*queued_max);
+                assert!(idle.is_empty() || self.waiting.len() <= queued_max);
+                return;
+            }
+        };
         let seen = self.seen();
         for (id, waiting) in &self.waiting {
-            let places = &self.promises.places;
             let could = idle
                 .iter()
-                .find(|&&worker| places.allow(&seen, waiting.slot, worker));
+                .find(|&&worker| owed.allow(&seen, waiting.slot, worker));
             assert_eq!(could, None, "{id} waits for nothing");
         }
     }

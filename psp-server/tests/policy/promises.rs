@@ -54,10 +54,12 @@ pub(crate) enum Places {
 }
 
 /// When a worker idles while someone waits that may use it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Idling {
     /// It does not: work is conserved.
     Never,
+    /// When nobody waits that may use it by these rules; others borrow it, or not.
+    UnlessLent(Places),
     /// When those wait in the queues of busy workers, each of which has so many at most.
     BesideQueues { queued_max: usize },
 }
@@ -112,7 +114,7 @@ const OWN_QUEUES: Promises = Promises {
 };
 
 impl Promises {
-    pub(crate) fn of(policy: &Policy) -> Self {
+    pub(crate) fn of(policy: &Policy, preemptive: bool) -> Self {
         match policy {
             Policy::DFcfs => Self {
                 stays: true,
@@ -194,6 +196,16 @@ impl Promises {
                 places: Places::AllButReserved {
                     reserved: settings.reserved,
                 },
+                ..CENTRAL
+            },
+            Policy::DarcLending(settings) if !preemptive => {
+                Self::of(&settings.darc.clone().into(), preemptive)
+            }
+            Policy::DarcLending(settings) => Self {
+                idling: Idling::UnlessLent(Places::Reservation(settings.darc.clone())),
+                own_thread_first: false,
+                order: Order::ArrivalInType,
+                preempts: Preempts::ForSomeone,
                 ..CENTRAL
             },
             Policy::Darc(settings) => Self {

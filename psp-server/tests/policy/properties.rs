@@ -45,6 +45,7 @@ keeps_its_promises! {
     static_partition: "static-partition",
     darc: "darc",
     darc_static: "darc-static",
+    darc_lending: "darc-lending",
     sjf: "sjf",
     edf: "edf",
     drr: "drr",

@@ -5,7 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use psp_server::Policy;
 use psp_server::policy::{
-    Cscq, Darc, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Requeue, Sq, StaticPartition, Synergy,
+    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Requeue, Sq,
+    StaticPartition, Synergy,
 };
 
 /// Any policy with any settings that are valid for so many workers.
@@ -75,6 +76,16 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
             })
             .boxed(),
         Policy::Synergy(_) => synergy().prop_map(Policy::from).boxed(),
+        Policy::DarcLending(_) => (darc(workers), 1.1..20.0_f64, 0.0..=1.0_f64, 0.01..2.0_f64)
+            .prop_map(|(darc, slo_slowdown, patience, urgency)| {
+                DarcLending::default()
+                    .darc(darc)
+                    .slo_slowdown(slo_slowdown)
+                    .patience(patience)
+                    .urgency(urgency)
+                    .into()
+            })
+            .boxed(),
         Policy::Darc(_) => darc(workers).prop_map(Policy::from).boxed(),
     }
 }

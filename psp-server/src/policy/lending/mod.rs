@@ -1,0 +1,287 @@
+//! DARC with lending: reserved workers that are idle run longer requests, and are taken back by
+//! preemption when an owner waits and finds none.
+//!
+//! ```text
+//!   a request waits ──► DARC finds it a worker: its group's own, then longer groups' (stealing)
+//!        │ none idle
+//!        ├──► after a twentieth of its allowance: an idle one of shorter groups (borrowing)
+//!        └──► after a tenth to six tenths of it: the longest running request is preempted
+//! ```
+//!
+//! A request's *allowance* is what its SLO leaves for waiting. Groups, windows and reservations
+//! are [DARC's](super::darc); without preemption it decides exactly as DARC does. `docs/lending.md`
+//! has the rules with the measurements behind them.
+//!
+//! A group with widely spread service times ([`service_times`]) has short requests that nobody can
+//! tell from long ones, so requests show it by running: one that has run for long is *aged*, may
+//! be preempted for any other of its group, and goes on when no other needs the worker.
+
+mod service_times;
+mod terms;
+#[cfg(test)]
+mod tests;
+
+use super::darc::Darc;
+use super::grouped::Grouped;
+use super::{
+    Action, Backlog, Event, RequestType, Scheduler, SchedulerSetup, TypeStatus, WorkerId, settings,
+};
+use terms::{GroupTerms, Recall, Terms};
+
+/// See the [module](self).
+pub(super) struct Lending {
+    darc: Darc,
+    /// What is needed where requests can be preempted.
+    recaller: Option<Recaller>,
+}
+
+/// Decides whom to preempt, and when.
+#[derive(Debug)]
+struct Recaller {
+    settings: settings::DarcLending,
+    terms: Terms,
+    windows_closed: u64,
+    /// Per group: workers that run its requests and were not asked to stop.
+    serving: Vec<usize>,
+    /// Worker 0 cannot be preempted; it is the driver's own thread.
+    inline: bool,
+    deadline_ns: Option<u64>,
+}
+
+impl Lending {
+    pub(super) fn new(setup: &SchedulerSetup<'_>, settings: &settings::DarcLending) -> Self {
+        let Some(preemption) = setup.preemption else {
+            return Self {
+                darc: Darc::new(setup, &settings.darc),
+                recaller: None,
+            };
+        };
+        let mut darc = Darc::over(setup, &settings.darc, Grouped::with_aging(setup));
+        let mut terms = Terms::new(setup, settings, preemption);
+        terms.renew(0, &mut darc);
+        let recaller = Recaller {
+            settings: settings.clone(),
+            terms,
+            windows_closed: 0,
+            serving: vec![0; setup.types.len() + 1],
+            inline: setup.inline,
+            deadline_ns: None,
+        };
+        Self {
+            darc,
+            recaller: Some(recaller),
+        }
+    }
+}
+
+impl Recaller {
+    fn take_note(&mut self, event: &Event<'_>, grouped: &Grouped) {
+        match event {
+            Event::Arrived { request_type, .. } => {
+                self.terms.arrived(grouped.queues.slot(*request_type));
+            }
+            Event::Completed { samples, .. } => {
+                for sample in *samples {
+                    let slot = grouped.queues.slot(sample.request_type);
+                    self.terms.measured(slot, sample.count, sample.service_ns);
+                }
+            }
+            Event::Yielded { .. } | Event::Tick => {}
+        }
+    }
+
+    /// Renews the terms when a window closed.
+    fn keep_up(&mut self, now_ns: u64, darc: &mut Darc) {
+        let windows_closed = darc.profile.windows_closed();
+        if windows_closed != self.windows_closed {
+            self.windows_closed = windows_closed;
+            self.terms.renew(now_ns, darc);
+        }
+    }
+
+    /// The next worker to be taken back, when DARC has found all the workers it can. Sets the
+    /// deadline otherwise.
+    fn recall(&mut self, now_ns: u64, grouped: &mut Grouped) -> Option<Action> {
+        self.deadline_ns = None;
+        if grouped.queues.is_empty() && !self.terms.any_ahead() {
+            return None;
+        }
+        self.await_borrowing(now_ns, grouped);
+        self.count_serving(grouped);
+        let patience = self.patience(now_ns, grouped);
+        let stopping = grouped.running.stopping();
+        let coming = grouped.workers.idle() + stopping;
+        let (mut serving, mut waiting, mut work_ns) = (stopping, 0, 0.0);
+        let mut victim = None;
+        let rest = grouped.plan.len() - 1;
+        for (number, (_, members)) in grouped.plan.groups().enumerate().take(rest) {
+            let terms = *self.terms.of(number);
+            let lanes = members.iter().map(|&slot| grouped.queues.len_of(slot));
+            let waiting_here: usize = lanes.sum();
+            serving += self.serving[number];
+            waiting += waiting_here;
+            work_ns += waiting_here as f64 * terms.mean_ns;
+            let due = match terms.recall {
+                Recall::Never => false,
+                Recall::Ahead { keep, .. } => coming < waiting + keep,
+                Recall::Patiently if waiting_here == 0 || waiting <= stopping => false,
+                Recall::Patiently => {
+                    let patience_ns = patience * terms.allowance_ns;
+                    if serving > 0 {
+                        let behind = (waiting - stopping) as f64 / waiting as f64;
+                        work_ns * behind / serving as f64 >= patience_ns
+                    } else {
+                        let since_ns = waiting_since_ns(grouped, members)?;
+                        self.due(now_ns, since_ns.saturating_add(patience_ns as u64))
+                    }
+                }
+            };
+            if due {
+                victim = self.victim(now_ns, number, &terms, grouped);
+            }
+            if victim.is_some() {
+                break;
+            }
+        }
+        grouped.running.preempt(victim?)
+    }
+
+    /// Whether it is time; sets the deadline if not.
+    fn due(&mut self, now_ns: u64, at_ns: u64) -> bool {
+        if at_ns > now_ns {
+            self.deadline_ns = Some(self.deadline_ns.map_or(at_ns, |before| before.min(at_ns)));
+        }
+        at_ns <= now_ns
+    }
+
+    /// Sets the deadline for requests that may borrow a worker that is idle, and have not waited
+    /// long enough.
+    fn await_borrowing(&mut self, now_ns: u64, grouped: &Grouped) {
+        if grouped.workers.all_busy() {
+            return;
+        }
+        for (group, members) in grouped.plan.groups() {
+            if let Some(since_ns) = waiting_since_ns(grouped, members)
+                && grouped.workers.any_idle(group.borrowed)
+            {
+                self.due(now_ns, since_ns.saturating_add(group.borrow_after_ns));
+            }
+        }
+    }
+
+    fn count_serving(&mut self, grouped: &Grouped) {
+        self.serving.fill(0);
+        for (_, turn) in grouped.running.turns() {
+            if !turn.preempted {
+                self.serving[group_of(grouped, turn.waiting.request_type)] += 1;
+            }
+        }
+    }
+
+    /// The part of its allowance that a request waits before another is preempted for it. It
+    /// grows with the pressure on longer groups, who pay for preemptions.
+    fn patience(&self, now_ns: u64, grouped: &Grouped) -> f64 {
+        let mut pressure = 0.0_f64;
+        for (number, (_, members)) in grouped.plan.groups().enumerate().skip(1) {
+            if let Some(since_ns) = waiting_since_ns(grouped, members) {
+                let waited_ns = now_ns.saturating_sub(since_ns) as f64;
+                pressure = pressure.max(waited_ns / self.terms.of(number).allowance_ns.max(1.0));
+            }
+        }
+        let settings = &self.settings;
+        (pressure * settings.patience_per_pressure)
+            .max(settings.patience_min)
+            .min(settings.patience)
+    }
+
+    /// The request that is expected to run on for longest, of the longest group; for a group
+    /// whose requests age, an aged one of its own where there is none of a longer group. Sets the
+    /// deadline when one will age.
+    fn victim(
+        &mut self,
+        now_ns: u64,
+        number: usize,
+        terms: &GroupTerms,
+        grouped: &Grouped,
+    ) -> Option<WorkerId> {
+        let mut longest: Option<(usize, i64, WorkerId)> = None;
+        for (worker, turn) in grouped.running.turns() {
+            let group = group_of(grouped, turn.waiting.request_type);
+            if turn.preempted || group < number || (self.inline && worker.0 == 0) {
+                continue;
+            }
+            let attained_ns = turn.attained_ns(now_ns);
+            if group == number {
+                let Recall::Ahead { after_ns, .. } = terms.recall else {
+                    continue;
+                };
+                let aged_ns = now_ns.saturating_add(after_ns.saturating_sub(attained_ns));
+                if !self.due(now_ns, aged_ns) {
+                    continue;
+                }
+            }
+            let attained_ns = i64::try_from(attained_ns).unwrap_or(i64::MAX);
+            let spread = matches!(self.terms.of(group).recall, Recall::Ahead { .. });
+            let remaining = if spread { attained_ns } else { -attained_ns };
+            longest = longest.max(Some((group, remaining, worker)));
+        }
+        longest.map(|(_, _, worker)| worker)
+    }
+}
+
+/// Number of the group of a type; that of the rest for types without one.
+fn group_of(grouped: &Grouped, request_type: RequestType) -> usize {
+    let slot = grouped.queues.slot(request_type);
+    let rest = grouped.plan.len() - 1;
+    grouped.plan.group_of(slot).unwrap_or(rest)
+}
+
+/// Since when, running apart, the first request of some types waits.
+fn waiting_since_ns(grouped: &Grouped, members: &[usize]) -> Option<u64> {
+    let first = grouped.queues.front(grouped.queues.oldest(members)?)?;
+    Some(first.arrived_ns.saturating_add(first.served_ns))
+}
+
+impl Scheduler for Lending {
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        if let Some(recaller) = &mut self.recaller {
+            recaller.take_note(&event, &self.darc.grouped);
+        }
+        self.darc.on_event(now_ns, event);
+        if let Some(recaller) = &mut self.recaller {
+            recaller.keep_up(now_ns, &mut self.darc);
+        }
+    }
+
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        let action = self.darc.poll(now_ns);
+        action.or_else(|| {
+            let recaller = self.recaller.as_mut()?;
+            recaller.recall(now_ns, &mut self.darc.grouped)
+        })
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        self.recaller.as_ref()?.deadline_ns
+    }
+
+    fn hand_over(&mut self) -> Backlog {
+        self.darc.hand_over()
+    }
+
+    fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
+        self.darc.take_over(now_ns, backlog);
+    }
+
+    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
+        self.darc.same_run(first, next)
+    }
+
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        self.darc.type_status(slot)
+    }
+
+    fn reservation_updates(&self) -> u64 {
+        self.darc.reservation_updates()
+    }
+}
