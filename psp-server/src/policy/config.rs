@@ -23,6 +23,12 @@ use super::{
 /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the state
 /// machine.
 ///
+/// Policies that run requests to completion have constructors that make the policy, with its default
+/// settings: `Policy::darc()`. Those that [need preemption](Policy::needs_preemption) have a quantum,
+/// which depends on the machine, and constructors that make the settings:
+/// `Policy::mq().quantum_us(10)`. All settings become a policy by [`Into`], which is what a server's
+/// builder takes; so `Darc::default().delta(3.0)` will do for `Policy::darc()`.
+///
 /// In a configuration file it is a name, `policy = "darc"`, or a table of a name and settings:
 ///
 /// ```toml
@@ -187,35 +193,34 @@ impl Policy {
         Cscq::default().into()
     }
 
-    /// Shinjuku's single queue. What it returns are its settings, for
-    /// `Policy::sq().quantum_us(10)`; a [`Policy`] is made of them by [`Into`].
+    /// Shinjuku's single queue, as its settings.
     #[must_use]
     pub fn sq() -> Sq {
         Sq::default()
     }
 
-    /// Shinjuku's multi queue, as its settings; see [`Policy::sq`].
+    /// Shinjuku's multi queue, as its settings.
     #[must_use]
     pub fn mq() -> Mq {
         Mq::default()
     }
 
-    /// Join the bounded shortest queue; [`Jbsq`] has its settings.
+    /// Join the bounded shortest queue, as its settings.
     #[must_use]
-    pub fn jbsq() -> Self {
-        Jbsq::default().into()
+    pub fn jbsq() -> Jbsq {
+        Jbsq::default()
     }
 
-    /// Join the shortest queue, and share its worker; [`Jsq`] has its settings.
+    /// Join the shortest queue, and share its worker, as its settings.
     #[must_use]
-    pub fn jsq() -> Self {
-        Jsq::default().into()
+    pub fn jsq() -> Jsq {
+        Jsq::default()
     }
 
-    /// Synergy as published; [`Synergy`] has its settings.
+    /// Synergy as published, as its settings.
     #[must_use]
-    pub fn synergy() -> Self {
-        Synergy::default().into()
+    pub fn synergy() -> Synergy {
+        Synergy::default()
     }
 
     /// DARC with lending; [`DarcLending`] has its settings. Without preemption it is DARC.
@@ -258,8 +263,10 @@ impl Policy {
         )
     }
 
-    /// The names of the policies that do not preempt.
-    fn names_to_completion() -> Vec<&'static str> {
+    /// The names of the policies that do not [need preemption](Self::needs_preemption), which live
+    /// servers can run.
+    #[must_use]
+    pub fn names_to_completion() -> Vec<&'static str> {
         let runs_to_completion =
             |name: &&str| Self::from_str(name).is_ok_and(|policy| !policy.needs_preemption());
         let names = Self::NAMES.into_iter();
@@ -394,9 +401,9 @@ impl FromStr for Policy {
             "cscq" => Ok(Self::cscq()),
             "sq" => Ok(Self::sq().into()),
             "mq" => Ok(Self::mq().into()),
-            "jbsq" => Ok(Self::jbsq()),
-            "jsq" => Ok(Self::jsq()),
-            "synergy" => Ok(Self::synergy()),
+            "jbsq" => Ok(Self::jbsq().into()),
+            "jsq" => Ok(Self::jsq().into()),
+            "synergy" => Ok(Self::synergy().into()),
             _ => Err(PolicyError::UnknownName(name.to_owned())),
         }
     }
