@@ -174,23 +174,48 @@ impl Assignment {
         };
         let mut table =
             toml::Table::try_from(settings).map_err(|error| refused(error.to_string()))?;
-        table.insert(key.to_owned(), self.value.clone());
+        let (outer, inner) = key.rsplit_once('.').unwrap_or(("", key));
+        let tables = outer.split('.').filter(|name| !name.is_empty());
+        let innermost = tables.fold(Some(&mut table), |table, name| {
+            table?.get_mut(name)?.as_table_mut()
+        });
+        if let Some(innermost) = innermost {
+            innermost.insert(inner.to_owned(), self.value.clone());
+        }
         table
             .try_into()
             .map_err(|error: toml::de::Error| refused(error.message().to_owned()))
     }
 }
 
-/// The entries of `settings` as a file has them, without the name of a policy. An optional one that
-/// is not set is there too.
-fn entries(settings: &impl Serialize) -> serde_json::Map<String, serde_json::Value> {
-    match serde_json::to_value(settings) {
-        Ok(serde_json::Value::Object(mut entries)) => {
-            entries.remove("name");
-            entries
+/// The entries of `settings` as a file has them, without the name of a policy; those of a table
+/// within have its name and a dot before theirs. An optional one that is not set is there too.
+fn entries(settings: &impl Serialize) -> Vec<(String, serde_json::Value)> {
+    fn flatten(
+        prefix: &str,
+        value: serde_json::Value,
+        entries: &mut Vec<(String, serde_json::Value)>,
+    ) {
+        let serde_json::Value::Object(table) = value else {
+            entries.push((prefix.to_owned(), value));
+            return;
+        };
+        for (key, value) in table {
+            let key = if prefix.is_empty() {
+                key
+            } else {
+                format!("{prefix}.{key}")
+            };
+            flatten(&key, value, entries);
         }
-        _ => serde_json::Map::new(),
     }
+    let mut entries = Vec::new();
+    // A policy without settings is a name and no table.
+    if let Ok(table @ serde_json::Value::Object(_)) = serde_json::to_value(settings) {
+        flatten("", table, &mut entries);
+    }
+    entries.retain(|(key, _)| key != "name");
+    entries
 }
 
 fn keys(settings: &impl Serialize) -> Vec<String> {
@@ -241,7 +266,10 @@ mod tests {
         assert_eq!(error, "");
         assert_eq!(settings.costs.preempt_ns, 700);
         assert_eq!(settings.classifier, ClassifierModel::Random);
-        let setting = |place: usize, key: &str| entries(&policies[place])[key].clone();
+        let setting = |place: usize, key: &str| {
+            let mut entries = entries(&policies[place]).into_iter();
+            entries.find(|entry| entry.0 == key).unwrap().1
+        };
         assert_eq!(setting(1, "delta"), 4.5);
         assert_eq!(setting(2, "delta"), 4.5);
         assert_eq!(setting(1, "spillway"), 2);
