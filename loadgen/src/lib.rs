@@ -14,15 +14,20 @@
 //! it to [`engine::run`] and read a [`report::Report`].
 
 pub mod arrivals;
+pub mod capacity;
 mod clock;
 pub mod command;
 pub mod engine;
 pub mod mix;
+pub mod parallel;
 pub mod plan;
 pub mod preload;
 pub mod record;
 pub mod reply;
 pub mod report;
 pub mod sim;
+pub mod sim_report;
+pub mod sim_settings;
+mod table;
 pub mod target;
 pub mod workload;

@@ -1,6 +1,9 @@
-//! `psp-loadgen`: measures the tail latency of each request type of a server.
+//! `psp-loadgen`: measures the tail latency of each request type of a server, live or
+//! simulated.
 //!
-//! Exit codes: 0, the work was done; 1, it failed; 2, the command line is wrong.
+//! Exit codes: 0, the work was done; 1, it failed; 2, the command line is wrong; 130, simulations
+//! were interrupted, and those that were done are printed. A second signal ends the program with
+//! 128 and the signal's number.
 
 mod cli;
 

@@ -1,7 +1,7 @@
 //! What a run found, as a table for people and as JSON for programs.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use crate::arrivals::ArrivalProcess;
 use crate::engine::RunResult;
 use crate::plan::{RunPlan, ThreadClass};
 use crate::record::{TypeRecord, new_histogram};
+use crate::table::{Table, number};
 
 /// Version of [`Report`]'s JSON. It grows when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -302,16 +303,6 @@ fn slowdowns(latency_ns: &Histogram<u64>, service_ns: f64) -> Histogram<u64> {
     slowdowns
 }
 
-/// A number with as many digits as matter.
-fn number(value: f64) -> String {
-    let decimals = match value {
-        ..10.0 => 2,
-        ..100.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$}")
-}
-
 /// The heads of columns of percentiles; [`Percentiles::columns`] has what is under them.
 const PERCENTILE_HEADS: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 
@@ -330,33 +321,29 @@ impl fmt::Display for Report {
             .map(|ty| (ty.name.as_str(), &ty.summary))
             .chain((self.types.len() > 1).then_some(("overall", &self.overall)))
             .collect();
-        let counts = Table::new(
+        let heads = [
             "",
-            &[
-                "offered/s",
-                "achieved/s",
-                "sent",
-                "completed",
-                "errors",
-                "drops",
-                "timeouts",
-            ],
-            rows.iter().map(|&(name, summary)| {
-                let counts = [
-                    summary.sent,
-                    summary.completed,
-                    summary.errors.values().sum(),
-                    summary.dropped,
-                    summary.timeouts,
-                ];
-                let rates =
-                    [summary.offered_rps, summary.achieved_rps].map(|rate| format!("{rate:.1}"));
-                let cells = rates
-                    .into_iter()
-                    .chain(counts.map(|count| count.to_string()));
-                (name, cells.collect())
-            }),
-        );
+            "offered/s",
+            "achieved/s",
+            "sent",
+            "completed",
+            "errors",
+            "drops",
+            "timeouts",
+        ];
+        let mut counts = Table::new(1, heads);
+        for &(name, summary) in &rows {
+            counts.push(vec![
+                name.to_owned(),
+                format!("{:.1}", summary.offered_rps),
+                format!("{:.1}", summary.achieved_rps),
+                summary.sent.to_string(),
+                summary.completed.to_string(),
+                summary.errors.values().sum::<u64>().to_string(),
+                summary.dropped.to_string(),
+                summary.timeouts.to_string(),
+            ]);
+        }
         write!(f, "\n{counts}")?;
         for (name, summary) in &rows {
             if *name != "overall" {
@@ -389,62 +376,16 @@ impl Report {
         rows: &[(&str, &Summary)],
         points: impl Fn(&Summary) -> Option<Percentiles>,
     ) -> fmt::Result {
-        let rows: Vec<_> = rows
-            .iter()
-            .filter_map(|&(name, summary)| {
-                let points = points(summary)?;
-                Some((name, points.columns().map(number).to_vec()))
-            })
-            .collect();
-        if rows.is_empty() {
+        let mut table = Table::new(1, std::iter::once(title).chain(PERCENTILE_HEADS));
+        for &(name, summary) in rows {
+            if let Some(points) = points(summary) {
+                let cells = points.columns().map(number);
+                table.push(std::iter::once(name.to_owned()).chain(cells).collect());
+            }
+        }
+        if table.is_empty() {
             return Ok(());
         }
-        let table = Table::new(title, &PERCENTILE_HEADS, rows.into_iter());
         write!(f, "\n{table}")
-    }
-}
-
-/// Rows with a name and right-aligned cells.
-struct Table {
-    lines: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn new<'a>(
-        title: &str,
-        heads: &[&str],
-        rows: impl Iterator<Item = (&'a str, Vec<String>)>,
-    ) -> Self {
-        let head = std::iter::once(title).chain(heads.iter().copied());
-        let mut lines = vec![head.map(str::to_owned).collect()];
-        lines.extend(rows.map(|(name, mut cells)| {
-            cells.insert(0, name.to_owned());
-            cells
-        }));
-        Self { lines }
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns = self.lines.first().map_or(0, Vec::len);
-        let widths: Vec<usize> = (0..columns)
-            .map(|column| {
-                let cells = self.lines.iter().map(|line| line[column].chars().count());
-                cells.max().unwrap_or(0)
-            })
-            .collect();
-        for line in &self.lines {
-            let mut text = String::new();
-            for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-                if column == 0 {
-                    write!(text, "{cell:<width$}")?;
-                } else {
-                    write!(text, "  {cell:>width$}")?;
-                }
-            }
-            writeln!(f, "{}", text.trim_end())?;
-        }
-        Ok(())
     }
 }

@@ -1,8 +1,15 @@
 //! The command line: one file for each subcommand.
 
+mod capacity;
+mod experiment;
+mod interrupt;
 mod live;
+mod output;
 mod preload;
+mod progress;
 mod run;
+mod sim;
+mod values;
 
 use clap::{Parser, Subcommand};
 
@@ -20,13 +27,17 @@ enum Command {
     Run(Box<run::RunArgs>),
     /// Create the keys and collections that benchmarks use
     Preload(preload::PreloadArgs),
+    /// Simulate policies at given loads, in virtual time, and report latencies and slowdowns
+    Sim(Box<sim::SimArgs>),
+    /// Find the highest load at which a policy keeps a slowdown, by simulation
+    Capacity(Box<capacity::CapacityArgs>),
 }
 
 /// Why the program ends without success.
 pub(crate) struct Failure {
     /// What went wrong.
     pub(crate) error: anyhow::Error,
-    /// 1: the work failed. 2: the command line is wrong.
+    /// 1: the work failed. 2: the command line is wrong. 130: it was interrupted.
     pub(crate) exit_code: u8,
 }
 
@@ -35,6 +46,14 @@ impl Failure {
         Self {
             error: error.into(),
             exit_code: 2,
+        }
+    }
+
+    /// The work was stopped by a signal, and what there is was printed.
+    fn interrupted(what_is_done: String) -> Self {
+        Self {
+            error: anyhow::anyhow!("interrupted; {what_is_done}"),
+            exit_code: 130,
         }
     }
 
@@ -51,6 +70,8 @@ pub(crate) fn main() -> Result<(), Failure> {
     match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Preload(args) => preload::preload(&args),
+        Command::Sim(args) => sim::sim(&args),
+        Command::Capacity(args) => capacity::capacity(&args),
     }
 }
 

@@ -1,6 +1,5 @@
 //! `psp-loadgen run`.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -16,12 +15,13 @@ use psp_loadgen::preload::PreloadPlan;
 use psp_loadgen::report::Report;
 use psp_loadgen::target::{Protocol, Target};
 use psp_loadgen::workload::Workload;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use super::Failure;
+use super::interrupt::stop_on_signals;
 use super::live::LiveLine;
+use super::output::{json, print};
 use super::preload::with_progress;
+use super::values::{at_least_one, positive, seconds};
 
 /// Connections of a type on the fast thread when nobody says otherwise.
 const FAST_CONNECTIONS: usize = 16;
@@ -186,29 +186,6 @@ enum Output {
     Json,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    /// A hundred days.
-    const MAX: f64 = 8.64e6;
-    let number: Option<f64> = text.parse().ok();
-    number
-        .filter(|number| (0.0..=MAX).contains(number))
-        .ok_or_else(|| "expected a number of seconds".to_owned())
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    let number: Option<f64> = text.parse().ok();
-    number
-        .filter(|number| number.is_finite() && *number > 0.0)
-        .ok_or_else(|| "expected a number above 0".to_owned())
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    let number: Option<usize> = text.parse().ok();
-    number
-        .filter(|number| *number > 0)
-        .ok_or_else(|| "expected a number from 1".to_owned())
-}
-
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let plan = args.plan().map_err(Failure::usage)?;
     if args.preload {
@@ -233,23 +210,11 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
 
 impl Output {
     fn print(self, report: &Report) -> anyhow::Result<()> {
-        let text = match self {
+        print(&match self {
             Self::Text => report.to_string(),
-            Self::Json => serde_json::to_string_pretty(report)? + "\n",
-        };
-        let mut stdout = std::io::stdout();
-        stdout.write_all(text.as_bytes())?;
-        Ok(stdout.flush()?)
+            Self::Json => json(report)?,
+        })
     }
-}
-
-/// The first signal stops the run, whose report is then printed; a second one ends the program.
-fn stop_on_signals(stop: &Arc<AtomicBool>) -> std::io::Result<()> {
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_shutdown(signal, 1, Arc::clone(stop))?;
-        flag::register(signal, Arc::clone(stop))?;
-    }
-    Ok(())
 }
 
 impl RunArgs {

@@ -1,0 +1,89 @@
+//! `psp-loadgen sim`.
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use psp_loadgen::sim::{SimPlan, simulate};
+use psp_loadgen::sim_report::{Point, SIM_SCHEMA, SimReport};
+
+use super::Failure;
+use super::experiment::{ExperimentArgs, after_long_help, name};
+use super::output::json;
+use super::values::positive;
+
+const EXAMPLES: &str = "Examples:
+  Which policy for this workload on 14 workers?
+    psp-loadgen sim --workload tpcc --policy c-fcfs,fixed-priority,darc --workers 14 --load 0.85
+  How does the tail grow with the load? One row per point and type, for a spreadsheet:
+    psp-loadgen sim --workload high-bimodal --policy darc --workers 14 --load 0.5,0.7,0.9 --output csv
+  With DARC's grouping changed and a dispatcher that takes 100 ns for each request:
+    psp-loadgen sim --workload rocksdb --policy darc --workers 14 --load 0.8 --set darc.delta=3 --set dispatch-ns=100
+  A workload of one's own, and the 99.9th percentile of each type:
+    psp-loadgen sim --workload mine.toml --policy darc --workers 4 --load 0.7 --output json | jq '.points[].types[] | {name, p999: .slowdown.p999}'
+
+Exit codes: 0 the simulations were made, 1 one failed, 2 the command line is wrong, 130 interrupted:
+the points that were done are printed. A second Ctrl-C ends the program at once.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = after_long_help(EXAMPLES))]
+pub(super) struct SimArgs {
+    #[command(flatten)]
+    experiment: ExperimentArgs,
+    /// Offered loads, separated by commas: the part of the workers' time that the requests' service
+    /// takes. Above 1 is overload
+    #[arg(
+        long, value_name = "LOAD", value_delimiter = ',', required = true, value_parser = positive,
+        help_heading = "What to simulate"
+    )]
+    load: Vec<f64>,
+    /// How to print the points
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Output {
+    /// Two tables: the points, and the types of each
+    Text,
+    /// One object
+    Json,
+    /// A line for each point and type
+    Csv,
+}
+
+impl Output {
+    fn render(self, report: &SimReport) -> anyhow::Result<String> {
+        match self {
+            Self::Text => Ok(report.to_string()),
+            Self::Json => json(report),
+            Self::Csv => Ok(report.csv()),
+        }
+    }
+}
+
+pub(super) fn sim(args: &SimArgs) -> Result<(), Failure> {
+    let mut experiment = args.experiment.experiment().map_err(Failure::usage)?;
+    let at = |plan: &SimPlan, load| SimPlan {
+        load,
+        ..plan.clone()
+    };
+    let plans: Vec<SimPlan> = experiment
+        .plans
+        .iter()
+        .flat_map(|plan| args.load.iter().map(move |&load| at(plan, load)))
+        .collect();
+    for plan in &plans {
+        plan.validate().map_err(Failure::usage)?;
+    }
+    let arrivals = experiment.arrivals();
+    let points = experiment.run("sim", &plans, arrivals, |plan, progress| {
+        let outcome = simulate(plan, progress).with_context(|| name(plan))?;
+        Ok(Point::new(plan, &outcome))
+    })?;
+    let report = SimReport {
+        schema: SIM_SCHEMA.to_owned(),
+        conditions: experiment.conditions.clone(),
+        points,
+    };
+    let text = args.output.render(&report).map_err(Failure::work)?;
+    experiment.end(&text, report.points.len(), plans.len())
+}

@@ -1,0 +1,208 @@
+//! Settings of a simulation by name: `preempt-ns=700`, `darc.delta=3`.
+//!
+//! No name stands here. What can be set, and to what, follows from how the settings and the
+//! policies are written in a file.
+
+use std::str::FromStr;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::sim::{ClassifierModel, Costs, SimPlan, SimPolicy};
+
+/// Everything about the simulated server that is no setting of its policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SimSettings {
+    /// What scheduling costs.
+    #[serde(flatten)]
+    pub costs: Costs,
+    /// Whether running requests can be preempted.
+    pub preemption: bool,
+    /// Requests of one type that may wait.
+    pub queue_capacity: usize,
+    /// How types are told.
+    pub classifier: ClassifierModel,
+    /// Whether the policy is told the types' service times and shares beforehand.
+    pub hints: bool,
+}
+
+impl Default for SimSettings {
+    fn default() -> Self {
+        Self {
+            costs: Costs::default(),
+            preemption: true,
+            queue_capacity: 1 << 16,
+            classifier: ClassifierModel::Exact,
+            hints: true,
+        }
+    }
+}
+
+impl SimSettings {
+    /// Puts the settings into a plan.
+    pub fn apply(&self, plan: &mut SimPlan) {
+        plan.costs = self.costs;
+        plan.preemption = self.preemption;
+        plan.queue_capacity = self.queue_capacity;
+        plan.classifier = self.classifier;
+        plan.hints = self.hints;
+    }
+
+    /// Carries out `assignments` in their order. A plain key is one of these settings, or of every
+    /// policy that has a setting of that name; `darc.delta` is DARC's.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingError`], for the first that cannot be carried out.
+    pub fn assign(
+        &mut self,
+        policies: &mut [SimPolicy],
+        assignments: &[Assignment],
+    ) -> Result<(), SettingError> {
+        for assignment in assignments {
+            let (policy, key) = match assignment.key.split_once('.') {
+                Some((policy, key)) => (Some(policy), key),
+                None => (None, assignment.key.as_str()),
+            };
+            if policy.is_none() && self.keys().iter().any(|known| known == key) {
+                *self = assignment.applied_to(self, key)?;
+                continue;
+            }
+            let mut is_known = false;
+            for candidate in policies.iter_mut() {
+                let is_meant = policy.is_none_or(|policy| policy == candidate.to_string());
+                if is_meant && keys(candidate).iter().any(|known| known == key) {
+                    *candidate = assignment.applied_to(candidate, key)?;
+                    is_known = true;
+                }
+            }
+            if !is_known {
+                return Err(SettingError::Unknown {
+                    key: assignment.key.clone(),
+                    known: self.describe(policies, ", "),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The names that can be set.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        keys(self)
+    }
+
+    /// All that can be set with these policies and what it is set to: a line of `key=value`, and
+    /// another for each policy that has settings, with `separator` between the lines' items.
+    #[must_use]
+    pub fn describe(&self, policies: &[SimPolicy], separator: &str) -> String {
+        let mut lines = vec![pairs(self, "", separator)];
+        for policy in policies {
+            let line = pairs(policy, &format!("{policy}."), separator);
+            if !line.is_empty() && !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines.join("\n")
+    }
+}
+
+/// One `key=value`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    key: String,
+    value: toml::Value,
+}
+
+/// Why a setting cannot be set.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SettingError {
+    /// There is no equals sign, or nothing before it.
+    #[error("`{0}` sets nothing; expected key=value, such as preempt-ns=700 or darc.delta=3")]
+    NoAssignment(String),
+    /// Nothing has this name.
+    #[error("no setting is called `{key}`; with these policies there are\n{known}")]
+    Unknown {
+        /// The name.
+        key: String,
+        /// The names that can be set and their values.
+        known: String,
+    },
+    /// It has the name but cannot have the value.
+    #[error("`{key}={value}`: {reason}")]
+    Value {
+        /// The name.
+        key: String,
+        /// The value.
+        value: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl FromStr for Assignment {
+    type Err = SettingError;
+
+    /// The value is a number, `true` or `false` as TOML writes them, and text otherwise.
+    fn from_str(text: &str) -> Result<Self, SettingError> {
+        let (key, value) = text
+            .split_once('=')
+            .map(|(key, value)| (key.trim(), value.trim()))
+            .filter(|(key, _)| !key.is_empty())
+            .ok_or_else(|| SettingError::NoAssignment(text.to_owned()))?;
+        let text = || toml::Value::String(value.to_owned());
+        Ok(Self {
+            key: key.to_owned(),
+            value: value.parse().unwrap_or_else(|_| text()),
+        })
+    }
+}
+
+impl Assignment {
+    /// `settings` with `key` set to the value.
+    fn applied_to<Settings: Serialize + DeserializeOwned>(
+        &self,
+        settings: &Settings,
+        key: &str,
+    ) -> Result<Settings, SettingError> {
+        let refused = |reason: String| SettingError::Value {
+            key: self.key.clone(),
+            value: self.value.to_string(),
+            reason: reason.trim_end().to_owned(),
+        };
+        let mut table =
+            toml::Table::try_from(settings).map_err(|error| refused(error.to_string()))?;
+        table.insert(key.to_owned(), self.value.clone());
+        table
+            .try_into()
+            .map_err(|error: toml::de::Error| refused(error.message().to_owned()))
+    }
+}
+
+/// The entries of `settings` as a file has them, without the name of a policy. An optional one that
+/// is not set is there too.
+fn entries(settings: &impl Serialize) -> serde_json::Map<String, serde_json::Value> {
+    match serde_json::to_value(settings) {
+        Ok(serde_json::Value::Object(mut entries)) => {
+            entries.remove("name");
+            entries
+        }
+        _ => serde_json::Map::new(),
+    }
+}
+
+fn keys(settings: &impl Serialize) -> Vec<String> {
+    entries(settings).into_iter().map(|(key, _)| key).collect()
+}
+
+fn pairs(settings: &impl Serialize, prefix: &str, separator: &str) -> String {
+    let pair = |(key, value): (String, serde_json::Value)| match value {
+        serde_json::Value::Null => format!("{prefix}{key}"),
+        serde_json::Value::String(text) => format!("{prefix}{key}={text}"),
+        value => format!("{prefix}{key}={value}"),
+    };
+    let pairs: Vec<_> = entries(settings).into_iter().map(pair).collect();
+    pairs.join(separator)
+}
