@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
 
+use crate::intervals::{IntervalRecorder, TimelinePoint};
+
 /// Longest latency that is told apart, in nanoseconds: an hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
@@ -44,6 +46,8 @@ pub struct TypeRecord {
     /// All requests that were sent: by how much the generator was late, in nanoseconds. Waiting for
     /// a free connection is the server's doing and not part of it.
     pub lag_ns: Histogram<u64>,
+    /// One point for each second of the measurement.
+    pub timeline: Vec<TimelinePoint>,
 }
 
 impl Default for TypeRecord {
@@ -60,12 +64,13 @@ impl Default for TypeRecord {
             errors: ErrorCounts::default(),
             latency_ns: new_histogram(),
             lag_ns: new_histogram(),
+            timeline: Vec::new(),
         }
     }
 }
 
 impl TypeRecord {
-    /// Adds another record to this one.
+    /// Adds another record to this one, but for the timeline, whose percentiles do not add up.
     pub fn add(&mut self, other: &Self) {
         self.scheduled += other.scheduled;
         self.sent += other.sent;
@@ -144,21 +149,33 @@ pub struct LiveCounters {
 pub(crate) struct Recorder {
     record: TypeRecord,
     live: Arc<LiveCounters>,
+    intervals: IntervalRecorder,
     /// Arrivals before this time are warm-up.
     measured_from_ns: u64,
 }
 
 impl Recorder {
-    pub(crate) fn new(measured_from_ns: u64, live: Arc<LiveCounters>) -> Self {
+    pub(crate) fn new(
+        measured_from_ns: u64,
+        live: Arc<LiveCounters>,
+        intervals: IntervalRecorder,
+    ) -> Self {
         Self {
             record: TypeRecord::default(),
             live,
+            intervals,
             measured_from_ns,
         }
     }
 
     pub(crate) fn into_record(self) -> TypeRecord {
+        self.intervals.finish();
         self.record
+    }
+
+    /// To be called now and then: seconds end although nothing happens in them.
+    pub(crate) fn tick(&mut self, now_ns: u64) {
+        self.intervals.tick(now_ns);
     }
 
     /// The record, if a request of `intended_ns` is part of it.
@@ -201,6 +218,7 @@ impl Recorder {
         if let Some(record) = self.measured(intended_ns) {
             record.completed += 1;
             record.latency_ns.saturating_record(latency_ns);
+            self.intervals.completed(now_ns, latency_ns);
         }
     }
 
@@ -212,6 +230,9 @@ impl Recorder {
                 Failure::Timeout => record.timeouts += 1,
                 Failure::Dropped => record.dropped += 1,
                 Failure::Unfinished => record.unfinished += 1,
+            }
+            if !matches!(failure, Failure::Unfinished) {
+                self.intervals.failed();
             }
         }
     }
@@ -237,11 +258,13 @@ pub(crate) enum Failure<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intervals::IntervalCollector;
 
     #[test]
     fn warm_up_is_not_recorded_and_every_arrival_ends_once() {
         let live = Arc::new(LiveCounters::default());
-        let mut recorder = Recorder::new(1_000, Arc::clone(&live));
+        let intervals = IntervalCollector::default().add_type(1_000);
+        let mut recorder = Recorder::new(1_000, Arc::clone(&live), intervals);
         for intended_ns in [0, 999, 1_000, 2_000, 3_000, 4_000, 5_000] {
             recorder.scheduled(intended_ns);
             recorder.taken(intended_ns, intended_ns + 7);

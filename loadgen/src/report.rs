@@ -1,16 +1,27 @@
 //! What a run found, as a table for people and as JSON for programs.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fmt;
+use std::time::SystemTime;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+pub use crate::percentiles::Percentiles;
+
 use crate::arrivals::ArrivalProcess;
+use crate::csv::Csv;
 use crate::engine::RunResult;
-use crate::plan::{RunPlan, ThreadClass};
+use crate::intervals::TimelinePoint;
+use crate::parallel;
+use crate::percentiles::{CurvePoint, PERCENTILE_HEADS, curve};
+use crate::plan::{RunPlan, ThreadClass, Waiting};
 use crate::record::{TypeRecord, new_histogram};
 use crate::table::{Table, number};
+
+/// Name and version of [`Report`]'s JSON. The version is [`SCHEMA_VERSION`].
+pub const SCHEMA: &str = "psp-run/1";
 
 /// Version of [`Report`]'s JSON. It grows when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -31,6 +42,8 @@ const RATE_SHORTFALL_MAX: f64 = 0.01;
 /// Everything a run found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// What was measured.
@@ -39,6 +52,10 @@ pub struct Report {
     pub arrivals: ArrivalProcess,
     /// Seed of schedules and keys.
     pub seed: u64,
+    /// When the measured part began, in seconds since 1970.
+    pub started_unix_s: f64,
+    /// Where and how the generator ran.
+    pub client: Client,
     /// Length of the warm-up in seconds.
     pub warmup_s: f64,
     /// Length of the measured part in seconds.
@@ -55,6 +72,41 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
+/// The generator's part of the conditions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Client {
+    /// Its version.
+    pub version: String,
+    /// Operating system and its release.
+    pub system: String,
+    /// Cores that it might use.
+    pub cores: usize,
+    /// How its threads waited: `busy-poll` or `spin-N-us`.
+    pub waiting: String,
+    /// Requests that might be in flight on one connection.
+    pub pipeline: usize,
+    /// A request without a reply for so long was given up, in seconds.
+    pub timeout_s: f64,
+}
+
+impl Client {
+    fn new(plan: &RunPlan) -> Self {
+        let uname = rustix::system::uname();
+        let part = |text: &CStr| text.to_string_lossy().into_owned();
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            system: format!("{} {}", part(uname.sysname()), part(uname.release())),
+            cores: parallel::cores(),
+            waiting: match plan.waiting {
+                Waiting::BusyPoll => "busy-poll".to_owned(),
+                Waiting::SleepThenSpin(spin) => format!("spin-{}-us", spin.as_micros()),
+            },
+            pipeline: plan.pipeline,
+            timeout_s: plan.timeout.as_secs_f64(),
+        }
+    }
+}
+
 /// One type's part of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TypeReport {
@@ -69,6 +121,8 @@ pub struct TypeReport {
     /// What was counted and measured.
     #[serde(flatten)]
     pub summary: Summary,
+    /// One point for each second of the measurement.
+    pub timeline: Vec<TimelinePoint>,
 }
 
 /// Counts and percentiles of one type or of all.
@@ -107,43 +161,8 @@ pub struct Summary {
     /// How late the generator itself was, in microseconds; part of the latency. Absent when nothing
     /// was due.
     pub lag_us: Option<Percentiles>,
-}
-
-/// Points of a distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Percentiles {
-    /// Mean.
-    pub mean: f64,
-    /// Median.
-    pub p50: f64,
-    /// 90th percentile.
-    pub p90: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// 99.9th percentile.
-    pub p999: f64,
-    /// Maximum.
-    pub max: f64,
-}
-
-impl Percentiles {
-    /// Reads `histogram`, each value divided by `unit`. `None` when it is empty.
-    #[must_use]
-    pub fn of(histogram: &Histogram<u64>, unit: f64) -> Option<Self> {
-        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / unit;
-        (!histogram.is_empty()).then(|| Self {
-            mean: histogram.mean() / unit,
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: at(1.0),
-        })
-    }
-
-    fn columns(&self) -> [f64; PERCENTILE_HEADS.len()] {
-        [self.p50, self.p90, self.p99, self.p999, self.max]
-    }
+    /// The percentile curve of the latency, in microseconds.
+    pub latency_curve_us: Vec<CurvePoint>,
 }
 
 impl Report {
@@ -174,6 +193,7 @@ impl Report {
                     .service_ns()
                     .map(|service_ns| f64::from(service_ns) / f64::from(dilation) / 1e3),
                 summary: Summary::new(record, ty.rate_rps, duration_s, dilation, slowdown),
+                timeline: record.timeline.clone(),
             });
         }
         let rate_rps = plan.types.iter().map(|ty| ty.rate_rps).sum();
@@ -181,10 +201,17 @@ impl Report {
         let slowdown_total = slowdown_known.then_some(slowdown_total);
         let overall = Summary::new(&total, rate_rps, duration_s, dilation, slowdown_total);
         let mut report = Self {
+            schema: SCHEMA.to_owned(),
             schema_version: SCHEMA_VERSION,
             target: plan.target.to_string(),
             arrivals: plan.arrivals,
             seed: plan.seed,
+            started_unix_s: result
+                .measured_from
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .unwrap_or_default()
+                .as_secs_f64(),
+            client: Client::new(plan),
             warmup_s: plan.warmup.as_secs_f64(),
             duration_s,
             interrupted: result.interrupted,
@@ -277,6 +304,7 @@ impl Summary {
                 .flatten(),
             slowdown: slowdown.and_then(|histogram| Percentiles::of(&histogram, SLOWDOWN_STEPS)),
             lag_us: Percentiles::of(&record.lag_ns, 1e3),
+            latency_curve_us: curve(&record.latency_ns, 1e3),
         }
     }
 
@@ -303,8 +331,80 @@ fn slowdowns(latency_ns: &Histogram<u64>, service_ns: f64) -> Histogram<u64> {
     slowdowns
 }
 
-/// The heads of columns of percentiles; [`Percentiles::columns`] has what is under them.
-const PERCENTILE_HEADS: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
+/// The name under which all types together go.
+pub const OVERALL: &str = "overall";
+
+impl Report {
+    /// Names and figures of all types, and of all of them together.
+    pub fn summaries(&self) -> impl Iterator<Item = (&str, &Summary)> {
+        let types = self.types.iter().map(|ty| (ty.name.as_str(), &ty.summary));
+        types.chain(std::iter::once((OVERALL, &self.overall)))
+    }
+
+    /// One line for each type and one for all together, after a line of heads.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut csv = Csv::new(csv_heads().iter().map(String::as_str));
+        self.push_csv(&mut csv);
+        csv.into_text()
+    }
+
+    pub(crate) fn push_csv(&self, csv: &mut Csv) {
+        for (name, summary) in self.summaries() {
+            let start = [
+                self.target.clone(),
+                self.seed.to_string(),
+                self.duration_s.to_string(),
+                name.to_owned(),
+                summary.offered_rps.to_string(),
+                summary.achieved_rps.to_string(),
+            ];
+            let counts = [
+                summary.scheduled,
+                summary.sent,
+                summary.completed,
+                summary.errors.values().sum(),
+                summary.dropped,
+                summary.timeouts,
+                summary.unfinished,
+                summary.queued,
+                summary.reconnects,
+            ];
+            let points = [summary.latency_us, summary.slowdown, summary.lag_us];
+            let points = points.into_iter().flat_map(|points| {
+                let columns = points.map(|points| points.columns().map(|value| value.to_string()));
+                columns.unwrap_or_default()
+            });
+            let counts = counts.iter().map(ToString::to_string);
+            csv.push(start.into_iter().chain(counts).chain(points));
+        }
+    }
+}
+
+pub(crate) fn csv_heads() -> Vec<String> {
+    let fixed = [
+        "target",
+        "seed",
+        "duration_s",
+        "type",
+        "offered_rps",
+        "achieved_rps",
+        "scheduled",
+        "sent",
+        "completed",
+        "errors",
+        "dropped",
+        "timeouts",
+        "unfinished",
+        "queued",
+        "reconnects",
+    ];
+    let points = ["latency_us", "slowdown", "lag_us"].into_iter();
+    let points = points.flat_map(|figure| {
+        PERCENTILE_HEADS.map(|head| format!("{figure}_{}", head.replace('.', "")))
+    });
+    fixed.map(str::to_owned).into_iter().chain(points).collect()
+}
 
 /// The text table.
 impl fmt::Display for Report {
@@ -319,7 +419,7 @@ impl fmt::Display for Report {
             .types
             .iter()
             .map(|ty| (ty.name.as_str(), &ty.summary))
-            .chain((self.types.len() > 1).then_some(("overall", &self.overall)))
+            .chain((self.types.len() > 1).then_some((OVERALL, &self.overall)))
             .collect();
         let heads = [
             "",
@@ -346,7 +446,7 @@ impl fmt::Display for Report {
         }
         write!(f, "\n{counts}")?;
         for (name, summary) in &rows {
-            if *name != "overall" {
+            if *name != OVERALL {
                 for (kind, count) in &summary.errors {
                     writeln!(f, "  {name}: {count} x {kind}")?;
                 }

@@ -218,6 +218,9 @@ impl Lane for DatagramLane {
 
     fn expire(&mut self, _waiter: &Waiter, clock: &RunClock) {
         let now_ns = clock.now_ns();
+        for ty in &mut self.types {
+            ty.recorder.tick(now_ns);
+        }
         while self.oldest_id != self.next_id {
             let id = self.oldest_id;
             if let Some(slot) = self.slot_mut(id).filter(|slot| slot.id == id) {

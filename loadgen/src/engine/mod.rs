@@ -19,13 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 pub(crate) use connection::connect;
 
 use crate::arrivals::Schedule;
 use crate::clock::RunClock;
 use crate::command::CommandSource;
+use crate::intervals::{Interval, IntervalCollector, IntervalRecorder};
 use crate::plan::{RequestPlan, RunPlan, ThreadClass, TypePlan};
 use crate::record::{LiveCounters, Recorder, TypeRecord};
 use crate::target::Protocol;
@@ -72,6 +73,8 @@ pub enum RunError {
 pub struct RunResult {
     /// One record for each type of the plan, in its order.
     pub records: Vec<TypeRecord>,
+    /// When the measured part began.
+    pub measured_from: SystemTime,
     /// Length of the measured part: the plan's, or less after an interruption.
     pub measured: Duration,
     /// Whether the run was stopped before its end.
@@ -80,6 +83,12 @@ pub struct RunResult {
 
 /// What may happen while a run goes on.
 pub trait Observer {
+    /// Called once all connections are open, with the time at which the measurement begins.
+    fn started(&mut self, _measured_from: SystemTime) {}
+
+    /// Called with each interval of each type, about a second after its end.
+    fn interval(&mut self, _interval: &Interval) {}
+
     /// Called about every second with the counters of each type, in the plan's order. `elapsed`
     /// counts from the first intended send time.
     fn second(&mut self, elapsed: Duration, counters: &[Arc<LiveCounters>]);
@@ -102,16 +111,31 @@ pub fn run(
 ) -> Result<RunResult, RunError> {
     let end_ns = saturating_ns(plan.warmup.saturating_add(plan.duration));
     let live: Vec<_> = plan.types.iter().map(|_| Arc::default()).collect();
+    let mut collector = IntervalCollector::default();
+    let mut intervals: Vec<_> = plan
+        .types
+        .iter()
+        .map(|_| Some(collector.add_type(saturating_ns(plan.warmup))))
+        .collect();
     let mut prepared = Vec::new();
     for class in [ThreadClass::Fast, ThreadClass::Slow] {
         let indices: Vec<usize> = (0..plan.types.len())
             .filter(|&index| plan.types[index].thread == class)
             .collect();
         if !indices.is_empty() {
-            prepared.push(Generator::prepare(plan, class, indices, &live, end_ns)?);
+            prepared.push(Generator::prepare(
+                plan,
+                class,
+                indices,
+                &live,
+                &mut intervals,
+                end_ns,
+            )?);
         }
     }
     let origin = Instant::now() + START_DELAY;
+    let measured_from = SystemTime::now() + START_DELAY + plan.warmup;
+    observer.started(measured_from);
     let clock = RunClock::starting_at(origin);
     let (done, finished) = mpsc::channel();
     let mut threads = Vec::new();
@@ -135,7 +159,7 @@ pub fn run(
         );
     }
     drop(done);
-    watch(&finished, origin, observer, &live);
+    watch(&finished, origin, observer, &live, &mut collector);
     let mut records = vec![TypeRecord::default(); plan.types.len()];
     for thread in threads {
         let outcome = thread
@@ -144,6 +168,10 @@ pub fn run(
         for (index, record) in outcome {
             records[index] = record;
         }
+    }
+    collector.collect(&mut |interval| observer.interval(interval));
+    for (record, timeline) in records.iter_mut().zip(collector.into_timelines()) {
+        record.timeline = timeline;
     }
     let interrupted = stop.load(Ordering::Relaxed);
     let measured = if interrupted {
@@ -154,6 +182,7 @@ pub fn run(
     };
     Ok(RunResult {
         records,
+        measured_from,
         measured,
         interrupted,
     })
@@ -165,6 +194,7 @@ fn watch(
     origin: Instant,
     observer: &mut dyn Observer,
     live: &[Arc<LiveCounters>],
+    collector: &mut IntervalCollector,
 ) {
     let second = Duration::from_secs(1);
     let mut next = origin + second;
@@ -173,6 +203,7 @@ fn watch(
             Ok(()) => {}
             Err(RecvTimeoutError::Timeout) => {
                 observer.second(origin.elapsed(), live);
+                collector.collect(&mut |interval| observer.interval(interval));
                 next += second;
             }
             Err(RecvTimeoutError::Disconnected) => break,
@@ -205,6 +236,7 @@ impl Generator {
         class: ThreadClass,
         indices: Vec<usize>,
         live: &[Arc<LiveCounters>],
+        intervals: &mut [Option<IntervalRecorder>],
         end_ns: u64,
     ) -> Result<Self, RunError> {
         let waiter = Waiter::new(plan.waiting)?;
@@ -215,7 +247,7 @@ impl Generator {
                 Schedule::new(plan.arrivals, rate_rps, plan.seed, index as u64)
             })
             .collect();
-        let lane = AnyLane::connect(plan, &indices, live, &waiter)?;
+        let lane = AnyLane::connect(plan, &indices, live, intervals, &waiter)?;
         Ok(Self {
             class,
             indices,
@@ -256,10 +288,15 @@ impl AnyLane {
         plan: &RunPlan,
         indices: &[usize],
         live: &[Arc<LiveCounters>],
+        intervals: &mut [Option<IntervalRecorder>],
         waiter: &Waiter,
     ) -> Result<Self, RunError> {
         let measured_from_ns = saturating_ns(plan.warmup);
-        let recorder = |index: usize| Recorder::new(measured_from_ns, Arc::clone(&live[index]));
+        let mut recorder = |index: usize| {
+            let intervals = intervals[index].take();
+            let intervals = intervals.expect("every type is on one thread");
+            Recorder::new(measured_from_ns, Arc::clone(&live[index]), intervals)
+        };
         let types = || indices.iter().map(|&index| (index, &plan.types[index]));
         let connected = match plan.target.protocol {
             Protocol::Redis => {

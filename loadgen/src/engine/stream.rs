@@ -290,6 +290,7 @@ impl Lane for StreamLane {
             self.break_connection(index, Failure::Error(CONNECTION_LOST), now_ns);
         }
         for ty in &mut self.types {
+            ty.recorder.tick(now_ns);
             while ty.queue.front().is_some_and(is_late)
                 && let Some(intended_ns) = ty.queue.pop_front()
             {

@@ -1,0 +1,5 @@
+//! Charts in one style, as SVG.
+
+pub mod chart;
+pub mod drawing;
+mod ticks;
