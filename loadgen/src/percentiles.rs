@@ -41,6 +41,20 @@ impl Percentiles {
         })
     }
 
+    /// Each point divided by that of `base`.
+    #[must_use]
+    pub fn divided_by(&self, base: &Self) -> Self {
+        Self {
+            mean: self.mean / base.mean,
+            p50: self.p50 / base.p50,
+            p90: self.p90 / base.p90,
+            p99: self.p99 / base.p99,
+            p999: self.p999 / base.p999,
+            p9999: self.p9999 / base.p9999,
+            max: self.max / base.max,
+        }
+    }
+
     /// Says of each point what `say` says of its values in all runs. `None` when a run has none, or
     /// there is no run.
     pub(crate) fn fold<T>(

@@ -241,7 +241,7 @@ impl Report {
                 ));
             }
             let failed = summary.failed();
-            if failed as f64 > summary.scheduled as f64 * FAILED_SHARE_MAX {
+            if summary.is_flattering() {
                 doubts.push(format!(
                     "{name}: {failed} of {} requests failed and have no latency; the percentiles \
                      flatter the server",
@@ -249,10 +249,7 @@ impl Report {
                 ));
             }
             let expected = summary.offered_rps * self.duration_s;
-            let sent_short = expected - summary.sent as f64;
-            // Three standard deviations of a Poisson count are chance.
-            let is_short = sent_short > (expected * RATE_SHORTFALL_MAX).max(3.0 * expected.sqrt());
-            if is_short && !self.interrupted {
+            if summary.is_short(self.duration_s) && !self.interrupted {
                 doubts.push(format!(
                     "{name}: {} requests were sent where {expected:.0} were offered",
                     summary.sent,
@@ -306,6 +303,19 @@ impl Summary {
             lag_us: Percentiles::of(&record.lag_ns, 1e3),
             latency_curve_us: curve(&record.latency_ns, 1e3),
         }
+    }
+
+    /// Whether so many requests have no latency that the percentiles flatter the server.
+    pub(crate) fn is_flattering(&self) -> bool {
+        self.failed() as f64 > self.scheduled as f64 * FAILED_SHARE_MAX
+    }
+
+    /// Whether fewer requests were sent in `duration_s` seconds than the offered rate says.
+    pub(crate) fn is_short(&self, duration_s: f64) -> bool {
+        let expected = self.offered_rps * duration_s;
+        let missing = expected - self.sent as f64;
+        // Three standard deviations of a Poisson count are chance.
+        missing > (expected * RATE_SHORTFALL_MAX).max(3.0 * expected.sqrt())
     }
 
     /// Requests that were due and have no latency.
@@ -415,11 +425,47 @@ impl fmt::Display for Report {
             "{}: {arrivals} arrivals, {:.1} s measured after {:.1} s of warm-up, seed {}",
             self.target, self.duration_s, self.warmup_s, self.seed,
         )?;
-        let rows: Vec<(&str, &Summary)> = self
-            .types
-            .iter()
-            .map(|ty| (ty.name.as_str(), &ty.summary))
-            .chain((self.types.len() > 1).then_some((OVERALL, &self.overall)))
+        let [counts, points @ ..] = &self.tables()[..] else {
+            return Ok(());
+        };
+        write!(f, "\n{}", counts.1)?;
+        for ty in &self.types {
+            for (kind, count) in &ty.summary.errors {
+                writeln!(f, "  {}: {count} x {kind}", ty.name)?;
+            }
+        }
+        for (_, table) in points {
+            write!(f, "\n{table}")?;
+        }
+        for warning in &self.warnings {
+            write!(f, "\nwarning: {warning}")?;
+        }
+        if !self.warnings.is_empty() {
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A title and the percentiles under it.
+type Points = (&'static str, fn(&Summary) -> Option<Percentiles>);
+
+const POINTS: [Points; 4] = [
+    ("latency, us", |summary| summary.latency_us),
+    ("latency / dilation, us", |summary| {
+        summary.latency_undilated_us
+    }),
+    ("slowdown", |summary| summary.slowdown),
+    ("generator lag, us", |summary| summary.lag_us),
+];
+
+impl Report {
+    /// Titles and tables: what became of the requests, then each kind of percentiles that there is.
+    pub(crate) fn tables(&self) -> Vec<(String, Table)> {
+        // A single type is all there is.
+        let rows: Vec<_> = self
+            .summaries()
+            .filter(|(name, _)| *name != OVERALL || self.types.len() > 1)
             .collect();
         let heads = [
             "",
@@ -444,48 +490,119 @@ impl fmt::Display for Report {
                 summary.timeouts.to_string(),
             ]);
         }
-        write!(f, "\n{counts}")?;
-        for (name, summary) in &rows {
-            if *name != OVERALL {
-                for (kind, count) in &summary.errors {
-                    writeln!(f, "  {name}: {count} x {kind}")?;
+        let mut tables = vec![("Requests".to_owned(), counts)];
+        for (title, points) in POINTS {
+            let mut table = Table::new(1, std::iter::once(title).chain(PERCENTILE_HEADS));
+            for &(name, summary) in &rows {
+                if let Some(points) = points(summary) {
+                    let cells = points.columns().map(number);
+                    table.push(std::iter::once(name.to_owned()).chain(cells).collect());
                 }
             }
+            if !table.is_empty() {
+                tables.push((title.to_owned(), table));
+            }
         }
-        self.write_points(f, "latency, us", &rows, |summary| summary.latency_us)?;
-        self.write_points(f, "latency / dilation, us", &rows, |summary| {
-            summary.latency_undilated_us
-        })?;
-        self.write_points(f, "slowdown", &rows, |summary| summary.slowdown)?;
-        self.write_points(f, "generator lag, us", &rows, |summary| summary.lag_us)?;
-        for warning in &self.warnings {
-            write!(f, "\nwarning: {warning}")?;
-        }
-        if !self.warnings.is_empty() {
-            writeln!(f)?;
-        }
-        Ok(())
+        tables
     }
 }
 
-impl Report {
-    fn write_points(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        title: &str,
-        rows: &[(&str, &Summary)],
-        points: impl Fn(&Summary) -> Option<Percentiles>,
-    ) -> fmt::Result {
-        let mut table = Table::new(1, std::iter::once(title).chain(PERCENTILE_HEADS));
-        for &(name, summary) in rows {
-            if let Some(points) = points(summary) {
-                let cells = points.columns().map(number);
-                table.push(std::iter::once(name.to_owned()).chain(cells).collect());
-            }
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    use crate::command::Keyspace;
+    use crate::intervals::IntervalCollector;
+    use crate::plan::{RequestPlan, TypePlan};
+    use crate::target::Target;
+
+    fn ty(name: &str, rate_rps: f64) -> TypePlan {
+        TypePlan {
+            name: name.to_owned(),
+            rate_rps,
+            connections: 1,
+            thread: ThreadClass::Fast,
+            request: RequestPlan::Synthetic {
+                request_type: 0,
+                service_ns: 1_000,
+            },
         }
-        if table.is_empty() {
-            return Ok(());
+    }
+
+    /// Ten seconds with 100 `GET`s: 90 completed after 1 us to 90 us, 6 errors, 4 timeouts. No
+    /// request of `odd.name` was due.
+    pub(crate) fn report() -> Report {
+        let plan = RunPlan {
+            target: "psp://127.0.0.1:9".parse::<Target>().unwrap(),
+            types: vec![ty("GET", 10.0), ty("odd.name", 0.0)],
+            arrivals: ArrivalProcess::Poisson,
+            seed: 7,
+            warmup: Duration::ZERO,
+            duration: Duration::from_secs(10),
+            timeout: Duration::from_secs(1),
+            outstanding_max: 100,
+            pipeline: 1,
+            keyspace: Keyspace::new(1, 1),
+            dilation: 1,
+            waiting: Waiting::BusyPoll,
+            slow_nice: 0,
+        };
+        let mut collector = IntervalCollector::default();
+        let mut intervals = collector.add_type(0);
+        let mut record = TypeRecord {
+            scheduled: 100,
+            sent: 100,
+            completed: 90,
+            timeouts: 4,
+            ..TypeRecord::default()
+        };
+        record.errors.add("BUSY", 6);
+        for index in 1..=90 {
+            record.latency_ns.record(index * 1_000).unwrap();
+            record.lag_ns.record(index * 20).unwrap();
+            intervals.completed(index * 100_000_000, index * 1_000);
         }
-        write!(f, "\n{table}")
+        intervals.finish();
+        collector.collect(&mut |_| {});
+        record.timeline = collector.into_timelines().swap_remove(0);
+        let result = RunResult {
+            records: vec![record, TypeRecord::default()],
+            measured_from: SystemTime::UNIX_EPOCH,
+            measured: Duration::from_secs(10),
+            interrupted: false,
+        };
+        Report::new(&plan, &result)
+    }
+
+    #[test]
+    fn json_keeps_everything() {
+        let report = report();
+        let json = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["schema"], SCHEMA);
+        assert!(SCHEMA.ends_with(&format!("/{SCHEMA_VERSION}")));
+        let get = &value["types"][0];
+        assert_eq!(get["timeline"].as_array().unwrap().len(), 10);
+        assert_eq!(get["timeline"][1]["completed"], 10);
+        assert_eq!(get["errors"]["BUSY"], 6);
+        assert!(get["latency_us"]["p9999"].as_f64().unwrap() > 89.0);
+        assert!(get["slowdown"]["p999"].as_f64().unwrap() > 89.0);
+    }
+
+    #[test]
+    fn csv_has_a_line_for_each_type_and_empty_cells_for_no_figure() {
+        let csv = report().csv();
+        let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines.iter().all(|line| line.len() == lines[0].len()));
+        let cell = |line: usize, head: &str| {
+            let column = lines[0].iter().position(|cell| *cell == head).unwrap();
+            lines[line][column]
+        };
+        assert_eq!((cell(1, "type"), cell(1, "errors")), ("GET", "6"));
+        assert_eq!(cell(2, "latency_us_p9999"), "");
+        assert!(cell(3, "lag_us_p50").parse::<f64>().unwrap() > 0.8);
     }
 }
