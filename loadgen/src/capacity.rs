@@ -179,7 +179,70 @@ fn bisect<Kept, Missed, E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Workload;
+    use psp_server::Policy;
     use std::convert::Infallible;
+
+    fn plan() -> SimPlan {
+        let workload = Workload::named("high-bimodal").unwrap();
+        SimPlan::new(workload, Policy::c_fcfs(), 4, 0.7).requests(5_000)
+    }
+
+    fn slo(slowdown: f64, percentile: f64, scope: Scope) -> Slo {
+        Slo {
+            slowdown,
+            percentile,
+            scope,
+        }
+    }
+
+    #[test]
+    fn an_objective_is_kept_up_to_the_slowdown_of_the_worst_type() {
+        let mut outcome = simulate(&plan(), &mut |_| ControlFlow::Continue(())).unwrap();
+        let short = outcome.types[0].slowdown.at(0.99);
+        let overall = outcome.overall.at(0.99);
+        assert!(overall < short);
+        let per_type = |slowdown| slo(slowdown, 99.0, Scope::PerType);
+        assert_eq!(per_type(short).miss(0.7, &outcome), None);
+        let missed = |name: &str, slowdown| Miss {
+            load: 0.7,
+            name: name.to_owned(),
+            slowdown,
+            rejected: 0,
+        };
+        let below = short - 0.001;
+        assert_eq!(
+            per_type(below).miss(0.7, &outcome),
+            Some(missed("short", short))
+        );
+        let together = |slowdown| slo(slowdown, 99.0, Scope::Overall);
+        assert_eq!(together(overall).miss(0.7, &outcome), None);
+        let below = overall - 0.001;
+        assert_eq!(
+            together(below).miss(0.7, &outcome),
+            Some(missed("overall", overall))
+        );
+        outcome.rejected = 1;
+        assert_eq!(
+            together(1e9).miss(0.7, &outcome).map(|miss| miss.rejected),
+            Some(1)
+        );
+    }
+
+    #[test]
+    fn progress_counts_the_arrivals_of_all_probes_and_can_end_the_search() {
+        let (plan, slo) = (plan(), slo(10.0, 99.9, Scope::PerType));
+        let mut counts = Vec::new();
+        let found = capacity(&plan, &slo, 0.1, &mut |arrivals| {
+            counts.push(arrivals);
+            ControlFlow::Continue(())
+        });
+        let total = (plan.requests + plan.warmup) * u64::from(probes(0.1));
+        assert!(found.unwrap().load > 0.0);
+        assert!(counts.is_sorted() && counts.last().is_some_and(|last| *last <= total));
+        let broken = capacity(&plan, &slo, 0.1, &mut |_| ControlFlow::Break(()));
+        assert!(matches!(broken, Err(CapacityError::Interrupted)));
+    }
 
     /// A system that keeps its objective up to `limit`.
     fn search(limit: f64, tolerance: f64) -> (Bracket<f64, f64>, Vec<f64>) {

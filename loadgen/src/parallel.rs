@@ -53,7 +53,7 @@ mod tests {
         for threads in [0, 1, 3, 5_000] {
             assert_eq!(map(&jobs, threads, |job| job * 2), doubled);
         }
-        assert_eq!(map(&[], 4, |job: &u64| *job), Vec::<u64>::new());
+        assert!(map(&[], 4, |job: &u64| *job).is_empty());
     }
 
     #[test]

@@ -35,6 +35,16 @@ pub struct Conditions {
     pub interrupted: bool,
 }
 
+/// What a command found, in all the forms in which it can be printed. [`fmt::Display`] is the form
+/// for a terminal, [`Serialize`] that for programs.
+pub trait Found: fmt::Display + Serialize {
+    /// Comma-separated values under a line of heads.
+    fn csv(&self) -> String;
+
+    /// Tables in Markdown.
+    fn markdown(&self) -> String;
+}
+
 /// The points of one call of `psp-loadgen sim`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SimReport {
@@ -191,10 +201,9 @@ impl Conditions {
     }
 }
 
-impl SimReport {
-    /// One line for each point and type, after a line of heads.
-    #[must_use]
-    pub fn csv(&self) -> String {
+impl Found for SimReport {
+    /// One line for each point and type.
+    fn csv(&self) -> String {
         let mut csv = Csv::new([
             "policy",
             "workload",
@@ -245,13 +254,19 @@ impl SimReport {
         }
         csv.into_text()
     }
+
+    /// The points, and the types of each.
+    fn markdown(&self) -> String {
+        let tables = [self.points_table(), self.types_table()];
+        tables.map(|table| table.markdown()).join("\n")
+    }
 }
 
-/// Two tables: the points, and the types of each.
-impl fmt::Display for SimReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 2] = ["workload", "policy"];
+impl SimReport {
+    fn points_table(&self) -> Table {
         let heads = [
+            "workload",
+            "policy",
             "load",
             "workers",
             "offered/s",
@@ -259,20 +274,13 @@ impl fmt::Display for SimReport {
             "completed",
             "rejected",
         ];
-        let heads = NAMES.into_iter().chain(heads).chain(QUANTILE_HEADS);
-        let mut points = Table::new(NAMES.len(), heads).group(8, "slowdown");
-        let heads = ["type", "load", "completed", "rejected"].into_iter();
-        let heads = NAMES
-            .into_iter()
-            .chain(heads)
-            .chain(QUANTILE_HEADS)
-            .chain(QUANTILE_HEADS);
-        let mut types = Table::new(NAMES.len() + 1, heads)
-            .group(6, "latency, us")
-            .group(10, "slowdown");
+        let group = heads.len();
+        let heads = heads.into_iter().chain(QUANTILE_HEADS);
+        let mut table = Table::new(2, heads).group(group, "slowdown");
         for point in &self.points {
-            let names = [point.workload.clone(), point.policy.clone()];
             let cells = [
+                point.workload.clone(),
+                point.policy.clone(),
                 point.load.to_string(),
                 point.workers.to_string(),
                 number(point.offered_rps),
@@ -280,22 +288,51 @@ impl fmt::Display for SimReport {
                 point.completed.to_string(),
                 point.rejected.to_string(),
             ];
-            let cells = names.clone().into_iter().chain(cells);
-            points.push(cells.chain(point.overall.slowdown.cells()).collect());
+            let cells = cells.into_iter().chain(point.overall.slowdown.cells());
+            table.push(cells.collect());
+        }
+        table
+    }
+
+    fn types_table(&self) -> Table {
+        let heads = [
+            "workload",
+            "policy",
+            "type",
+            "load",
+            "completed",
+            "rejected",
+        ];
+        let groups = [heads.len(), heads.len() + QUANTILE_HEADS.len()];
+        let heads = heads
+            .into_iter()
+            .chain(QUANTILE_HEADS)
+            .chain(QUANTILE_HEADS);
+        let mut table = Table::new(3, heads)
+            .group(groups[0], "latency, us")
+            .group(groups[1], "slowdown");
+        for point in &self.points {
             for ty in &point.types {
                 let cells = [
+                    point.workload.clone(),
+                    point.policy.clone(),
                     ty.name.clone(),
                     point.load.to_string(),
                     ty.completed.to_string(),
                     ty.rejected.to_string(),
                 ];
-                let cells = names.clone().into_iter().chain(cells);
-                let cells = cells
-                    .chain(ty.latency_us.cells())
-                    .chain(ty.slowdown.cells());
-                types.push(cells.collect());
+                let cells = cells.into_iter().chain(ty.latency_us.cells());
+                table.push(cells.chain(ty.slowdown.cells()).collect());
             }
         }
+        table
+    }
+}
+
+/// Two tables: the points, and the types of each.
+impl fmt::Display for SimReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (points, types) = (self.points_table(), self.types_table());
         write!(f, "{}\n\n{points}\n{types}", self.conditions.title())
     }
 }
@@ -382,10 +419,11 @@ impl CapacityReport {
             results,
         }
     }
+}
 
-    /// One line for each result, after a line of heads.
-    #[must_use]
-    pub fn csv(&self) -> String {
+impl Found for CapacityReport {
+    /// One line for each result.
+    fn csv(&self) -> String {
         let heads = [
             "policy",
             "workload",
@@ -407,8 +445,7 @@ impl CapacityReport {
     }
 
     /// Loads: a row for each policy, a column for each workload.
-    #[must_use]
-    pub fn markdown(&self) -> String {
+    fn markdown(&self) -> String {
         let workloads = distinct(self.results.iter().map(|result| result.workload.as_str()));
         let policies = distinct(self.results.iter().map(|result| result.policy.as_str()));
         let heads = std::iter::once("policy").chain(workloads.iter().copied());

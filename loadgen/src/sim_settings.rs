@@ -206,3 +206,94 @@ fn pairs(settings: &impl Serialize, prefix: &str, separator: &str) -> String {
     let pairs: Vec<_> = entries(settings).into_iter().map(pair).collect();
     pairs.join(separator)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assign(policies: &[&str], assignments: &[&str]) -> (SimSettings, Vec<SimPolicy>, String) {
+        let mut settings = SimSettings::default();
+        let mut policies: Vec<SimPolicy> =
+            policies.iter().map(|name| name.parse().unwrap()).collect();
+        let assigned = assignments
+            .iter()
+            .map(|text| text.parse())
+            .collect::<Result<Vec<Assignment>, _>>()
+            .and_then(|assignments| settings.assign(&mut policies, &assignments));
+        let error = assigned
+            .err()
+            .map_or_else(String::new, |error| error.to_string());
+        (settings, policies, error)
+    }
+
+    #[test]
+    fn keys_of_the_server_and_of_policies_are_told_apart() {
+        let (settings, policies, error) = assign(
+            &["c-fcfs", "darc", "darc-static", "ps"],
+            &[
+                "preempt-ns = 700",
+                "classifier=random",
+                "delta=3",
+                "darc.spillway=2",
+                "delta=4.5",
+            ],
+        );
+        assert_eq!(error, "");
+        assert_eq!(settings.costs.preempt_ns, 700);
+        assert_eq!(settings.classifier, ClassifierModel::Random);
+        let setting = |place: usize, key: &str| entries(&policies[place])[key].clone();
+        assert_eq!(setting(1, "delta"), 4.5);
+        assert_eq!(setting(2, "delta"), 4.5);
+        assert_eq!(setting(1, "spillway"), 2);
+        assert_eq!(policies[0].to_string(), "c-fcfs");
+        assert_eq!(policies[3], SimPolicy::Ps);
+    }
+
+    #[test]
+    fn every_key_accepts_what_it_is_set_to_already() {
+        let policies: Vec<&str> = SimPolicy::names().collect();
+        let (settings, parsed, _) = assign(&policies, &[]);
+        for line in settings.describe(&parsed, "\n").lines() {
+            // An optional setting that is not set has no value to give.
+            if line.contains('=') {
+                let assigned = assign(&policies, &[line]);
+                assert_eq!(
+                    assigned,
+                    (settings.clone(), parsed.clone(), String::new()),
+                    "{line}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_named() {
+        for (policies, assignment, reasons) in [
+            (
+                &["darc"][..],
+                "preempt=1",
+                &["`preempt`", "preempt-ns=0", "darc.delta=2"][..],
+            ),
+            (&["c-fcfs"], "delta=3", &["`delta`", "queue-capacity=65536"]),
+            (&["c-fcfs"], "darc.delta=3", &["`darc.delta`"]),
+            (&["darc"], "darc.preempt-ns=3", &["`darc.preempt-ns`"]),
+            (&["darc"], "darc.name=sjf", &["`darc.name`"]),
+            (
+                &["darc"],
+                "preempt-ns",
+                &["`preempt-ns` sets nothing", "key=value"],
+            ),
+            (&["darc"], "=3", &["`=3` sets nothing"]),
+            (&["darc"], "preempt-ns=-3", &["`preempt-ns=-3`", "u64"]),
+            (&["darc"], "preempt-ns=0.7", &["`preempt-ns=0.7`", "u64"]),
+            (&["darc"], "hints=maybe", &["hints", "maybe", "a boolean"]),
+            (&["darc"], "classifier=best", &["best", "exact", "random"]),
+            (&["darc"], "delta=wide", &["delta", "wide", "f64"]),
+        ] {
+            let (.., error) = assign(policies, &[assignment]);
+            for reason in reasons {
+                assert!(error.contains(reason), "{assignment} gave {error}");
+            }
+        }
+    }
+}

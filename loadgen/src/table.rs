@@ -39,12 +39,19 @@ impl Table {
         self.lines.len() == 1
     }
 
-    /// The same table in Markdown, without the titles of groups.
+    /// The same table in Markdown. Titles of groups stand before each of their heads.
     pub(crate) fn markdown(&self) -> String {
         let mut text = String::new();
         for (place, line) in self.lines.iter().enumerate() {
-            markdown_line(&mut text, line.iter().map(|cell| cell.replace('|', "\\|")));
-            if place == 0 {
+            let cells = line.iter().map(|cell| cell.replace('|', "\\|"));
+            if place > 0 {
+                markdown_line(&mut text, cells);
+            } else {
+                let titled = |(column, head): (usize, String)| match self.title(column) {
+                    Some(title) => format!("{title} {head}"),
+                    None => head,
+                };
+                markdown_line(&mut text, cells.enumerate().map(titled));
                 let rule = |column| {
                     if column < self.name_columns {
                         "---"
@@ -58,7 +65,7 @@ impl Table {
         text
     }
 
-    /// The same table in HTML, without the titles of groups.
+    /// The same table in HTML. Titles of groups stand before each of their heads.
     pub(crate) fn html(&self) -> String {
         let mut text = String::from("<table>\n");
         for (place, line) in self.lines.iter().enumerate() {
@@ -70,7 +77,9 @@ impl Table {
                 } else {
                     " class=\"figure\""
                 };
-                let cell = escaped(cell);
+                let title = self.title(column).filter(|_| place == 0);
+                let title = title.map_or_else(String::new, |title| format!("{title} "));
+                let cell = escaped(&(title + cell));
                 // Writing to a string does not fail.
                 let _ = write!(text, "<{tag}{class}>{cell}</{tag}>");
             }
@@ -78,6 +87,14 @@ impl Table {
         }
         text.push_str("</table>\n");
         text
+    }
+
+    /// The title of the group that a column is in: the last that begins before or with it.
+    fn title(&self, column: usize) -> Option<&'static str> {
+        let mut groups = self.groups.iter().rev();
+        groups
+            .find(|(first, _)| *first <= column)
+            .map(|(_, title)| *title)
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -189,7 +206,7 @@ c-fcfs  long   100     7
     #[test]
     fn markdown_has_a_rule_and_escapes_bars() {
         let expected = "\
-| policy | type | p50 | p99 |
+| policy | type | latency, us p50 | latency, us p99 |
 | --- | --- | ---: | ---: |
 | darc | a\\|b | 1.00 | 12.5 |
 | c-fcfs | long | 100 | 7 |

@@ -1,13 +1,12 @@
 //! `psp-loadgen capacity`.
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use psp_loadgen::capacity::{self as library, Scope, Slo};
 use psp_loadgen::sim_report::{CapacityReport, CapacityResult};
 
 use super::Failure;
 use super::experiment::{ExperimentArgs, after_long_help, name};
-use super::output::json;
 use super::values::in_range;
 
 const EXAMPLES: &str = "Examples:
@@ -52,32 +51,6 @@ pub(super) struct CapacityArgs {
         help_heading = "How long and how"
     )]
     tolerance: f64,
-    /// How to print the results
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    output: Output,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Output {
-    /// A table with a row for each workload and policy, and how the SLO was missed above it
-    Text,
-    /// One object
-    Json,
-    /// A line for each workload and policy
-    Csv,
-    /// A table of loads with a row for each policy and a column for each workload
-    Markdown,
-}
-
-impl Output {
-    fn render(self, report: &CapacityReport) -> anyhow::Result<String> {
-        match self {
-            Self::Text => Ok(report.to_string()),
-            Self::Json => json(report),
-            Self::Csv => Ok(report.csv()),
-            Self::Markdown => Ok(report.markdown()),
-        }
-    }
 }
 
 impl CapacityArgs {
@@ -105,6 +78,5 @@ pub(super) fn capacity(args: &CapacityArgs) -> Result<(), Failure> {
         Ok(CapacityResult::new(plan, capacity))
     })?;
     let report = CapacityReport::new(experiment.conditions.clone(), slo, tolerance, results);
-    let text = args.output.render(&report).map_err(Failure::work)?;
-    experiment.end(&text, report.results.len(), plans.len())
+    experiment.end(&report, report.results.len(), plans.len())
 }

@@ -3,15 +3,15 @@
 use std::ops::ControlFlow;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use psp_loadgen::parallel;
 use psp_loadgen::sim::{SimPlan, SimPolicy};
-use psp_loadgen::sim_report::Conditions;
+use psp_loadgen::sim_report::{Conditions, Found};
 use psp_loadgen::sim_settings::{Assignment, SimSettings};
 use psp_loadgen::workload::Workload;
 
 use super::Failure;
-use super::output::print;
+use super::output::{json, print};
 use super::progress::Progress;
 use super::values::at_least_one;
 
@@ -68,6 +68,32 @@ pub(super) struct ExperimentArgs {
         help_heading = "How long and how"
     )]
     threads: Option<usize>,
+    /// How to print what was found
+    #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "How long and how")]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// Tables for a terminal
+    Text,
+    /// One object
+    Json,
+    /// A line for each point and type, or for each capacity, under a line of heads
+    Csv,
+    /// Tables for a document
+    Markdown,
+}
+
+impl Format {
+    fn render(self, found: &impl Found) -> anyhow::Result<String> {
+        match self {
+            Self::Text => Ok(found.to_string()),
+            Self::Json => json(found),
+            Self::Csv => Ok(found.csv()),
+            Self::Markdown => Ok(found.markdown()),
+        }
+    }
 }
 
 /// Most arrivals of one simulation.
@@ -114,6 +140,7 @@ pub(super) struct Experiment {
     pub(super) plans: Vec<SimPlan>,
     pub(super) conditions: Conditions,
     threads: usize,
+    output: Format,
     /// Why the first of the jobs that failed did.
     failure: Option<anyhow::Error>,
 }
@@ -159,13 +186,14 @@ impl ExperimentArgs {
                 interrupted: false,
             },
             threads: self.threads.unwrap_or_else(parallel::cores),
+            output: self.output,
             failure: None,
         })
     }
 }
 
 /// The names given, each once, with all that there are in the place of `all`.
-fn expand<'a>(given: &'a [String], names: impl Iterator<Item = &'static str>) -> Vec<&'a str> {
+fn expand(given: &[String], names: impl Iterator<Item = &'static str>) -> Vec<&str> {
     let names: Vec<&str> = names.collect();
     let mut expanded = Vec::new();
     for name in given {
@@ -224,9 +252,10 @@ impl Experiment {
         Ok(done)
     }
 
-    /// Prints what was done, `done` jobs of `jobs`, and says so when that is not all.
-    pub(super) fn end(self, output: &str, done: usize, jobs: usize) -> Result<(), Failure> {
-        print(output).map_err(Failure::work)?;
+    /// Prints what was found by `done` jobs of `jobs`, and says so when that is not all.
+    pub(super) fn end(self, found: &impl Found, done: usize, jobs: usize) -> Result<(), Failure> {
+        let text = self.output.render(found).map_err(Failure::work)?;
+        print(&text).map_err(Failure::work)?;
         let what_is_done = format!("{done} of {jobs} points are done");
         match self.failure {
             Some(error) => Err(Failure::work(error.context(what_is_done))),

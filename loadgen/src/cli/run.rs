@@ -1,25 +1,18 @@
-//! `psp-loadgen run`.
+//! What is sent and how: the arguments that all live measurements share.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use psp_loadgen::arrivals::ArrivalProcess;
 use psp_loadgen::command::Keyspace;
-use psp_loadgen::engine;
 use psp_loadgen::mix::Mix;
 use psp_loadgen::plan::{RequestPlan, RunPlan, ThreadClass, TypePlan, Waiting, assign_threads};
 use psp_loadgen::preload::PreloadPlan;
-use psp_loadgen::report::Report;
 use psp_loadgen::target::{Protocol, Target};
 use psp_loadgen::workload::Workload;
 
 use super::Failure;
-use super::interrupt::stop_on_signals;
-use super::live::LiveLine;
-use super::output::{json, print};
 use super::preload::with_progress;
 use super::values::{at_least_one, positive, seconds};
 
@@ -29,18 +22,8 @@ const FAST_CONNECTIONS: usize = 16;
 /// Connections of a type on the slow thread when nobody says otherwise.
 const SLOW_CONNECTIONS: usize = 4;
 
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  psp-loadgen run --target redis://127.0.0.1 --preload --mix \"GET@10000/s,KEYS@2/s\"
-  psp-loadgen run --target redis://127.0.0.1 --mix \"GET:90,SET:9,LRANGE big 0 -1:1\" --rate 5000
-  psp-loadgen run --target psp://127.0.0.1:9000 --workload high-bimodal --load 0.8 --workers 14 --dilate 1000
-
-Exit codes: 0 the run was made, 1 it failed, 2 the command line is wrong.")]
+#[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
-    /// The server: redis://HOST[:PORT], or psp://HOST:PORT for the psp header over UDP
-    #[arg(long, value_name = "URL")]
-    target: String,
-
     /// Commands with weights (GET:90) or rates (GET@10000/s), separated by commas. Placeholders:
     /// {key} {keys:N} {value} {n}. NAME=COMMAND:90 names a type
     #[arg(
@@ -168,10 +151,6 @@ pub(super) struct RunArgs {
         help_heading = "How to send"
     )]
     spin_us: u64,
-
-    /// How to print the report
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    output: Output,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -180,46 +159,33 @@ enum Arrivals {
     Uniform,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Output {
-    Text,
-    Json,
-}
+impl RunArgs {
+    /// The same at another rate, in requests per second.
+    pub(super) fn at_rate(&self, rate_rps: f64) -> Self {
+        Self {
+            rate: Some(rate_rps),
+            ..self.clone()
+        }
+    }
 
-pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let plan = args.plan().map_err(Failure::usage)?;
-    if args.preload {
+    /// Whether the command line says at which rate to send.
+    pub(super) fn has_rate(&self) -> bool {
+        self.rate.is_some() || self.load.is_some()
+    }
+
+    /// Sets all keys of the plan's target, if the command line says so.
+    pub(super) fn preload(&self, plan: &RunPlan) -> Result<(), Failure> {
+        if !self.preload {
+            return Ok(());
+        }
         with_progress(&PreloadPlan {
             target: plan.target.clone(),
             keyspace: Some(plan.keyspace.clone()),
             collections: Vec::new(),
-        })?;
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    stop_on_signals(&stop).map_err(Failure::work)?;
-    let names = plan.types.iter().map(|ty| ty.name.clone()).collect();
-    let result = engine::run(&plan, &stop, &mut LiveLine::new(names)).map_err(Failure::work)?;
-    let report = Report::new(&plan, &result);
-    args.output.print(&report).map_err(Failure::work)?;
-    if report.overall.completed == 0 && report.overall.scheduled > 0 {
-        let silence = anyhow!("{} answered none of the requests", plan.target);
-        return Err(Failure::work(silence));
-    }
-    Ok(())
-}
-
-impl Output {
-    fn print(self, report: &Report) -> anyhow::Result<()> {
-        print(&match self {
-            Self::Text => report.to_string(),
-            Self::Json => json(report)?,
         })
     }
-}
 
-impl RunArgs {
-    fn plan(&self) -> anyhow::Result<RunPlan> {
-        let target: Target = self.target.parse()?;
+    pub(super) fn plan(&self, target: Target) -> anyhow::Result<RunPlan> {
         let types = match target.protocol {
             Protocol::Redis => self.command_types(),
             Protocol::PspUdp => self.synthetic_types(),
@@ -317,13 +283,16 @@ mod tests {
 
     #[derive(Parser)]
     struct Line {
+        #[arg(long)]
+        target: String,
         #[command(flatten)]
         args: RunArgs,
     }
 
     fn plan(line: &str) -> anyhow::Result<RunPlan> {
         let words = std::iter::once("run").chain(line.split(' '));
-        Line::try_parse_from(words)?.args.plan()
+        let line = Line::try_parse_from(words)?;
+        line.args.plan(line.target.parse()?)
     }
 
     #[test]

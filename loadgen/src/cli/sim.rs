@@ -1,13 +1,12 @@
 //! `psp-loadgen sim`.
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use psp_loadgen::sim::{SimPlan, simulate};
 use psp_loadgen::sim_report::{Point, SIM_SCHEMA, SimReport};
 
 use super::Failure;
 use super::experiment::{ExperimentArgs, after_long_help, name};
-use super::output::json;
 use super::values::positive;
 
 const EXAMPLES: &str = "Examples:
@@ -35,29 +34,6 @@ pub(super) struct SimArgs {
         help_heading = "What to simulate"
     )]
     load: Vec<f64>,
-    /// How to print the points
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    output: Output,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Output {
-    /// Two tables: the points, and the types of each
-    Text,
-    /// One object
-    Json,
-    /// A line for each point and type
-    Csv,
-}
-
-impl Output {
-    fn render(self, report: &SimReport) -> anyhow::Result<String> {
-        match self {
-            Self::Text => Ok(report.to_string()),
-            Self::Json => json(report),
-            Self::Csv => Ok(report.csv()),
-        }
-    }
 }
 
 pub(super) fn sim(args: &SimArgs) -> Result<(), Failure> {
@@ -84,6 +60,5 @@ pub(super) fn sim(args: &SimArgs) -> Result<(), Failure> {
         conditions: experiment.conditions.clone(),
         points,
     };
-    let text = args.output.render(&report).map_err(Failure::work)?;
-    experiment.end(&text, report.points.len(), plans.len())
+    experiment.end(&report, report.points.len(), plans.len())
 }

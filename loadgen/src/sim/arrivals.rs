@@ -150,7 +150,7 @@ impl<'a> Arrivals<'a> {
     }
 
     fn draw(&mut self) {
-        if self.drawn % PROGRESS_ARRIVALS == 0 || self.drawn == self.total {
+        if self.drawn.is_multiple_of(PROGRESS_ARRIVALS) || self.drawn == self.total {
             self.interrupted |= (self.progress)(self.drawn).is_break();
         }
         if self.drawn == self.total || self.interrupted {

@@ -65,22 +65,8 @@ pub(super) fn simulate(
     arrivals: &mut Arrivals<'_>,
 ) -> Result<Outcome, SimError> {
     let types = plan.type_table();
-    let mut engine = Engine {
-        plan,
-        types: &types,
-        scheduler: policy.scheduler(&plan.setup(&types)),
-        switch: plan.switch.as_ref(),
-        requests: Slab::default(),
-        workers: Workers::new(plan.workers),
-        dispatchers: None,
-        dispatched: true,
-        classifier: (plan.classifier == ClassifierModel::Random)
-            .then(|| Stream::Classifier.rng(plan.seed)),
-        recorder: Recorder::new(plan),
-        counts: Counts::default(),
-        now_ns: 0,
-    };
-    engine.adopt(policy);
+    let scheduler = policy.scheduler(&plan.setup(&types));
+    let mut engine = Engine::new(plan, &types, scheduler, has_dispatcher(policy));
     engine.run(arrivals)?;
     engine.counts.interrupted = arrivals.interrupted();
     let last = engine.snapshot();
@@ -90,12 +76,36 @@ pub(super) fn simulate(
     Ok(recorder.into_outcome(plan, counts, &last))
 }
 
-impl Engine<'_> {
-    /// Charges costs as `policy` has them.
-    fn adopt(&mut self, policy: &Policy) {
+impl<'a> Engine<'a> {
+    fn new(
+        plan: &'a SimPlan,
+        types: &'a TypeTable,
+        scheduler: Box<dyn Scheduler>,
+        dispatched: bool,
+    ) -> Self {
+        let random = plan.classifier == ClassifierModel::Random;
+        let mut engine = Self {
+            plan,
+            types,
+            scheduler,
+            switch: plan.switch.as_ref(),
+            requests: Slab::default(),
+            workers: Workers::new(plan.workers),
+            dispatchers: None,
+            dispatched,
+            classifier: random.then(|| Stream::Classifier.rng(plan.seed)),
+            recorder: Recorder::new(plan),
+            counts: Counts::default(),
+            now_ns: 0,
+        };
+        engine.employ_dispatchers();
+        engine
+    }
+
+    /// Has dispatchers if the policy needs them and they take time. What they have taken in stays
+    /// with them when the policy changes.
+    fn employ_dispatchers(&mut self) {
         let costs = &self.plan.costs;
-        self.dispatched = has_dispatcher(policy);
-        // What dispatchers have taken in stays with them.
         if self.dispatched && !costs.dispatcher_is_free() && self.dispatchers.is_none() {
             let waiting_max = self.plan.queue_capacity;
             self.dispatchers = Some(Dispatchers::new(costs.dispatchers, waiting_max));
@@ -309,7 +319,8 @@ impl Engine<'_> {
         let backlog = self.scheduler.hand_over();
         self.scheduler = policy.scheduler(&self.plan.setup(self.types));
         self.scheduler.take_over(self.now_ns, backlog);
-        self.adopt(policy);
+        self.dispatched = has_dispatcher(policy);
+        self.employ_dispatchers();
         self.poll();
     }
 
@@ -328,5 +339,126 @@ fn snapshot(now_ns: u64, scheduler: &dyn Scheduler, workers: &Workers, types: us
         workers_reserved: (0..types)
             .map(|slot| scheduler.type_status(slot).workers_reserved)
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::ops::ControlFlow;
+
+    use psp_server::policy::{Backlog, TypeStatus};
+
+    use super::*;
+    use crate::arrivals::ArrivalProcess;
+    use crate::workload::Workload;
+
+    const QUANTUM_NS: u64 = 300;
+
+    /// One worker in turns of a quantum.
+    #[derive(Default)]
+    struct Turns {
+        waiting: VecDeque<(RequestId, RequestType)>,
+        running: Option<(RequestId, RequestType)>,
+        ends_ns: Option<u64>,
+    }
+
+    impl Scheduler for Turns {
+        fn on_event(&mut self, _now_ns: u64, event: Event<'_>) {
+            match event {
+                Event::Arrived {
+                    request,
+                    request_type,
+                } => self.waiting.push_back((request, request_type)),
+                Event::Completed { .. } => self.running = None,
+                Event::Yielded { served_ns, .. } => {
+                    assert!((QUANTUM_NS - 2..1_000).contains(&served_ns), "{served_ns}");
+                    self.waiting.extend(self.running.take());
+                }
+                Event::Tick => {}
+            }
+        }
+
+        fn poll(&mut self, now_ns: u64) -> Option<Action> {
+            let worker = WorkerId(0);
+            if self.running.is_some() {
+                self.ends_ns.take_if(|ends_ns| *ends_ns <= now_ns)?;
+                return Some(Action::Preempt { worker });
+            }
+            self.running = self.waiting.pop_front();
+            let (request, request_type) = self.running?;
+            self.ends_ns = Some(now_ns + QUANTUM_NS);
+            Some(Action::Run {
+                worker,
+                request,
+                request_type,
+                hand_off: HandOff::Own,
+            })
+        }
+
+        fn deadline_ns(&self) -> Option<u64> {
+            self.ends_ns.filter(|_| self.running.is_some())
+        }
+
+        fn hand_over(&mut self) -> Backlog {
+            panic!("nobody takes over");
+        }
+
+        fn take_over(&mut self, _now_ns: u64, _backlog: Backlog) {
+            panic!("there is nothing to take over");
+        }
+
+        fn type_status(&self, _slot: usize) -> TypeStatus {
+            TypeStatus::default()
+        }
+    }
+
+    /// Requests of 1 us, so far apart that none meets another, in turns.
+    fn run(change: fn(&mut SimPlan)) -> Outcome {
+        let workload = Workload::named("fixed").unwrap();
+        let mut plan = SimPlan::new(workload, Policy::c_fcfs(), 1, 0.01).requests(100);
+        plan.workload.arrivals = ArrivalProcess::Uniform;
+        plan.warmup = 0;
+        change(&mut plan);
+        let types = plan.type_table();
+        let mut progress = |_| ControlFlow::Continue(());
+        let mut arrivals = Arrivals::new(&plan, &mut progress);
+        let mut engine = Engine::new(&plan, &types, Box::new(Turns::default()), false);
+        engine.run(&mut arrivals).unwrap();
+        let (
+            last,
+            Engine {
+                recorder, counts, ..
+            },
+        ) = (engine.snapshot(), engine);
+        recorder.into_outcome(&plan, counts, &last)
+    }
+
+    #[test]
+    fn quanta_are_kept_without_costs() {
+        let outcome = run(|_| {});
+        assert_eq!((outcome.completed, outcome.preemptions), (100, 300));
+        assert_eq!(outcome.types[0].latency_ns.max(), 1_000);
+    }
+
+    #[test]
+    fn preemption_costs_the_worker_and_not_the_service() {
+        let outcome = run(|plan| {
+            plan.costs.preempt_ns = 40;
+            plan.costs.switch_ns = 2;
+        });
+        // Switching is part of the quantum.
+        assert_eq!(outcome.preemptions, 300);
+        assert_eq!(outcome.types[0].latency_ns.max(), 1_000 + 3 * 42);
+    }
+
+    #[test]
+    fn a_victim_goes_on_while_the_decision_is_on_its_way() {
+        let outcome = run(|plan| plan.costs.propagation_ns = 150);
+        // Turns of 450 ns: stopped at 450 and 900, done before the third decision.
+        assert_eq!(outcome.preemptions, 200);
+        assert_eq!(outcome.types[0].latency_ns.max(), 1_000);
+        let outcome = run(|plan| plan.costs.propagation_ns = 700);
+        assert_eq!(outcome.preemptions, 0, "done before it hears of it");
     }
 }

@@ -7,8 +7,8 @@ use crate::report::{Percentiles, SLOWDOWN_STEPS};
 /// What a simulation found. Only requests that arrived after the warm-up count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Requests per second that arrived, by the plan; see
-    /// [`SimPlan::offered_rps`](super::SimPlan::offered_rps).
+    /// Requests per second that arrive on average, by the plan; of a workload with phases, those
+    /// that did arrive.
     pub offered_rps: f64,
     /// Time from the first measured arrival to the last, in nanoseconds.
     pub duration_ns: u64,

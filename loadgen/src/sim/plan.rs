@@ -19,6 +19,13 @@ const LOAD_MAX: f64 = 1000.0;
 /// Longest cost, in nanoseconds: a second.
 const COST_NS_MAX: u64 = 1_000_000_000;
 
+/// Requests that can be simulated at most.
+const REQUESTS_MAX: u64 = 1_000_000_000_000;
+
+/// Longest time that can be simulated in nanoseconds: so far a float counts exactly, which is a
+/// hundred days.
+const TIME_NS_MAX: f64 = 9e15;
+
 /// Buckets that a timeline may have.
 const TIMELINE_BUCKETS_MAX: f64 = 100_000.0;
 
@@ -146,8 +153,8 @@ impl SimPlan {
         self
     }
 
-    /// Requests per second that arrive in a workload without phases, and on average over the
-    /// requests of one with phases.
+    /// Requests per second that arrive while the workload's types are as they are outside its
+    /// phases.
     #[must_use]
     pub fn offered_rps(&self) -> f64 {
         self.workload.rate_rps(self.load, self.workers)
@@ -175,10 +182,13 @@ impl SimPlan {
         for policy in policies.into_iter().chain(next) {
             policy.validate(self.workers)?;
         }
-        let gap_ns = self.gap_mean_ns(&self.workload.types, 1.0);
-        let buckets = self.timeline_ns.map_or(1.0, |bucket_ns| {
-            gap_ns * self.requests as f64 / bucket_ns as f64
-        });
+        let phases = self.workload.phases.iter();
+        let gaps_ns = phases.map(|phase| self.gap_mean_ns(&phase.types, phase.load));
+        let gap_ns = gaps_ns.fold(self.gap_mean_ns(&self.workload.types, 1.0), f64::max);
+        let time_ns = gap_ns * (self.requests as f64 + self.warmup as f64);
+        let buckets = self
+            .timeline_ns
+            .map_or(1.0, |bucket_ns| time_ns / bucket_ns as f64);
         let checks = [
             (
                 "workers",
@@ -195,8 +205,20 @@ impl SimPlan {
             (
                 "requests",
                 self.requests.to_string(),
-                self.requests > 0,
-                "at least 1".to_owned(),
+                (1..=REQUESTS_MAX).contains(&self.requests),
+                format!("from 1 to {REQUESTS_MAX}"),
+            ),
+            (
+                "warm-up",
+                self.warmup.to_string(),
+                self.warmup <= REQUESTS_MAX,
+                format!("at most {REQUESTS_MAX}"),
+            ),
+            (
+                "the simulated time",
+                format!("{:.0} s", time_ns / 1e9),
+                time_ns <= TIME_NS_MAX,
+                format!("at most {:.0} s", TIME_NS_MAX / 1e9),
             ),
             (
                 "queue capacity",

@@ -194,7 +194,11 @@ impl Recorder {
         let utilization = share(|snapshot| snapshot.served_ns);
         let occupied = share(|snapshot| snapshot.occupied_ns);
         Outcome {
-            offered_rps: plan.offered_rps(),
+            offered_rps: if plan.workload.phases.is_empty() {
+                plan.offered_rps()
+            } else {
+                self.arrived as f64 * 1e9 / (duration_ns as f64).max(1.0)
+            },
             duration_ns,
             arrived: self.arrived,
             completed: self.types.iter().map(|record| record.completed).sum(),
