@@ -1,9 +1,9 @@
 //! Servers that are started to be measured, and stopped whatever happens.
 //!
 //! ```text
-//!   this process ──┬─► sh -c COMMAND   leader of a process group of its own
-//!                  └─► guard           reads a pipe that nobody writes to; its end means that this
-//!                                      process is gone, and the guard stops the group
+//!   this process ──┬─► COMMAND   leader of a process group of its own
+//!                  └─► guard     reads a pipe that nobody writes to; its end means that this
+//!                                process is gone, and the guard stops the group
 //! ```
 //!
 //! The group keeps a Ctrl-C on the terminal from the server; the guard is there for a second one,
@@ -99,7 +99,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Gives `command` to the shell. What it prints is kept for error messages.
+    /// Starts a simple command, whose words and quotes are those of the shell. What it prints is kept
+    /// for error messages.
     ///
     /// # Errors
     /// [`ServerError::Spawn`].
@@ -111,7 +112,7 @@ impl Server {
         let output = tempfile::tempfile().map_err(spawn_error)?;
         let sink = || output.try_clone().map(Stdio::from).map_err(spawn_error);
         let mut child = Command::new("sh")
-            .args(["-c", command])
+            .args(["-c", &format!("exec {command}")])
             .stdin(Stdio::null())
             .stdout(sink()?)
             .stderr(sink()?)
@@ -192,7 +193,7 @@ impl Server {
         String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
-    /// The server's process group, whose leader is the shell.
+    /// The server's process group, whose leader is the server.
     #[must_use]
     pub fn group(&self) -> u32 {
         self.child.id()
@@ -266,7 +267,7 @@ mod tests {
 
     #[test]
     fn all_processes_of_a_command_end_with_it() {
-        let server = Server::start("sleep 600 & sleep 600; true").unwrap();
+        let server = Server::start("sh -c 'sleep 600 & sleep 600; true'").unwrap();
         let group = server.group();
         assert!(is_there(group));
         drop(server);
@@ -279,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_command_that_ends_is_told_with_its_output() {
-        let mut server = Server::start("echo no such flag >&2; exit 3").unwrap();
+        let mut server = Server::start("sh -c 'echo no such flag >&2; exit 3'").unwrap();
         let closed = format!("redis://127.0.0.1:{}", free_port().unwrap());
         let target: Target = closed.parse().unwrap();
         let error = server.wait_until_ready(&target, &AtomicBool::new(false));

@@ -164,7 +164,7 @@ impl SweepPoint {
 impl SweepReport {
     /// Titles and tables: the rate that each target holds, and all points.
     pub(crate) fn tables(&self) -> Vec<(String, Table)> {
-        let mut held = Table::new(1, ["target", "held, requests/s", "broken by"]);
+        let mut held = Table::new(3, ["target", "held, requests/s", "broken by"]);
         let heads = [
             "target",
             "type",

@@ -246,7 +246,7 @@ fn conditions(results: &[Results], measured: &[Measured<'_>]) -> String {
     let heads = [
         "target", "arrivals", "seeds", "measured", "warm-up", "client",
     ];
-    let mut table = Table::new(2, heads);
+    let mut table = Table::new(heads.len(), heads);
     for name in names(measured) {
         let mut runs = measured.iter().filter(|run| run.name == name);
         let Some(first) = runs.next().map(|run| run.report) else {

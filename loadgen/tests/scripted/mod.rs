@@ -24,15 +24,21 @@ pub(crate) enum Answer {
 pub(crate) fn resp_server(script: impl Fn(&[u8]) -> Answer + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
-    let script = Arc::new(script);
-    thread::spawn(move || {
-        for socket in listener.incoming() {
-            let script = Arc::clone(&script);
-            // A client that has gone is no failure of the server.
-            thread::spawn(move || serve(socket?, &*script));
-        }
-    });
+    thread::spawn(move || serve_all(&listener, script));
     addr
+}
+
+/// Serves all connections of `listener`, for ever.
+pub(crate) fn serve_all(
+    listener: &TcpListener,
+    script: impl Fn(&[u8]) -> Answer + Send + Sync + 'static,
+) {
+    let script = Arc::new(script);
+    for socket in listener.incoming() {
+        let script = Arc::clone(&script);
+        // A client that has gone is no failure of the server.
+        thread::spawn(move || serve(socket?, &*script));
+    }
 }
 
 fn serve(mut socket: TcpStream, script: &dyn Fn(&[u8]) -> Answer) -> std::io::Result<()> {
