@@ -6,9 +6,9 @@
 //! should have been sent meanwhile.
 //!
 //! ```text
-//!   mix, workload ─► plan ─► engine ─► record ─► report
-//!   what is sent     all      threads   counts,   table,
-//!                  settings   sockets   histograms JSON
+//!   mix, workload ─► plan ─► engine ─► record ─► report ─┬─► runs, comparison, sweep
+//!   what is sent     all      threads   counts,   table,  └─► page
+//!                  settings   sockets   histograms JSON       HTML with plots
 //!
 //!   workload ─► sim_settings, SimPlan ─► sim ─► sim_report
 //!                               capacity ─┘

@@ -121,7 +121,7 @@ impl Server {
             .map_err(spawn_error)?;
         let group = child.id();
         let script = format!(
-            "read -r _; kill -TERM -- -{group} && sleep {}; kill -KILL -- -{group}",
+            "read -r _; kill -s TERM -- -{group} && sleep {}; kill -s KILL -- -{group}",
             STOP_TIMEOUT.as_secs()
         );
         let guard = Command::new("sh")

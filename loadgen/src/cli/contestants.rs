@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use psp_loadgen::server::{PORT_PLACEHOLDER, Server, free_port};
+use psp_loadgen::server::{PORT_PLACEHOLDER, Server, ServerError, free_port};
 use psp_loadgen::target::Target;
 
 use super::Failure;
@@ -93,9 +93,12 @@ pub(super) fn start_all(contestants: &mut [Contestant], stop: &AtomicBool) -> Re
         if let Some(command) = &contestant.command {
             let mut server = Server::start(command).map_err(Failure::work)?;
             let ready = server.wait_until_ready(&contestant.target, stop);
-            ready
-                .with_context(|| contestant.name.clone())
-                .map_err(Failure::work)?;
+            ready.map_err(|error| match error {
+                ServerError::Interrupted { .. } => {
+                    Failure::interrupted("nothing was measured".to_owned())
+                }
+                error => Failure::work(anyhow::Error::from(error).context(contestant.name.clone())),
+            })?;
             contestant.server = Some(server);
         }
     }
