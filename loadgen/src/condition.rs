@@ -94,39 +94,29 @@ const SLOWDOWN: [Metric; 7] = points!(
     "slowdown_p99_99" = p9999, "slowdown_mean" = mean, "slowdown_max" = max,
 );
 
+const fn count(name: &'static str, value: fn(&Summary) -> u64) -> Metric {
+    Metric {
+        name,
+        value: Value::Count(value),
+    }
+}
+
+const fn rate(name: &'static str, value: fn(&Summary) -> f64) -> Metric {
+    Metric {
+        name,
+        value: Value::Rate(value),
+    }
+}
+
 const COUNTS: [Metric; 8] = [
-    Metric {
-        name: "errors",
-        value: Value::Count(|summary| summary.errors.values().sum()),
-    },
-    Metric {
-        name: "timeouts",
-        value: Value::Count(|summary| summary.timeouts),
-    },
-    Metric {
-        name: "dropped",
-        value: Value::Count(|summary| summary.dropped),
-    },
-    Metric {
-        name: "failed",
-        value: Value::Count(Summary::failed),
-    },
-    Metric {
-        name: "completed",
-        value: Value::Count(|summary| summary.completed),
-    },
-    Metric {
-        name: "reconnects",
-        value: Value::Count(|summary| summary.reconnects),
-    },
-    Metric {
-        name: "achieved_rps",
-        value: Value::Rate(|summary| summary.achieved_rps),
-    },
-    Metric {
-        name: "offered_rps",
-        value: Value::Rate(|summary| summary.offered_rps),
-    },
+    count("errors", |summary| summary.errors.values().sum()),
+    count("timeouts", |summary| summary.timeouts),
+    count("dropped", |summary| summary.dropped),
+    count("failed", Summary::failed),
+    count("completed", |summary| summary.completed),
+    count("reconnects", |summary| summary.reconnects),
+    rate("achieved_rps", |summary| summary.achieved_rps),
+    rate("offered_rps", |summary| summary.offered_rps),
 ];
 
 fn metrics() -> impl Iterator<Item = &'static Metric> {

@@ -90,8 +90,8 @@ impl<W: Write> HdrLog<W> {
             }
         }
         // A builder repeats its divisor as a comment.
-        let lines = self.line.split_inclusive(|byte| *byte == b'\n');
-        self.out.write_all(lines.last().unwrap_or_default())
+        let mut lines = self.line.split_inclusive(|byte| *byte == b'\n');
+        self.out.write_all(lines.next_back().unwrap_or_default())
     }
 
     /// Writes what is buffered.

@@ -129,7 +129,7 @@ fn wrapped(lines: &[String], width: i32) -> Vec<String> {
     rows
 }
 
-/// Names of the series beside samples of their lines, in as many rows as they need.
+/// Names of the series beside samples of their lines, in as many rows as they need: none for one.
 struct Legend<'a> {
     entries: Vec<Entry<'a>>,
 }
@@ -165,6 +165,9 @@ impl<'a> Legend<'a> {
                 series,
             });
             left += entry_width;
+        }
+        if entries.len() == 1 {
+            entries.clear();
         }
         Self { entries }
     }

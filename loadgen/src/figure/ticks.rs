@@ -35,7 +35,11 @@ impl Ticks {
         let last = (axis.to / step + 1e-9).floor() as i64;
         let tick = |number: i64| {
             let value = number as f64 * step;
-            (value, format!("{value:.decimals$}"))
+            let label = match decimals {
+                0 => grouped(value),
+                _ => format!("{value:.decimals$}"),
+            };
+            (value, label)
         };
         Self {
             major: (first..=last).map(tick).collect(),
@@ -65,26 +69,26 @@ impl Ticks {
             minor: minor.flat_map(values).collect(),
             major: major
                 .into_iter()
-                .map(|value| (value, number(value)))
+                .map(|value| (value, grouped(value)))
                 .collect(),
         }
     }
 }
 
 /// A number with thousands apart and no needless zeros.
-pub(super) fn number(value: f64) -> String {
+pub(super) fn grouped(value: f64) -> String {
     if value < 1_000.0 {
         return format!("{}", (value * 1e6).round() / 1e6);
     }
     let digits = format!("{value:.0}");
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push('\u{202f}');
+            text.push('\u{202f}');
         }
-        grouped.push(digit);
+        text.push(digit);
     }
-    grouped
+    text
 }
 
 #[cfg(test)]
