@@ -1,6 +1,9 @@
 //! The command line: one file for each subcommand.
 
+mod keyspace;
 mod live;
+mod pacing;
+mod parse;
 mod preload;
 mod run;
 

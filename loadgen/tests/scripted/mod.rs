@@ -1,4 +1,8 @@
-//! Servers that do what a test tells them.
+//! Servers that do what a test tells them, and runs against them.
+
+mod runs;
+
+pub(crate) use runs::{assert_every_arrival_ends_once, command, plan, run, synthetic, target};
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -22,11 +26,20 @@ pub(crate) enum Answer {
 /// Starts a RESP server whose connections all ask `script` for the answer to each frame. Its
 /// threads end with the test's process.
 pub(crate) fn resp_server(script: impl Fn(&[u8]) -> Answer + Send + Sync + 'static) -> SocketAddr {
+    watched_resp_server(script, || ())
+}
+
+/// The same; calls `on_connect` for each new connection.
+pub(crate) fn watched_resp_server(
+    script: impl Fn(&[u8]) -> Answer + Send + Sync + 'static,
+    on_connect: impl Fn() + Send + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     let script = Arc::new(script);
     thread::spawn(move || {
         for socket in listener.incoming() {
+            on_connect();
             let script = Arc::clone(&script);
             // A client that has gone is no failure of the server.
             thread::spawn(move || serve(socket?, &*script));
