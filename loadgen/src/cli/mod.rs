@@ -22,7 +22,7 @@ enum Command {
     /// Send requests at a fixed rate and report latencies, counted from intended send times
     Run(Box<run::RunArgs>),
     /// Create the keys and collections that benchmarks use
-    Preload(preload::PreloadArgs),
+    Preload(Box<preload::PreloadArgs>),
 }
 
 /// Why the program ends without success.
