@@ -61,7 +61,8 @@ pub(super) struct RunArgs {
     target: String,
 
     /// Commands with weights (GET:90) or rates (GET@10000/s), separated by commas. Placeholders:
-    /// {key} {keys:N} {value} {n}. NAME=COMMAND:90 names a type
+    /// {key} {keys:N} {value}, and n in braces: the number of the request. NAME=COMMAND:90 names a
+    /// type
     #[arg(
         long,
         value_name = "MIX",
@@ -177,7 +178,7 @@ pub(super) struct RunArgs {
     spin_us: u64,
 
     /// How to print the report
-    #[arg(long, value_enum, default_value_t = Output::Text)]
+    #[arg(long, value_enum, default_value_t = Output::Text, help_heading = "Report")]
     output: Output,
 }
 
