@@ -5,10 +5,10 @@ use std::ffi::CStr;
 use std::fmt;
 use std::time::SystemTime;
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 pub use crate::percentiles::Percentiles;
+pub use crate::record::SLOWDOWN_STEPS;
 
 use crate::arrivals::ArrivalProcess;
 use crate::csv::Csv;
@@ -16,8 +16,8 @@ use crate::engine::RunResult;
 use crate::intervals::TimelinePoint;
 use crate::parallel;
 use crate::percentiles::{CurvePoint, PERCENTILE_HEADS, curve};
-use crate::plan::{RunPlan, ThreadClass, Waiting};
-use crate::record::{TypeRecord, new_histogram};
+use crate::plan::{Pacing, RunPlan, ThreadClass, Waiting};
+use crate::record::TypeRecord;
 use crate::table::{Table, number};
 
 /// Name and version of [`Report`]'s JSON. The version is [`SCHEMA_VERSION`].
@@ -26,9 +26,6 @@ pub const SCHEMA: &str = "psp-run/1";
 /// Version of [`Report`]'s JSON. It grows when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Steps per unit in histograms of slowdown.
-pub const SLOWDOWN_STEPS: f64 = 1e3;
-
 /// A generator whose 99th percentile lag is more than this part of a type's 99th percentile latency
 /// may have shaped it.
 const LAG_SHARE_MAX: f64 = 0.2;
@@ -36,7 +33,8 @@ const LAG_SHARE_MAX: f64 = 0.2;
 /// Share of requests without a latency from which percentiles may flatter the server.
 const FAILED_SHARE_MAX: f64 = 1e-3;
 
-/// Shortfall of the achieved rate from which it is remarked upon.
+/// Share of the scheduled requests that may be sent late, or not at all, while the offered rate
+/// counts as kept. One request may be, whatever its share.
 const RATE_SHORTFALL_MAX: f64 = 0.01;
 
 /// Everything a run found.
@@ -48,8 +46,17 @@ pub struct Report {
     pub schema_version: u32,
     /// What was measured.
     pub target: String,
-    /// How arrivals were distributed.
+    /// What made requests be sent.
+    #[serde(default)]
+    pub mode: Mode,
+    /// How arrivals were distributed where they were drawn.
     pub arrivals: ArrivalProcess,
+    /// The closed loop; absent in an open one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_loop: Option<ClosedLoopReport>,
+    /// The recorded arrivals; absent where they were drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceReport>,
     /// Seed of schedules and keys.
     pub seed: u64,
     /// When the measured part began, in seconds since 1970.
@@ -107,6 +114,37 @@ impl Client {
     }
 }
 
+/// What made requests be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Their schedule; latency counts from the intended send time.
+    #[default]
+    Open,
+    /// Replies to earlier ones; latency counts from the actual send.
+    Closed,
+}
+
+/// A closed loop in a [`Report`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClosedLoopReport {
+    /// Most requests in flight.
+    pub outstanding: usize,
+    /// Whether that is for each type, and not for all together.
+    pub per_type: bool,
+    /// Time between a reply and the next request in microseconds.
+    pub think_us: f64,
+}
+
+/// Recorded arrivals in a [`Report`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TraceReport {
+    /// The file.
+    pub file: String,
+    /// How many times as fast as recorded they were replayed.
+    pub speed: f64,
+}
+
 /// One type's part of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TypeReport {
@@ -128,14 +166,25 @@ pub struct TypeReport {
 /// Counts and percentiles of one type or of all.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Planned rate in requests per second.
+    /// Planned rate in requests per second; that of the recorded arrivals, or what a closed loop
+    /// came to.
     pub offered_rps: f64,
+    /// Requests per second that were sent before the measured part ended.
+    #[serde(default)]
+    pub sent_rps: f64,
+    /// Whether at least 99 % of the scheduled requests were sent before the measured part ended.
+    /// Absent in a closed loop, which offers no rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_kept: Option<bool>,
     /// Completed requests per second.
     pub achieved_rps: f64,
     /// Arrivals of the schedule. Each ends in one of the counts below.
     pub scheduled: u64,
     /// Requests given to the operating system.
     pub sent: u64,
+    /// Those of them that were before the measured part ended.
+    #[serde(default)]
+    pub sent_in_time: u64,
     /// Requests answered without an error.
     pub completed: u64,
     /// Requests answered with an error or lost with their connection, by kind.
@@ -172,19 +221,16 @@ impl Report {
         let duration_s = result.measured.as_secs_f64();
         let dilation = plan.dilation.max(1);
         let mut total = TypeRecord::default();
-        let mut slowdown_total = new_histogram();
         let mut types = Vec::new();
+        let offers = Offers {
+            pacing: &plan.pacing,
+            duration_s,
+            dilation,
+        };
         for (ty, record) in plan.types.iter().zip(&result.records) {
-            let slowdown = ty
-                .service_ns()
-                .map(|service_ns| slowdowns(&record.latency_ns, f64::from(service_ns)));
-            if let Some(slowdown) = &slowdown {
-                slowdown_total
-                    .add(slowdown)
-                    .expect("all histograms have one range");
-            }
             total.add(record);
             let is_datagram = ty.service_ns().is_some();
+            let rate_rps = ty.rate_rps_mean(result.measured);
             types.push(TypeReport {
                 name: ty.name.clone(),
                 slow_thread: ty.thread == ThreadClass::Slow,
@@ -192,19 +238,40 @@ impl Report {
                 service_us: ty
                     .service_ns()
                     .map(|service_ns| f64::from(service_ns) / f64::from(dilation) / 1e3),
-                summary: Summary::new(record, ty.rate_rps, duration_s, dilation, slowdown),
+                summary: Summary::new(record, rate_rps, is_datagram, &offers),
                 timeline: record.timeline.clone(),
             });
         }
-        let rate_rps = plan.types.iter().map(|ty| ty.rate_rps).sum();
+        let rates = plan
+            .types
+            .iter()
+            .map(|ty| ty.rate_rps_mean(result.measured));
         let slowdown_known = plan.types.iter().all(|ty| ty.service_ns().is_some());
-        let slowdown_total = slowdown_known.then_some(slowdown_total);
-        let overall = Summary::new(&total, rate_rps, duration_s, dilation, slowdown_total);
+        let overall = Summary::new(&total, rates.sum(), slowdown_known, &offers);
         let mut report = Self {
             schema: SCHEMA.to_owned(),
             schema_version: SCHEMA_VERSION,
             target: plan.target.to_string(),
+            mode: match plan.pacing {
+                Pacing::Drawn | Pacing::Trace(_) => Mode::Open,
+                Pacing::Closed(_) => Mode::Closed,
+            },
             arrivals: plan.arrivals,
+            closed_loop: match plan.pacing {
+                Pacing::Closed(closed) => Some(ClosedLoopReport {
+                    outstanding: closed.outstanding,
+                    per_type: closed.per_type,
+                    think_us: closed.think.as_secs_f64() * 1e6,
+                }),
+                Pacing::Drawn | Pacing::Trace(_) => None,
+            },
+            trace: match &plan.pacing {
+                Pacing::Trace(trace) => Some(TraceReport {
+                    file: trace.path().display().to_string(),
+                    speed: trace.speed(),
+                }),
+                Pacing::Drawn | Pacing::Closed(_) => None,
+            },
             seed: plan.seed,
             started_unix_s: result
                 .measured_from
@@ -221,11 +288,24 @@ impl Report {
             warnings: Vec::new(),
         };
         report.warnings = report.doubts();
+        if plan.ramp > plan.warmup {
+            report.warnings.push(format!(
+                "connections were opened over {:.1} s, which reaches into the measured part",
+                plan.ramp.as_secs_f64()
+            ));
+        }
         report
     }
 
     fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
+        if self.mode == Mode::Closed {
+            doubts.push(
+                "closed loop: what a slow server kept from being sent is missing from the \
+                 percentiles; compare them with those of closed loops alone"
+                    .to_owned(),
+            );
+        }
         for ty in &self.types {
             let (name, summary) = (&ty.name, &ty.summary);
             if let (Some(lag), Some(latency)) = (summary.lag_us, summary.latency_us)
@@ -248,11 +328,15 @@ impl Report {
                     summary.scheduled,
                 ));
             }
-            let expected = summary.offered_rps * self.duration_s;
-            if summary.is_short(self.duration_s) && !self.interrupted {
+            if summary.rate_kept == Some(false) && !self.interrupted {
+                let in_time = summary.sent_in_time;
                 doubts.push(format!(
-                    "{name}: {} requests were sent where {expected:.0} were offered",
-                    summary.sent,
+                    "{name}: the offered rate was not kept: {in_time} of {} requests were sent in \
+                     time ({:.1} %), {} later, {} never",
+                    summary.scheduled,
+                    in_time as f64 / summary.scheduled as f64 * 100.0,
+                    summary.sent - in_time,
+                    summary.scheduled.saturating_sub(summary.sent),
                 ));
             }
         }
@@ -267,23 +351,37 @@ impl Report {
 }
 
 impl Summary {
-    fn new(
-        record: &TypeRecord,
-        offered_rps: f64,
-        duration_s: f64,
-        dilation: u32,
-        slowdown: Option<Histogram<u64>>,
-    ) -> Self {
+    /// `drawn_rps` is the planned rate where arrivals are drawn.
+    fn new(record: &TypeRecord, drawn_rps: f64, has_slowdown: bool, offers: &Offers<'_>) -> Self {
+        let Offers {
+            pacing,
+            duration_s,
+            dilation,
+        } = *offers;
         let latency = |unit| Percentiles::of(&record.latency_ns, unit);
-        Self {
-            offered_rps,
-            achieved_rps: if duration_s > 0.0 {
-                record.completed as f64 / duration_s
+        let per_second = |count: u64| {
+            if duration_s > 0.0 {
+                count as f64 / duration_s
             } else {
                 0.0
+            }
+        };
+        let late = record.scheduled.saturating_sub(record.sent_in_time) as f64;
+        let late_max = (record.scheduled as f64 * RATE_SHORTFALL_MAX).max(1.0);
+        Self {
+            offered_rps: match pacing {
+                Pacing::Drawn => drawn_rps,
+                Pacing::Trace(_) | Pacing::Closed(_) => per_second(record.scheduled),
             },
+            sent_rps: per_second(record.sent_in_time),
+            rate_kept: match pacing {
+                Pacing::Drawn | Pacing::Trace(_) => Some(late <= late_max),
+                Pacing::Closed(_) => None,
+            },
+            achieved_rps: per_second(record.completed),
             scheduled: record.scheduled,
             sent: record.sent,
+            sent_in_time: record.sent_in_time,
             completed: record.completed,
             errors: record
                 .errors
@@ -299,7 +397,9 @@ impl Summary {
             latency_undilated_us: (dilation > 1)
                 .then(|| latency(1e3 * f64::from(dilation)))
                 .flatten(),
-            slowdown: slowdown.and_then(|histogram| Percentiles::of(&histogram, SLOWDOWN_STEPS)),
+            slowdown: has_slowdown
+                .then(|| Percentiles::of(&record.slowdown, SLOWDOWN_STEPS))
+                .flatten(),
             lag_us: Percentiles::of(&record.lag_ns, 1e3),
             latency_curve_us: curve(&record.latency_ns, 1e3),
         }
@@ -310,14 +410,6 @@ impl Summary {
         self.failed() as f64 > self.scheduled as f64 * FAILED_SHARE_MAX
     }
 
-    /// Whether fewer requests were sent in `duration_s` seconds than the offered rate says.
-    pub(crate) fn is_short(&self, duration_s: f64) -> bool {
-        let expected = self.offered_rps * duration_s;
-        let missing = expected - self.sent as f64;
-        // Three standard deviations of a Poisson count are chance.
-        missing > (expected * RATE_SHORTFALL_MAX).max(3.0 * expected.sqrt())
-    }
-
     /// Requests that were due and have no latency.
     #[must_use]
     pub fn failed(&self) -> u64 {
@@ -325,20 +417,11 @@ impl Summary {
     }
 }
 
-/// The distribution of latency / service time, in thousandths.
-fn slowdowns(latency_ns: &Histogram<u64>, service_ns: f64) -> Histogram<u64> {
-    let mut slowdowns = new_histogram();
-    for step in latency_ns.iter_recorded() {
-        let slowdown = step.value_iterated_to() as f64 / service_ns * SLOWDOWN_STEPS;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the conversion saturates"
-        )]
-        let slowdown = slowdown.round() as u64;
-        slowdowns.saturating_record_n(slowdown, step.count_at_value());
-    }
-    slowdowns
+/// What the summaries of a run have in common.
+struct Offers<'a> {
+    pacing: &'a Pacing,
+    duration_s: f64,
+    dilation: u32,
 }
 
 /// The name under which all types together go.
@@ -419,19 +502,40 @@ pub(crate) fn csv_heads() -> Vec<String> {
 /// The text table.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let arrivals = self.arrivals;
+        let pace = match (&self.closed_loop, &self.trace) {
+            (Some(closed), _) => {
+                let whose = if closed.per_type {
+                    "for each type"
+                } else {
+                    "in all"
+                };
+                writeln!(
+                    f,
+                    "mode: closed. {} requests outstanding {whose}, {} us between reply and next \
+                     request; latency counts from the actual send",
+                    closed.outstanding, closed.think_us,
+                )?;
+                "closed loop".to_owned()
+            }
+            (None, Some(trace)) => format!("arrivals of {} x {}", trace.file, trace.speed),
+            (None, None) => format!("{} arrivals", self.arrivals),
+        };
         writeln!(
             f,
-            "{}: {arrivals} arrivals, {:.1} s measured after {:.1} s of warm-up, seed {}",
+            "{}: {pace}, {:.1} s measured after {:.1} s of warm-up, seed {}",
             self.target, self.duration_s, self.warmup_s, self.seed,
         )?;
         let [counts, points @ ..] = &self.tables()[..] else {
             return Ok(());
         };
         write!(f, "\n{}", counts.1)?;
-        for ty in &self.types {
-            for (kind, count) in &ty.summary.errors {
-                writeln!(f, "  {}: {count} x {kind}", ty.name)?;
+        for TypeReport { name, summary, .. } in &self.types {
+            for (kind, count) in &summary.errors {
+                writeln!(f, "  {name}: {count} x {kind}")?;
+            }
+            if summary.reconnects > 0 {
+                let count = summary.reconnects;
+                writeln!(f, "  {name}: connections opened again {count} times")?;
             }
         }
         for (_, table) in points {
@@ -512,47 +616,38 @@ pub(crate) mod tests {
     use super::*;
     use std::time::Duration;
 
-    use crate::command::Keyspace;
     use crate::intervals::IntervalCollector;
-    use crate::plan::{RequestPlan, TypePlan};
+    use crate::plan::{RequestPlan, ServicePlan, TypePlan};
     use crate::target::Target;
+    use crate::workload::Distribution;
 
     fn ty(name: &str, rate_rps: f64) -> TypePlan {
-        TypePlan {
-            name: name.to_owned(),
-            rate_rps,
-            connections: 1,
-            thread: ThreadClass::Fast,
-            request: RequestPlan::Synthetic {
-                request_type: 0,
-                service_ns: 1_000,
-            },
-        }
+        let service = ServicePlan {
+            mean_ns: 1_000,
+            distribution: Distribution::Fixed,
+        };
+        let request = RequestPlan::Synthetic {
+            request_type: 0,
+            service,
+        };
+        TypePlan::new(name, rate_rps, request)
     }
 
     /// Ten seconds with 100 `GET`s: 90 completed after 1 us to 90 us, 6 errors, 4 timeouts. No
     /// request of `odd.name` was due.
     pub(crate) fn report() -> Report {
+        let target: Target = "psp://127.0.0.1:9".parse().unwrap();
         let plan = RunPlan {
-            target: "psp://127.0.0.1:9".parse::<Target>().unwrap(),
-            types: vec![ty("GET", 10.0), ty("odd.name", 0.0)],
-            arrivals: ArrivalProcess::Poisson,
             seed: 7,
             warmup: Duration::ZERO,
-            duration: Duration::from_secs(10),
-            timeout: Duration::from_secs(1),
-            outstanding_max: 100,
-            pipeline: 1,
-            keyspace: Keyspace::new(1, 1),
-            dilation: 1,
-            waiting: Waiting::BusyPoll,
-            slow_nice: 0,
+            ..RunPlan::new(target, vec![ty("GET", 10.0), ty("odd.name", 0.0)])
         };
         let mut collector = IntervalCollector::default();
         let mut intervals = collector.add_type(0);
         let mut record = TypeRecord {
             scheduled: 100,
             sent: 100,
+            sent_in_time: 100,
             completed: 90,
             timeouts: 4,
             ..TypeRecord::default()
@@ -561,6 +656,7 @@ pub(crate) mod tests {
         for index in 1..=90 {
             record.latency_ns.record(index * 1_000).unwrap();
             record.lag_ns.record(index * 20).unwrap();
+            record.slowdown.record(index * 1_000).unwrap();
             intervals.completed(index * 100_000_000, index * 1_000);
         }
         intervals.finish();

@@ -140,8 +140,8 @@ impl SweepPoint {
                 let (failed, scheduled) = (summary.failed(), summary.scheduled);
                 misses.push(format!("{name}: {failed} of {scheduled} requests failed"));
             }
-            if summary.is_short(report.duration_s) {
-                let sent = summary.sent as f64 / report.duration_s;
+            if summary.rate_kept == Some(false) {
+                let sent = summary.sent_rps;
                 misses.push(format!(
                     "{name}: only {sent:.0} requests per second were sent"
                 ));
@@ -290,7 +290,8 @@ mod tests {
         let slo = ["GET.p99 < 10us".parse().unwrap()];
         let point = SweepPoint::judge(10.0, &slo, whole.clone());
         assert!(point.misses[0].starts_with("GET.p99 < 10us: GET.p99 is 9"));
-        whole.types[0].summary.sent = 10;
+        whole.types[0].summary.rate_kept = Some(false);
+        whole.types[0].summary.sent_rps = 1.0;
         let misses = SweepPoint::judge(10.0, &[], whole).misses;
         assert_eq!(misses, ["GET: only 1 requests per second were sent"]);
     }

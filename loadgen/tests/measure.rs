@@ -419,7 +419,7 @@ fn started_server() {
     };
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
     fs::write(std::env::var("PSP_TEST_PORT_FILE").unwrap(), port).unwrap();
-    serve_all(&listener, |_| Answer::Reply(OK));
+    serve_all(&listener, |_| Answer::Reply(OK), || ());
 }
 
 /// `NAME=COMMAND` that starts [`started_server`], which writes its port into `file`.

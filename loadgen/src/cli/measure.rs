@@ -32,6 +32,10 @@ use super::values::at_least_one;
 #[command(after_help = "Examples:
   psp-loadgen run --target redis://127.0.0.1 --preload --mix \"GET@10000/s,KEYS@2/s\"
   psp-loadgen run --target redis://127.0.0.1 --mix \"GET:90,SET:9,LRANGE big 0 -1:1\" --rate 5000
+  psp-loadgen run --target redis://127.0.0.1 --preload --preset etc --rate 20000
+  psp-loadgen run --target redis://127.0.0.1 --workload day.toml
+  psp-loadgen run --target redis://127.0.0.1 --trace requests.txt --trace-speed 2
+  psp-loadgen run --target redis://127.0.0.1 --mix GET:9,SET:1 --closed-loop 64
   psp-loadgen run --target psp://127.0.0.1:9000 --workload high-bimodal --load 0.8 --workers 14 --dilate 1000
   In CI, with five runs and an exit code:
     psp-loadgen run --target redis://127.0.0.1 --mix GET@5000/s --runs 5 --fail-if 'GET.p99_9 > 2ms' --fail-if 'GET.errors > 0.1%'

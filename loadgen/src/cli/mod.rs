@@ -5,9 +5,11 @@ mod compare;
 mod contestants;
 mod experiment;
 mod interrupt;
+mod keyspace;
 mod live;
 mod measure;
 mod output;
+mod pacing;
 mod preload;
 mod progress;
 mod report;
@@ -37,7 +39,7 @@ enum Command {
     /// Turn results in JSON into one HTML page with plots
     Report(report::ReportArgs),
     /// Create the keys and collections that benchmarks use
-    Preload(preload::PreloadArgs),
+    Preload(Box<preload::PreloadArgs>),
     /// Simulate policies at given loads, in virtual time, and report latencies and slowdowns
     Sim(Box<sim::SimArgs>),
     /// Find the highest load at which a policy keeps a slowdown, by simulation

@@ -6,10 +6,12 @@
 //!     └─ live line ◄── counters of each type (relaxed atomics, never waited for)
 //! ```
 
+mod clients;
 mod connection;
 mod datagram;
 mod drive;
 mod pacer;
+mod services;
 mod stream;
 mod waiter;
 
@@ -27,13 +29,16 @@ use crate::arrivals::Schedule;
 use crate::clock::RunClock;
 use crate::command::CommandSource;
 use crate::intervals::{Interval, IntervalCollector, IntervalRecorder};
-use crate::plan::{RequestPlan, RunPlan, ThreadClass, TypePlan};
+use crate::lot::Lot;
+use crate::plan::{Pacing, RequestPlan, RunPlan, ThreadClass, TypePlan};
 use crate::record::{LiveCounters, Recorder, TypeRecord};
 use crate::target::Protocol;
 
+use clients::Clients;
 use datagram::{DatagramLane, DatagramTypeSetup};
 use drive::drive;
-use pacer::Pacer;
+use pacer::{Pacer, Recorded, Schedules};
+use services::Services;
 use stream::{StreamLane, StreamTypeSetup};
 use waiter::Waiter;
 
@@ -43,6 +48,9 @@ const START_DELAY: Duration = Duration::from_millis(20);
 /// Random streams of a seed: keys are drawn apart from arrivals, so that the schedule does not
 /// depend on what is sent.
 const KEY_STREAMS: u64 = 1 << 32;
+
+/// The same of service times.
+const SERVICE_STREAMS: u64 = 4 << 32;
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +74,9 @@ pub enum RunError {
         /// The target.
         target: String,
     },
+    /// The clients of a closed loop share types whose rates are all 0.
+    #[error("no type has a rate above 0")]
+    NoWeights,
 }
 
 /// What a run measured.
@@ -118,9 +129,14 @@ pub fn run(
         .map(|_| Some(collector.add_type(saturating_ns(plan.warmup))))
         .collect();
     let mut prepared = Vec::new();
+    // Clients that send requests of all types are on one thread.
+    let is_shared = matches!(plan.pacing, Pacing::Closed(closed) if !closed.per_type);
     for class in [ThreadClass::Fast, ThreadClass::Slow] {
         let indices: Vec<usize> = (0..plan.types.len())
-            .filter(|&index| plan.types[index].thread == class)
+            .filter(|&index| {
+                let thread = plan.types[index].thread;
+                class == if is_shared { ThreadClass::Fast } else { thread }
+            })
             .collect();
         if !indices.is_empty() {
             prepared.push(Generator::prepare(
@@ -225,6 +241,45 @@ struct Generator {
     waiter: Waiter,
 }
 
+/// What makes the requests of the types at `indices` due.
+fn pacer(plan: &RunPlan, indices: &[usize], end_ns: u64) -> Result<Pacer, RunError> {
+    match &plan.pacing {
+        Pacing::Drawn => {
+            let schedules = indices.iter().map(|&index| {
+                let ty = &plan.types[index];
+                let starts_ns = |starts| saturating_ns(plan.warmup.saturating_add(starts));
+                let phases = ty.phases.iter();
+                let changes: Vec<_> = phases
+                    .map(|phase| (starts_ns(phase.starts), phase.rate_rps))
+                    .collect();
+                let stream = index as u64;
+                Schedule::changing(plan.arrivals, ty.rate_rps, &changes, plan.seed, stream)
+            });
+            Ok(Pacer::Drawn(Schedules::new(schedules.collect(), end_ns)))
+        }
+        Pacing::Trace(trace) => {
+            let mut places = vec![None; plan.types.len()];
+            for (place, &index) in indices.iter().enumerate() {
+                places[index] = Some(place);
+            }
+            let wanted = indices.to_vec();
+            let replay = trace.replay(plan.seed, move |index| wanted.contains(&index))?;
+            Ok(Pacer::Recorded(Recorded::new(replay, places, end_ns)?))
+        }
+        Pacing::Closed(closed) => {
+            let think_ns = saturating_ns(closed.think);
+            let clients = if closed.per_type {
+                Clients::of_each(indices.len(), closed.outstanding, think_ns, end_ns)
+            } else {
+                let weights = indices.iter().map(|&index| plan.types[index].rate_rps);
+                let lot = Lot::new(weights).ok_or(RunError::NoWeights)?;
+                Clients::of_all(lot, closed.outstanding, think_ns, end_ns, plan.seed)
+            };
+            Ok(Pacer::Closed(clients))
+        }
+    }
+}
+
 enum AnyLane {
     Stream(StreamLane),
     Datagram(DatagramLane),
@@ -240,19 +295,13 @@ impl Generator {
         end_ns: u64,
     ) -> Result<Self, RunError> {
         let waiter = Waiter::new(plan.waiting)?;
-        let schedules = indices
-            .iter()
-            .map(|&index| {
-                let rate_rps = plan.types[index].rate_rps;
-                Schedule::new(plan.arrivals, rate_rps, plan.seed, index as u64)
-            })
-            .collect();
-        let lane = AnyLane::connect(plan, &indices, live, intervals, &waiter)?;
+        let pacer = pacer(plan, &indices, end_ns)?;
+        let lane = AnyLane::connect(plan, &indices, live, intervals, end_ns, &waiter)?;
         Ok(Self {
             class,
             indices,
             lane,
-            pacer: Pacer::new(schedules, end_ns),
+            pacer,
             waiter,
         })
     }
@@ -289,13 +338,14 @@ impl AnyLane {
         indices: &[usize],
         live: &[Arc<LiveCounters>],
         intervals: &mut [Option<IntervalRecorder>],
+        end_ns: u64,
         waiter: &Waiter,
     ) -> Result<Self, RunError> {
-        let measured_from_ns = saturating_ns(plan.warmup);
+        let measured_ns = saturating_ns(plan.warmup)..end_ns;
         let mut recorder = |index: usize| {
             let intervals = intervals[index].take();
             let intervals = intervals.expect("every type is on one thread");
-            Recorder::new(measured_from_ns, Arc::clone(&live[index]), intervals)
+            Recorder::new(measured_ns.clone(), Arc::clone(&live[index]), intervals)
         };
         let types = || indices.iter().map(|&index| (index, &plan.types[index]));
         let connected = match plan.target.protocol {
@@ -319,15 +369,20 @@ impl AnyLane {
                 let setups = types().map(|(index, ty)| {
                     let RequestPlan::Synthetic {
                         request_type,
-                        service_ns,
+                        service,
                     } = ty.request
                     else {
                         return Err(mismatch(plan, ty));
                     };
+                    let phases = ty.phases.iter().map(|phase| {
+                        let starts_ns = saturating_ns(plan.warmup.saturating_add(phase.starts));
+                        (starts_ns, phase.service.unwrap_or(service))
+                    });
+                    let stream = SERVICE_STREAMS + index as u64;
                     Ok(DatagramTypeSetup {
                         request_type,
-                        service_ns,
-                        rate_rps: ty.rate_rps,
+                        services: Services::new(service, phases, plan.seed, stream),
+                        rate_rps: ty.rate_rps_max(),
                         recorder: recorder(index),
                     })
                 });
