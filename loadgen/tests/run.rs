@@ -1,5 +1,6 @@
 //! Whole runs against scripted servers.
 
+mod runs;
 mod scripted;
 
 use std::sync::Arc;
@@ -14,10 +15,8 @@ use psp_loadgen::preload::{Collection, CollectionKind, PreloadPlan, preload};
 use psp_loadgen::report::Report;
 use psp_protocols::psp_header::Kind;
 
-use scripted::{
-    Answer, assert_every_arrival_ends_once, command, plan, psp_server, resp_server, run, synthetic,
-    target,
-};
+use runs::{assert_every_arrival_ends_once, command, plan, run, synthetic, target};
+use scripted::{Answer, psp_server, resp_server};
 
 const OK: &[u8] = b"+OK\r\n";
 

@@ -1,5 +1,6 @@
 //! What is sent and when: runs against scripted servers.
 
+mod runs;
 mod scripted;
 
 use std::collections::BTreeMap;
@@ -20,10 +21,8 @@ use psp_loadgen::trace::{Trace, TraceTypes};
 use psp_loadgen::workload::{Distribution, LiveWorkload, OfferedLoad};
 use psp_protocols::psp_header::Kind;
 
-use scripted::{
-    Answer, assert_every_arrival_ends_once, command, plan, psp_server, resp_server, run, synthetic,
-    target, watched_resp_server,
-};
+use runs::{assert_every_arrival_ends_once, command, plan, run, synthetic, target};
+use scripted::{Answer, psp_server, resp_server, watched_resp_server};
 
 const OK: &[u8] = b"+OK\r\n";
 

@@ -1,8 +1,4 @@
-//! Servers that do what a test tells them, and runs against them.
-
-mod runs;
-
-pub(crate) use runs::{assert_every_arrival_ends_once, command, plan, run, synthetic, target};
+//! Servers that do what a test tells them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
