@@ -172,10 +172,19 @@ impl Gaps {
 #[derive(Debug, Clone)]
 pub struct Schedule {
     gaps: Gaps,
-    gap_mean_ns: f64,
+    /// Time at one rate each, in order; never empty.
+    stretches: Vec<Stretch>,
+    current: usize,
     // A float keeps fractions of a nanosecond, so that the rate has no rounding bias; it is exact
     // to a nanosecond for the first hundred days.
     next_ns: f64,
+}
+
+/// Time at one rate.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    starts_ns: f64,
+    gap_mean_ns: f64,
 }
 
 impl Schedule {
@@ -185,12 +194,56 @@ impl Schedule {
     /// `stream` separates the schedules of several types that share one seed.
     #[must_use]
     pub fn new(process: ArrivalProcess, rate_rps: f64, seed: u64, stream: u64) -> Self {
-        let mut gaps = Gaps::new(process, seed, stream);
-        let gap_mean_ns = NS_PER_S / rate_rps;
-        Self {
-            next_ns: gaps.draw() * gap_mean_ns,
-            gaps,
-            gap_mean_ns,
+        Self::changing(process, rate_rps, &[], seed, stream)
+    }
+
+    /// The same with rates that change: each of `changes` is a time in nanoseconds from the start,
+    /// ascending, and the rate from then on. A gap that reaches into the next rate's time goes on at
+    /// that rate.
+    #[must_use]
+    pub fn changing(
+        process: ArrivalProcess,
+        rate_rps: f64,
+        changes: &[(u64, f64)],
+        seed: u64,
+        stream: u64,
+    ) -> Self {
+        let rates = std::iter::once((0, rate_rps)).chain(changes.iter().copied());
+        let mut schedule = Self {
+            gaps: Gaps::new(process, seed, stream),
+            stretches: rates
+                .map(|(starts_ns, rate_rps)| Stretch {
+                    starts_ns: starts_ns as f64,
+                    gap_mean_ns: NS_PER_S / rate_rps,
+                })
+                .collect(),
+            current: 0,
+            next_ns: 0.0,
+        };
+        schedule.advance();
+        schedule
+    }
+
+    fn advance(&mut self) {
+        let mut gap = self.gaps.draw();
+        loop {
+            let gap_mean_ns = self.stretches[self.current].gap_mean_ns;
+            let ends_ns = self
+                .stretches
+                .get(self.current + 1)
+                .map_or(f64::INFINITY, |next| next.starts_ns);
+            let at_ns = if gap_mean_ns.is_finite() {
+                self.next_ns + gap * gap_mean_ns
+            } else {
+                f64::INFINITY
+            };
+            if at_ns < ends_ns || self.current + 1 == self.stretches.len() {
+                self.next_ns = at_ns;
+                return;
+            }
+            gap -= (ends_ns - self.next_ns) / gap_mean_ns;
+            self.next_ns = ends_ns;
+            self.current += 1;
         }
     }
 
@@ -211,7 +264,7 @@ impl Iterator for Schedule {
 
     fn next(&mut self) -> Option<u64> {
         let arrival_ns = self.next_ns();
-        self.next_ns += self.gaps.draw() * self.gap_mean_ns;
+        self.advance();
         Some(arrival_ns)
     }
 }
@@ -324,6 +377,25 @@ mod tests {
         assert_eq!(draw(1, 0), draw(1, 0));
         assert_ne!(draw(1, 0), draw(2, 0));
         assert_ne!(draw(1, 0), draw(1, 1));
+    }
+
+    #[test]
+    fn rates_change_when_told() {
+        let second = 1_000_000_000;
+        let changes = [(second, 0.0), (2 * second, 3_000.0)];
+        for process in [ArrivalProcess::Uniform, ArrivalProcess::Poisson] {
+            let mut counts = [0.0; 3];
+            for arrival_ns in Schedule::changing(process, 1_000.0, &changes, 5, 0) {
+                let Some(count) = counts.get_mut((arrival_ns / second) as usize) else {
+                    break;
+                };
+                *count += 1.0;
+            }
+            let [first, second, third] = counts;
+            assert!((first / 1e3_f64 - 1.0).abs() < 0.1, "{first}");
+            assert_eq!(second, 0.0);
+            assert!((third / 3e3_f64 - 1.0).abs() < 0.1, "{third}");
+        }
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! Commands with placeholders, drawn anew for each request.
 
-use std::sync::Arc;
-
-use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::arrivals::stream_rng;
+use crate::keys::{KeyDraws, Keyspace};
 
 /// Commands that may be written without arguments, and what they then stand for. Any other bare
 /// command is sent as it is.
@@ -17,44 +15,8 @@ const BARE: &[(&str, &str)] = &[
     ("KEYS", "KEYS *"),
 ];
 
-/// Bytes of one key.
-const KEY_LEN: usize = 16;
-
 /// Most arguments one template may expand to.
 const ARGUMENTS_MAX: usize = 100_000;
-
-/// The keys and values that placeholders are drawn from.
-#[derive(Debug, Clone)]
-pub struct Keyspace {
-    /// Number of keys: `key:000000000000` and up. At least 1.
-    pub keys: u64,
-    /// The value that is written to them.
-    pub value: Arc<[u8]>,
-}
-
-impl Keyspace {
-    /// `keys` keys with values of `value_bytes` printable bytes.
-    #[must_use]
-    pub fn new(keys: u64, value_bytes: usize) -> Self {
-        let value = (b'a'..=b'z').cycle().take(value_bytes).collect();
-        Self {
-            keys: keys.clamp(1, 10_u64.pow(12)),
-            value,
-        }
-    }
-
-    /// Key number `index` in the form `key:%012d`.
-    #[must_use]
-    pub fn key(index: u64) -> [u8; KEY_LEN] {
-        let mut key = *b"key:000000000000";
-        let mut rest = index;
-        for digit in key[4..].iter_mut().rev() {
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        key
-    }
-}
 
 /// A command as it is written in a mix, e.g. `LRANGE bigkey 0 -1` or `SET {key} {value}`.
 ///
@@ -193,6 +155,7 @@ fn parse_pieces(word: &str) -> Result<Vec<Piece>, TemplateError> {
 pub struct CommandSource {
     template: CommandTemplate,
     keyspace: Keyspace,
+    keys: KeyDraws,
     rng: Xoshiro256PlusPlus,
     number: u64,
     drawn: Arguments,
@@ -235,6 +198,7 @@ impl CommandSource {
     pub fn new(template: CommandTemplate, keyspace: Keyspace, seed: u64, stream: u64) -> Self {
         Self {
             template,
+            keys: keyspace.draws(),
             keyspace,
             rng: stream_rng(seed, stream),
             number: 0,
@@ -251,10 +215,12 @@ impl CommandSource {
                 match piece {
                     Piece::Literal(literal) => bytes.extend_from_slice(literal),
                     Piece::Key => {
-                        let index = self.rng.random_range(0..self.keyspace.keys);
-                        bytes.extend_from_slice(&Keyspace::key(index));
+                        let index = self.keys.draw(&mut self.rng);
+                        self.keyspace.push_key(index, bytes);
                     }
-                    Piece::Value => bytes.extend_from_slice(&self.keyspace.value),
+                    Piece::Value => {
+                        bytes.extend_from_slice(self.keyspace.draw_value(&mut self.rng));
+                    }
                     Piece::Number => {
                         let mut digits = itoa::Buffer::new();
                         bytes.extend_from_slice(digits.format(self.number).as_bytes());
@@ -283,13 +249,6 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_padded_to_twelve_digits() {
-        assert_eq!(&Keyspace::key(0), b"key:000000000000");
-        assert_eq!(&Keyspace::key(1_234_567), b"key:000001234567");
-        assert_eq!(&Keyspace::key(999_999_999_999), b"key:999999999999");
-    }
-
-    #[test]
     fn placeholders_are_drawn_for_each_request() {
         let mut source = source("SET user:{n}:x \"{value} {value}\" EX 10");
         assert_eq!(
@@ -305,9 +264,8 @@ mod tests {
         let drawn = draw(&mut source);
         assert_eq!(drawn.len(), 1001);
         let distinct: std::collections::BTreeSet<_> = drawn[1..].iter().cloned().collect();
-        let all: std::collections::BTreeSet<_> = (0..50)
-            .map(|index| String::from_utf8(Keyspace::key(index).to_vec()).unwrap())
-            .collect();
+        let all: std::collections::BTreeSet<_> =
+            (0..50).map(|index| format!("key:{index:012}")).collect();
         assert_eq!(distinct, all);
         assert_ne!(draw(&mut source), drawn);
     }

@@ -6,9 +6,9 @@
 //! should have been sent meanwhile.
 //!
 //! ```text
-//!   mix, workload ─► plan ─► engine ─► record ─► report
-//!   what is sent     all      threads   counts,   table,
-//!                  settings   sockets   histograms JSON
+//!   mix, workload ─► plan ─► engine ─► record ─► report ─┬─► runs, comparison, sweep
+//!   what is sent     all      threads   counts,   table,  └─► page
+//!                  settings   sockets   histograms JSON       HTML with plots
 //!
 //!   workload ─► sim_settings, SimPlan ─► sim ─► sim_report
 //!                               capacity ─┘
@@ -22,18 +22,34 @@ pub mod arrivals;
 pub mod capacity;
 mod clock;
 pub mod command;
+pub mod comparison;
+pub mod condition;
+mod csv;
 pub mod engine;
 pub mod figure;
+pub mod hdr_log;
+pub mod intervals;
+pub mod keys;
+mod lot;
 pub mod mix;
+pub mod page;
 pub mod parallel;
+pub mod percentiles;
 pub mod plan;
 pub mod preload;
+pub mod preset;
 pub mod record;
 pub mod reply;
 pub mod report;
+pub mod runs;
+pub mod server;
 pub mod sim;
 pub mod sim_report;
 pub mod sim_settings;
+pub mod sizes;
+pub mod statistics;
+pub mod sweep;
 mod table;
 pub mod target;
+pub mod trace;
 pub mod workload;

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 
 use psp_protocols::resp::encode_command;
 
-use crate::command::Keyspace;
 use crate::engine::connect;
+use crate::keys::Keyspace;
 use crate::reply::{NotResp, ReplySkipper, Skipped};
 use crate::target::{Protocol, Target};
 
@@ -86,7 +86,7 @@ impl PreloadPlan {
     /// Number of values that will be created: the unit of progress.
     #[must_use]
     pub fn values(&self) -> u64 {
-        let keys = self.keyspace.as_ref().map_or(0, |keyspace| keyspace.keys);
+        let keys = self.keyspace.as_ref().map_or(0, Keyspace::keys);
         keys + self.collections.iter().map(|each| each.len).sum::<u64>()
     }
 }
@@ -108,8 +108,11 @@ pub fn preload(plan: &PreloadPlan, progress: &mut dyn FnMut(u64)) -> Result<(), 
     })?;
     let mut pipeline = Pipeline::new(socket, progress);
     if let Some(keyspace) = &plan.keyspace {
-        for index in 0..keyspace.keys {
-            pipeline.command(&[b"SET", &Keyspace::key(index), &keyspace.value], 1)?;
+        let mut key = Vec::new();
+        for index in 0..keyspace.keys() {
+            key.clear();
+            keyspace.push_key(index, &mut key);
+            pipeline.command(&[b"SET", &key, keyspace.first_value(index)], 1)?;
         }
     }
     for collection in &plan.collections {

@@ -1,15 +1,21 @@
 //! What a run counts and measures, per request type.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
+
+use crate::intervals::{IntervalRecorder, TimelinePoint};
 
 /// Longest latency that is told apart, in nanoseconds: an hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Significant decimal digits of every histogram.
 const DIGITS: u8 = 3;
+
+/// Steps per unit in histograms of slowdown.
+pub const SLOWDOWN_STEPS: f64 = 1e3;
 
 /// Kinds of errors that are told apart; peers choose their names.
 const ERROR_KINDS_MAX: usize = 32;
@@ -25,6 +31,9 @@ pub struct TypeRecord {
     pub scheduled: u64,
     /// Requests given to the operating system.
     pub sent: u64,
+    /// Those of them that were before the measured part ended. The others were not sent at the
+    /// rate that the schedule asked for.
+    pub sent_in_time: u64,
     /// Requests answered without an error.
     pub completed: u64,
     /// Requests not sent because too many were outstanding.
@@ -44,6 +53,11 @@ pub struct TypeRecord {
     /// All requests that were sent: by how much the generator was late, in nanoseconds. Waiting for
     /// a free connection is the server's doing and not part of it.
     pub lag_ns: Histogram<u64>,
+    /// One point for each second of the measurement.
+    pub timeline: Vec<TimelinePoint>,
+    /// Completed requests whose service time is known: latency divided by it, in
+    /// [`SLOWDOWN_STEPS`] per unit.
+    pub slowdown: Histogram<u64>,
 }
 
 impl Default for TypeRecord {
@@ -51,6 +65,7 @@ impl Default for TypeRecord {
         Self {
             scheduled: 0,
             sent: 0,
+            sent_in_time: 0,
             completed: 0,
             dropped: 0,
             timeouts: 0,
@@ -60,15 +75,18 @@ impl Default for TypeRecord {
             errors: ErrorCounts::default(),
             latency_ns: new_histogram(),
             lag_ns: new_histogram(),
+            timeline: Vec::new(),
+            slowdown: new_histogram(),
         }
     }
 }
 
 impl TypeRecord {
-    /// Adds another record to this one.
+    /// Adds another record to this one, but for the timeline, whose percentiles do not add up.
     pub fn add(&mut self, other: &Self) {
         self.scheduled += other.scheduled;
         self.sent += other.sent;
+        self.sent_in_time += other.sent_in_time;
         self.completed += other.completed;
         self.dropped += other.dropped;
         self.timeouts += other.timeouts;
@@ -81,6 +99,7 @@ impl TypeRecord {
         for (mine, others) in [
             (&mut self.latency_ns, &other.latency_ns),
             (&mut self.lag_ns, &other.lag_ns),
+            (&mut self.slowdown, &other.slowdown),
         ] {
             mine.add(others).expect("all histograms have one range");
         }
@@ -144,26 +163,41 @@ pub struct LiveCounters {
 pub(crate) struct Recorder {
     record: TypeRecord,
     live: Arc<LiveCounters>,
-    /// Arrivals before this time are warm-up.
-    measured_from_ns: u64,
+    intervals: IntervalRecorder,
+    /// Intended times that are measured. Arrivals before are warm-up.
+    measured_ns: Range<u64>,
+    /// Requests that have ended, warm-up included.
+    ended: u64,
 }
 
 impl Recorder {
-    pub(crate) fn new(measured_from_ns: u64, live: Arc<LiveCounters>) -> Self {
+    pub(crate) fn new(
+        measured_ns: Range<u64>,
+        live: Arc<LiveCounters>,
+        intervals: IntervalRecorder,
+    ) -> Self {
         Self {
             record: TypeRecord::default(),
             live,
-            measured_from_ns,
+            intervals,
+            measured_ns,
+            ended: 0,
         }
     }
 
     pub(crate) fn into_record(self) -> TypeRecord {
+        self.intervals.finish();
         self.record
+    }
+
+    /// To be called now and then: seconds end although nothing happens in them.
+    pub(crate) fn tick(&mut self, now_ns: u64) {
+        self.intervals.tick(now_ns);
     }
 
     /// The record, if a request of `intended_ns` is part of it.
     fn measured(&mut self, intended_ns: u64) -> Option<&mut TypeRecord> {
-        (intended_ns >= self.measured_from_ns).then_some(&mut self.record)
+        (intended_ns >= self.measured_ns.start).then_some(&mut self.record)
     }
 
     pub(crate) fn scheduled(&mut self, intended_ns: u64) {
@@ -186,14 +220,18 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn sent(&mut self, intended_ns: u64) {
+    pub(crate) fn sent(&mut self, intended_ns: u64, sent_ns: u64) {
+        let in_time = sent_ns < self.measured_ns.end;
         if let Some(record) = self.measured(intended_ns) {
             record.sent += 1;
+            record.sent_in_time += u64::from(in_time);
         }
     }
 
-    pub(crate) fn completed(&mut self, intended_ns: u64, now_ns: u64) {
+    /// The reply came at `now_ns`; `service_ns` is what was asked for, where that is known.
+    pub(crate) fn completed(&mut self, intended_ns: u64, now_ns: u64, service_ns: Option<u32>) {
         let latency_ns = now_ns.saturating_sub(intended_ns);
+        self.ended += 1;
         self.live.completed.fetch_add(1, Ordering::Relaxed);
         self.live
             .latency_ns_max
@@ -201,10 +239,22 @@ impl Recorder {
         if let Some(record) = self.measured(intended_ns) {
             record.completed += 1;
             record.latency_ns.saturating_record(latency_ns);
+            if let Some(service_ns) = service_ns {
+                let slowdown = latency_ns as f64 / f64::from(service_ns.max(1)) * SLOWDOWN_STEPS;
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "the conversion saturates"
+                )]
+                let slowdown = slowdown.round() as u64;
+                record.slowdown.saturating_record(slowdown);
+            }
+            self.intervals.completed(now_ns, latency_ns);
         }
     }
 
     pub(crate) fn failed(&mut self, intended_ns: u64, failure: Failure<'_>) {
+        self.ended += 1;
         self.live.failed.fetch_add(1, Ordering::Relaxed);
         if let Some(record) = self.measured(intended_ns) {
             match failure {
@@ -213,7 +263,15 @@ impl Recorder {
                 Failure::Dropped => record.dropped += 1,
                 Failure::Unfinished => record.unfinished += 1,
             }
+            if !matches!(failure, Failure::Unfinished) {
+                self.intervals.failed();
+            }
         }
+    }
+
+    /// How many requests have ended since this was last asked.
+    pub(crate) fn take_ended(&mut self) -> u64 {
+        std::mem::take(&mut self.ended)
     }
 
     pub(crate) fn reconnected(&mut self) {
@@ -237,25 +295,33 @@ pub(crate) enum Failure<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intervals::IntervalCollector;
 
     #[test]
     fn warm_up_is_not_recorded_and_every_arrival_ends_once() {
         let live = Arc::new(LiveCounters::default());
-        let mut recorder = Recorder::new(1_000, Arc::clone(&live));
+        let intervals = IntervalCollector::default().add_type(1_000);
+        let mut recorder = Recorder::new(1_000..4_500, Arc::clone(&live), intervals);
         for intended_ns in [0, 999, 1_000, 2_000, 3_000, 4_000, 5_000] {
             recorder.scheduled(intended_ns);
             recorder.taken(intended_ns, intended_ns + 7);
-            recorder.sent(intended_ns);
+            recorder.sent(intended_ns, intended_ns);
         }
-        recorder.completed(0, 1_500);
+        recorder.completed(0, 1_500, None);
         recorder.failed(999, Failure::Timeout);
-        recorder.completed(1_000, 9_000);
+        recorder.completed(1_000, 9_000, Some(4_000));
         recorder.failed(2_000, Failure::Error("BUSY"));
         recorder.failed(3_000, Failure::Timeout);
         recorder.failed(4_000, Failure::Dropped);
         recorder.failed(5_000, Failure::Unfinished);
+        assert_eq!((recorder.take_ended(), recorder.take_ended()), (7, 0));
         let record = recorder.into_record();
-        assert_eq!(record.scheduled, 5);
+        assert_eq!((record.scheduled, record.sent), (5, 5));
+        assert_eq!(
+            record.sent_in_time, 4,
+            "one was sent after the measured part"
+        );
+        assert_eq!((record.slowdown.len(), record.slowdown.max()), (1, 2_000));
         let ends = [
             record.completed,
             record.errors.total(),

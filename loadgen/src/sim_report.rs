@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::capacity::{Capacity, Miss, Slo};
+use crate::csv::Csv;
 use crate::report::Percentiles;
 use crate::sim::{Outcome, SimPlan, SimPolicy, TypeOutcome};
 use crate::sim_settings::SimSettings;
@@ -251,7 +252,7 @@ impl Found for SimReport {
                 );
             }
         }
-        csv.text
+        csv.into_text()
     }
 
     /// The points, and the types of each.
@@ -440,7 +441,7 @@ impl Found for CapacityReport {
                 result.capacity_rps.to_string(),
             ]);
         }
-        csv.text
+        csv.into_text()
     }
 
     /// Loads: a row for each policy, a column for each workload.
@@ -516,44 +517,9 @@ impl fmt::Display for CapacityReport {
     }
 }
 
-/// Comma-separated values (RFC 4180, with line feeds).
-struct Csv {
-    text: String,
-}
-
-impl Csv {
-    fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut csv = Self {
-            text: String::new(),
-        };
-        csv.push(heads.into_iter().map(str::to_owned));
-        csv
-    }
-
-    fn push(&mut self, cells: impl IntoIterator<Item = String>) {
-        let quoted = |cell: String| {
-            if cell.contains([',', '"', '\n', '\r']) {
-                format!("\"{}\"", cell.replace('"', "\"\""))
-            } else {
-                cell
-            }
-        };
-        let cells: Vec<_> = cells.into_iter().map(quoted).collect();
-        self.text.push_str(&cells.join(","));
-        self.text.push('\n');
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn csv_quotes_what_would_end_a_cell() {
-        let mut csv = Csv::new(["name", "p50"]);
-        csv.push(["GET, \"hot\"".to_owned(), "1".to_owned()]);
-        assert_eq!(csv.text, "name,p50\n\"GET, \"\"hot\"\"\",1\n");
-    }
 
     #[test]
     fn names_keep_the_order_of_their_first_place() {

@@ -65,6 +65,30 @@ impl Table {
         text
     }
 
+    /// The same table in HTML. Titles of groups stand before each of their heads.
+    pub(crate) fn html(&self) -> String {
+        let mut text = String::from("<table>\n");
+        for (place, line) in self.lines.iter().enumerate() {
+            let tag = if place == 0 { "th" } else { "td" };
+            text.push_str("<tr>");
+            for (column, cell) in line.iter().enumerate() {
+                let class = if column < self.name_columns {
+                    ""
+                } else {
+                    " class=\"figure\""
+                };
+                let title = self.title(column).filter(|_| place == 0);
+                let title = title.map_or_else(String::new, |title| format!("{title} "));
+                let cell = escaped(&(title + cell));
+                // Writing to a string does not fail.
+                let _ = write!(text, "<{tag}{class}>{cell}</{tag}>");
+            }
+            text.push_str("</tr>\n");
+        }
+        text.push_str("</table>\n");
+        text
+    }
+
     /// The title of the group that a column is in: the last that begins before or with it.
     fn title(&self, column: usize) -> Option<&'static str> {
         let mut groups = self.groups.iter().rev();
@@ -122,6 +146,14 @@ impl fmt::Display for Table {
     }
 }
 
+/// Text as it stands in HTML.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
 /// Between columns.
 const GAP: &str = "  ";
 
@@ -158,6 +190,17 @@ darc    a|b   1.00  12.5
 c-fcfs  long   100     7
 ";
         assert_eq!(table().to_string(), expected);
+    }
+
+    #[test]
+    fn html_escapes_what_people_named() {
+        let mut table = Table::new(1, ["type", "p50"]);
+        table.push(["<b>&\"", "1"].map(str::to_owned).to_vec());
+        assert_eq!(
+            table.html(),
+            "<table>\n<tr><th>type</th><th class=\"figure\">p50</th></tr>\n\
+             <tr><td>&lt;b&gt;&amp;&quot;</td><td class=\"figure\">1</td></tr>\n</table>\n"
+        );
     }
 
     #[test]

@@ -1,73 +1,24 @@
 //! Whole runs against scripted servers.
 
+mod runs;
 mod scripted;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use psp_loadgen::arrivals::ArrivalProcess;
-use psp_loadgen::command::{CommandTemplate, Keyspace};
-use psp_loadgen::engine::{self, RunResult};
-use psp_loadgen::plan::{RequestPlan, RunPlan, ThreadClass, TypePlan, Waiting};
+use psp_loadgen::engine;
+use psp_loadgen::keys::Keyspace;
+use psp_loadgen::plan::ThreadClass;
 use psp_loadgen::preload::{Collection, CollectionKind, PreloadPlan, preload};
-use psp_loadgen::record::TypeRecord;
 use psp_loadgen::report::Report;
-use psp_loadgen::target::Target;
 use psp_protocols::psp_header::Kind;
 
+use runs::{assert_every_arrival_ends_once, command, plan, run, synthetic, target};
 use scripted::{Answer, psp_server, resp_server};
 
 const OK: &[u8] = b"+OK\r\n";
-
-fn target(scheme: &str, addr: SocketAddr) -> Target {
-    format!("{scheme}://{addr}").parse().unwrap()
-}
-
-/// Half a second of uniform arrivals; tests change what they are about.
-fn plan(target: Target, types: Vec<TypePlan>) -> RunPlan {
-    RunPlan {
-        target,
-        types,
-        arrivals: ArrivalProcess::Uniform,
-        seed: 1,
-        warmup: Duration::ZERO,
-        duration: Duration::from_millis(500),
-        timeout: Duration::from_secs(10),
-        outstanding_max: 100_000,
-        pipeline: 1,
-        keyspace: Keyspace::new(100, 8),
-        dilation: 1,
-        waiting: Waiting::SleepThenSpin(Duration::ZERO),
-        slow_nice: 0,
-    }
-}
-
-fn command(text: &str, rate_rps: f64, thread: ThreadClass) -> TypePlan {
-    TypePlan {
-        name: text.to_owned(),
-        rate_rps,
-        connections: 4,
-        thread,
-        request: RequestPlan::Command(CommandTemplate::parse(text).unwrap()),
-    }
-}
-
-fn run(plan: &RunPlan) -> RunResult {
-    engine::run(plan, &Arc::default(), &mut ()).unwrap()
-}
-
-fn assert_every_arrival_ends_once(record: &TypeRecord) {
-    let ends = record.completed
-        + record.errors.total()
-        + record.timeouts
-        + record.dropped
-        + record.unfinished;
-    assert_eq!(record.scheduled, ends);
-    assert_eq!(record.completed, record.latency_ns.len());
-}
 
 /// A closed loop would see one slow request for each connection. Those that should have been sent
 /// during the stall are what an open loop is for.
@@ -268,19 +219,6 @@ fn nobody_listening_is_an_error_at_the_start() {
     );
     let error = engine::run(&plan, &Arc::default(), &mut ()).unwrap_err();
     assert!(error.to_string().starts_with("cannot connect to redis://"));
-}
-
-fn synthetic(name: &str, request_type: u16, service_ns: u32) -> TypePlan {
-    TypePlan {
-        name: name.to_owned(),
-        rate_rps: 400.0,
-        connections: 0,
-        thread: ThreadClass::Fast,
-        request: RequestPlan::Synthetic {
-            request_type,
-            service_ns,
-        },
-    }
 }
 
 #[test]

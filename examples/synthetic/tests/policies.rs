@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use psp_loadgen::arrivals::ArrivalProcess;
-use psp_loadgen::command::Keyspace;
 use psp_loadgen::engine;
-use psp_loadgen::plan::{RequestPlan, RunPlan, ThreadClass, TypePlan, Waiting};
+use psp_loadgen::plan::{RunPlan, Waiting};
 use psp_loadgen::report::Report;
-use psp_loadgen::workload::Workload;
+use psp_loadgen::target::Target;
+use psp_loadgen::workload::{LiveWorkload, OfferedLoad};
 use psp_server::{Policy, Shutdown, Topology};
 use psp_synthetic::config::Config;
 use psp_synthetic::handler::Mode;
@@ -36,42 +35,30 @@ fn measure(policy: Policy) -> Report {
         ..Config::default()
     })
     .unwrap();
-    let target = format!("psp://{}", server.local_addrs()[0]);
+    let target: Target = format!("psp://{}", server.local_addrs()[0])
+        .parse()
+        .unwrap();
     let shutdown = Shutdown::new();
     let stopper = shutdown.clone();
     let serving = thread::spawn(move || server.run_until(&shutdown).unwrap());
 
-    let workload = Workload::named("high-bimodal").unwrap();
-    let dilated = workload.dilated(DILATION).unwrap();
-    let rate_rps = dilated.rate_rps(LOAD, WORKERS);
-    let types = dilated
-        .types
-        .iter()
-        .zip(0..)
-        .map(|(ty, request_type)| TypePlan {
-            name: ty.name.clone(),
-            rate_rps: rate_rps * ty.share,
-            connections: 0,
-            thread: ThreadClass::Fast,
-            request: RequestPlan::Synthetic {
-                request_type,
-                service_ns: u32::try_from(ty.service_ns).unwrap(),
-            },
-        });
+    let workload = LiveWorkload::named_or_file("high-bimodal").unwrap();
+    let offered = OfferedLoad::Workers {
+        load: LOAD,
+        workers: WORKERS,
+    };
+    let types = workload
+        .type_plans(target.protocol, offered, DILATION)
+        .unwrap();
     let plan = RunPlan {
-        target: target.parse().unwrap(),
-        types: types.collect(),
-        arrivals: ArrivalProcess::Poisson,
         seed: 7,
         warmup: Duration::from_millis(500),
         duration: Duration::from_secs(5),
         timeout: Duration::from_secs(20),
         outstanding_max: 10_000,
-        pipeline: 1,
-        keyspace: Keyspace::new(1, 0),
         dilation: DILATION,
         waiting: Waiting::SleepThenSpin(Duration::ZERO),
-        slow_nice: 0,
+        ..RunPlan::new(target, types)
     };
     let result = engine::run(&plan, &Arc::default(), &mut ()).unwrap();
     stopper.trigger();

@@ -25,6 +25,15 @@ impl LiveLine {
     }
 }
 
+impl LiveLine {
+    /// Says which of several runs begins.
+    pub(super) fn announce(&self, title: &str) {
+        if self.is_terminal {
+            let _ = writeln!(std::io::stderr(), "{title}");
+        }
+    }
+}
+
 impl Observer for LiveLine {
     fn second(&mut self, elapsed: Duration, counters: &[Arc<LiveCounters>]) {
         if !self.is_terminal {

@@ -1,15 +1,22 @@
 //! The command line: one file for each subcommand.
 
 mod capacity;
+mod compare;
+mod contestants;
 mod experiment;
 mod figure;
 mod interrupt;
+mod keyspace;
 mod live;
+mod measure;
 mod output;
+mod pacing;
 mod preload;
 mod progress;
+mod report;
 mod run;
 mod sim;
+mod sweep;
 mod values;
 
 use clap::{Parser, Subcommand};
@@ -25,9 +32,15 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Send requests at a fixed rate and report latencies, counted from intended send times
-    Run(Box<run::RunArgs>),
+    Run(Box<measure::MeasureArgs>),
+    /// Raise the rate until an objective breaks, and report the highest that kept it
+    Sweep(Box<sweep::SweepArgs>),
+    /// Measure several targets in turn, in the same conditions, and report how they relate
+    Compare(Box<compare::CompareArgs>),
+    /// Turn results in JSON into one HTML page with plots
+    Report(report::ReportArgs),
     /// Create the keys and collections that benchmarks use
-    Preload(preload::PreloadArgs),
+    Preload(Box<preload::PreloadArgs>),
     /// Simulate policies at given loads, in virtual time, and report latencies and slowdowns
     Sim(Box<sim::SimArgs>),
     /// Find the highest load at which a policy keeps a slowdown, by simulation
@@ -40,7 +53,7 @@ enum Command {
 pub(crate) struct Failure {
     /// What went wrong.
     pub(crate) error: anyhow::Error,
-    /// 1: the work failed. 2: the command line is wrong. 130: it was interrupted.
+    /// 1: the work failed. 2: the command line is wrong. 3: a demand is not met. 130: it was interrupted.
     pub(crate) exit_code: u8,
 }
 
@@ -49,6 +62,14 @@ impl Failure {
         Self {
             error: error.into(),
             exit_code: 2,
+        }
+    }
+
+    /// The work was done, and what it found is not as it was demanded.
+    fn condition(error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            error: error.into(),
+            exit_code: 3,
         }
     }
 
@@ -71,7 +92,10 @@ impl Failure {
 /// Parses the command line and does what it says.
 pub(crate) fn main() -> Result<(), Failure> {
     match Cli::parse().command {
-        Command::Run(args) => run::run(&args),
+        Command::Run(args) => measure::measure(&args),
+        Command::Sweep(args) => sweep::sweep(&args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Report(args) => report::report(&args),
         Command::Preload(args) => preload::preload(&args),
         Command::Sim(args) => sim::sim(&args),
         Command::Capacity(args) => capacity::capacity(&args),

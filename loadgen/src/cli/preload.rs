@@ -2,23 +2,19 @@
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use psp_loadgen::command::Keyspace;
 use psp_loadgen::preload::{self as library, Collection, CollectionKind, PreloadPlan};
 use psp_loadgen::target::Target;
 
 use super::Failure;
+use super::keyspace::KeyspaceArgs;
 
 #[derive(Debug, Args)]
 pub(super) struct PreloadArgs {
     /// The server: redis://HOST[:PORT]
     #[arg(long, value_name = "URL")]
     target: String,
-    /// Keys to set: key:000000000000 and up
-    #[arg(long, value_name = "N")]
-    keys: Option<u64>,
-    /// Bytes of each value
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
-    value_bytes: usize,
+    #[command(flatten)]
+    keyspace: KeyspaceArgs,
     /// Create a list of LEN numbers in scattered order; may be repeated
     #[arg(long, value_name = "KEY:LEN", value_parser = key_and_len)]
     list: Vec<(String, u64)>,
@@ -49,13 +45,17 @@ pub(super) fn preload(args: &PreloadArgs) -> Result<(), Failure> {
         of_kind(CollectionKind::SortedSet, &args.zset),
     ]
     .concat();
-    if args.keys.is_none() && collections.is_empty() {
+    let keys = args.keyspace.keys;
+    if keys.is_none() && collections.is_empty() {
         let nothing = anyhow::anyhow!("nothing to create: give --keys, --list or --zset");
         return Err(Failure::usage(nothing));
     }
     with_progress(&PreloadPlan {
         target,
-        keyspace: args.keys.map(|keys| Keyspace::new(keys, args.value_bytes)),
+        keyspace: keys
+            .map(|keys| args.keyspace.keyspace(keys))
+            .transpose()
+            .map_err(Failure::usage)?,
         collections,
     })
 }

@@ -1,27 +1,34 @@
-//! `psp-loadgen run`.
+//! What is sent and how: the arguments that all live measurements share.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
-use clap::{Args, ValueEnum};
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::Args;
 use psp_loadgen::arrivals::ArrivalProcess;
-use psp_loadgen::command::Keyspace;
-use psp_loadgen::engine;
-use psp_loadgen::mix::Mix;
-use psp_loadgen::plan::{RequestPlan, RunPlan, ThreadClass, TypePlan, Waiting, assign_threads};
+use psp_loadgen::command::CommandTemplate;
+use psp_loadgen::mix::{ItemRate, Mix};
+use psp_loadgen::plan::{
+    ClosedLoop, Pacing, RequestPlan, RunPlan, ThreadClass, TypePlan, Waiting, assign_threads,
+};
 use psp_loadgen::preload::PreloadPlan;
-use psp_loadgen::report::Report;
 use psp_loadgen::target::{Protocol, Target};
-use psp_loadgen::workload::Workload;
+use psp_loadgen::trace::{Trace, TraceTypes};
+use psp_loadgen::workload::{LiveWorkload, OfferedLoad};
 
 use super::Failure;
-use super::interrupt::stop_on_signals;
-use super::live::LiveLine;
-use super::output::{json, print};
+use super::keyspace::KeyspaceArgs;
+use super::pacing::PacingArgs;
 use super::preload::with_progress;
 use super::values::{at_least_one, positive, seconds};
+
+/// Keys when nobody says otherwise.
+const KEYS: u64 = 100_000;
+
+/// Seconds that are measured when nobody says otherwise.
+const DURATION_S: f64 = 10.0;
+
+/// Seconds before the measurement when nobody says otherwise.
+const WARMUP_S: f64 = 1.0;
 
 /// Connections of a type on the fast thread when nobody says otherwise.
 const FAST_CONNECTIONS: usize = 16;
@@ -29,20 +36,11 @@ const FAST_CONNECTIONS: usize = 16;
 /// Connections of a type on the slow thread when nobody says otherwise.
 const SLOW_CONNECTIONS: usize = 4;
 
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  psp-loadgen run --target redis://127.0.0.1 --preload --mix \"GET@10000/s,KEYS@2/s\"
-  psp-loadgen run --target redis://127.0.0.1 --mix \"GET:90,SET:9,LRANGE big 0 -1:1\" --rate 5000
-  psp-loadgen run --target psp://127.0.0.1:9000 --workload high-bimodal --load 0.8 --workers 14 --dilate 1000
-
-Exit codes: 0 the run was made, 1 it failed, 2 the command line is wrong.")]
+#[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
-    /// The server: redis://HOST[:PORT], or psp://HOST:PORT for the psp header over UDP
-    #[arg(long, value_name = "URL")]
-    target: String,
-
     /// Commands with weights (GET:90) or rates (GET@10000/s), separated by commas. Placeholders:
-    /// {key} {keys:N} {value} {n}. NAME=COMMAND:90 names a type
+    /// {key} {keys:N} {value}, and n in braces: the number of the request. NAME=COMMAND:90 names a
+    /// type
     #[arg(
         long,
         value_name = "MIX",
@@ -50,30 +48,17 @@ pub(super) struct RunArgs {
         help_heading = "What to send"
     )]
     mix: Option<String>,
-    /// A workload for psp:// targets: high-bimodal, extreme-bimodal, tpcc, ..., or a TOML file
-    #[arg(long, value_name = "NAME", help_heading = "What to send")]
+    /// A workload of the literature for psp:// targets: high-bimodal, extreme-bimodal, tpcc, ...; or
+    /// a TOML file, for any target
+    #[arg(long, value_name = "NAME|FILE.toml", help_heading = "What to send")]
     workload: Option<String>,
-    /// Keys that {key} is drawn from: key:000000000000 and up
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 100_000,
-        help_heading = "What to send"
-    )]
-    keys: u64,
-    /// Bytes of {value}
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 64,
-        help_heading = "What to send"
-    )]
-    value_bytes: usize,
     /// Set all keys before the run
     #[arg(long, help_heading = "What to send")]
     preload: bool,
+    #[command(flatten)]
+    keyspace: KeyspaceArgs,
 
-    /// Requests per second that the weighted types share
+    /// Requests per second that the weighted types share [default: that of the workload file]
     #[arg(long, value_name = "RPS", value_parser = positive, help_heading = "When to send")]
     rate: Option<f64>,
     /// Instead of --rate: the part of their time for which the server's --workers are busy
@@ -95,28 +80,29 @@ pub(super) struct RunArgs {
         help_heading = "When to send"
     )]
     dilate: u32,
-    /// Distribution of the gaps between requests
-    #[arg(long, value_enum, default_value_t = Arrivals::Poisson, help_heading = "When to send")]
-    arrivals: Arrivals,
-    /// Seconds that are measured
-    #[arg(
-        long, value_name = "S", value_parser = positive, default_value = "10",
-        help_heading = "When to send"
-    )]
-    duration: f64,
-    /// Seconds before the measurement
-    #[arg(
-        long, value_name = "S", value_parser = seconds, default_value = "1",
-        help_heading = "When to send"
-    )]
-    warmup: f64,
-    /// Seed of arrival times and keys
+    #[command(flatten)]
+    pacing: PacingArgs,
+    /// Seconds that are measured [default: 10, or the length of the trace]
+    #[arg(long, value_name = "S", value_parser = positive, help_heading = "When to send")]
+    duration: Option<f64>,
+    /// Seconds before the measurement [default: 1, or the ramp where that is longer, or 0 with a
+    /// trace]
+    #[arg(long, value_name = "S", value_parser = seconds, help_heading = "When to send")]
+    warmup: Option<f64>,
+    /// Seed of everything that is drawn: times, types, keys, sizes, service times
     #[arg(long, default_value_t = 1, help_heading = "When to send")]
     seed: u64,
 
-    /// Connections of each type [default: 16, and 4 for types on the slow thread]
+    /// Connections of each type [default: 16, and 4 for types on the slow thread; in a closed loop
+    /// as many as it needs]
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "How to send")]
     connections: Option<usize>,
+    /// Seconds from the start over which the connections are opened
+    #[arg(
+        long, value_name = "S", value_parser = seconds, default_value = "0",
+        help_heading = "How to send"
+    )]
+    ramp: f64,
     /// Requests in flight on one connection
     #[arg(
         long, value_name = "N", value_parser = at_least_one, default_value = "1",
@@ -168,80 +154,80 @@ pub(super) struct RunArgs {
         help_heading = "How to send"
     )]
     spin_us: u64,
-
-    /// How to print the report
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    output: Output,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Arrivals {
-    Poisson,
-    Uniform,
+/// What is sent, before it is known on which threads and connections.
+struct Sent {
+    types: Vec<TypePlan>,
+    arrivals: ArrivalProcess,
+    pacing: Pacing,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Output {
-    Text,
-    Json,
-}
+impl RunArgs {
+    /// The same at another rate, in requests per second.
+    pub(super) fn at_rate(&self, rate_rps: f64) -> Self {
+        Self {
+            rate: Some(rate_rps),
+            ..self.clone()
+        }
+    }
 
-pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let plan = args.plan().map_err(Failure::usage)?;
-    if args.preload {
+    /// Whether the command line says at which rate to send.
+    pub(super) fn has_rate(&self) -> bool {
+        self.rate.is_some() || self.load.is_some()
+    }
+
+    /// Sets all keys of the plan's target, if the command line says so.
+    pub(super) fn preload(&self, plan: &RunPlan) -> Result<(), Failure> {
+        if !self.preload {
+            return Ok(());
+        }
         with_progress(&PreloadPlan {
             target: plan.target.clone(),
             keyspace: Some(plan.keyspace.clone()),
             collections: Vec::new(),
-        })?;
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    stop_on_signals(&stop).map_err(Failure::work)?;
-    let names = plan.types.iter().map(|ty| ty.name.clone()).collect();
-    let result = engine::run(&plan, &stop, &mut LiveLine::new(names)).map_err(Failure::work)?;
-    let report = Report::new(&plan, &result);
-    args.output.print(&report).map_err(Failure::work)?;
-    if report.overall.completed == 0 && report.overall.scheduled > 0 {
-        let silence = anyhow!("{} answered none of the requests", plan.target);
-        return Err(Failure::work(silence));
-    }
-    Ok(())
-}
-
-impl Output {
-    fn print(self, report: &Report) -> anyhow::Result<()> {
-        print(&match self {
-            Self::Text => report.to_string(),
-            Self::Json => json(report)?,
         })
     }
-}
 
-impl RunArgs {
-    fn plan(&self) -> anyhow::Result<RunPlan> {
-        let target: Target = self.target.parse()?;
-        let types = match target.protocol {
-            Protocol::Redis => self.command_types(),
-            Protocol::PspUdp => self.synthetic_types(),
-        }?;
+    pub(super) fn plan(&self, target: Target) -> anyhow::Result<RunPlan> {
+        let Sent {
+            types,
+            arrivals,
+            pacing,
+        } = self.sent(target.protocol)?;
         let known = |name: &&String| types.iter().any(|ty| ty.name == **name);
         if let Some(name) = self.slow.iter().chain(&self.fast).find(|name| !known(name)) {
             bail!("--slow and --fast name types of the mix; `{name}` is none");
         }
+        let types = self.placed(types, target.protocol, &pacing)?;
+        let warmup_s = self.warmup.unwrap_or(match pacing {
+            Pacing::Trace(_) => self.ramp,
+            Pacing::Drawn | Pacing::Closed(_) => self.ramp.max(WARMUP_S),
+        });
+        let warmup = Duration::from_secs_f64(warmup_s);
+        let duration = match (self.duration, &pacing) {
+            (Some(duration_s), _) => {
+                Duration::try_from_secs_f64(duration_s).context("--duration")?
+            }
+            (None, Pacing::Trace(trace)) => {
+                // The last arrival is part of it.
+                let length = Duration::from_nanos(trace.length_ns() + 1);
+                let measured = length.checked_sub(warmup);
+                measured.context("the trace ends before the warm-up")?
+            }
+            (None, Pacing::Drawn | Pacing::Closed(_)) => Duration::from_secs_f64(DURATION_S),
+        };
         Ok(RunPlan {
-            target,
-            types,
-            arrivals: match self.arrivals {
-                Arrivals::Poisson => ArrivalProcess::Poisson,
-                Arrivals::Uniform => ArrivalProcess::Uniform,
-            },
+            arrivals,
+            pacing,
             seed: self.seed,
-            warmup: Duration::from_secs_f64(self.warmup),
-            duration: Duration::try_from_secs_f64(self.duration).context("--duration")?,
+            warmup,
+            duration,
             timeout: Duration::try_from_secs_f64(self.timeout).context("--timeout")?,
             outstanding_max: self.outstanding,
             pipeline: self.pipeline,
-            keyspace: Keyspace::new(self.keys, self.value_bytes),
+            ramp: Duration::from_secs_f64(self.ramp),
+            keyspace: self.keyspace.keyspace(KEYS)?,
             dilation: self.dilate,
             waiting: if self.busy_poll {
                 Waiting::BusyPoll
@@ -249,65 +235,181 @@ impl RunArgs {
                 Waiting::SleepThenSpin(Duration::from_micros(self.spin_us))
             },
             slow_nice: self.slow_nice,
+            ..RunPlan::new(target, types)
         })
     }
 
-    fn command_types(&self) -> anyhow::Result<Vec<TypePlan>> {
-        let mix = self.mix.as_ref().context("a redis:// target needs --mix")?;
-        let mix: Mix = mix.parse()?;
-        let rates = mix
-            .rates_rps(self.rate)
-            .context("--rate and --mix do not fit together")?;
-        let names = mix.items.iter().map(|item| item.name.as_str());
-        let named: Vec<_> = names.zip(rates.iter().copied()).collect();
-        let threads = assign_threads(&named, &self.slow, &self.fast);
-        let types = mix.items.iter().zip(rates).zip(threads);
+    fn sent(&self, protocol: Protocol) -> anyhow::Result<Sent> {
+        let mix = self.mix.as_deref();
+        let preset = self.keyspace.preset.as_ref().map(|preset| preset.mix);
+        let trace = self.pacing.trace()?;
+        let closed = self.pacing.closed_loop()?;
+        let (types, arrivals) = match (mix.or(preset), &self.workload) {
+            (_, Some(workload)) => {
+                let workload = LiveWorkload::named_or_file(workload)?;
+                (
+                    self.workload_types(&workload, protocol)?,
+                    workload.arrivals(),
+                )
+            }
+            (Some(mix), None) if protocol == Protocol::Redis => {
+                (self.mix_types(&mix.parse()?)?, ArrivalProcess::Poisson)
+            }
+            (None, None) if protocol == Protocol::Redis && trace.is_some() => {
+                (Vec::new(), ArrivalProcess::Poisson)
+            }
+            (_, None) => match protocol {
+                Protocol::Redis => {
+                    bail!("a redis:// target needs --mix, --preset, --workload or --trace")
+                }
+                Protocol::PspUdp => bail!("a psp:// target needs --workload"),
+            },
+        };
+        if let Some((path, speed)) = trace {
+            let steady = types.iter().all(|ty| ty.phases.is_empty());
+            ensure!(
+                steady,
+                "a trace has its own times, phases cannot change them"
+            );
+            let named = types.iter().map(|ty| (ty.name.clone(), ty.rate_rps));
+            let columns = if types.is_empty() {
+                TraceTypes::Commands
+            } else {
+                TraceTypes::Named(named.collect())
+            };
+            let trace = Trace::open(path, speed, columns)?;
+            return Ok(Sent {
+                types: traced_types(types, &trace)?,
+                arrivals,
+                pacing: Pacing::Trace(trace),
+            });
+        }
+        let pacing = match closed {
+            Some(closed) => {
+                let steady = types.iter().all(|ty| ty.phases.is_empty());
+                ensure!(steady, "a closed loop has no load that phases could change");
+                Pacing::Closed(closed)
+            }
+            None => Pacing::Drawn,
+        };
+        Ok(Sent {
+            types,
+            arrivals: self.pacing.arrivals(arrivals)?,
+            pacing,
+        })
+    }
+
+    /// Types of a mix. Where no rate is offered, their rates are their weights.
+    fn mix_types(&self, mix: &Mix) -> anyhow::Result<Vec<TypePlan>> {
+        let rates = if self.pacing.has_rates() {
+            mix.rates_rps(self.rate)
+                .context("--rate and --mix do not fit together")?
+        } else {
+            let weight = |rate| match rate {
+                ItemRate::Weight(weight) => Ok(weight),
+                ItemRate::PerSecond(_) => Err(anyhow!(
+                    "a trace and a closed loop have no rates; give weights, such as GET:90"
+                )),
+            };
+            let items = mix.items.iter().map(|item| weight(item.rate));
+            items.collect::<Result<_, _>>()?
+        };
+        let types = mix.items.iter().zip(rates);
         Ok(types
-            .map(|((item, rate_rps), thread)| TypePlan {
-                name: item.name.clone(),
-                rate_rps,
-                connections: self.connections.unwrap_or(match thread {
-                    ThreadClass::Fast => FAST_CONNECTIONS,
-                    ThreadClass::Slow => SLOW_CONNECTIONS,
-                }),
-                thread,
-                request: RequestPlan::Command(item.command.clone()),
+            .map(|(item, rate_rps)| {
+                let request = RequestPlan::Command(item.command.clone());
+                TypePlan::new(item.name.clone(), rate_rps, request)
             })
             .collect())
     }
 
-    fn synthetic_types(&self) -> anyhow::Result<Vec<TypePlan>> {
-        let name = self
-            .workload
-            .as_ref()
-            .context("a psp:// target needs --workload")?;
-        let workload = Workload::named_or_file(name)?;
-        workload.require_steady()?;
-        let dilated = workload.dilated(self.dilate)?;
-        let rate_rps = match (self.rate, self.load, self.workers) {
-            (Some(rate_rps), None, _) => rate_rps / f64::from(self.dilate),
-            (None, Some(load), Some(workers)) => dilated.rate_rps(load, workers),
+    /// Types of a workload. Where no rate is offered, their rates are their shares.
+    fn workload_types(
+        &self,
+        workload: &LiveWorkload,
+        protocol: Protocol,
+    ) -> anyhow::Result<Vec<TypePlan>> {
+        let offered = match (self.rate.or(workload.rate_rps()), self.load, self.workers) {
+            _ if !self.pacing.has_rates() => OfferedLoad::Rate(1.0),
+            (_, Some(load), Some(workers)) => OfferedLoad::Workers { load, workers },
+            (Some(rate_rps), None, _) => OfferedLoad::Rate(rate_rps),
             _ => bail!("give either --rate, or --load with --workers"),
         };
-        dilated
-            .types
-            .into_iter()
-            .zip(0..)
-            .map(|(ty, request_type)| {
-                Ok(TypePlan {
-                    name: ty.name,
-                    rate_rps: rate_rps * ty.share,
-                    connections: 0,
-                    // Replies of 16 bytes delay nobody.
-                    thread: ThreadClass::Fast,
-                    request: RequestPlan::Synthetic {
-                        request_type,
-                        service_ns: u32::try_from(ty.service_ns)?,
-                    },
-                })
-            })
-            .collect()
+        Ok(workload.type_plans(protocol, offered, self.dilate)?)
     }
+
+    /// Gives the types their threads and connections.
+    fn placed(
+        &self,
+        mut types: Vec<TypePlan>,
+        protocol: Protocol,
+        pacing: &Pacing,
+    ) -> anyhow::Result<Vec<TypePlan>> {
+        if protocol == Protocol::PspUdp {
+            // Replies of 16 bytes delay nobody, and one socket is for all.
+            return Ok(types);
+        }
+        let closed = match pacing {
+            Pacing::Closed(closed) => Some(*closed),
+            Pacing::Drawn | Pacing::Trace(_) => None,
+        };
+        let is_shared = closed.is_some_and(|closed| !closed.per_type);
+        if is_shared && !self.slow.is_empty() {
+            bail!(
+                "a closed loop over all types has one thread; --slow goes with --closed-per-type"
+            );
+        }
+        let named: Vec<_> = types
+            .iter()
+            .map(|ty| (ty.name.as_str(), ty.rate_rps))
+            .collect();
+        let threads = assign_threads(&named, &self.slow, &self.fast);
+        for (ty, thread) in types.iter_mut().zip(threads) {
+            ty.thread = if is_shared { ThreadClass::Fast } else { thread };
+            ty.connections = match closed {
+                Some(closed) => self.connections_closed(closed)?,
+                None => self.connections.unwrap_or(match thread {
+                    ThreadClass::Fast => FAST_CONNECTIONS,
+                    ThreadClass::Slow => SLOW_CONNECTIONS,
+                }),
+            };
+        }
+        Ok(types)
+    }
+
+    /// So many connections that each client of a closed loop can send at once.
+    fn connections_closed(&self, closed: ClosedLoop) -> anyhow::Result<usize> {
+        let needed = closed.outstanding.div_ceil(self.pipeline);
+        let given = self.connections.unwrap_or(needed);
+        ensure!(
+            given >= needed,
+            "{} outstanding requests need {needed} connections of each type with --pipeline {}",
+            closed.outstanding,
+            self.pipeline,
+        );
+        Ok(given)
+    }
+}
+
+/// The types of a trace, with the rates at which it has them: `types`, or those that its commands
+/// are.
+fn traced_types(mut types: Vec<TypePlan>, trace: &Trace) -> anyhow::Result<Vec<TypePlan>> {
+    if types.is_empty() {
+        for column in trace.columns() {
+            let command = CommandTemplate::parse(column)
+                .with_context(|| format!("command `{column}` of the trace"))?;
+            let word = column.split_whitespace().next().unwrap_or_default();
+            let word = word.to_uppercase();
+            // Commands that begin alike have all of their text for a name.
+            let is_taken = types.iter().any(|ty| ty.name == word);
+            let name = if is_taken { column.clone() } else { word };
+            types.push(TypePlan::new(name, 0.0, RequestPlan::Command(command)));
+        }
+    }
+    for (ty, rate_rps) in types.iter_mut().zip(trace.rates_rps()) {
+        ty.rate_rps = rate_rps;
+    }
+    Ok(types)
 }
 
 #[cfg(test)]
@@ -317,13 +419,16 @@ mod tests {
 
     #[derive(Parser)]
     struct Line {
+        #[arg(long)]
+        target: String,
         #[command(flatten)]
         args: RunArgs,
     }
 
     fn plan(line: &str) -> anyhow::Result<RunPlan> {
         let words = std::iter::once("run").chain(line.split(' '));
-        Line::try_parse_from(words)?.args.plan()
+        let line = Line::try_parse_from(words)?;
+        line.args.plan(line.target.parse()?)
     }
 
     #[test]
@@ -367,6 +472,54 @@ mod tests {
             ),
             ("--target psp://127.0.0.1:9 --rate 1", "needs --workload"),
             (
+                "--target redis://127.0.0.1 --mix GET@1/s --closed-loop 5",
+                "have no rates",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET:1 --closed-loop 5 --rate 5",
+                "cannot be used with",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET:1 --closed-loop 5 --connections 4",
+                "need 5 connections",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET:1 --closed-loop 5 --slow GET",
+                "--closed-per-type",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET:1 --think-us 5 --rate 5",
+                "go with --closed-loop",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET:1 --trace-speed 5 --rate 5",
+                "goes with --trace",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET@1/s --arrivals poisson --burst-share 0.5",
+                "go with --arrivals bursty",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET@1/s --arrivals bursty --burst-share 1.5",
+                "--burst-share is below 1",
+            ),
+            (
+                "--target redis://127.0.0.1 --trace no/such",
+                "cannot read no/such",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET@1/s --keys 0",
+                "from 1 to",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET@1/s --key-bytes 5",
+                "too short",
+            ),
+            (
+                "--target redis://127.0.0.1 --workload tpcc --rate 1",
+                "has no `command`",
+            ),
+            (
                 "--target psp://127.0.0.1:9 --workload tpcc",
                 "give either --rate",
             ),
@@ -382,5 +535,75 @@ mod tests {
             let error = format!("{:#}", plan(line).unwrap_err());
             assert!(error.contains(reason), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn presets_give_a_mix_and_its_options_may_differ() {
+        let usr = plan("--target redis://127.0.0.1 --preset usr --rate 1000").unwrap();
+        assert_eq!((usr.types[0].name.as_str(), usr.types.len()), ("GET", 2));
+        assert!((usr.types[1].rate_rps - 2.0).abs() < 1e-9);
+        assert_eq!(usr.keyspace.first_value(3), b"ab");
+        let other = "--target redis://127.0.0.1 --preset usr --mix GET@5/s --value-bytes 3";
+        let other = plan(other).unwrap();
+        assert_eq!(
+            (other.types.len(), other.keyspace.first_value(3).len()),
+            (1, 3)
+        );
+    }
+
+    #[test]
+    fn a_closed_loop_has_connections_for_all_its_requests() {
+        let base = "--target redis://127.0.0.1 --mix GET:99,KEYS:1 --closed-loop 50 --think-us 7";
+        let shared = plan(&format!("{base} --pipeline 4")).unwrap();
+        assert!(shared.types.iter().all(|ty| ty.connections == 13));
+        assert!(shared.types.iter().all(|ty| ty.thread == ThreadClass::Fast));
+        let Pacing::Closed(closed) = shared.pacing else {
+            panic!("not closed");
+        };
+        let think = Duration::from_micros(7);
+        let expected = ClosedLoop {
+            outstanding: 50,
+            per_type: false,
+            think,
+        };
+        assert_eq!(closed, expected);
+        let own = plan(&format!("{base} --closed-per-type")).unwrap();
+        assert_eq!(own.types[1].thread, ThreadClass::Slow);
+    }
+
+    #[test]
+    fn bursts_are_set() {
+        let base = "--target redis://127.0.0.1 --mix GET@1/s --arrivals bursty";
+        let bursty = plan(&format!("{base} --burst-factor 3 --burst-share 0.2")).unwrap();
+        let bursts = psp_loadgen::arrivals::Bursts {
+            factor: 3.0,
+            share: 0.2,
+            requests: 100.0,
+        };
+        assert_eq!(bursty.arrivals, ArrivalProcess::Bursty(bursts));
+    }
+
+    #[test]
+    fn a_trace_gives_types_rates_and_the_duration() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "5 GET a\n6 GET b\n7 get a\n9 GET a\n").unwrap();
+        let path = file.path().display();
+        let plan = plan(&format!(
+            "--target redis://127.0.0.1 --trace {path} --trace-speed 2"
+        ))
+        .unwrap();
+        let names: Vec<_> = plan.types.iter().map(|ty| ty.name.as_str()).collect();
+        assert_eq!(names, ["GET", "GET b", "get a"]);
+        assert_eq!(plan.duration, Duration::from_nanos(2_000_000_001));
+        assert_eq!(plan.warmup, Duration::ZERO);
+        assert!((plan.types[0].rate_rps - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_warm_up_is_as_long_as_the_ramp() {
+        let base = "--target redis://127.0.0.1 --mix GET@1/s --ramp 3";
+        assert_eq!(plan(base).unwrap().warmup, Duration::from_secs(3));
+        let told = plan(&format!("{base} --warmup 2")).unwrap();
+        assert_eq!(told.warmup, Duration::from_secs(2));
     }
 }

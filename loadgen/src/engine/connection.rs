@@ -15,8 +15,10 @@ use crate::reply::ReplySkipper;
 /// How long the first connect may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a broken connection rests before it is opened again, in nanoseconds.
-const RECONNECT_PAUSE_NS: u64 = 100_000_000;
+/// How long a broken connection rests before it is opened again, in nanoseconds: so long at first,
+/// twice as long each time until a reply comes, and so long at most.
+const PAUSE_NS_MIN: u64 = 100_000_000;
+const PAUSE_NS_MAX: u64 = 1_600_000_000;
 
 /// Opens a blocking connection.
 pub(crate) fn connect(addr: SocketAddr) -> io::Result<TcpStream> {
@@ -42,6 +44,10 @@ pub(crate) struct Connection {
     pub(crate) out: Vec<u8>,
     out_start: usize,
     waits_for_write: bool,
+    /// How long it will rest when it breaks.
+    pause_ns: u64,
+    /// Whether it was open before: opening it the first time is no reconnect.
+    was_open: bool,
 }
 
 #[derive(Debug)]
@@ -61,18 +67,29 @@ impl Connection {
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         epoll::add(epoll, &socket, EventData::new_u64(data), EventFlags::IN)?;
-        Ok(Self {
-            addr: socket.peer_addr()?,
+        let addr = socket.peer_addr()?;
+        let mut opened = Self::planned(addr, type_index, data, 0);
+        opened.state = State::Open(socket);
+        opened.was_open = true;
+        Ok(opened)
+    }
+
+    /// A connection that [`reopen`](Self::reopen) opens at `open_ns`.
+    pub(crate) fn planned(addr: SocketAddr, type_index: usize, data: u64, open_ns: u64) -> Self {
+        Self {
+            addr,
             type_index,
             data,
-            state: State::Open(socket),
+            state: State::Closed { retry_ns: open_ns },
             in_flight: VecDeque::new(),
             is_listed: false,
             skipper: ReplySkipper::default(),
             out: Vec::new(),
             out_start: 0,
             waits_for_write: false,
-        })
+            pause_ns: PAUSE_NS_MIN,
+            was_open: false,
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -126,13 +143,22 @@ impl Connection {
 
     /// Closes the socket and forgets what was to be written. `in_flight` is the caller's.
     pub(crate) fn close(&mut self, now_ns: u64) {
-        self.state = State::Closed {
-            retry_ns: now_ns + RECONNECT_PAUSE_NS,
-        };
+        self.state = self.rest(now_ns);
         self.out.clear();
         self.out_start = 0;
         self.waits_for_write = false;
         self.skipper = ReplySkipper::default();
+    }
+
+    fn rest(&mut self, now_ns: u64) -> State {
+        let retry_ns = now_ns + self.pause_ns;
+        self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS_MAX);
+        State::Closed { retry_ns }
+    }
+
+    /// A reply has come: the next break is the first again.
+    pub(crate) fn answered(&mut self) {
+        self.pause_ns = PAUSE_NS_MIN;
     }
 
     /// Begins to open a closed connection once it has rested. Whether it succeeds shows when the
@@ -146,9 +172,7 @@ impl Connection {
         }
         self.state = match self.begin_connect(epoll) {
             Ok(socket) => State::Connecting(socket),
-            Err(_) => State::Closed {
-                retry_ns: now_ns + RECONNECT_PAUSE_NS,
-            },
+            Err(_) => self.rest(now_ns),
         };
     }
 
@@ -167,24 +191,25 @@ impl Connection {
         Ok(socket.into())
     }
 
-    /// Finishes a connect whose socket has become ready. Returns whether the connection has just
-    /// become open.
-    pub(crate) fn finish_connect(&mut self, now_ns: u64, epoll: &OwnedFd) -> bool {
+    /// Finishes a connect whose socket has become ready. `None` unless the connection has just
+    /// become open; otherwise whether it had been open before.
+    pub(crate) fn finish_connect(&mut self, now_ns: u64, epoll: &OwnedFd) -> Option<bool> {
         let State::Connecting(socket) = &self.state else {
-            return false;
+            return None;
         };
         let interest = EventData::new_u64(self.data);
         let is_open = matches!(socket.take_error(), Ok(None))
             && epoll::modify(epoll, socket, interest, EventFlags::IN).is_ok();
-        let closed = State::Closed {
-            retry_ns: now_ns + RECONNECT_PAUSE_NS,
-        };
-        match std::mem::replace(&mut self.state, closed) {
+        let resting = State::Closed { retry_ns: now_ns };
+        match std::mem::replace(&mut self.state, resting) {
             State::Connecting(socket) if is_open => {
                 self.state = State::Open(socket);
-                true
+                Some(std::mem::replace(&mut self.was_open, true))
             }
-            _ => false,
+            _ => {
+                self.state = self.rest(now_ns);
+                None
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use socket2::SockRef;
 use crate::clock::RunClock;
 use crate::engine::drive::Lane;
 use crate::engine::pacer::Arrival;
+use crate::engine::services::Services;
 use crate::engine::waiter::Waiter;
 use crate::plan::RunPlan;
 use crate::record::{Failure, Recorder, TypeRecord};
@@ -29,6 +30,9 @@ const SOCKET_BUFFER_LEN: usize = 4 << 20;
 
 /// Most slots, whatever rate and timeout ask for.
 const SLOTS_MAX: usize = 1 << 22;
+
+/// Ids that are tried for one whose slot is free.
+const PROBES_MAX: u32 = 64;
 
 /// Length of an error's text that is kept as its kind.
 const ERROR_KIND_LEN: usize = 32;
@@ -53,7 +57,7 @@ pub(crate) struct DatagramLane {
 #[derive(Debug)]
 struct DatagramType {
     request_type: u16,
-    service_ns: u32,
+    services: Services,
     recorder: Recorder,
     in_flight: usize,
 }
@@ -62,6 +66,7 @@ struct DatagramType {
 struct Slot {
     id: u32,
     type_index: usize,
+    service_ns: u32,
     intended_ns: u64,
 }
 
@@ -69,7 +74,7 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct DatagramTypeSetup {
     pub(crate) request_type: u16,
-    pub(crate) service_ns: u32,
+    pub(crate) services: Services,
     pub(crate) rate_rps: f64,
     pub(crate) recorder: Recorder,
 }
@@ -102,7 +107,7 @@ impl DatagramLane {
             .into_iter()
             .map(|setup| DatagramType {
                 request_type: setup.request_type,
-                service_ns: setup.service_ns,
+                services: setup.services,
                 recorder: setup.recorder,
                 in_flight: 0,
             })
@@ -121,9 +126,19 @@ impl DatagramLane {
         })
     }
 
+    fn place(&self, id: u32) -> usize {
+        id as usize & (self.slots.len() - 1)
+    }
+
     fn slot_mut(&mut self, id: u32) -> &mut Option<Slot> {
-        let place = id as usize & (self.slots.len() - 1);
+        let place = self.place(id);
         &mut self.slots[place]
+    }
+
+    /// The next id whose slot is free, if it is not far.
+    fn free_id(&self) -> Option<u32> {
+        let mut ids = (0..PROBES_MAX).map(|ahead| self.next_id.wrapping_add(ahead));
+        ids.find(|&id| self.slots[self.place(id)].is_none())
     }
 
     /// Ends the request, if it is in flight, and says which it was.
@@ -150,7 +165,9 @@ impl DatagramLane {
                 let kind = str::from_utf8(text).ok().filter(|text| !text.is_empty());
                 recorder.failed(slot.intended_ns, Failure::Error(kind.unwrap_or("ERR")));
             }
-            Kind::Reply | Kind::Request => recorder.completed(slot.intended_ns, now_ns),
+            Kind::Reply | Kind::Request => {
+                recorder.completed(slot.intended_ns, now_ns, Some(slot.service_ns));
+            }
         }
     }
 }
@@ -171,29 +188,33 @@ fn slot_count(rate_rps: f64, plan: &RunPlan, types: usize) -> usize {
 impl Lane for DatagramLane {
     fn issue(&mut self, arrival: Arrival, _waiter: &Waiter, clock: &RunClock) {
         let Arrival { index, intended_ns } = arrival;
-        let id = self.next_id;
-        let is_slot_free = self.slot_mut(id).is_none();
+        let free_id = self.free_id();
+        let taken_ns = clock.now_ns();
         let ty = &mut self.types[index];
         ty.recorder.scheduled(intended_ns);
-        if ty.in_flight >= self.outstanding_max || !is_slot_free {
+        let Some(id) = free_id.filter(|_| ty.in_flight < self.outstanding_max) else {
             ty.recorder.failed(intended_ns, Failure::Dropped);
             return;
+        };
+        if taken_ns.saturating_sub(intended_ns) >= self.timeout_ns {
+            ty.recorder.failed(intended_ns, Failure::Timeout);
+            return;
         }
+        let service_ns = ty.services.draw(intended_ns);
         let header = Header {
             kind: Kind::Request,
             request_type: ty.request_type,
             id,
             payload_len: 0,
-            run_time_ns: ty.service_ns,
+            run_time_ns: service_ns,
         };
-        let taken_ns = clock.now_ns();
         ty.recorder.taken(intended_ns, taken_ns);
         if let Err(error) = self.socket.send(&header.encode()) {
             let kind = send_error_kind(&error);
             ty.recorder.failed(intended_ns, Failure::Error(kind));
             return;
         }
-        ty.recorder.sent(intended_ns);
+        ty.recorder.sent(intended_ns, taken_ns);
         ty.in_flight += 1;
         self.in_flight += 1;
         self.next_id = id.wrapping_add(1);
@@ -201,6 +222,7 @@ impl Lane for DatagramLane {
         *self.slot_mut(id) = Some(Slot {
             id,
             type_index: index,
+            service_ns,
             intended_ns,
         });
     }
@@ -218,6 +240,9 @@ impl Lane for DatagramLane {
 
     fn expire(&mut self, _waiter: &Waiter, clock: &RunClock) {
         let now_ns = clock.now_ns();
+        for ty in &mut self.types {
+            ty.recorder.tick(now_ns);
+        }
         while self.oldest_id != self.next_id {
             let id = self.oldest_id;
             if let Some(slot) = self.slot_mut(id).filter(|slot| slot.id == id) {
@@ -230,6 +255,14 @@ impl Lane for DatagramLane {
             }
             self.oldest_id = id.wrapping_add(1);
         }
+    }
+
+    fn take_ended(&mut self, index: usize) -> u64 {
+        self.types[index].recorder.take_ended()
+    }
+
+    fn types(&self) -> usize {
+        self.types.len()
     }
 
     fn outstanding(&self) -> usize {

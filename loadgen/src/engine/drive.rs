@@ -24,6 +24,17 @@ pub(crate) trait Lane {
     /// Gives up requests that have been outstanding for too long and reopens connections.
     fn expire(&mut self, waiter: &Waiter, clock: &RunClock);
 
+    /// Whether a request of the type would be sent at once.
+    fn has_room(&self, _index: usize) -> bool {
+        true
+    }
+
+    /// How many requests of the type have ended, however they did, since this was last asked.
+    fn take_ended(&mut self, index: usize) -> u64;
+
+    /// Number of types.
+    fn types(&self) -> usize;
+
     /// Requests that are sent or wait to be.
     fn outstanding(&self) -> usize;
 
@@ -50,13 +61,21 @@ pub(crate) fn drive<L: Lane>(
     let mut expiry_ns = 0;
     let mut events = Events::new();
     while !stop.load(Ordering::Relaxed) {
+        if let Some(clients) = pacer.clients() {
+            for index in 0..lane.types() {
+                for _ in 0..lane.take_ended(index) {
+                    clients.ended(index, clock.now_ns());
+                }
+            }
+        }
         for _ in 0..ARRIVALS_PER_TURN {
-            let Some(arrival) = pacer.take_due(clock.now_ns()) else {
+            let has_room = |index| lane.has_room(index);
+            let Some(arrival) = pacer.take_due(clock.now_ns(), has_room)? else {
                 break;
             };
             lane.issue(arrival, waiter, clock);
         }
-        let next_ns = pacer.next().map(|arrival| arrival.intended_ns);
+        let next_ns = pacer.next_ns(clock.now_ns(), |index| lane.has_room(index));
         if next_ns.is_none() && lane.outstanding() == 0 {
             break;
         }

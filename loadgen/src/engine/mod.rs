@@ -6,10 +6,12 @@
 //!     └─ live line ◄── counters of each type (relaxed atomics, never waited for)
 //! ```
 
+mod clients;
 mod connection;
 mod datagram;
 mod drive;
 mod pacer;
+mod services;
 mod stream;
 mod waiter;
 
@@ -19,20 +21,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 pub(crate) use connection::connect;
 
 use crate::arrivals::Schedule;
 use crate::clock::RunClock;
 use crate::command::CommandSource;
-use crate::plan::{RequestPlan, RunPlan, ThreadClass, TypePlan};
+use crate::intervals::{Interval, IntervalCollector, IntervalRecorder};
+use crate::lot::Lot;
+use crate::plan::{Pacing, RequestPlan, RunPlan, ThreadClass, TypePlan};
 use crate::record::{LiveCounters, Recorder, TypeRecord};
 use crate::target::Protocol;
 
+use clients::Clients;
 use datagram::{DatagramLane, DatagramTypeSetup};
 use drive::drive;
-use pacer::Pacer;
+use pacer::{Pacer, Recorded, Schedules};
+use services::Services;
 use stream::{StreamLane, StreamTypeSetup};
 use waiter::Waiter;
 
@@ -42,6 +48,9 @@ const START_DELAY: Duration = Duration::from_millis(20);
 /// Random streams of a seed: keys are drawn apart from arrivals, so that the schedule does not
 /// depend on what is sent.
 const KEY_STREAMS: u64 = 1 << 32;
+
+/// The same of service times.
+const SERVICE_STREAMS: u64 = 4 << 32;
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +74,9 @@ pub enum RunError {
         /// The target.
         target: String,
     },
+    /// The clients of a closed loop share types whose rates are all 0.
+    #[error("no type has a rate above 0")]
+    NoWeights,
 }
 
 /// What a run measured.
@@ -72,6 +84,8 @@ pub enum RunError {
 pub struct RunResult {
     /// One record for each type of the plan, in its order.
     pub records: Vec<TypeRecord>,
+    /// When the measured part began.
+    pub measured_from: SystemTime,
     /// Length of the measured part: the plan's, or less after an interruption.
     pub measured: Duration,
     /// Whether the run was stopped before its end.
@@ -80,6 +94,12 @@ pub struct RunResult {
 
 /// What may happen while a run goes on.
 pub trait Observer {
+    /// Called once all connections are open, with the time at which the measurement begins.
+    fn started(&mut self, _measured_from: SystemTime) {}
+
+    /// Called with each interval of each type, about a second after its end.
+    fn interval(&mut self, _interval: &Interval) {}
+
     /// Called about every second with the counters of each type, in the plan's order. `elapsed`
     /// counts from the first intended send time.
     fn second(&mut self, elapsed: Duration, counters: &[Arc<LiveCounters>]);
@@ -102,16 +122,36 @@ pub fn run(
 ) -> Result<RunResult, RunError> {
     let end_ns = saturating_ns(plan.warmup.saturating_add(plan.duration));
     let live: Vec<_> = plan.types.iter().map(|_| Arc::default()).collect();
+    let mut collector = IntervalCollector::default();
+    let mut intervals: Vec<_> = plan
+        .types
+        .iter()
+        .map(|_| Some(collector.add_type(saturating_ns(plan.warmup))))
+        .collect();
     let mut prepared = Vec::new();
+    // Clients that send requests of all types are on one thread.
+    let is_shared = matches!(plan.pacing, Pacing::Closed(closed) if !closed.per_type);
     for class in [ThreadClass::Fast, ThreadClass::Slow] {
         let indices: Vec<usize> = (0..plan.types.len())
-            .filter(|&index| plan.types[index].thread == class)
+            .filter(|&index| {
+                let thread = plan.types[index].thread;
+                class == if is_shared { ThreadClass::Fast } else { thread }
+            })
             .collect();
         if !indices.is_empty() {
-            prepared.push(Generator::prepare(plan, class, indices, &live, end_ns)?);
+            prepared.push(Generator::prepare(
+                plan,
+                class,
+                indices,
+                &live,
+                &mut intervals,
+                end_ns,
+            )?);
         }
     }
     let origin = Instant::now() + START_DELAY;
+    let measured_from = SystemTime::now() + START_DELAY + plan.warmup;
+    observer.started(measured_from);
     let clock = RunClock::starting_at(origin);
     let (done, finished) = mpsc::channel();
     let mut threads = Vec::new();
@@ -135,7 +175,7 @@ pub fn run(
         );
     }
     drop(done);
-    watch(&finished, origin, observer, &live);
+    watch(&finished, origin, observer, &live, &mut collector);
     let mut records = vec![TypeRecord::default(); plan.types.len()];
     for thread in threads {
         let outcome = thread
@@ -144,6 +184,10 @@ pub fn run(
         for (index, record) in outcome {
             records[index] = record;
         }
+    }
+    collector.collect(&mut |interval| observer.interval(interval));
+    for (record, timeline) in records.iter_mut().zip(collector.into_timelines()) {
+        record.timeline = timeline;
     }
     let interrupted = stop.load(Ordering::Relaxed);
     let measured = if interrupted {
@@ -154,6 +198,7 @@ pub fn run(
     };
     Ok(RunResult {
         records,
+        measured_from,
         measured,
         interrupted,
     })
@@ -165,6 +210,7 @@ fn watch(
     origin: Instant,
     observer: &mut dyn Observer,
     live: &[Arc<LiveCounters>],
+    collector: &mut IntervalCollector,
 ) {
     let second = Duration::from_secs(1);
     let mut next = origin + second;
@@ -173,6 +219,7 @@ fn watch(
             Ok(()) => {}
             Err(RecvTimeoutError::Timeout) => {
                 observer.second(origin.elapsed(), live);
+                collector.collect(&mut |interval| observer.interval(interval));
                 next += second;
             }
             Err(RecvTimeoutError::Disconnected) => break,
@@ -194,6 +241,45 @@ struct Generator {
     waiter: Waiter,
 }
 
+/// What makes the requests of the types at `indices` due.
+fn pacer(plan: &RunPlan, indices: &[usize], end_ns: u64) -> Result<Pacer, RunError> {
+    match &plan.pacing {
+        Pacing::Drawn => {
+            let schedules = indices.iter().map(|&index| {
+                let ty = &plan.types[index];
+                let starts_ns = |starts| saturating_ns(plan.warmup.saturating_add(starts));
+                let phases = ty.phases.iter();
+                let changes: Vec<_> = phases
+                    .map(|phase| (starts_ns(phase.starts), phase.rate_rps))
+                    .collect();
+                let stream = index as u64;
+                Schedule::changing(plan.arrivals, ty.rate_rps, &changes, plan.seed, stream)
+            });
+            Ok(Pacer::Drawn(Schedules::new(schedules.collect(), end_ns)))
+        }
+        Pacing::Trace(trace) => {
+            let mut places = vec![None; plan.types.len()];
+            for (place, &index) in indices.iter().enumerate() {
+                places[index] = Some(place);
+            }
+            let wanted = indices.to_vec();
+            let replay = trace.replay(plan.seed, move |index| wanted.contains(&index))?;
+            Ok(Pacer::Recorded(Recorded::new(replay, places, end_ns)?))
+        }
+        Pacing::Closed(closed) => {
+            let think_ns = saturating_ns(closed.think);
+            let clients = if closed.per_type {
+                Clients::of_each(indices.len(), closed.outstanding, think_ns, end_ns)
+            } else {
+                let weights = indices.iter().map(|&index| plan.types[index].rate_rps);
+                let lot = Lot::new(weights).ok_or(RunError::NoWeights)?;
+                Clients::of_all(lot, closed.outstanding, think_ns, end_ns, plan.seed)
+            };
+            Ok(Pacer::Closed(clients))
+        }
+    }
+}
+
 enum AnyLane {
     Stream(StreamLane),
     Datagram(DatagramLane),
@@ -205,22 +291,17 @@ impl Generator {
         class: ThreadClass,
         indices: Vec<usize>,
         live: &[Arc<LiveCounters>],
+        intervals: &mut [Option<IntervalRecorder>],
         end_ns: u64,
     ) -> Result<Self, RunError> {
         let waiter = Waiter::new(plan.waiting)?;
-        let schedules = indices
-            .iter()
-            .map(|&index| {
-                let rate_rps = plan.types[index].rate_rps;
-                Schedule::new(plan.arrivals, rate_rps, plan.seed, index as u64)
-            })
-            .collect();
-        let lane = AnyLane::connect(plan, &indices, live, &waiter)?;
+        let pacer = pacer(plan, &indices, end_ns)?;
+        let lane = AnyLane::connect(plan, &indices, live, intervals, end_ns, &waiter)?;
         Ok(Self {
             class,
             indices,
             lane,
-            pacer: Pacer::new(schedules, end_ns),
+            pacer,
             waiter,
         })
     }
@@ -256,10 +337,16 @@ impl AnyLane {
         plan: &RunPlan,
         indices: &[usize],
         live: &[Arc<LiveCounters>],
+        intervals: &mut [Option<IntervalRecorder>],
+        end_ns: u64,
         waiter: &Waiter,
     ) -> Result<Self, RunError> {
-        let measured_from_ns = saturating_ns(plan.warmup);
-        let recorder = |index: usize| Recorder::new(measured_from_ns, Arc::clone(&live[index]));
+        let measured_ns = saturating_ns(plan.warmup)..end_ns;
+        let mut recorder = |index: usize| {
+            let intervals = intervals[index].take();
+            let intervals = intervals.expect("every type is on one thread");
+            Recorder::new(measured_ns.clone(), Arc::clone(&live[index]), intervals)
+        };
         let types = || indices.iter().map(|&index| (index, &plan.types[index]));
         let connected = match plan.target.protocol {
             Protocol::Redis => {
@@ -282,15 +369,20 @@ impl AnyLane {
                 let setups = types().map(|(index, ty)| {
                     let RequestPlan::Synthetic {
                         request_type,
-                        service_ns,
+                        service,
                     } = ty.request
                     else {
                         return Err(mismatch(plan, ty));
                     };
+                    let phases = ty.phases.iter().map(|phase| {
+                        let starts_ns = saturating_ns(plan.warmup.saturating_add(phase.starts));
+                        (starts_ns, phase.service.unwrap_or(service))
+                    });
+                    let stream = SERVICE_STREAMS + index as u64;
                     Ok(DatagramTypeSetup {
                         request_type,
-                        service_ns,
-                        rate_rps: ty.rate_rps,
+                        services: Services::new(service, phases, plan.seed, stream),
+                        rate_rps: ty.rate_rps_max(),
                         recorder: recorder(index),
                     })
                 });

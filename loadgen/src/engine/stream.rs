@@ -31,6 +31,9 @@ const READ_LEN: usize = 128 * 1024;
 /// Reads of one connection before others get their turn.
 const READS_PER_TURN: usize = 8;
 
+/// Longest ramp in nanoseconds: a day.
+const RAMP_NS_MAX: u64 = 86_400_000_000_000;
+
 /// Name of the error of requests that were lost with their connection.
 const CONNECTION_LOST: &str = "CONNECTION";
 
@@ -43,7 +46,8 @@ pub(crate) struct StreamLane {
     limits: Limits,
     in_flight: usize,
     queued: usize,
-    broken: usize,
+    /// Connections that are to be opened.
+    closed: usize,
     sent_ns: u64,
 }
 
@@ -74,28 +78,42 @@ pub(crate) struct StreamTypeSetup {
 }
 
 impl StreamLane {
-    /// Opens all connections.
+    /// Opens each type's first connection, and all others or, with a ramp, plans to.
     pub(crate) fn connect(
         plan: &RunPlan,
         setups: Vec<StreamTypeSetup>,
         waiter: &Waiter,
     ) -> io::Result<Self> {
+        // Far from the end of a u64 when multiplied by a number of connections.
+        let ramp_ns =
+            u64::try_from(plan.ramp.as_nanos()).map_or(RAMP_NS_MAX, |ns| ns.min(RAMP_NS_MAX));
+        let mut planned = 0;
         let mut connections = Vec::new();
         let mut types = Vec::new();
         for (type_index, setup) in setups.into_iter().enumerate() {
             let first = connections.len();
-            for index in first..first + setup.connections.max(1) {
-                let socket = connection::connect(plan.target.addr)?;
-                let data = index as u64;
-                let mut opened = Connection::new(socket, type_index, data, waiter.epoll())?;
-                opened.is_listed = true;
-                connections.push(opened);
+            let count = setup.connections.max(1);
+            let mut free = VecDeque::with_capacity(count);
+            for place in 0..count {
+                let index = first + place;
+                let (addr, data) = (plan.target.addr, index as u64);
+                let open_ns = ramp_ns * place as u64 / count as u64;
+                let mut connection = if open_ns > 0 {
+                    planned += 1;
+                    Connection::planned(addr, type_index, data, open_ns)
+                } else {
+                    let socket = connection::connect(addr)?;
+                    free.push_back(index);
+                    Connection::new(socket, type_index, data, waiter.epoll())?
+                };
+                connection.is_listed = connection.is_open();
+                connections.push(connection);
             }
             types.push(StreamType {
                 source: setup.source,
                 recorder: setup.recorder,
                 queue: VecDeque::new(),
-                free: (first..connections.len()).collect(),
+                free,
                 in_flight: 0,
             });
         }
@@ -110,7 +128,7 @@ impl StreamLane {
             },
             in_flight: 0,
             queued: 0,
-            broken: 0,
+            closed: planned,
             sent_ns: 0,
         })
     }
@@ -132,7 +150,7 @@ impl StreamLane {
         }
     }
 
-    fn send(&mut self, index: usize, intended_ns: u64, waiter: &Waiter, clock: &RunClock) {
+    fn send(&mut self, index: usize, intended_ns: u64, sent_ns: u64, waiter: &Waiter) {
         let connection = &mut self.connections[index];
         let ty = &mut self.types[connection.type_index];
         let arguments = ty.source.draw().iter();
@@ -144,9 +162,9 @@ impl StreamLane {
         connection.in_flight.push_back(intended_ns);
         ty.in_flight += 1;
         self.in_flight += 1;
-        ty.recorder.sent(intended_ns);
+        ty.recorder.sent(intended_ns, sent_ns);
         if connection.flush(waiter.epoll()).is_err() {
-            self.break_connection(index, Failure::Error(CONNECTION_LOST), clock.now_ns());
+            self.break_connection(index, Failure::Error(CONNECTION_LOST), sent_ns);
         } else {
             self.list_free(index);
         }
@@ -159,7 +177,7 @@ impl StreamLane {
             && let Some(intended_ns) = self.types[type_index].queue.pop_front()
         {
             self.queued -= 1;
-            self.send(index, intended_ns, waiter, clock);
+            self.send(index, intended_ns, clock.now_ns(), waiter);
         }
     }
 
@@ -177,7 +195,7 @@ impl StreamLane {
         }
         ty.in_flight -= lost;
         self.in_flight -= lost;
-        self.broken += 1;
+        self.closed += 1;
     }
 
     /// Reads replies. `Err` when the connection is of no more use.
@@ -196,6 +214,7 @@ impl StreamLane {
                     break;
                 };
                 input = &input[len..];
+                connection.answered();
                 // A reply that nobody asked for.
                 let intended_ns = connection.in_flight.pop_front().ok_or(())?;
                 ty.in_flight -= 1;
@@ -204,7 +223,7 @@ impl StreamLane {
                     let kind = connection.skipper.error_kind();
                     ty.recorder.failed(intended_ns, Failure::Error(kind));
                 } else {
-                    ty.recorder.completed(intended_ns, now_ns);
+                    ty.recorder.completed(intended_ns, now_ns, None);
                 }
             }
             if count < self.buffer.len() {
@@ -225,6 +244,10 @@ impl Lane for StreamLane {
             return;
         }
         let taken_ns = clock.now_ns();
+        if taken_ns.saturating_sub(intended_ns) >= self.limits.timeout_ns {
+            ty.recorder.failed(intended_ns, Failure::Timeout);
+            return;
+        }
         ty.recorder.taken(intended_ns, taken_ns);
         // Whoever waits already goes first.
         let free = if ty.queue.is_empty() {
@@ -234,7 +257,7 @@ impl Lane for StreamLane {
         };
         if let Some(connection) = free {
             self.sent_ns = taken_ns;
-            self.send(connection, intended_ns, waiter, clock);
+            self.send(connection, intended_ns, taken_ns, waiter);
         } else {
             let ty = &mut self.types[index];
             ty.queue.push_back(intended_ns);
@@ -252,9 +275,11 @@ impl Lane for StreamLane {
         };
         let connection = &mut self.connections[index];
         let type_index = connection.type_index;
-        if connection.finish_connect(clock.now_ns(), waiter.epoll()) {
-            self.broken -= 1;
-            self.types[type_index].recorder.reconnected();
+        if let Some(was_open) = connection.finish_connect(clock.now_ns(), waiter.epoll()) {
+            self.closed -= 1;
+            if was_open {
+                self.types[type_index].recorder.reconnected();
+            }
         }
         let usable = connection.flush(waiter.epoll()).map_err(drop);
         if self.connections[index].is_open() {
@@ -290,6 +315,7 @@ impl Lane for StreamLane {
             self.break_connection(index, Failure::Error(CONNECTION_LOST), now_ns);
         }
         for ty in &mut self.types {
+            ty.recorder.tick(now_ns);
             while ty.queue.front().is_some_and(is_late)
                 && let Some(intended_ns) = ty.queue.pop_front()
             {
@@ -297,6 +323,19 @@ impl Lane for StreamLane {
                 self.queued -= 1;
             }
         }
+    }
+
+    fn has_room(&self, index: usize) -> bool {
+        let ty = &self.types[index];
+        !ty.free.is_empty() && ty.queue.is_empty()
+    }
+
+    fn take_ended(&mut self, index: usize) -> u64 {
+        self.types[index].recorder.take_ended()
+    }
+
+    fn types(&self) -> usize {
+        self.types.len()
     }
 
     fn outstanding(&self) -> usize {
@@ -308,7 +347,7 @@ impl Lane for StreamLane {
     }
 
     fn is_broken(&self) -> bool {
-        self.broken > 0
+        self.closed > 0
     }
 
     fn finish(self) -> Vec<TypeRecord> {

@@ -17,6 +17,7 @@
 //! name = "SCAN"
 //! share = 0.1
 //! service_us = 635.0
+//! command = "SCAN 0"             # what a redis:// server is sent
 //!
 //! [[phase]]                      # the types as above
 //! duration_ms = 500.0            # or requests = 100000; the last phase needs neither
@@ -31,6 +32,10 @@
 //! share = 0.8
 //! service_us = 3.0
 //! ```
+//!
+//! The simulator needs `service_us`, as does a live psp:// server; a live redis:// server needs
+//! `command`. A file may have both and serve all. `rate_rps` of the whole, or of every type instead
+//! of its `share`, is the rate of a live run.
 
 use std::path::Path;
 
@@ -49,6 +54,7 @@ struct File {
     #[serde(default)]
     arrivals: ArrivalsName,
     bursts: Option<Bursts>,
+    rate_rps: Option<f64>,
     #[serde(rename = "type")]
     types: Vec<TypeTable>,
     #[serde(rename = "phase", default)]
@@ -70,6 +76,8 @@ enum ArrivalsName {
 struct TypeTable {
     name: String,
     share: Option<f64>,
+    rate_rps: Option<f64>,
+    command: Option<String>,
     service_us: Option<f64>,
     distribution: Option<DistributionName>,
     sigma: Option<f64>,
@@ -107,6 +115,46 @@ impl Workload {
     /// # Errors
     /// [`WorkloadError::Read`], [`WorkloadError::Syntax`], and what [`Workload::validate`] says.
     pub fn from_file(path: &Path) -> Result<Self, WorkloadError> {
+        WorkloadFile::read(path)?.simulated()
+    }
+
+    /// Reads TOML; `name` is the workload's where the text does not give one.
+    ///
+    /// # Errors
+    /// [`WorkloadError::Syntax`], and what [`Workload::validate`] says.
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, WorkloadError> {
+        WorkloadFile::parse(name, text)?.simulated()
+    }
+
+    /// A workload by name or, when `name_or_path` ends in `.toml`, from a file.
+    ///
+    /// # Errors
+    /// Those of [`Workload::named`] and [`Workload::from_file`].
+    pub fn named_or_file(name_or_path: &str) -> Result<Self, WorkloadError> {
+        let path = Path::new(name_or_path);
+        if path.extension().is_some_and(|end| end == "toml") {
+            Self::from_file(path)
+        } else {
+            Self::named(name_or_path)
+        }
+    }
+}
+
+/// All that a file may hold: a workload, and what live runs need besides.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct WorkloadFile {
+    /// Types without a service time have one of 1 ns here.
+    pub(super) workload: Workload,
+    /// Each type's command.
+    pub(super) commands: Vec<Option<String>>,
+    /// Requests per second of all types together.
+    pub(super) rate_rps: Option<f64>,
+    /// The first type without a service time.
+    pub(super) without_service: Option<String>,
+}
+
+impl WorkloadFile {
+    pub(super) fn read(path: &Path) -> Result<Self, WorkloadError> {
         let read = || {
             let bytes = std::fs::metadata(path)?.len();
             if bytes > FILE_BYTES_MAX {
@@ -121,17 +169,14 @@ impl Workload {
             reason: error.to_string(),
         })?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        Self::from_toml(&stem, &text)
+        Self::parse(&stem, &text)
     }
 
-    /// Reads TOML; `name` is the workload's where the text does not give one.
-    ///
-    /// # Errors
-    /// [`WorkloadError::Syntax`], and what [`Workload::validate`] says.
-    pub fn from_toml(name: &str, text: &str) -> Result<Self, WorkloadError> {
-        let file: File = toml::from_str(text).map_err(|error| WorkloadError::Syntax {
+    pub(super) fn parse(name: &str, text: &str) -> Result<Self, WorkloadError> {
+        let mut file: File = toml::from_str(text).map_err(|error| WorkloadError::Syntax {
             reason: error.to_string(),
         })?;
+        let rate_rps = file.resolve_rates()?;
         let types = file
             .types
             .iter()
@@ -143,7 +188,7 @@ impl Workload {
             .enumerate()
             .map(|(index, phase)| phase.over(index, &types))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut workload = Self {
+        let mut workload = Workload {
             name: file.name.unwrap_or_else(|| name.to_owned()),
             types,
             phases,
@@ -151,20 +196,48 @@ impl Workload {
         };
         workload.scale_shares();
         workload.validate()?;
-        Ok(workload)
+        let without_service = file.types.iter().find(|ty| ty.service_us.is_none());
+        Ok(Self {
+            workload,
+            rate_rps,
+            without_service: without_service.map(|ty| ty.name.clone()),
+            commands: file.types.into_iter().map(|ty| ty.command).collect(),
+        })
     }
 
-    /// A workload by name or, when `name_or_path` ends in `.toml`, from a file.
-    ///
-    /// # Errors
-    /// Those of [`Workload::named`] and [`Workload::from_file`].
-    pub fn named_or_file(name_or_path: &str) -> Result<Self, WorkloadError> {
-        let path = Path::new(name_or_path);
-        if path.extension().is_some_and(|end| end == "toml") {
-            Self::from_file(path)
-        } else {
-            Self::named(name_or_path)
+    /// The workload, if all types have service times.
+    pub(super) fn simulated(self) -> Result<Workload, WorkloadError> {
+        self.without_service.map_or(Ok(self.workload), |name| {
+            Err(invalid(format!("type `{name}` has no `service_us`")))
+        })
+    }
+}
+
+impl File {
+    /// Turns rates of the types into shares, and says what all types' rate is.
+    fn resolve_rates(&mut self) -> Result<Option<f64>, WorkloadError> {
+        let rates = self.types.iter().map(|ty| ty.rate_rps);
+        for rate_rps in rates.clone().chain([self.rate_rps]).flatten() {
+            if !(rate_rps.is_finite() && rate_rps > 0.0) {
+                return Err(invalid(format!(
+                    "rate_rps is {rate_rps}, it must be above 0"
+                )));
+            }
         }
+        let rate_rps: f64 = rates.clone().flatten().sum();
+        if rate_rps == 0.0 {
+            return Ok(self.rate_rps);
+        }
+        let no_shares = self.types.iter().all(|ty| ty.share.is_none());
+        if !rates.clone().all(|rate| rate.is_some()) || !no_shares || self.rate_rps.is_some() {
+            return Err(invalid(
+                "give rate_rps either for every type, without shares, or once for all".to_owned(),
+            ));
+        }
+        for ty in &mut self.types {
+            ty.share = ty.rate_rps.map(|own_rps| own_rps / rate_rps);
+        }
+        Ok(Some(rate_rps))
     }
 }
 
@@ -190,7 +263,11 @@ impl TypeTable {
         Ok(WorkloadType {
             name: name.clone(),
             share: self.share.ok_or_else(|| missing("share"))?,
-            service_ns: self.service_ns()?.ok_or_else(|| missing("service_us"))?,
+            service_ns: match (self.service_ns()?, &self.command) {
+                (Some(service_ns), _) => service_ns,
+                (None, Some(_)) => 1,
+                (None, None) => return Err(missing("service_us")),
+            },
             distribution: self.distribution()?.unwrap_or_default(),
             slo_ns: self.slo_ns()?,
         })
@@ -291,6 +368,12 @@ impl PhaseTable {
                     table.name
                 )));
             };
+            if table.rate_rps.is_some() || table.command.is_some() {
+                return Err(invalid(format!(
+                    "phase {}: it may change shares and service times, not rate_rps or command",
+                    index + 1
+                )));
+            }
             *ty = table.over(ty)?;
         }
         Ok(Phase {
@@ -436,6 +519,16 @@ mod tests {
             (
                 "[[type]]\nname='A'\nshare=-1\nservice_us=1".to_owned(),
                 "share is -1",
+            ),
+            (ty("rate_rps = 5"), "either for every type"),
+            (format!("rate_rps = 0\n{}", ty("")), "rate_rps is 0"),
+            (
+                ty("[[phase]]\n[[phase.type]]\nname='A'\ncommand='GET'"),
+                "not rate_rps or command",
+            ),
+            (
+                "[[type]]\nname='A'\nshare=1\ncommand='GET'".to_owned(),
+                "type `A` has no `service_us`",
             ),
             (format!("bursts = {{}}\n{}", ty("")), "goes with arrivals"),
             (

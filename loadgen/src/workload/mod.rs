@@ -1,11 +1,14 @@
 //! Workloads: request types, their shares and service times, and how requests arrive.
 //!
-//! [`Workload::named`] has those of the literature, [`Workload::from_file`] reads others.
+//! [`Workload::named`] has those of the literature, [`Workload::from_file`] reads others,
+//! [`LiveWorkload`] turns them into what a live run sends.
 
 mod file;
+mod live;
 mod named;
 mod service_time;
 
+pub use live::{LiveWorkload, OfferedLoad};
 pub use service_time::Distribution;
 pub(crate) use service_time::ServiceTimes;
 
@@ -28,7 +31,7 @@ pub struct Workload {
     /// How it changes over time, one phase after the other; the last goes on to the end. Empty for
     /// a workload that does not change.
     pub phases: Vec<Phase>,
-    /// How arrivals are spaced. A live run has its own setting.
+    /// How arrivals are spaced. In a live run those of each type are, and it may be told otherwise.
     pub arrivals: ArrivalProcess,
 }
 
@@ -105,10 +108,12 @@ pub enum WorkloadError {
         /// What is wrong.
         reason: String,
     },
-    /// Something that only the simulator can do.
-    #[error("{reason}; a live server cannot be sent that, but the simulator can")]
-    OnlySimulated {
-        /// What it is.
+    /// A workload that lacks what a live run of it needs.
+    #[error("workload `{workload}`: {reason}")]
+    NotLive {
+        /// Its name.
+        workload: String,
+        /// What it lacks.
         reason: String,
     },
     /// A dilated service time does not fit the header's 32 bits of nanoseconds.
@@ -200,24 +205,6 @@ impl Workload {
                 }
             }
         }
-    }
-
-    /// Refuses what a live server cannot be sent: service times that vary within a type, and
-    /// phases.
-    ///
-    /// # Errors
-    /// [`WorkloadError::OnlySimulated`].
-    pub fn require_steady(&self) -> Result<(), WorkloadError> {
-        let varies = self
-            .types
-            .iter()
-            .find(|ty| ty.distribution != Distribution::Fixed);
-        let reason = match varies {
-            Some(ty) => format!("service times of type `{}` vary", ty.name),
-            None if !self.phases.is_empty() => format!("workload `{}` has phases", self.name),
-            None => return Ok(()),
-        };
-        Err(WorkloadError::OnlySimulated { reason })
     }
 
     /// Mean service time over all requests, in nanoseconds.
@@ -341,25 +328,5 @@ mod tests {
         extreme.dilated(factor_max).unwrap();
         extreme.dilated(factor_max + 1).unwrap_err();
         assert_eq!(extreme.dilated(0), Err(WorkloadError::DilationZero));
-    }
-
-    #[test]
-    fn only_the_simulator_takes_what_varies() {
-        let fixed = Workload::named("high-bimodal").unwrap();
-        assert_eq!(fixed.require_steady(), Ok(()));
-        let error = Workload::named("exponential").unwrap().require_steady();
-        assert!(
-            error
-                .unwrap_err()
-                .to_string()
-                .contains("type `request` vary")
-        );
-        let mut phased = fixed.clone();
-        phased.phases.push(Phase {
-            length: PhaseLength::Open,
-            load: 1.0,
-            types: fixed.types,
-        });
-        assert!(phased.require_steady().is_err());
     }
 }

@@ -22,17 +22,33 @@ pub(crate) enum Answer {
 /// Starts a RESP server whose connections all ask `script` for the answer to each frame. Its
 /// threads end with the test's process.
 pub(crate) fn resp_server(script: impl Fn(&[u8]) -> Answer + Send + Sync + 'static) -> SocketAddr {
+    watched_resp_server(script, || ())
+}
+
+/// The same; calls `on_connect` for each new connection.
+pub(crate) fn watched_resp_server(
+    script: impl Fn(&[u8]) -> Answer + Send + Sync + 'static,
+    on_connect: impl Fn() + Send + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
-    let script = Arc::new(script);
-    thread::spawn(move || {
-        for socket in listener.incoming() {
-            let script = Arc::clone(&script);
-            // A client that has gone is no failure of the server.
-            thread::spawn(move || serve(socket?, &*script));
-        }
-    });
+    thread::spawn(move || serve_all(&listener, script, on_connect));
     addr
+}
+
+/// Serves all connections of `listener`, for ever; calls `on_connect` for each.
+pub(crate) fn serve_all(
+    listener: &TcpListener,
+    script: impl Fn(&[u8]) -> Answer + Send + Sync + 'static,
+    on_connect: impl Fn(),
+) {
+    let script = Arc::new(script);
+    for socket in listener.incoming() {
+        on_connect();
+        let script = Arc::clone(&script);
+        // A client that has gone is no failure of the server.
+        thread::spawn(move || serve(socket?, &*script));
+    }
 }
 
 fn serve(mut socket: TcpStream, script: &dyn Fn(&[u8]) -> Answer) -> std::io::Result<()> {

@@ -1,0 +1,235 @@
+//! `psp-loadgen run`.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, anyhow};
+use clap::{Args, ValueEnum};
+use psp_loadgen::condition::Condition;
+use psp_loadgen::engine::{self, Observer};
+use psp_loadgen::hdr_log::HdrLog;
+use psp_loadgen::intervals::Interval;
+use psp_loadgen::page::Results;
+use psp_loadgen::plan::RunPlan;
+use psp_loadgen::record::LiveCounters;
+use psp_loadgen::report::Report;
+use psp_loadgen::runs::RunsReport;
+use psp_loadgen::target::Target;
+
+use super::Failure;
+use super::interrupt::stop_on_signals;
+use super::live::LiveLine;
+use super::output::{json, print};
+use super::report::write_page;
+use super::run::RunArgs;
+use super::values::at_least_one;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  psp-loadgen run --target redis://127.0.0.1 --preload --mix \"GET@10000/s,KEYS@2/s\"
+  psp-loadgen run --target redis://127.0.0.1 --mix \"GET:90,SET:9,LRANGE big 0 -1:1\" --rate 5000
+  psp-loadgen run --target redis://127.0.0.1 --preload --preset etc --rate 20000
+  psp-loadgen run --target redis://127.0.0.1 --workload day.toml
+  psp-loadgen run --target redis://127.0.0.1 --trace requests.txt --trace-speed 2
+  psp-loadgen run --target redis://127.0.0.1 --mix GET:9,SET:1 --closed-loop 64
+  psp-loadgen run --target psp://127.0.0.1:9000 --workload high-bimodal --load 0.8 --workers 14 --dilate 1000
+  In CI, with five runs and an exit code:
+    psp-loadgen run --target redis://127.0.0.1 --mix GET@5000/s --runs 5 --fail-if 'GET.p99_9 > 2ms' --fail-if 'GET.errors > 0.1%'
+
+Conditions of --fail-if are TYPE.METRIC or overall.METRIC, one of < <= > >=, and a limit with its unit
+(ns us ms s, % of the requests or of the offered rate, or none for counts). Metrics: p50 p90 p99 p99_9
+p99_99 mean max; the same of lag_ and slowdown_; errors timeouts dropped failed completed reconnects
+achieved_rps offered_rps. A figure that there is not, since nothing was completed, fails too.
+
+Exit codes: 0 the run was made, 1 it failed, 2 the command line is wrong, 3 a condition of --fail-if
+holds.")]
+pub(super) struct MeasureArgs {
+    /// The server: redis://HOST[:PORT], or psp://HOST:PORT for the psp header over UDP
+    #[arg(long, value_name = "URL")]
+    target: String,
+    #[command(flatten)]
+    run: RunArgs,
+
+    /// Repeat the run with other seeds and report means with 95 % confidence intervals
+    #[arg(
+        long, value_name = "N", value_parser = at_least_one, default_value = "1",
+        help_heading = "What to report"
+    )]
+    runs: usize,
+    /// Exit with 3 if this holds, e.g. 'GET.p99_9 > 500us'; may be repeated
+    #[arg(long, value_name = "CONDITION", help_heading = "What to report")]
+    fail_if: Vec<Condition>,
+    /// Write the latencies of each second and type into an HDR interval log (version 2)
+    #[arg(long, value_name = "FILE", help_heading = "What to report")]
+    hdr: Option<PathBuf>,
+    /// Write tables and plots into one HTML page
+    #[arg(long, value_name = "FILE", help_heading = "What to report")]
+    html: Option<PathBuf>,
+    /// How to print the report
+    #[arg(long, value_enum, default_value_t = Output::Text, help_heading = "What to report")]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Output {
+    /// Tables
+    Text,
+    /// One object
+    Json,
+    /// A line for each run and type
+    Csv,
+}
+
+pub(super) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
+    let target: Target = args.target.parse().map_err(Failure::usage)?;
+    let mut plan = args.run.plan(target).map_err(Failure::usage)?;
+    require_types(&args.fail_if, &plan)?;
+    args.run.preload(&plan)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    stop_on_signals(&stop).map_err(Failure::work)?;
+    let hdr = args.hdr.as_ref().map(|path| open_log(path, &plan));
+    let mut hdr = hdr.transpose().map_err(Failure::work)?;
+    let mut reports = Vec::with_capacity(args.runs);
+    while reports.len() < args.runs && !stop.load(Ordering::Relaxed) {
+        let mut observer = RunObserver::new(&plan, hdr.as_mut());
+        let result = engine::run(&plan, &stop, &mut observer).map_err(Failure::work)?;
+        observer.logged.context("--hdr").map_err(Failure::work)?;
+        reports.push(Report::new(&plan, &result));
+        plan.seed = plan.seed.wrapping_add(1);
+    }
+    if let Some(log) = hdr {
+        log.finish().context("--hdr").map_err(Failure::work)?;
+    }
+    let is_silent = reports
+        .iter()
+        .all(|report| report.overall.completed == 0 && report.overall.scheduled > 0);
+    let violated = violated(&args.fail_if, &reports);
+    let results = if args.runs == 1 {
+        reports
+            .into_iter()
+            .next()
+            .map(|report| Results::Run(Box::new(report)))
+    } else {
+        Some(Results::Runs(RunsReport::new(reports)))
+    };
+    if let Some(results) = results {
+        args.output.print(&results).map_err(Failure::work)?;
+        if let Some(path) = &args.html {
+            write_page(path, &format!("psp-loadgen: {}", args.target), &[results])?;
+        }
+    }
+    if is_silent {
+        let silence = anyhow!("{} answered none of the requests", plan.target);
+        return Err(Failure::work(silence));
+    }
+    if violated.is_empty() {
+        return Ok(());
+    }
+    for line in &violated {
+        eprintln!("failed: {line}");
+    }
+    Err(Failure::condition(anyhow!(
+        "{} of {} conditions of --fail-if hold",
+        violated.len(),
+        args.fail_if.len()
+    )))
+}
+
+/// Refuses conditions on types that the plan does not have.
+pub(super) fn require_types(conditions: &[Condition], plan: &RunPlan) -> Result<(), Failure> {
+    let names = plan.types.iter().map(|ty| ty.name.as_str());
+    conditions
+        .iter()
+        .try_for_each(|condition| condition.require_subject(names.clone()))
+        .map_err(Failure::usage)
+}
+
+/// A line for each condition that holds, or whose figure there is not.
+fn violated(conditions: &[Condition], reports: &[Report]) -> Vec<String> {
+    let verdicts = conditions
+        .iter()
+        .map(|condition| (condition, condition.verdict(reports)));
+    verdicts
+        .filter(|(_, verdict)| verdict.holds != Some(false))
+        .map(|(condition, verdict)| condition.describe(verdict))
+        .collect()
+}
+
+impl Output {
+    fn print(self, results: &Results) -> anyhow::Result<()> {
+        let text = match (self, results) {
+            (Self::Text, Results::Run(report)) => report.to_string(),
+            (Self::Text, Results::Runs(runs)) => runs.to_string(),
+            (Self::Csv, Results::Run(report)) => report.csv(),
+            (Self::Csv, Results::Runs(runs)) => runs.csv(),
+            (_, Results::Run(report)) => json(report)?,
+            (_, Results::Runs(runs)) => json(runs)?,
+            (_, Results::Sweep(sweep)) => json(sweep)?,
+            (_, Results::Compare(compare)) => json(compare)?,
+        };
+        print(&text)
+    }
+}
+
+type Log = HdrLog<BufWriter<File>>;
+
+fn open_log(path: &PathBuf, plan: &RunPlan) -> anyhow::Result<Log> {
+    let file = File::create(path).with_context(|| format!("--hdr {}", path.display()))?;
+    let names = plan.types.iter().map(|ty| ty.name.as_str());
+    Ok(HdrLog::new(BufWriter::new(file), names))
+}
+
+/// The live line, and the log if there is one.
+pub(super) struct RunObserver<'a> {
+    live: LiveLine,
+    hdr: Option<&'a mut Log>,
+    /// The first error of the log, which ends it.
+    logged: io::Result<()>,
+}
+
+impl<'a> RunObserver<'a> {
+    fn new(plan: &RunPlan, hdr: Option<&'a mut Log>) -> Self {
+        let names = plan.types.iter().map(|ty| ty.name.clone());
+        Self {
+            live: LiveLine::new(names.collect()),
+            hdr,
+            logged: Ok(()),
+        }
+    }
+
+    fn log(&mut self, write: impl FnOnce(&mut Log) -> io::Result<()>) {
+        if let (Some(log), Ok(())) = (&mut self.hdr, &self.logged) {
+            self.logged = write(log);
+        }
+    }
+}
+
+impl Observer for RunObserver<'_> {
+    fn started(&mut self, measured_from: SystemTime) {
+        self.log(|log| log.started(measured_from));
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        self.log(|log| log.interval(interval));
+    }
+
+    fn second(&mut self, elapsed: Duration, counters: &[Arc<LiveCounters>]) {
+        self.live.second(elapsed, counters);
+    }
+}
+
+/// One run of a sweep or a comparison.
+pub(super) fn run_once(
+    title: &str,
+    plan: &RunPlan,
+    stop: &Arc<AtomicBool>,
+) -> Result<Report, Failure> {
+    let mut observer = RunObserver::new(plan, None);
+    observer.live.announce(title);
+    let result = engine::run(plan, stop, &mut observer).map_err(Failure::work)?;
+    Ok(Report::new(plan, &result))
+}

@@ -1,0 +1,417 @@
+//! Results as one HTML page that needs nothing else: tables, and plots as inline SVG.
+
+mod plots;
+
+use serde::Deserialize;
+
+use crate::comparison::{COMPARE_SCHEMA, CompareReport};
+use crate::condition::Condition;
+use crate::report::{Report, SCHEMA};
+use crate::runs::{RUNS_SCHEMA, RunsReport};
+use crate::sweep::{SWEEP_SCHEMA, SweepReport};
+use crate::table::{Table, escaped, number};
+
+use plots::Plot;
+
+/// The look of the page, light and dark. Plots are drawn on white; in the dark their lightness is
+/// turned round and their hues stay.
+const STYLE: &str = "
+:root { color-scheme: light dark; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 1180px; margin: 2em auto; padding: 0 1em;
+  color: #222; background: #fff; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9em; }
+th, td { padding: 0.2em 0.7em; text-align: left; border-bottom: 1px solid #ddd; }
+th { border-bottom: 2px solid #999; }
+.figure { text-align: right; white-space: nowrap; }
+figure { margin: 1.5em 0; }
+figure svg { max-width: 100%; height: auto; }
+.warning { color: #8a4b00; }
+code { font-size: 0.95em; }
+@media (prefers-color-scheme: dark) {
+  body { color: #ddd; background: #111; }
+  th, td { border-color: #333; } th { border-bottom-color: #777; }
+  figure svg { filter: invert(0.93) hue-rotate(180deg); }
+  .warning { color: #e0a458; }
+}
+";
+
+/// One run under the name of what was measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) report: &'a Report,
+    /// Whether it kept the objective of a sweep; runs that are no part of one have none to miss.
+    pub(crate) is_kept: bool,
+}
+
+/// A file that can be shown.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Results {
+    /// One run.
+    Run(Box<Report>),
+    /// A repeated run.
+    Runs(RunsReport),
+    /// A sweep.
+    Sweep(SweepReport),
+    /// A comparison.
+    Compare(CompareReport),
+}
+
+/// Why a file cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    /// It is not JSON, or lacks a field.
+    #[error("it is no report of psp-loadgen")]
+    Json(#[from] serde_json::Error),
+    /// It is JSON of another kind or version.
+    #[error("its schema is `{schema}`; this program reads {known}")]
+    Schema {
+        /// The schema.
+        schema: String,
+        /// Those that can be read.
+        known: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Schema {
+    schema: String,
+}
+
+impl Results {
+    /// Reads what `--output json` printed.
+    ///
+    /// # Errors
+    /// [`ResultsError`].
+    pub fn from_json(json: &str) -> Result<Self, ResultsError> {
+        let Schema { schema } = serde_json::from_str(json)?;
+        Ok(match schema.as_str() {
+            SCHEMA => Self::Run(serde_json::from_str(json)?),
+            RUNS_SCHEMA => Self::Runs(serde_json::from_str(json)?),
+            SWEEP_SCHEMA => Self::Sweep(serde_json::from_str(json)?),
+            COMPARE_SCHEMA => Self::Compare(serde_json::from_str(json)?),
+            _ => {
+                let known = [SCHEMA, RUNS_SCHEMA, SWEEP_SCHEMA, COMPARE_SCHEMA];
+                return Err(ResultsError::Schema {
+                    schema,
+                    known: known.join(", "),
+                });
+            }
+        })
+    }
+
+    fn measured(&self) -> Vec<Measured<'_>> {
+        fn run(report: &Report) -> Measured<'_> {
+            Measured {
+                name: &report.target,
+                report,
+                is_kept: true,
+            }
+        }
+        match self {
+            Self::Run(report) => vec![run(report)],
+            Self::Runs(runs) => runs.runs.iter().map(run).collect(),
+            Self::Sweep(sweep) => sweep
+                .targets
+                .iter()
+                .flat_map(|target| {
+                    target.points.iter().map(|point| Measured {
+                        name: &target.name,
+                        report: &point.report,
+                        is_kept: point.is_kept(),
+                    })
+                })
+                .collect(),
+            Self::Compare(compare) => compare
+                .targets
+                .iter()
+                .flat_map(|target| {
+                    target.runs.iter().map(|report| Measured {
+                        name: &target.name,
+                        report,
+                        is_kept: true,
+                    })
+                })
+                .collect(),
+        }
+    }
+
+    fn tables(&self) -> Vec<(String, Table)> {
+        match self {
+            Self::Run(report) => report.tables(),
+            Self::Runs(runs) => runs.tables(),
+            Self::Sweep(sweep) => sweep.tables(),
+            Self::Compare(compare) => compare.tables(),
+        }
+    }
+
+    fn heading(&self) -> String {
+        match self {
+            Self::Run(report) => format!("Run against {}", report.target),
+            Self::Runs(runs) => format!("{} runs", runs.runs.len()),
+            Self::Sweep(_) => "Sweep".to_owned(),
+            Self::Compare(_) => "Comparison".to_owned(),
+        }
+    }
+
+    /// Names of targets and the commands that started them.
+    fn commands(&self) -> Vec<(&str, &str)> {
+        let named: Vec<(&String, &Option<String>)> = match self {
+            Self::Run(_) | Self::Runs(_) => Vec::new(),
+            Self::Sweep(sweep) => {
+                let targets = sweep.targets.iter();
+                targets
+                    .map(|target| (&target.name, &target.command))
+                    .collect()
+            }
+            Self::Compare(compare) => {
+                let targets = compare.targets.iter();
+                targets
+                    .map(|target| (&target.name, &target.command))
+                    .collect()
+            }
+        };
+        named
+            .into_iter()
+            .filter_map(|(name, command)| Some((name.as_str(), command.as_deref()?)))
+            .collect()
+    }
+
+    fn is_interrupted(&self) -> bool {
+        match self {
+            Self::Run(report) => report.interrupted,
+            Self::Runs(runs) => runs.runs.iter().any(|run| run.interrupted),
+            Self::Sweep(sweep) => sweep.interrupted,
+            Self::Compare(compare) => compare.interrupted,
+        }
+    }
+
+    fn slo(&self) -> Vec<Condition> {
+        let Self::Sweep(sweep) = self else {
+            return Vec::new();
+        };
+        // What another version wrote may not be understood; the plot then lacks a line.
+        sweep
+            .slo
+            .iter()
+            .filter_map(|text| text.parse().ok())
+            .collect()
+    }
+}
+
+/// The page with all `results`.
+#[must_use]
+pub fn html(title: &str, results: &[Results]) -> String {
+    let measured: Vec<_> = results.iter().flat_map(Results::measured).collect();
+    let slo: Vec<_> = results.iter().flat_map(Results::slo).collect();
+    let title = escaped(title);
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+    );
+    for result in results {
+        page.push_str(&heading(&result.heading()));
+        if result.is_interrupted() {
+            page.push_str("<p class=\"warning\">Interrupted before its end.</p>\n");
+        }
+        for (title, table) in result.tables() {
+            let (title, table) = (escaped(&title), table.html());
+            page.push_str(&format!(
+                "<h3>{title}</h3>\n<div class=\"scroll\">{table}</div>\n"
+            ));
+        }
+    }
+    for Plot { id, caption, svg } in plots::plots(&measured, &slo) {
+        let caption = escaped(&caption);
+        page.push_str(&format!(
+            "<figure class=\"plot\" id=\"{id}\">\n{svg}<figcaption>{caption}</figcaption>\n\
+             </figure>\n"
+        ));
+    }
+    page.push_str(&heading("Conditions"));
+    page.push_str(&conditions(results, &measured));
+    page.push_str(&warnings(&measured));
+    page.push_str("</body>\n</html>\n");
+    page
+}
+
+fn heading(text: &str) -> String {
+    format!("<h2>{}</h2>\n", escaped(text))
+}
+
+fn conditions(results: &[Results], measured: &[Measured<'_>]) -> String {
+    let heads = [
+        "target", "arrivals", "seeds", "measured", "warm-up", "client",
+    ];
+    let mut table = Table::new(heads.len(), heads);
+    for name in names(measured) {
+        let mut runs = measured.iter().filter(|run| run.name == name);
+        let Some(first) = runs.next().map(|run| run.report) else {
+            continue;
+        };
+        let mut seeds = vec![first.seed];
+        seeds.extend(runs.map(|run| run.report.seed));
+        seeds.sort_unstable();
+        seeds.dedup();
+        let client = &first.client;
+        table.push(vec![
+            target(name, &first.target),
+            first.arrivals.to_string(),
+            span(&seeds),
+            format!("{} s", number(first.duration_s)),
+            format!("{} s", number(first.warmup_s)),
+            format!(
+                "psp-loadgen {}, {}, {} cores, {}, pipeline {}, timeout {} s",
+                client.version,
+                client.system,
+                client.cores,
+                client.waiting,
+                client.pipeline,
+                number(client.timeout_s),
+            ),
+        ]);
+    }
+    let mut text = format!("<div class=\"scroll\">{}</div>\n", table.html());
+    for (name, command) in results.iter().flat_map(Results::commands) {
+        let (name, command) = (escaped(name), escaped(command));
+        text.push_str(&format!("<p>{name}: <code>{command}</code></p>\n"));
+    }
+    text.push_str(
+        "<p>Latency runs from the intended send time to the last byte of the reply; the generator\u{2019}s \
+         lag is part of it.</p>\n",
+    );
+    text
+}
+
+fn target(name: &str, url: &str) -> String {
+    if name == url {
+        name.to_owned()
+    } else {
+        format!("{name} ({url})")
+    }
+}
+
+fn span(ascending: &[u64]) -> String {
+    match ascending {
+        [first, .., last] => format!("{first} to {last}"),
+        [only] => only.to_string(),
+        [] => String::new(),
+    }
+}
+
+fn warnings(measured: &[Measured<'_>]) -> String {
+    let mut text = String::new();
+    for run in measured {
+        for warning in &run.report.warnings {
+            let rate = number(run.report.overall.offered_rps);
+            let line = escaped(&format!("{} at {rate}/s: {warning}", run.name));
+            text.push_str(&format!("<p class=\"warning\">Warning: {line}</p>\n"));
+        }
+    }
+    text
+}
+
+/// The names of what was measured, in order.
+pub(crate) fn names<'a>(measured: &[Measured<'a>]) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    for run in measured {
+        if !names.contains(&run.name) {
+            names.push(run.name);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::report;
+    use crate::sweep::{Range, SweepPoint, Swept};
+
+    fn at_rate(rate_rps: f64) -> Report {
+        let mut report = report();
+        report.overall.offered_rps = rate_rps;
+        report
+    }
+
+    fn sweep() -> SweepReport {
+        let slo = vec!["GET.p99_9 < 40us".to_owned()];
+        let conditions: Vec<Condition> = slo.iter().map(|text| text.parse().unwrap()).collect();
+        let point = |rate_rps| SweepPoint::judge(rate_rps, &conditions, at_rate(rate_rps));
+        SweepReport {
+            schema: SWEEP_SCHEMA.to_owned(),
+            slo,
+            range: Range {
+                from_rps: 10.0,
+                to_rps: 40.0,
+                factor: 2.0,
+                precision: 0.1,
+            },
+            interrupted: false,
+            targets: vec![Swept {
+                name: "<one> & only".to_owned(),
+                command: Some("serve --port {port} > \"log\"".to_owned()),
+                held_rps: None,
+                points: [10.0, 20.0, 40.0].map(point).into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_page_stands_alone_and_has_all_plots() {
+        let page = html("A <test>", &[Results::Sweep(sweep())]);
+        for id in ["latency-by-load", "percentile-curve", "timeline"] {
+            assert!(
+                page.contains(&format!("class=\"plot\" id=\"{id}\"")),
+                "{id}"
+            );
+        }
+        assert_eq!(page.matches("<svg").count(), 3);
+        assert!(page.contains("A &lt;test&gt;"));
+        assert!(page.contains("serve --port {port} &gt; &quot;log&quot;"));
+        for outside in ["<script", "src=", "href=", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert!(!page.contains("<one>"));
+        assert!(page.contains("GET.p99_9 &lt; 40us"));
+    }
+
+    #[test]
+    fn every_kind_of_results_is_read_back() {
+        let runs = RunsReport::new(vec![report(), report()]);
+        let named = vec![("one".to_owned(), None, vec![report()])];
+        let results = [
+            Results::Run(Box::new(report())),
+            Results::Runs(runs.clone()),
+            Results::Sweep(sweep()),
+            Results::Compare(CompareReport::new(named, false)),
+        ];
+        for result in results {
+            let json = match &result {
+                Results::Run(report) => serde_json::to_string(report),
+                Results::Runs(runs) => serde_json::to_string(runs),
+                Results::Sweep(sweep) => serde_json::to_string(sweep),
+                Results::Compare(compare) => serde_json::to_string(compare),
+            };
+            assert_eq!(Results::from_json(&json.unwrap()).unwrap(), result);
+            let page = html("page", &[result]);
+            assert!(page.contains("percentile-curve"));
+        }
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        for (json, reason) in [
+            ("{}", "no report"),
+            ("[1", "no report"),
+            (r#"{"schema": "psp-run/9"}"#, "`psp-run/9`"),
+            (r#"{"schema": "psp-run/1"}"#, "no report"),
+        ] {
+            let error = Results::from_json(json).unwrap_err().to_string();
+            assert!(error.contains(reason), "{json}: {error}");
+        }
+    }
+}
