@@ -175,9 +175,9 @@ impl Assignment {
         let mut table =
             toml::Table::try_from(settings).map_err(|error| refused(error.to_string()))?;
         let (outer, inner) = key.rsplit_once('.').unwrap_or(("", key));
-        let tables = outer.split('.').filter(|name| !name.is_empty());
-        let innermost = tables.fold(Some(&mut table), |table, name| {
-            table?.get_mut(name)?.as_table_mut()
+        let mut tables = outer.split('.').filter(|name| !name.is_empty());
+        let innermost = tables.try_fold(&mut table, |table, name| {
+            table.get_mut(name)?.as_table_mut()
         });
         if let Some(innermost) = innermost {
             innermost.insert(inner.to_owned(), self.value.clone());
