@@ -45,8 +45,9 @@ pub enum Policy {
     StaticPartition(StaticPartition),
     /// Workers reserved for groups of types by their measured demand.
     Darc(Darc),
-    /// DARC that lends idle reserved workers and takes them back by preemption.
-    DarcLending(DarcLending),
+    /// DARC that lends idle reserved workers and takes them back by preemption. Boxed, so that it
+    /// does not make all policies larger.
+    DarcLending(Box<DarcLending>),
     /// Fixed priority with workers set aside for the shortest types.
     DarcStatic(DarcStatic),
     /// The type with the shortest measured service time first, any idle worker.
@@ -356,7 +357,6 @@ macro_rules! from_settings {
 from_settings!(
     StaticPartition,
     Darc,
-    DarcLending,
     DarcStatic,
     Edf,
     Drr,
@@ -367,6 +367,12 @@ from_settings!(
     Jsq,
     Synergy
 );
+
+impl From<DarcLending> for Policy {
+    fn from(settings: DarcLending) -> Self {
+        Self::DarcLending(Box::new(settings))
+    }
+}
 
 impl fmt::Display for Policy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -514,6 +520,15 @@ mod tests {
                 .into())
         );
         assert_eq!(
+            parse(
+                "[policy]\nname = 'darc-lending'\nborrow-after = 0.1\n[policy.darc]\ndelta = 3.0"
+            ),
+            Ok(DarcLending::default()
+                .borrow_after(0.1)
+                .darc(Darc::default().delta(3.0))
+                .into())
+        );
+        assert_eq!(
             parse("[policy]\nname = 'darc-static'\nreserved = 2"),
             Ok(Policy::darc_static(2))
         );
@@ -603,6 +618,31 @@ mod tests {
             (darc().spillway(0).into(), "spillway"),
             (darc().spillway(5).into(), "spillway"),
             (Policy::darc_static(4), "reserved"),
+            (
+                DarcLending::default().darc(darc().spillway(5)).into(),
+                "spillway",
+            ),
+            (
+                DarcLending::default().slo_slowdown(1.0).into(),
+                "slo-slowdown",
+            ),
+            (DarcLending::default().patience(1.1).into(), "patience"),
+            (
+                DarcLending::default().patience_min(f64::NAN).into(),
+                "patience-min",
+            ),
+            (
+                DarcLending::default().borrow_after(-0.1).into(),
+                "borrow-after",
+            ),
+            (
+                DarcLending::default().cost_max(f64::INFINITY).into(),
+                "cost-max",
+            ),
+            (
+                DarcLending::default().aged_after_costs(0.5).into(),
+                "aged-after-costs",
+            ),
             (DarcStatic::default().delta(f64::INFINITY).into(), "delta"),
             (StaticPartition::default().delta(0.5).into(), "delta"),
             (Edf::default().slo_factor(0.0).into(), "slo-factor"),

@@ -76,13 +76,14 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
             })
             .boxed(),
         Policy::Synergy(_) => synergy().prop_map(Policy::from).boxed(),
-        Policy::DarcLending(_) => (darc(workers), 1.1..20.0_f64, 0.0..=1.0_f64, 0.01..2.0_f64)
-            .prop_map(|(darc, slo_slowdown, patience, urgency)| {
+        Policy::DarcLending(_) => (darc(workers), 1.1..20.0_f64, 0.0..=1.0_f64, 1.0..50.0_f64)
+            .prop_map(|(darc, slo_slowdown, patience, aged_after_costs)| {
                 DarcLending::default()
                     .darc(darc)
                     .slo_slowdown(slo_slowdown)
                     .patience(patience)
-                    .urgency(urgency)
+                    .borrow_after(patience / 2.0)
+                    .aged_after_costs(aged_after_costs)
                     .into()
             })
             .boxed(),

@@ -112,6 +112,7 @@ impl Recaller {
         let stopping = grouped.running.stopping();
         let coming = grouped.workers.idle() + stopping;
         let (mut serving, mut waiting, mut work_ns) = (stopping, 0, 0.0);
+        let urgent = grouped.urgent(now_ns);
         let mut victim = None;
         let rest = grouped.plan.len() - 1;
         for (number, (_, members)) in grouped.plan.groups().enumerate().take(rest) {
@@ -121,6 +122,13 @@ impl Recaller {
             serving += self.serving[number];
             waiting += waiting_here;
             work_ns += waiting_here as f64 * terms.mean_ns;
+            // An urgent group would take the worker that a shorter one got back.
+            if let Some(urgent) = urgent.filter(|urgent| number < urgent.group) {
+                if waiting_here > 0 {
+                    self.due(now_ns, urgent.until_ns.saturating_add(1));
+                }
+                continue;
+            }
             let due = match terms.recall {
                 Recall::Never => false,
                 Recall::Ahead { keep, .. } => coming < waiting + keep,

@@ -192,12 +192,8 @@ fn what_is_aged_or_stopping_goes_on_under_another_policy() {
     assert_eq!(rehearsal.arrives(31_000, 4, ONE), "");
     let next = Rehearsal::with_one_type(Policy::c_fcfs(), 2);
     assert_eq!(rehearsal.switches(31_500, next), "");
-    assert_eq!(
-        rehearsal.yields_after(32_000, 1, 31_000),
-        "1@1",
-        "its place is the first"
-    );
-    assert_eq!(rehearsal.completes(33_000, 1), "0@1");
+    assert_eq!(rehearsal.yields_after(32_000, 1, 31_000), "0@1");
+    assert_eq!(rehearsal.completes(33_000, 1), "1@1");
     assert_eq!(rehearsal.completes(33_000, 0), "3@0");
     let next = Rehearsal::with_one_type(Policy::darc_lending(), 2);
     assert_eq!(rehearsal.switches(33_000, next), "");
