@@ -23,6 +23,7 @@ pub mod capacity;
 mod clock;
 pub mod command;
 pub mod engine;
+pub mod figure;
 pub mod mix;
 pub mod parallel;
 pub mod plan;

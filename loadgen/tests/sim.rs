@@ -158,7 +158,7 @@ fn a_change_of_policy_changes_what_follows() {
     assert!(short(&plan) < before / 10.0);
     plan.policy = SimPolicy::Ps;
     let error = simulate(&plan, &mut |_| ControlFlow::Continue(())).unwrap_err();
-    assert_eq!(error, SimError::Switch(SimPolicy::Ps));
+    assert_eq!(error, SimError::Switch(Box::new(SimPolicy::Ps)));
 }
 
 #[test]

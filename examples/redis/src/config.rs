@@ -133,8 +133,8 @@ pub struct Flags {
     /// TCP port [default: 6379].
     #[arg(long, short)]
     pub port: Option<u16>,
-    /// Scheduling policy, with its default settings unless the file has some [default: darc].
-    #[arg(long, value_name = "NAME", value_parser = Policy::from_str)]
+    /// Scheduling policy.
+    #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
     pub policy: Option<Policy>,
     /// Number of workers [default: from the number of cores].
     #[arg(long, value_name = "N")]
@@ -166,6 +166,14 @@ pub struct Flags {
     /// Least severe messages that are logged [default: info].
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
+}
+
+/// Help for `--policy`.
+fn policy_help() -> String {
+    let names = Policy::names_to_completion().join(", ");
+    format!(
+        "Scheduling policy, with its default settings unless the file has some: {names} [default: darc]."
+    )
 }
 
 impl Flags {

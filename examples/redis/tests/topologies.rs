@@ -4,16 +4,10 @@
 mod common;
 
 use common::{Options, Server, encode_line};
+use psp_server::Policy;
 
-/// Policies, each with the numbers of workers it is tried with. Static reservations leave at least
-/// one worker to the longer types, so they need two.
-const POLICIES: [(&str, &[usize]); 5] = [
-    ("d-fcfs", &[1, 2, 4]),
-    ("c-fcfs", &[1, 2, 4]),
-    ("fixed-priority", &[1, 2, 4]),
-    ("darc-static", &[2, 4]),
-    ("darc", &[1, 2, 4]),
-];
+/// Each policy that takes so many is tried with these numbers of workers.
+const WORKERS: [usize; 3] = [1, 2, 4];
 
 /// Command and reply, in the order they are sent. Replies are spelled as `Reply` prints them.
 const SUITE: &[(&str, &str)] = &[
@@ -172,8 +166,10 @@ fn run_suite(options: &Options) {
 }
 
 fn run_every_policy(topology: &'static str) {
-    for (policy, worker_counts) in POLICIES {
-        for &workers in worker_counts {
+    for policy in Policy::names_to_completion() {
+        let settings: Policy = policy.parse().expect("a policy's name");
+        let fits = |workers: &usize| settings.validate(*workers).is_ok();
+        for workers in WORKERS.into_iter().filter(fits) {
             run_suite(&Options {
                 topology: Some(topology),
                 policy: Some(policy),

@@ -101,8 +101,7 @@ pub struct Flags {
     /// Factor by which the client multiplies service times, for --hints [default: 1]
     #[arg(long, value_name = "N")]
     dilate: Option<u32>,
-    /// Scheduling policy: d-fcfs, c-fcfs, fixed-priority, darc-static, darc [default: darc]
-    #[arg(long, value_name = "NAME", value_parser = Policy::from_str)]
+    #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
     policy: Option<Policy>,
     /// Number of workers [default: from the number of cores]
     #[arg(long, value_name = "N")]
@@ -113,6 +112,12 @@ pub struct Flags {
     /// Least severe messages that are logged: error, warn, info, debug, trace [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
+}
+
+/// Help for `--policy`.
+fn policy_help() -> String {
+    let names = Policy::names_to_completion().join(", ");
+    format!("Scheduling policy: {names} [default: darc]")
 }
 
 impl Flags {

@@ -2,6 +2,7 @@
 
 mod capacity;
 mod experiment;
+mod figure;
 mod interrupt;
 mod live;
 mod output;
@@ -31,6 +32,8 @@ enum Command {
     Sim(Box<sim::SimArgs>),
     /// Find the highest load at which a policy keeps a slowdown, by simulation
     Capacity(Box<capacity::CapacityArgs>),
+    /// Draw the figures of the papers from simulations of these policies
+    Figure(figure::FigureArgs),
 }
 
 /// Why the program ends without success.
@@ -72,6 +75,7 @@ pub(crate) fn main() -> Result<(), Failure> {
         Command::Preload(args) => preload::preload(&args),
         Command::Sim(args) => sim::sim(&args),
         Command::Capacity(args) => capacity::capacity(&args),
+        Command::Figure(args) => figure::figure(&args),
     }
 }
 

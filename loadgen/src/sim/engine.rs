@@ -146,7 +146,7 @@ impl<'a> Engine<'a> {
                 ticks_stranded += 1;
                 if ticks_stranded > TICKS_STRANDED && next_ns == u64::MAX {
                     return Err(SimError::Stranded {
-                        policy: self.plan.policy.clone(),
+                        policy: Box::new(self.plan.policy.clone()),
                         waiting: self.recorder.in_system(),
                     });
                 }

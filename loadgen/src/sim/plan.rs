@@ -106,12 +106,12 @@ pub enum SimError {
     },
     /// An ideal policy has no queues that another could take over.
     #[error("{0} cannot hand over to another policy; only policies of live servers can")]
-    Switch(SimPolicy),
+    Switch(Box<SimPolicy>),
     /// The policy left requests waiting for good.
     #[error("policy {policy} leaves {waiting} requests waiting beside idle workers")]
     Stranded {
         /// The policy.
-        policy: SimPolicy,
+        policy: Box<SimPolicy>,
         /// How many.
         waiting: u64,
     },
@@ -174,7 +174,7 @@ impl SimPlan {
         let policies = match &self.policy {
             SimPolicy::Live(policy) => Some(policy),
             SimPolicy::Ps | SimPolicy::Srpt if self.switch.is_some() => {
-                return Err(SimError::Switch(self.policy.clone()));
+                return Err(SimError::Switch(Box::new(self.policy.clone())));
             }
             SimPolicy::Ps | SimPolicy::Srpt => None,
         };

@@ -44,8 +44,11 @@ impl SimPolicy {
 }
 
 /// Whether a policy has a dispatcher, or workers that take what they run from queues.
-pub(super) fn has_dispatcher(policy: &Policy) -> bool {
-    !matches!(policy.name(), "d-fcfs" | "stealing" | "synergy")
+pub(super) const fn has_dispatcher(policy: &Policy) -> bool {
+    !matches!(
+        policy,
+        Policy::DFcfs | Policy::Stealing | Policy::Synergy(_)
+    )
 }
 
 impl From<Policy> for SimPolicy {

@@ -66,10 +66,7 @@ impl Scheduler for CFcfs {
     }
 
     fn hand_over(&mut self) -> Backlog {
-        Backlog {
-            queues: self.queues.take(),
-            running: self.running.take(),
-        }
+        Backlog::take(&mut self.queues, &mut self.running)
     }
 
     fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {

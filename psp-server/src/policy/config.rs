@@ -23,6 +23,12 @@ use super::{
 /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the state
 /// machine.
 ///
+/// Policies that run requests to completion have constructors that make the policy, with its default
+/// settings: `Policy::darc()`. Those that [need preemption](Policy::needs_preemption) have a quantum,
+/// which depends on the machine, and constructors that make the settings:
+/// `Policy::mq().quantum_us(10)`. All settings become a policy by [`Into`], which is what a server's
+/// builder takes; so `Darc::default().delta(3.0)` will do for `Policy::darc()`.
+///
 /// In a configuration file it is a name, `policy = "darc"`, or a table of a name and settings:
 ///
 /// ```toml
@@ -45,9 +51,8 @@ pub enum Policy {
     StaticPartition(StaticPartition),
     /// Workers reserved for groups of types by their measured demand.
     Darc(Darc),
-    /// DARC that lends idle reserved workers and takes them back by preemption. Boxed, so that it
-    /// does not make all policies larger.
-    DarcLending(Box<DarcLending>),
+    /// DARC that lends idle reserved workers and takes them back by preemption.
+    DarcLending(DarcLending),
     /// Fixed priority with workers set aside for the shortest types.
     DarcStatic(DarcStatic),
     /// The type with the shortest measured service time first, any idle worker.
@@ -188,35 +193,34 @@ impl Policy {
         Cscq::default().into()
     }
 
-    /// Shinjuku's single queue. What it returns are its settings, for
-    /// `Policy::sq().quantum_us(10)`; a [`Policy`] is made of them by [`Into`].
+    /// Shinjuku's single queue, as its settings.
     #[must_use]
     pub fn sq() -> Sq {
         Sq::default()
     }
 
-    /// Shinjuku's multi queue, as its settings; see [`Policy::sq`].
+    /// Shinjuku's multi queue, as its settings.
     #[must_use]
     pub fn mq() -> Mq {
         Mq::default()
     }
 
-    /// Join the bounded shortest queue; [`Jbsq`] has its settings.
+    /// Join the bounded shortest queue, as its settings.
     #[must_use]
-    pub fn jbsq() -> Self {
-        Jbsq::default().into()
+    pub fn jbsq() -> Jbsq {
+        Jbsq::default()
     }
 
-    /// Join the shortest queue, and share its worker; [`Jsq`] has its settings.
+    /// Join the shortest queue, and share its worker, as its settings.
     #[must_use]
-    pub fn jsq() -> Self {
-        Jsq::default().into()
+    pub fn jsq() -> Jsq {
+        Jsq::default()
     }
 
-    /// Synergy as published; [`Synergy`] has its settings.
+    /// Synergy as published, as its settings.
     #[must_use]
-    pub fn synergy() -> Self {
-        Synergy::default().into()
+    pub fn synergy() -> Synergy {
+        Synergy::default()
     }
 
     /// DARC with lending; [`DarcLending`] has its settings. Without preemption it is DARC.
@@ -259,8 +263,10 @@ impl Policy {
         )
     }
 
-    /// The names of the policies that do not preempt.
-    fn names_to_completion() -> Vec<&'static str> {
+    /// The names of the policies that do not [need preemption](Self::needs_preemption), which live
+    /// servers can run.
+    #[must_use]
+    pub fn names_to_completion() -> Vec<&'static str> {
         let runs_to_completion =
             |name: &&str| Self::from_str(name).is_ok_and(|policy| !policy.needs_preemption());
         let names = Self::NAMES.into_iter();
@@ -357,6 +363,7 @@ macro_rules! from_settings {
 from_settings!(
     StaticPartition,
     Darc,
+    DarcLending,
     DarcStatic,
     Edf,
     Drr,
@@ -367,12 +374,6 @@ from_settings!(
     Jsq,
     Synergy
 );
-
-impl From<DarcLending> for Policy {
-    fn from(settings: DarcLending) -> Self {
-        Self::DarcLending(Box::new(settings))
-    }
-}
 
 impl fmt::Display for Policy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -400,9 +401,9 @@ impl FromStr for Policy {
             "cscq" => Ok(Self::cscq()),
             "sq" => Ok(Self::sq().into()),
             "mq" => Ok(Self::mq().into()),
-            "jbsq" => Ok(Self::jbsq()),
-            "jsq" => Ok(Self::jsq()),
-            "synergy" => Ok(Self::synergy()),
+            "jbsq" => Ok(Self::jbsq().into()),
+            "jsq" => Ok(Self::jsq().into()),
+            "synergy" => Ok(Self::synergy().into()),
             _ => Err(PolicyError::UnknownName(name.to_owned())),
         }
     }
@@ -520,15 +521,6 @@ mod tests {
                 .into())
         );
         assert_eq!(
-            parse(
-                "[policy]\nname = 'darc-lending'\nborrow-after = 0.1\n[policy.darc]\ndelta = 3.0"
-            ),
-            Ok(DarcLending::default()
-                .borrow_after(0.1)
-                .darc(Darc::default().delta(3.0))
-                .into())
-        );
-        assert_eq!(
             parse("[policy]\nname = 'darc-static'\nreserved = 2"),
             Ok(Policy::darc_static(2))
         );
@@ -618,31 +610,6 @@ mod tests {
             (darc().spillway(0).into(), "spillway"),
             (darc().spillway(5).into(), "spillway"),
             (Policy::darc_static(4), "reserved"),
-            (
-                DarcLending::default().darc(darc().spillway(5)).into(),
-                "spillway",
-            ),
-            (
-                DarcLending::default().slo_slowdown(1.0).into(),
-                "slo-slowdown",
-            ),
-            (DarcLending::default().patience(1.1).into(), "patience"),
-            (
-                DarcLending::default().patience_min(f64::NAN).into(),
-                "patience-min",
-            ),
-            (
-                DarcLending::default().borrow_after(-0.1).into(),
-                "borrow-after",
-            ),
-            (
-                DarcLending::default().cost_max(f64::INFINITY).into(),
-                "cost-max",
-            ),
-            (
-                DarcLending::default().aged_after_costs(0.5).into(),
-                "aged-after-costs",
-            ),
             (DarcStatic::default().delta(f64::INFINITY).into(), "delta"),
             (StaticPartition::default().delta(0.5).into(), "delta"),
             (Edf::default().slo_factor(0.0).into(), "slo-factor"),

@@ -134,100 +134,85 @@ impl Scheduler for Cscq {
 mod tests {
     use std::time::Duration;
 
-    use super::super::driven::Driven;
+    use super::super::rehearsal::{Rehearsal, UNKNOWN, requests};
     use super::super::{Cscq, Policy};
-    use crate::request_type::{RequestType, TypeSpec, TypeTable};
+    use crate::request_type::TypeSpec;
 
     /// Half of the demand is short, the other half is in two longer groups.
-    fn types() -> TypeTable {
+    fn types() -> [TypeSpec; 3] {
         let spec = |name, us, share| {
             TypeSpec::new(name)
                 .service_time(Duration::from_micros(us))
                 .share(share)
         };
-        TypeTable::from_iter([
+        [
             spec("SHORT", 1, 0.9),
             spec("LONG", 10, 0.05),
             spec("LONGER", 40, 0.01),
-        ])
+        ]
     }
 
-    fn reserving(reserved: usize) -> Policy {
-        Cscq::default().reserved(reserved).into()
+    fn reserving(reserved: usize, workers: usize) -> Rehearsal {
+        Rehearsal::new(Cscq::default().reserved(reserved), workers, types())
     }
 
     #[test]
     fn longs_go_first_until_they_have_their_number_of_workers() {
-        let mut driven = Driven::new(&reserving(2), 4, &types());
-        driven.arrive_all([0, 1, 0, 1, 2, 0]);
-        driven.arrive(RequestType::UNKNOWN);
-        assert_eq!(driven.poll(), [(0, 1), (1, 3), (2, 0), (3, 2)]);
-        driven.complete(2, 1_000);
-        assert_eq!(driven.poll(), [(2, 5)], "two longs run");
-        driven.complete(0, 10_000);
-        driven.arrive_all([0]);
-        assert_eq!(
-            driven.poll(),
-            [(0, 4)],
-            "the oldest of the longs, before shorts"
-        );
-        driven.complete(2, 1_000);
-        assert_eq!(driven.poll(), [(2, 7)]);
-        driven.complete(2, 1_000);
-        assert_eq!(driven.poll(), [], "the unknown is long");
-        driven.complete(1, 10_000);
-        assert_eq!(driven.poll(), [(1, 6)]);
+        let mut cscq = reserving(2, 4);
+        let ran = cscq.arrive_all([0, 1, 0, 1, 2, 0, UNKNOWN]);
+        assert_eq!(ran, "1@0, 3@1, 0@2, 2@3");
+        assert_eq!(cscq.finishes(2, 1_000), "5@2", "two longs run");
+        assert_eq!(cscq.arrive_all([0]), "");
+        let next = cscq.finishes(0, 10_000);
+        assert_eq!(next, "4@0", "the oldest of the longs, before shorts");
+        assert_eq!(cscq.finishes(2, 1_000), "7@2");
+        assert_eq!(cscq.finishes(2, 1_000), "", "the unknown is long");
+        assert_eq!(cscq.finishes(1, 10_000), "6@1");
     }
 
     #[test]
     fn the_workers_of_longs_are_whichever_were_free() {
-        let mut driven = Driven::new(&reserving(1), 2, &types());
-        driven.arrive_all([0, 1, 1]);
-        assert_eq!(driven.poll(), [(0, 1), (1, 0)]);
-        driven.complete(0, 10_000);
-        assert_eq!(driven.poll(), [(0, 2)]);
-        driven.arrive_all([1]);
-        driven.complete(1, 1_000);
-        assert_eq!(driven.poll(), [], "worker 1 is left to shorts");
-        driven.arrive_all([0, 0]);
-        assert_eq!(driven.poll(), [(1, 4)]);
-        driven.complete(0, 10_000);
-        driven.yields(1, 500);
-        assert_eq!(driven.poll(), [(1, 3), (0, 4)], "they have changed places");
+        let mut cscq = reserving(1, 2);
+        assert_eq!(cscq.arrive_all([0, 1, 1]), "1@0, 0@1");
+        assert_eq!(cscq.finishes(0, 10_000), "2@0");
+        assert_eq!(cscq.arrive_all([1]), "");
+        assert_eq!(cscq.finishes(1, 1_000), "", "worker 1 is left to shorts");
+        assert_eq!(cscq.arrive_all([0, 0]), "4@1");
+        assert_eq!(cscq.finishes(0, 10_000), "3@0");
+        assert_eq!(cscq.finishes(0, 10_000), "5@0");
+        assert_eq!(cscq.arrive_all([1]), "", "both are busy");
+        assert_eq!(cscq.gives_way(1, 500), "6@1", "they have changed places");
+        assert_eq!(cscq.finishes(0, 1_000), "4@0");
     }
 
     #[test]
     fn shorts_may_use_all_workers_while_no_long_waits() {
-        let mut driven = Driven::new(&Policy::cscq(), 4, &types());
-        driven.arrive_all([0; 6]);
-        assert_eq!(driven.poll().len(), 4);
-        let reserved = [0, 1, 2, 3].map(|slot| driven.status(slot).workers_reserved);
+        let mut cscq = Rehearsal::new(Policy::cscq(), 4, types());
+        assert_eq!(requests(&cscq.arrive_all([0; 6])).len(), 4);
+        let reserved = [0, 1, 2, 3].map(|slot| cscq.type_status(slot).workers_reserved);
         assert_eq!(reserved, [2, 2, 2, 0], "half of the demand is short");
-        assert_eq!(driven.status(0).worker_first, None);
+        assert_eq!(cscq.type_status(0).worker_first, None);
     }
 
     #[test]
     fn one_worker_and_types_without_hints_are_served_in_order_of_arrival() {
-        let unhinted = TypeTable::from_iter([TypeSpec::new("A"), TypeSpec::new("B")]);
-        for (workers, types) in [(1, types()), (1, unhinted.clone()), (2, unhinted)] {
-            let mut driven = Driven::new(&Policy::cscq(), workers, &types);
-            driven.arrive_all([1, 0, 9, 0, 1]);
-            assert_eq!(driven.drain(), [0, 1, 2, 3, 4]);
+        let unhinted = vec![TypeSpec::new("A"), TypeSpec::new("B")];
+        for (workers, types) in [(1, types().to_vec()), (1, unhinted.clone()), (2, unhinted)] {
+            let mut cscq = Rehearsal::new(Policy::cscq(), workers, types);
+            assert_eq!(cscq.order_of([1, 0, 9, 0, 1], 1_000), [0, 1, 2, 3, 4]);
         }
     }
 
     #[test]
     fn what_waits_and_runs_goes_on_under_another_policy_and_back() {
-        let mut driven = Driven::new(&Policy::c_fcfs(), 2, &types());
-        driven.arrive_all([1, 1, 1, 0]);
-        assert_eq!(driven.poll(), [(0, 0), (1, 1)]);
-        driven.switch_to(&reserving(1));
-        driven.complete(0, 10_000);
-        assert_eq!(driven.poll(), [(0, 3)], "another long runs");
-        driven.complete(1, 10_000);
-        assert_eq!(driven.poll(), [(1, 2)]);
-        driven.arrive_all([1, 0]);
-        driven.switch_to(&Policy::sjf());
-        assert_eq!(driven.drain(), [5, 4]);
+        let mut policy = Rehearsal::new(Policy::c_fcfs(), 2, types());
+        assert_eq!(policy.arrive_all([1, 1, 1, 0]), "0@0, 1@1");
+        assert_eq!(policy.switches(10, reserving(1, 2)), "");
+        assert_eq!(policy.finishes(0, 10_000), "3@0", "another long runs");
+        assert_eq!(policy.finishes(1, 10_000), "2@1");
+        assert_eq!(policy.arrive_all([1, 0]), "");
+        let sjf = Rehearsal::new(Policy::sjf(), 2, types());
+        assert_eq!(policy.switches(20, sjf), "");
+        assert_eq!(policy.drain(1_000), [5, 4]);
     }
 }

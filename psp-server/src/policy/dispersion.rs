@@ -167,6 +167,7 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
 
+    use super::super::rehearsal::setup;
     use super::*;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
 
@@ -174,14 +175,7 @@ mod tests {
         let types: TypeTable = [TypeSpec::new("A"), TypeSpec::new("B")]
             .into_iter()
             .collect();
-        Dispersion::new(&SchedulerSetup {
-            workers: 1,
-            types: &types,
-            queue_capacity: 1,
-            inline: false,
-            preemption: None,
-            seed: 0,
-        })
+        Dispersion::new(&setup(1, &types))
     }
 
     fn record(dispersion: &mut Dispersion, slot: usize, count: u32, service_ns: u64) {

@@ -208,113 +208,101 @@ impl Scheduler for Drr {
 mod tests {
     use std::time::Duration;
 
-    use super::super::driven::Driven;
+    use super::super::rehearsal::{Rehearsal, UNKNOWN, requests};
     use super::super::{Drr, Policy};
-    use crate::request_type::{RequestType, TypeSpec, TypeTable};
+    use crate::request_type::TypeSpec;
 
     const US: u64 = 1_000;
 
-    fn hinted(micros: impl IntoIterator<Item = u64>) -> TypeTable {
-        micros
-            .into_iter()
-            .map(|us| TypeSpec::new("T").service_time(Duration::from_micros(us)))
-            .collect()
+    /// Types of these service times.
+    fn hinted<const TYPES: usize>(micros: [u64; TYPES]) -> [TypeSpec; TYPES] {
+        micros.map(|us| TypeSpec::new("T").service_time(Duration::from_micros(us)))
     }
 
-    fn drr(quantum_us: u32) -> Policy {
-        Drr::default().quantum_us(quantum_us).into()
+    fn one_worker<const TYPES: usize>(quantum_us: u32, micros: [u64; TYPES]) -> Rehearsal {
+        Rehearsal::new(Drr::default().quantum_us(quantum_us), 1, hinted(micros))
     }
 
-    /// Runs everything on worker 0, where each type takes as long as its hint says.
-    fn drain(driven: &mut Driven, types: &TypeTable, order: &[u32]) -> Vec<u32> {
-        let mut ran = Vec::new();
-        while let Some((worker, request)) = driven.poll().pop() {
-            ran.push(request);
-            let index = order[request as usize] as usize;
-            let service = types.specs()[index].service_time.unwrap();
-            driven.complete(worker, u64::try_from(service.as_nanos()).unwrap());
+    /// What runs on worker 0 after `first`, where requests of `types`, which are all that arrived,
+    /// take `micros`.
+    fn drain(drr: &mut Rehearsal, first: &str, types: &[u32], micros: [u64; 2]) -> Vec<u32> {
+        let mut ran = requests(first);
+        while let Some(&request) = ran.last() {
+            let index = types[request as usize] as usize;
+            let next = requests(&drr.finishes(0, micros[index] * US));
+            if next.is_empty() {
+                break;
+            }
+            ran.extend(next);
         }
         ran
     }
 
     #[test]
     fn turns_are_of_equal_service_time() {
-        let types = hinted([10, 30]);
-        let mut driven = Driven::new(&drr(30), 1, &types);
-        let order = [1, 1, 1, 0, 0, 0, 0, 0, 0, 0];
-        driven.arrive_all(order);
-        assert_eq!(
-            drain(&mut driven, &types, &order),
-            [0, 3, 4, 5, 1, 6, 7, 8, 2, 9]
-        );
+        let micros = [10, 30];
+        let mut drr = one_worker(30, micros);
+        let types = [1, 1, 1, 0, 0, 0, 0, 0, 0, 0];
+        let first = drr.arrive_all(types);
+        let order = drain(&mut drr, &first, &types, micros);
+        assert_eq!(order, [0, 3, 4, 5, 1, 6, 7, 8, 2, 9]);
     }
 
     #[test]
     fn what_a_turn_leaves_is_kept_until_the_queue_is_empty() {
         // 20 of 30 us are used in the first turn, and 40 of 30 + 10 in the second.
-        let types = hinted([20, 30]);
-        let order = [0, 0, 0, 1, 1, 1];
-        let mut driven = Driven::new(&drr(30), 1, &types);
-        driven.arrive_all(order);
-        assert_eq!(drain(&mut driven, &types, &order), [0, 3, 1, 2, 4, 5]);
+        let micros = [20, 30];
+        let types = [0, 0, 0, 1, 1, 1];
+        let mut drr = one_worker(30, micros);
+        let first = drr.arrive_all(types);
+        let order = drain(&mut drr, &first, &types, micros);
+        assert_eq!(order, [0, 3, 1, 2, 4, 5]);
 
         // The rest of the first turn is lost with the queue; kept, it would pay for both that come.
-        let order = [0, 1, 1, 0, 0];
-        let mut driven = Driven::new(&drr(30), 1, &types);
-        driven.arrive_all([0, 1, 1]);
-        assert_eq!(driven.poll(), [(0, 0)]);
-        driven.complete(0, 20 * US);
-        assert_eq!(driven.poll(), [(0, 1)]);
-        driven.arrive_all([0, 0]);
-        driven.complete(0, 30 * US);
-        assert_eq!(drain(&mut driven, &types, &order), [3, 2, 4]);
+        let mut drr = one_worker(30, micros);
+        assert_eq!(drr.arrive_all([0, 1, 1]), "0@0");
+        assert_eq!(drr.finishes(0, 20 * US), "1@0");
+        assert_eq!(drr.arrive_all([0, 0]), "");
+        let next = drr.finishes(0, 30 * US);
+        let order = drain(&mut drr, &next, &[0, 1, 1, 0, 0], micros);
+        assert_eq!(order, [3, 2, 4]);
     }
 
     #[test]
     fn who_took_longer_than_charged_waits_for_the_others() {
-        let types = hinted([10, 10]);
-        let mut driven = Driven::new(&drr(10), 1, &types);
-        driven.arrive_all([0, 0, 1, 1, 1, 1]);
-        assert_eq!(driven.poll(), [(0, 0)]);
-        driven.complete(0, 30 * US);
-        let mut ran = Vec::new();
-        while let Some((worker, request)) = driven.poll().pop() {
-            ran.push(request);
-            driven.complete(worker, 10 * US);
-        }
-        assert_eq!(ran, [2, 3, 4, 1, 5], "20 us in debt, and 10 to run");
+        let mut drr = one_worker(10, [10, 10]);
+        assert_eq!(drr.arrive_all([0, 0, 1, 1, 1, 1]), "0@0");
+        assert_eq!(drr.finishes(0, 30 * US), "2@0");
+        let order = drr.drain(10 * US);
+        assert_eq!(order, [3, 4, 1, 5], "20 us in debt, and 10 to run");
     }
 
     #[test]
     fn unknown_requests_pay_what_they_used() {
-        let types = hinted([10]);
-        let mut driven = Driven::new(&drr(10), 1, &types);
-        driven.arrive(RequestType::UNKNOWN);
-        driven.arrive(RequestType::UNKNOWN);
-        driven.arrive_all([0, 0, 0]);
-        assert_eq!(driven.poll(), [(0, 0)]);
-        driven.complete(0, 20 * US);
-        assert_eq!(driven.drain_at(10 * US), [2, 3, 1, 4]);
+        let mut drr = one_worker(10, [10]);
+        assert_eq!(drr.arrive_all([UNKNOWN, UNKNOWN, 0, 0, 0]), "0@0");
+        assert_eq!(drr.finishes(0, 20 * US), "2@0");
+        assert_eq!(drr.drain(10 * US), [3, 1, 4]);
     }
 
     #[test]
     fn shares_are_equal_by_what_was_measured_not_by_what_was_charged() {
         let measured_us = [25, 7];
-        let mut driven = Driven::new(&drr(10), 1, &hinted([10, 10]));
-        let (mut types, mut used_us) = (vec![0, 1], [0_u64; 2]);
-        driven.arrive_all([0, 1]);
+        let mut drr = one_worker(10, [10, 10]);
+        let (mut types, mut used_us) = (vec![0, 1, 0, 1, 0, 1], [0_u64; 2]);
+        let mut ran = drr.arrive_all(types.clone());
         for _ in 0..2_000 {
             for index in [0, 1] {
-                if driven.status(index as usize).queued < 2 {
-                    driven.arrive_all([index]);
+                if drr.type_status(index as usize).queued < 2 {
+                    assert_eq!(drr.arrive_all([index]), "", "the worker is busy");
                     types.push(index);
                 }
             }
-            let [(worker, request)] = driven.poll()[..] else {
+            let [request] = requests(&ran)[..] else {
                 panic!("one worker runs one request");
             };
             let index = types[request as usize] as usize;
-            driven.complete(worker, measured_us[index] * US);
+            ran = drr.finishes(0, measured_us[index] * US);
             used_us[index] += measured_us[index];
             assert!(
                 used_us[0].abs_diff(used_us[1]) <= 2 * 10 + 25,
@@ -325,55 +313,45 @@ mod tests {
 
     #[test]
     fn what_was_charged_right_leaves_no_debt_with_an_empty_queue() {
-        let types = hinted([10, 10]);
-        let mut driven = Driven::new(&drr(10), 1, &types);
-        for _ in 0..5 {
-            driven.arrive_all([0]);
-            driven.drain_at(10 * US);
+        let mut drr = one_worker(10, [10, 10]);
+        for id in 0..5 {
+            assert_eq!(drr.order_of([0], 10 * US), [id]);
         }
-        driven.arrive_all([0, 0, 1, 1]);
-        assert_eq!(driven.drain_at(10 * US), [5, 7, 6, 8]);
+        assert_eq!(drr.order_of([0, 0, 1, 1], 10 * US), [5, 7, 6, 8]);
     }
 
     #[test]
     fn many_quanta_of_debt_are_skipped_when_nobody_else_waits() {
         let types = hinted([10, 1_000_000]);
-        let mut driven = Driven::new(&drr(1), 2, &types);
-        driven.arrive_all([1, 1]);
-        assert_eq!(driven.poll(), [(0, 0), (1, 1)]);
-        driven.complete(0, u64::MAX);
-        driven.complete(1, u64::MAX);
-        driven.arrive_all([1]);
-        assert_eq!(driven.poll(), [(1, 2)], "the most recently active worker");
-        driven.arrive(RequestType::UNKNOWN);
-        assert_eq!(driven.poll(), [(0, 3)]);
+        let mut drr = Rehearsal::new(Drr::default().quantum_us(1), 2, types);
+        assert_eq!(drr.arrive_all([1, 1]), "0@0, 1@1");
+        assert_eq!(drr.finishes(0, u64::MAX), "");
+        assert_eq!(drr.finishes(1, u64::MAX), "");
+        let next = drr.arrive_all([1]);
+        assert_eq!(next, "2@1", "the most recently active worker");
+        assert_eq!(drr.arrive_all([UNKNOWN]), "3@0");
     }
 
     #[test]
     fn what_yields_pays_for_its_turn_and_goes_on_when_its_type_is_next() {
-        let types = hinted([20, 20]);
-        let mut driven = Driven::new(&drr(20), 1, &types);
-        driven.arrive_all([0, 0, 1, 1]);
-        assert_eq!(driven.poll(), [(0, 0)]);
-        driven.yields(0, 15 * US);
-        assert_eq!(driven.poll(), [(0, 0)], "5 of its 20 us are left");
-        driven.complete(0, 20 * US);
-        assert_eq!(driven.drain_at(20 * US), [2, 1, 3]);
+        let mut drr = one_worker(20, [20, 20]);
+        assert_eq!(drr.arrive_all([0, 0, 1, 1]), "0@0");
+        let next = drr.gives_way(0, 15 * US);
+        assert_eq!(next, "0@0", "5 of its 20 us are left");
+        assert_eq!(drr.drain(20 * US), [2, 1, 3]);
     }
 
     #[test]
     fn what_waits_and_runs_goes_on_under_another_policy_and_back() {
-        let types = hinted([10, 10]);
-        let mut driven = Driven::new(&Policy::c_fcfs(), 1, &types);
-        driven.arrive_all([0, 0, 0, 1, 1]);
-        assert_eq!(driven.poll(), [(0, 0)]);
-        driven.switch_to(&drr(10));
-        assert_eq!(driven.poll(), []);
-        driven.complete(0, 500 * US);
-        assert_eq!(driven.poll(), [(0, 1)], "nothing is owed from before");
-        driven.complete(0, 10 * US);
-        assert_eq!(driven.poll(), [(0, 3)]);
-        driven.switch_to(&Policy::static_partition());
-        assert_eq!(driven.drain(), [2, 4]);
+        let micros = [10, 10];
+        let mut policy = Rehearsal::new(Policy::c_fcfs(), 1, hinted(micros));
+        assert_eq!(policy.arrive_all([0, 0, 0, 1, 1]), "0@0");
+        assert_eq!(policy.switches(10, one_worker(10, micros)), "");
+        let next = policy.finishes(0, 500 * US);
+        assert_eq!(next, "1@0", "nothing is owed from before");
+        assert_eq!(policy.finishes(0, 10 * US), "3@0");
+        let partition = Rehearsal::new(Policy::static_partition(), 1, hinted(micros));
+        assert_eq!(policy.switches(20, partition), "");
+        assert_eq!(policy.drain(1_000), [2, 4]);
     }
 }

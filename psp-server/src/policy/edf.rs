@@ -99,101 +99,88 @@ impl Scheduler for Edf {
 mod tests {
     use std::time::Duration;
 
-    use super::super::driven::Driven;
+    use super::super::rehearsal::{Rehearsal, UNKNOWN};
     use super::super::{Edf, Policy};
-    use crate::request_type::{RequestType, TypeSpec, TypeTable};
+    use crate::request_type::TypeSpec;
 
     const US: fn(u64) -> Duration = Duration::from_micros;
 
     /// A is long and urgent, B has 10 times 2 us, nothing is known of C.
-    fn types() -> TypeTable {
-        TypeTable::from_iter([
+    fn types() -> [TypeSpec; 3] {
+        [
             TypeSpec::new("A").service_time(US(100)).slo(US(5)),
             TypeSpec::new("B").service_time(US(2)),
             TypeSpec::new("C"),
-        ])
+        ]
     }
 
     #[test]
     fn the_nearest_deadline_goes_first_whatever_the_length() {
-        let mut driven = Driven::new(&Policy::edf(), 1, &types());
-        driven.arrive(RequestType::UNKNOWN);
-        driven.arrive_all([2, 1, 0, 1, 0]);
-        assert_eq!(driven.drain(), [3, 5, 0, 1, 2, 4]);
+        let mut edf = Rehearsal::new(Policy::edf(), 1, types());
+        let order = edf.order_of([UNKNOWN, 2, 1, 0, 1, 0], 1_000);
+        assert_eq!(order, [3, 5, 0, 1, 2, 4]);
     }
 
     #[test]
     fn the_factor_makes_slos_of_service_times() {
-        let types = TypeTable::from_iter([
-            TypeSpec::new("A").slo(US(15)),
-            TypeSpec::new("B").service_time(US(2)),
-        ]);
         for (factor, expected) in [(10.0, [1, 0]), (5.0, [0, 1])] {
-            let edf = Edf::default().slo_factor(factor);
-            let mut driven = Driven::new(&edf.into(), 1, &types);
-            driven.arrive_all([1, 0]);
-            assert_eq!(driven.drain(), expected, "{factor}");
+            let types = [
+                TypeSpec::new("A").slo(US(15)),
+                TypeSpec::new("B").service_time(US(2)),
+            ];
+            let mut edf = Rehearsal::new(Edf::default().slo_factor(factor), 1, types);
+            assert_eq!(edf.order_of([1, 0], 1_000), expected, "{factor}");
         }
     }
 
     #[test]
     fn whoever_waited_for_the_longest_slo_is_not_overtaken_any_more() {
-        let mut driven = Driven::new(&Policy::edf(), 1, &types());
-        driven.arrive(RequestType::UNKNOWN);
-        driven.arrive_all([2, 0]);
-        assert_eq!(driven.poll(), [(0, 2)]);
-        driven.now_ns += 14_000;
-        driven.arrive_all([0]);
-        driven.now_ns += 2_000;
-        driven.arrive_all([0]);
-        driven.complete(0, 100_000);
-        assert_eq!(
-            driven.poll(),
-            [(0, 3)],
-            "due after 19 us, the unknown after 20"
-        );
-        driven.complete(0, 100_000);
-        assert_eq!(driven.poll(), [(0, 0)], "the second A is due after 21");
-        assert_eq!(driven.drain(), [1, 4]);
+        let mut edf = Rehearsal::new(Policy::edf(), 1, types());
+        assert_eq!(edf.arrive_all([UNKNOWN, 2, 0]), "2@0");
+        edf.now_ns += 14_000;
+        assert_eq!(edf.arrive_all([0]), "");
+        edf.now_ns += 2_000;
+        assert_eq!(edf.arrive_all([0]), "");
+        let first = edf.finishes(0, 100_000);
+        assert_eq!(first, "3@0", "due after 19 us, the unknown after 20");
+        let next = edf.finishes(0, 100_000);
+        assert_eq!(next, "0@0", "the second A is due after 21");
+        assert_eq!(edf.drain(1_000), [1, 4]);
     }
 
     #[test]
     fn without_any_knowledge_the_order_is_that_of_arrival() {
-        let types = TypeTable::from_iter([TypeSpec::new("A"), TypeSpec::new("B")]);
-        let mut driven = Driven::new(&Policy::edf(), 2, &types);
-        driven.arrive_all([1, 9, 0, 1]);
-        assert_eq!(driven.poll(), [(0, 0), (1, 1)]);
-        assert_eq!(driven.drain(), [2, 3]);
+        let types = [TypeSpec::new("A"), TypeSpec::new("B")];
+        let mut edf = Rehearsal::new(Policy::edf(), 2, types);
+        assert_eq!(edf.arrive_all([1, 9, 0, 1]), "0@0, 1@1");
+        assert_eq!(edf.drain(1_000), [2, 3]);
     }
 
     #[test]
     fn measurements_give_a_type_its_deadline() {
-        let types = TypeTable::from_iter([TypeSpec::new("A").slo(US(50)), TypeSpec::new("B")]);
-        let mut driven = Driven::new(&Policy::edf(), 1, &types);
-        for _ in 0..1_000 {
-            driven.arrive_all([1]);
-            driven.drain_at(1_000);
+        let types = [TypeSpec::new("A").slo(US(50)), TypeSpec::new("B")];
+        let mut edf = Rehearsal::new(Policy::edf(), 1, types);
+        for id in 0..1_000 {
+            assert_eq!(edf.order_of([1], 1_000), [id]);
         }
-        driven.arrive_all([0, 1]);
-        assert_eq!(driven.drain(), [1_000, 1_001], "as urgent as A");
-        driven.now_ns += 10_000_000_000;
-        driven.arrive_all([1]);
-        driven.drain_at(1_000);
-        driven.arrive_all([0, 1]);
-        assert_eq!(driven.drain(), [1_004, 1_003], "due after 10 us");
+        let order = edf.order_of([0, 1], 1_000);
+        assert_eq!(order, [1_000, 1_001], "as urgent as A");
+        edf.now_ns += 10_000_000_000;
+        assert_eq!(edf.order_of([1], 1_000), [1_002]);
+        let order = edf.order_of([0, 1], 1_000);
+        assert_eq!(order, [1_004, 1_003], "due after 10 us");
     }
 
     #[test]
     fn what_waits_and_runs_goes_on_under_another_policy_and_back() {
-        let mut driven = Driven::new(&Policy::c_fcfs(), 1, &types());
-        driven.arrive_all([1, 1, 0]);
-        assert_eq!(driven.poll(), [(0, 0)]);
-        driven.switch_to(&Policy::edf());
-        driven.yields(0, 500);
-        assert_eq!(driven.poll(), [(0, 2)]);
-        driven.complete(0, 100_000);
-        assert_eq!(driven.poll(), [(0, 0)], "before the one that arrived later");
-        driven.switch_to(&Policy::darc());
-        assert_eq!(driven.drain(), [1]);
+        let one_worker = |policy| Rehearsal::new(policy, 1, types());
+        let mut policy = one_worker(Policy::c_fcfs());
+        assert_eq!(policy.arrive_all([1, 1, 0]), "0@0");
+        assert_eq!(policy.switches(10, one_worker(Policy::edf())), "");
+        assert_eq!(policy.gives_way(0, 500), "2@0");
+        let next = policy.finishes(0, 100_000);
+        assert_eq!(next, "0@0", "before the one that arrived later");
+        assert_eq!(policy.switches(20, one_worker(Policy::darc())), "");
+        assert_eq!(policy.drain(1_000), [1]);
     }
 }

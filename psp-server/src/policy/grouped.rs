@@ -32,14 +32,6 @@ pub(super) struct Dispatch {
     pub(super) delay_ns: u64,
 }
 
-/// A group that goes before shorter ones.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Urgent {
-    pub(super) group: usize,
-    /// When its first request has nothing left of its allowance.
-    pub(super) until_ns: u64,
-}
-
 impl Grouped {
     /// Typed queues that all workers share until the plan is made.
     pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
@@ -127,12 +119,9 @@ impl Grouped {
     /// The first request of the shortest group that has one and may use an idle worker
     /// (Perséphone, algorithm 1). Within a group, the one that arrived first.
     pub(super) fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
-        if !self.can_dispatch() {
-            return None;
-        }
-        let urgent = self.urgent(now_ns);
+        let urgent = self.can_dispatch().then(|| self.urgent(now_ns)).flatten();
         self.dispatch_first(now_ns, |plan| {
-            let first = urgent.and_then(|urgent| plan.groups().nth(urgent.group));
+            let first = urgent.and_then(|number| plan.groups().nth(number));
             first.into_iter().chain(plan.groups())
         })
     }
@@ -140,7 +129,7 @@ impl Grouped {
     /// The group whose first request has the least of its allowance left, if any and if that is less
     /// than what the shortest group's has that waits. One that has none left has missed its SLO and
     /// waits its turn: if it went first, all others would miss theirs.
-    pub(super) fn urgent(&self, now_ns: u64) -> Option<Urgent> {
+    pub(super) fn urgent(&self, now_ns: u64) -> Option<usize> {
         let mut least_ns = None;
         let mut urgent = None;
         for (number, (group, members)) in self.plan.groups().enumerate() {
@@ -154,10 +143,7 @@ impl Grouped {
                 (None, _) => least_ns = Some(left_ns.unwrap_or(0)),
                 (Some(least), Some(left)) if left < least => {
                     least_ns = Some(left);
-                    urgent = Some(Urgent {
-                        group: number,
-                        until_ns: now_ns.saturating_add(left),
-                    });
+                    urgent = Some(number);
                 }
                 _ => {}
             }

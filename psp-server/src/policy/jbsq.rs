@@ -126,7 +126,7 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
 
-    use super::super::rehearsal::{ONE, Rehearsal};
+    use super::super::rehearsal::{ONE, Rehearsal, setup};
     use super::super::{HandOff, Policy, RequestId, WorkerId};
     use super::*;
     use crate::request_type::{TypeSpec, TypeTable};
@@ -149,16 +149,8 @@ mod tests {
     #[test]
     fn no_worker_ever_has_more_than_k_nor_fewer_while_others_wait() {
         let types: TypeTable = [TypeSpec::new("A")].into_iter().collect();
-        let setup = SchedulerSetup {
-            workers: 3,
-            types: &types,
-            queue_capacity: 40,
-            inline: false,
-            preemption: None,
-            seed: 0,
-        };
         for k in 1..4 {
-            let mut jbsq = Jbsq::new(&setup, &settings::Jbsq::default().k(k));
+            let mut jbsq = Jbsq::new(&setup(3, &types), &settings::Jbsq::default().k(k));
             let mut random = SmallRng::seed_from_u64(1);
             let (mut ran, mut crowded) = (0, 0);
             for step in 0..2_000 {
@@ -219,7 +211,7 @@ mod tests {
 
     #[test]
     fn with_room_for_one_it_is_a_single_queue_with_quanta() {
-        let mut jbsq = Rehearsal::with_one_type(settings::Jbsq::default().k(1).quantum_us(3), 2);
+        let mut jbsq = Rehearsal::with_one_type(Policy::jbsq().k(1).quantum_us(3), 2);
         for (id, ran) in (0..).zip(["0@0", "1@1", ""]) {
             assert_eq!(jbsq.arrives(0, id, ONE), ran);
         }
@@ -234,7 +226,7 @@ mod tests {
     #[test]
     fn it_takes_over_and_hands_over() {
         for k in [1, 2] {
-            let jbsq = || Rehearsal::with_one_type(settings::Jbsq::default().k(k), 1);
+            let jbsq = || Rehearsal::with_one_type(Policy::jbsq().k(k), 1);
             let mut policy = Rehearsal::with_one_type(Policy::c_fcfs(), 1);
             assert_eq!(policy.arrives(0, 0, ONE), "0@0");
             assert_eq!(policy.arrives(1, 1, ONE), "");

@@ -29,8 +29,6 @@ mod cscq;
 mod d_fcfs;
 mod darc;
 mod dispersion;
-#[cfg(test)]
-mod driven;
 mod drr;
 mod edf;
 mod fixed_priority;
@@ -95,7 +93,8 @@ pub struct Sample {
     pub request_type: RequestType,
     /// How many.
     pub count: u32,
-    /// Their service times added up, in nanoseconds.
+    /// Their service times added up, in nanoseconds; without the time that they waited between
+    /// turns.
     pub service_ns: u64,
 }
 
@@ -114,13 +113,16 @@ pub enum Event<'a> {
     Completed {
         /// The worker.
         worker: WorkerId,
-        /// What it measured, one entry for each type in the run. Empty where nothing shall be
+        /// What it measured, one entry for each type in the run. A request that was preempted is
+        /// in it with its whole service time, over all its turns. Empty where nothing shall be
         /// learned from it.
         samples: &'a [Sample],
     },
     /// The request on `worker` stopped before its end, and the worker is idle: after an
     /// [`Action::Preempt`], or because the handler gave way. It waits again, with its first time
-    /// of arrival, and will be run again under the same name.
+    /// of arrival, and will be run again under the same name. Policies put it back in order of
+    /// arrival among its kind; those whose requests take turns put it behind them, which each says
+    /// in its settings or documentation.
     Yielded {
         /// The worker.
         worker: WorkerId,
@@ -187,6 +189,16 @@ pub struct Preemption {
 pub struct Backlog {
     queues: Queues,
     running: Running,
+}
+
+impl Backlog {
+    /// Takes what waits and runs, and leaves nothing.
+    fn take(queues: &mut Queues, running: &mut Running) -> Self {
+        Self {
+            queues: queues.take(),
+            running: running.take(),
+        }
+    }
 }
 
 /// What a scheduler says about one type; see [`Scheduler::type_status`].

@@ -11,22 +11,16 @@
 //! are served in order of arrival.
 
 use super::dispersion::Dispersion;
+use super::grouped::Grouped;
 use super::profile::Profile;
 use super::quanta::Quanta;
-use super::queues::{Queues, Waiting};
-use super::running::Running;
+use super::queues::Waiting;
 use super::settings::{Darc, Requeue};
-use super::workers::{WorkerRange, WorkerSet, worker_count};
-use super::{
-    Action, Backlog, Event, HandOff, Scheduler, SchedulerSetup, TypeStatus, WorkerId, settings,
-};
+use super::{Action, Backlog, Event, Scheduler, SchedulerSetup, TypeStatus, WorkerId, settings};
 
 /// See the [module](self).
 pub(super) struct Mq {
-    queues: Queues,
-    running: Running,
-    workers: WorkerSet,
-    all: WorkerRange,
+    grouped: Grouped,
     quanta: Quanta,
     profile: Profile,
     slos: Slos,
@@ -38,14 +32,10 @@ pub(super) struct Mq {
 
 impl Mq {
     pub(super) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Mq) -> Self {
-        let workers = worker_count(setup.workers);
         let profile = Profile::new(setup, &Darc::default());
         let preemption = setup.preemption.filter(|_| settings.spare_chosen);
         Self {
-            queues: Queues::typed(setup),
-            running: Running::new(setup.workers),
-            workers: WorkerSet::new(workers, setup.inline),
-            all: WorkerRange::new(0, workers),
+            grouped: Grouped::new(setup),
             quanta: Quanta::new(setup, settings::nanoseconds(settings.quantum_us)),
             slos: Slos::new(setup, &profile, settings.slo_factor),
             profile,
@@ -66,7 +56,7 @@ impl Mq {
     fn most_urgent(&self, now_ns: u64) -> Option<(f64, usize)> {
         let mut best: Option<(f64, usize)> = None;
         for slot in 0..self.slos.types() {
-            let Some(waiting) = self.queues.front(slot) else {
+            let Some(waiting) = self.grouped.queues.front(slot) else {
                 continue;
             };
             let urgency = self.slos.urgency(now_ns, slot, waiting);
@@ -81,21 +71,25 @@ impl Mq {
     }
 
     fn dispatch(&mut self, now_ns: u64) -> Option<Action> {
-        let worker = self.workers.take(self.all)?;
+        if !self.grouped.can_dispatch() {
+            return None;
+        }
         let (_, slot) = self.most_urgent(now_ns)?;
-        let waiting = self.queues.pop(slot)?;
+        let (worker, action) = self.grouped.dispatch_type(now_ns, slot)?;
         self.quanta.start(now_ns, worker);
-        let hand_off = HandOff::Dispatched;
-        Some(self.running.start(now_ns, worker, waiting, hand_off))
+        Some(action)
     }
 
     /// Whether what runs on `worker` would be chosen again by the time that the worker is free.
     fn would_resume(&self, worker: WorkerId, free_ns: u64) -> bool {
-        let Some(turn) = self.running.on(worker) else {
+        let Grouped {
+            queues, running, ..
+        } = &self.grouped;
+        let Some(turn) = running.on(worker) else {
             return false;
         };
-        let slot = self.queues.slot(turn.waiting.request_type);
-        if self.to_tail(slot) && self.queues.front(slot).is_some() {
+        let slot = queues.slot(turn.waiting.request_type);
+        if self.to_tail(slot) && queues.front(slot).is_some() {
             return false;
         }
         let urgency = self.slos.urgency(free_ns, slot, &turn.waiting);
@@ -104,14 +98,23 @@ impl Mq {
             .is_none_or(|(highest, other)| other == slot || urgency >= highest)
     }
 
+    /// Whether what runs on `worker` would go to the tail of its queue.
+    fn goes_to_tail(&self, worker: WorkerId) -> bool {
+        let turn = self.grouped.running.on(worker);
+        turn.is_some_and(|turn| {
+            let slot = self.grouped.queues.slot(turn.waiting.request_type);
+            self.to_tail(slot)
+        })
+    }
+
     fn preempt(&mut self, now_ns: u64) -> Option<Action> {
-        while self.quanta.wanted(self.queues.len()) {
+        while self.quanta.wanted(self.grouped.queues.len()) {
             let worker = self.quanta.expired(now_ns)?;
             let spare = self
                 .spare_chosen_after_ns
                 .is_some_and(|cost_ns| self.would_resume(worker, now_ns.saturating_add(cost_ns)));
             if !spare {
-                return self.quanta.preempt(worker, &mut self.running);
+                return self.quanta.preempt(worker, &mut self.grouped.running);
             }
             self.quanta.start(now_ns, worker);
         }
@@ -122,76 +125,57 @@ impl Mq {
 impl Scheduler for Mq {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
-            Event::Arrived {
-                request,
-                request_type,
-            } => {
-                let slot = self.queues.slot(request_type);
-                self.queues.push(slot, now_ns, request, request_type);
-            }
             Event::Completed { worker, samples } => {
-                self.running.finish(worker);
-                self.workers.release(worker);
                 self.quanta.stop(worker);
                 for sample in samples {
-                    let slot = self.queues.slot(sample.request_type);
-                    self.profile.record(slot, sample);
+                    let slot = self.grouped.queues.slot(sample.request_type);
                     self.dispersion.record(slot, sample);
                 }
             }
-            Event::Yielded { worker, served_ns } => {
-                let waiting = self.running.give_up(worker, served_ns);
-                self.workers.release(worker);
-                self.quanta.stop(worker);
-                let slot = self.queues.slot(waiting.request_type);
-                if self.to_tail(slot) {
-                    self.queues.put_back_last(slot, waiting);
-                } else {
-                    self.queues.put_back_first(slot, waiting);
-                }
-            }
-            Event::Tick => {}
+            Event::Yielded { worker, .. } => self.quanta.stop(worker),
+            Event::Arrived { .. } | Event::Tick => {}
         }
-        if self.profile.window_due(now_ns) {
-            self.profile.close_window(now_ns);
+        match event {
+            Event::Yielded { worker, served_ns } if self.goes_to_tail(worker) => {
+                let waiting = self.grouped.running.give_up(worker, served_ns);
+                let slot = self.grouped.queues.slot(waiting.request_type);
+                self.grouped.queues.put_back_last(slot, waiting);
+                self.grouped.workers.release(worker);
+            }
+            event => {
+                self.grouped.take_note(now_ns, event, &mut self.profile);
+            }
+        }
+        if self.profile.close_window_if_due(now_ns) {
             self.slos.update(&self.profile);
         }
     }
 
     fn poll(&mut self, now_ns: u64) -> Option<Action> {
-        if let Some(refused) = self.queues.pop_refused() {
+        if let Some(refused) = self.grouped.queues.pop_refused() {
             return Some(refused);
         }
-        if self.queues.is_empty() {
+        if self.grouped.queues.is_empty() {
             return None;
         }
         self.dispatch(now_ns).or_else(|| self.preempt(now_ns))
     }
 
     fn deadline_ns(&self) -> Option<u64> {
-        self.quanta.deadline_for(self.queues.len())
+        self.quanta.deadline_for(self.grouped.queues.len())
     }
 
     fn hand_over(&mut self) -> Backlog {
-        Backlog {
-            queues: self.queues.take(),
-            running: self.running.take(),
-        }
+        self.grouped.hand_over()
     }
 
     fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
-        self.queues = backlog.queues.into_typed(0);
-        self.workers = WorkerSet::beside(&backlog.running, self.workers.is_inline());
-        self.running = backlog.running;
-        self.quanta.take_over(now_ns, &self.running);
+        self.grouped.take_over(backlog);
+        self.quanta.take_over(now_ns, &self.grouped.running);
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {
-        TypeStatus {
-            service_ns_mean: self.profile.mean_ns(slot).unwrap_or(0.0),
-            share: self.profile.share(slot),
-            ..self.queues.type_status(slot)
-        }
+        self.grouped.type_status(slot, &self.profile)
     }
 }
 

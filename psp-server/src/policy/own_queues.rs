@@ -112,10 +112,7 @@ impl OwnQueues {
 
     /// For [`Scheduler::hand_over`](super::Scheduler::hand_over).
     pub(super) fn hand_over(&mut self) -> Backlog {
-        Backlog {
-            queues: self.queues.take(),
-            running: self.running.take(),
-        }
+        Backlog::take(&mut self.queues, &mut self.running)
     }
 
     /// For [`Scheduler::take_over`](super::Scheduler::take_over): what ran goes on, and everything
@@ -139,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_preempted_runs_to_its_end() {
-        for policy in [Policy::jbsq(), Policy::jsq()] {
+        for policy in [Policy::from(Policy::jbsq()), Policy::jsq().into()] {
             let types = [TypeSpec::new("ONE")];
             let mut policy = Rehearsal::with_preemption(policy, 1, types, None);
             assert_eq!(policy.arrives(0, 0, ONE), "0@0");

@@ -83,6 +83,13 @@ impl Group {
         }
     }
 
+    /// Whether its requests may run on `worker` when they have waited for so long.
+    pub(super) const fn may_use(&self, worker: WorkerId, waited_ns: u64) -> bool {
+        self.own.contains(worker.0)
+            || self.further.contains(worker.0)
+            || (self.borrowed.contains(worker.0) && waited_ns >= self.borrow_after_ns)
+    }
+
     /// Whether running on `worker` takes it from a longer group.
     pub(super) const fn steals(&self, worker: WorkerId) -> bool {
         self.own.end <= worker.0 && worker.0 < self.stealable_end

@@ -2,24 +2,39 @@
 
 use super::{
     Action, Event, HandOff, Policy, Preemption, RequestId, Sample, Scheduler, SchedulerSetup,
-    WorkerId,
+    TypeStatus, WorkerId,
 };
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 
 /// The type of [`Rehearsal::with_one_type`].
 pub(super) const ONE: RequestType = RequestType::new(0);
 
+/// Index of requests of no type.
+pub(super) const UNKNOWN: u32 = u32::MAX;
+
+/// Requests that may wait per type where the type does not say.
+const QUEUE_CAPACITY: usize = 64;
+
 /// A scheduler, and short words for its events. Each event answers with the actions that follow
 /// it: `"3@0"` for request 3 that runs on worker 0, `"stop 0"` for a preemption, `"refuse 3"`,
 /// with commas between.
+///
+/// Where time matters, events are told theirs. Where only order does, there are
+/// [`arrive_all`](Self::arrive_all), [`finishes`](Self::finishes), [`gives_way`](Self::gives_way)
+/// and [`drain`](Self::drain), at the time of the event before.
 pub(super) struct Rehearsal {
     scheduler: Box<dyn Scheduler>,
+    /// When the last event was.
+    pub(super) now_ns: u64,
+    arrivals: u32,
+    /// Type of what runs on each worker.
+    running: Vec<Option<RequestType>>,
     /// How each request that ran got to its worker.
     pub(super) hand_offs: Vec<HandOff>,
 }
 
 impl Rehearsal {
-    /// `policy` with preemption, and three places in each queue for types without their own.
+    /// `policy` with preemption.
     pub(super) fn new(
         policy: impl Into<Policy>,
         workers: usize,
@@ -29,9 +44,9 @@ impl Rehearsal {
         Self::with_preemption(policy, workers, types, preemption)
     }
 
-    /// `policy` with preemption and one type, [`ONE`], of which 20 requests may wait.
+    /// `policy` with preemption and one type, [`ONE`].
     pub(super) fn with_one_type(policy: impl Into<Policy>, workers: usize) -> Self {
-        Self::new(policy, workers, [TypeSpec::new("ONE").queue_capacity(20)])
+        Self::new(policy, workers, [TypeSpec::new("ONE")])
     }
 
     pub(super) fn with_preemption(
@@ -40,7 +55,7 @@ impl Rehearsal {
         types: impl IntoIterator<Item = TypeSpec>,
         preemption: Option<Preemption>,
     ) -> Self {
-        Self::with_lots(policy, workers, types, preemption, 0)
+        Self::with_lots(policy, workers, types, preemption, 7)
     }
 
     /// With a seed for policies that draw lots.
@@ -53,27 +68,44 @@ impl Rehearsal {
     ) -> Self {
         let types: TypeTable = types.into_iter().collect();
         let setup = SchedulerSetup {
-            workers,
-            types: &types,
-            queue_capacity: 3,
-            inline: false,
             preemption,
             seed,
+            ..setup(workers, &types)
         };
-        let scheduler = policy.into().scheduler(&setup);
         Self {
-            scheduler,
+            scheduler: policy.into().scheduler(&setup),
+            now_ns: 0,
+            arrivals: 0,
+            running: vec![None; workers],
             hand_offs: Vec::new(),
         }
     }
 
     pub(super) fn arrives(&mut self, now_ns: u64, id: u32, request_type: RequestType) -> String {
-        let request = RequestId(id);
-        let event = Event::Arrived {
-            request,
-            request_type,
-        };
-        self.after(now_ns, event)
+        self.notes_arrival(now_ns, id, request_type);
+        self.actions()
+    }
+
+    /// Requests of types with these indices arrive a nanosecond apart, and nothing runs before all
+    /// are there. They are numbered on from earlier arrivals.
+    pub(super) fn arrive_all(&mut self, types: impl IntoIterator<Item = u32>) -> String {
+        for index in types {
+            let request_type = RequestType::new(index);
+            self.notes_arrival(self.now_ns + 1, self.arrivals, request_type);
+        }
+        self.actions()
+    }
+
+    /// The order in which requests run that [arrive together](Self::arrive_all) and take
+    /// `service_ns` each, and those that waited before.
+    pub(super) fn order_of(
+        &mut self,
+        types: impl IntoIterator<Item = u32>,
+        service_ns: u64,
+    ) -> Vec<u32> {
+        let mut ran = requests(&self.arrive_all(types));
+        ran.extend(self.drain(service_ns));
+        ran
     }
 
     pub(super) fn completes(&mut self, now_ns: u64, worker: u32) -> String {
@@ -82,8 +114,17 @@ impl Rehearsal {
 
     /// A completion and what the worker measured.
     pub(super) fn measures(&mut self, now_ns: u64, worker: u32, samples: &[Sample]) -> String {
+        self.ends(worker);
         let worker = WorkerId(worker);
         self.after(now_ns, Event::Completed { worker, samples })
+    }
+
+    /// A completion, now, of a request that took `service_ns`.
+    pub(super) fn finishes(&mut self, worker: u32, service_ns: u64) -> String {
+        let request_type = self.ends(worker);
+        let samples = &[sample(request_type, service_ns)];
+        let worker = WorkerId(worker);
+        self.after(self.now_ns, Event::Completed { worker, samples })
     }
 
     pub(super) fn yields(&mut self, now_ns: u64, worker: u32) -> String {
@@ -92,49 +133,117 @@ impl Rehearsal {
 
     /// A worker stops what it ran for `served_ns`.
     pub(super) fn yields_after(&mut self, now_ns: u64, worker: u32, served_ns: u64) -> String {
+        self.ends(worker);
         let worker = WorkerId(worker);
         self.after(now_ns, Event::Yielded { worker, served_ns })
+    }
+
+    /// A worker stops, now, what it ran for `served_ns`.
+    pub(super) fn gives_way(&mut self, worker: u32, served_ns: u64) -> String {
+        self.yields_after(self.now_ns, worker, served_ns)
     }
 
     pub(super) fn ticks(&mut self, now_ns: u64) -> String {
         self.after(now_ns, Event::Tick)
     }
 
+    /// The busy worker with the lowest number finishes what it runs, as if each request took
+    /// `service_ns`, until nothing runs. The requests that ran meanwhile, in their order.
+    pub(super) fn drain(&mut self, service_ns: u64) -> Vec<u32> {
+        let mut ran = Vec::new();
+        while let Some(busy) = self.running.iter().position(Option::is_some) {
+            let actions = self.finishes(u32::try_from(busy).unwrap(), service_ns);
+            ran.extend(requests(&actions));
+        }
+        ran
+    }
+
     pub(super) fn deadline_ns(&self) -> Option<u64> {
         self.scheduler.deadline_ns()
+    }
+
+    pub(super) fn type_status(&self, slot: usize) -> TypeStatus {
+        self.scheduler.type_status(slot)
+    }
+
+    pub(super) fn reservation_updates(&self) -> u64 {
+        self.scheduler.reservation_updates()
     }
 
     /// Goes on under the policy of `next`.
     pub(super) fn switches(&mut self, now_ns: u64, next: Self) -> String {
         let backlog = self.scheduler.hand_over();
-        *self = next;
+        self.scheduler = next.scheduler;
+        self.now_ns = now_ns;
         self.scheduler.take_over(now_ns, backlog);
-        self.actions(now_ns)
+        self.actions()
+    }
+
+    fn notes_arrival(&mut self, now_ns: u64, id: u32, request_type: RequestType) {
+        self.arrivals += 1;
+        let event = Event::Arrived {
+            request: RequestId(id),
+            request_type,
+        };
+        self.notes(now_ns, event);
+    }
+
+    /// The type of what ran on `worker`.
+    fn ends(&mut self, worker: u32) -> RequestType {
+        let running = self.running[worker as usize].take();
+        running.expect("something runs there")
     }
 
     fn after(&mut self, now_ns: u64, event: Event<'_>) -> String {
-        self.scheduler.on_event(now_ns, event);
-        self.actions(now_ns)
+        self.notes(now_ns, event);
+        self.actions()
     }
 
-    fn actions(&mut self, now_ns: u64) -> String {
-        let actions: Vec<String> = std::iter::from_fn(|| self.scheduler.poll(now_ns))
-            .map(|action| match action {
+    fn notes(&mut self, now_ns: u64, event: Event<'_>) {
+        assert!(self.now_ns <= now_ns, "time goes backwards");
+        self.now_ns = now_ns;
+        self.scheduler.on_event(now_ns, event);
+    }
+
+    fn actions(&mut self) -> String {
+        let mut actions = Vec::new();
+        while let Some(action) = self.scheduler.poll(self.now_ns) {
+            actions.push(match action {
                 Action::Run {
                     worker,
                     request,
+                    request_type,
                     hand_off,
-                    ..
                 } => {
+                    let before = self.running[worker.index()].replace(request_type);
+                    assert_eq!(before, None, "worker {} is busy", worker.0);
                     self.hand_offs.push(hand_off);
                     format!("{}@{}", request.0, worker.0)
                 }
                 Action::Preempt { worker } => format!("stop {}", worker.0),
                 Action::Reject { request, .. } => format!("refuse {}", request.0),
-            })
-            .collect();
+            });
+        }
         actions.join(", ")
     }
+}
+
+/// What a part of a policy is built for, without preemption.
+pub(super) const fn setup(workers: usize, types: &TypeTable) -> SchedulerSetup<'_> {
+    SchedulerSetup {
+        workers,
+        types,
+        queue_capacity: QUEUE_CAPACITY,
+        inline: false,
+        preemption: None,
+        seed: 0,
+    }
+}
+
+/// The requests that run by these actions.
+pub(super) fn requests(actions: &str) -> Vec<u32> {
+    let runs = actions.split(", ").filter_map(|run| run.split_once('@'));
+    runs.map(|(request, _)| request.parse().unwrap()).collect()
 }
 
 /// One measured request.

@@ -23,83 +23,69 @@ mod tests {
     use std::time::Duration;
 
     use super::super::Policy;
-    use super::super::driven::Driven;
-    use crate::request_type::{RequestType, TypeSpec, TypeTable};
+    use super::super::rehearsal::{Rehearsal, UNKNOWN};
+    use crate::request_type::TypeSpec;
 
     /// What hints call short and long is measured the other way round.
     const MISLED: [(&str, u64); 2] = [("A", 1), ("B", 100)];
 
-    fn misled() -> TypeTable {
-        MISLED
-            .iter()
-            .map(|&(name, us)| TypeSpec::new(name).service_time(Duration::from_micros(us)))
-            .collect()
+    fn misled() -> [TypeSpec; 2] {
+        MISLED.map(|(name, us)| TypeSpec::new(name).service_time(Duration::from_micros(us)))
     }
 
     /// Runs a window of both types, of which A takes 100 us and B takes 1 us.
-    fn measured(policy: &Policy) -> Driven {
-        let mut driven = Driven::new(policy, 1, &misled());
+    fn measured(policy: Policy) -> Rehearsal {
+        let mut rehearsal = Rehearsal::new(policy, 1, misled());
         for index in (0..1_200).map(|nth| nth % 2) {
-            driven.arrive_all([index]);
-            driven.poll();
-            driven.complete(0, [100_000, 1_000][index as usize]);
+            rehearsal.arrive_all([index]);
+            rehearsal.finishes(0, [100_000, 1_000][index as usize]);
         }
-        driven.now_ns += 10_000_000_000;
-        driven.arrive_all([0]);
-        driven.poll();
-        driven.complete(0, 100_000);
-        driven
+        rehearsal.now_ns += 10_000_000_000;
+        rehearsal.arrive_all([0]);
+        rehearsal.finishes(0, 100_000);
+        rehearsal
     }
 
     #[test]
     fn hints_are_believed_until_the_type_is_measured() {
-        let mut driven = Driven::new(&Policy::sjf(), 1, &misled());
-        driven.arrive_all([0, 1, 1, 0]);
-        driven.arrive(RequestType::UNKNOWN);
-        assert_eq!(driven.drain(), [0, 3, 1, 2, 4]);
+        let mut sjf = Rehearsal::new(Policy::sjf(), 1, misled());
+        assert_eq!(sjf.order_of([0, 1, 1, 0, UNKNOWN], 1_000), [0, 3, 1, 2, 4]);
 
         for (policy, expected) in [
             (Policy::sjf(), [1, 2, 0]),
             (Policy::fixed_priority(), [0, 1, 2]),
         ] {
-            let mut driven = measured(&policy);
+            let name = policy.name();
+            let order = measured(policy).order_of([0, 1, 1], 1_000);
             let before = 1_201;
-            driven.arrive_all([0, 1, 1]);
-            let order: Vec<u32> = driven.drain().iter().map(|id| id - before).collect();
-            assert_eq!(order, expected, "{policy}");
+            assert_eq!(order, expected.map(|id: u32| before + id), "{name}");
         }
     }
 
     #[test]
     fn without_hints_it_is_first_come_first_served() {
-        let types = TypeTable::from_iter([TypeSpec::new("A"), TypeSpec::new("B")]);
-        let mut driven = Driven::new(&Policy::sjf(), 1, &types);
-        driven.arrive_all([1, 7, 0, 1]);
-        assert_eq!(driven.drain(), [0, 1, 2, 3]);
+        let types = [TypeSpec::new("A"), TypeSpec::new("B")];
+        let mut sjf = Rehearsal::new(Policy::sjf(), 1, types);
+        assert_eq!(sjf.order_of([1, 7, 0, 1], 1_000), [0, 1, 2, 3]);
     }
 
     #[test]
     fn any_worker_will_do_and_what_yielded_goes_on_first() {
-        let mut driven = Driven::new(&Policy::sjf(), 2, &misled());
-        driven.arrive_all([1, 1, 1, 0]);
-        assert_eq!(driven.poll(), [(0, 3), (1, 0)]);
-        driven.yields(1, 500);
-        assert_eq!(driven.poll(), [(1, 0)]);
-        driven.complete(0, 1_000);
-        assert_eq!(driven.poll(), [(0, 1)]);
+        let mut sjf = Rehearsal::new(Policy::sjf(), 2, misled());
+        assert_eq!(sjf.arrive_all([1, 1, 1, 0]), "3@0, 0@1");
+        assert_eq!(sjf.gives_way(1, 500), "0@1");
+        assert_eq!(sjf.finishes(0, 1_000), "1@0");
     }
 
     #[test]
     fn what_waits_and_runs_goes_on_under_another_policy_and_back() {
-        let mut driven = Driven::new(&Policy::d_fcfs(), 1, &misled());
-        driven.arrive_all([1, 1, 0]);
-        assert_eq!(driven.poll(), [(0, 0)]);
-        driven.switch_to(&Policy::sjf());
-        assert_eq!(driven.poll(), []);
-        driven.complete(0, 1_000);
-        assert_eq!(driven.poll(), [(0, 2)], "the short one overtakes");
-        driven.arrive_all([0]);
-        driven.switch_to(&Policy::c_fcfs());
-        assert_eq!(driven.drain(), [1, 3]);
+        let one_worker = |policy| Rehearsal::new(policy, 1, misled());
+        let mut policy = one_worker(Policy::d_fcfs());
+        assert_eq!(policy.arrive_all([1, 1, 0]), "0@0");
+        assert_eq!(policy.switches(10, one_worker(Policy::sjf())), "");
+        assert_eq!(policy.finishes(0, 1_000), "2@0", "the short one overtakes");
+        assert_eq!(policy.arrive_all([0]), "");
+        assert_eq!(policy.switches(20, one_worker(Policy::c_fcfs())), "");
+        assert_eq!(policy.drain(1_000), [1, 3]);
     }
 }

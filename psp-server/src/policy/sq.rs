@@ -105,7 +105,7 @@ impl Scheduler for Sq {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rehearsal::{Rehearsal, sample};
+    use super::super::rehearsal::{ONE, Rehearsal, sample};
     use super::super::{Policy, RequestType, Sample};
     use super::*;
     use crate::request_type::TypeSpec;
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_its_type() {
-        let mut sq = rehearsal(Requeue::Tail, 1);
-        let answers = [0, 1, 2, 3, 4].map(|id| sq.arrives(0, id, ANY));
+        let mut sq = Rehearsal::new(Policy::sq(), 1, [TypeSpec::new("ONE").queue_capacity(3)]);
+        let answers = [0, 1, 2, 3, 4].map(|id| sq.arrives(0, id, ONE));
         assert_eq!(answers, ["0@0", "", "", "", "refuse 4"]);
         assert_eq!(sq.ticks(5_000), "stop 0");
         assert_eq!(sq.yields(5_001, 0), "1@0", "what ran has its place");

@@ -80,113 +80,101 @@ impl Scheduler for StaticPartition {
 mod tests {
     use std::time::Duration;
 
-    use super::super::driven::Driven;
+    use super::super::rehearsal::{Rehearsal, UNKNOWN};
     use super::super::{Policy, WorkerId};
-    use crate::request_type::{RequestType, TypeSpec, TypeTable};
+    use crate::request_type::TypeSpec;
 
     /// A needs one of four workers, B needs three.
-    fn hinted() -> TypeTable {
+    fn hinted() -> [TypeSpec; 2] {
         let spec = |name, us, share| {
             TypeSpec::new(name)
                 .service_time(Duration::from_micros(us))
                 .share(share)
         };
-        TypeTable::from_iter([spec("A", 1, 0.75), spec("B", 10, 0.25)])
+        [spec("A", 1, 0.75), spec("B", 10, 0.25)]
     }
 
-    fn worker_of(driven: &mut Driven, request_type: RequestType) -> Option<u32> {
-        driven.arrive(request_type);
-        driven.poll().pop().map(|(worker, _)| worker)
+    /// The worker that a request runs on when it arrives, if any.
+    fn worker_of(rehearsal: &mut Rehearsal, index: u32) -> Option<u32> {
+        let ran = rehearsal.arrive_all([index]);
+        ran.split_once('@')
+            .map(|(_, worker)| worker.parse().unwrap())
     }
 
     #[test]
     fn each_group_keeps_to_its_workers_even_when_others_idle() {
-        let mut driven = Driven::new(&Policy::static_partition(), 4, &hinted());
-        assert_eq!(driven.scheduler().reservation_updates(), 1);
-        driven.arrive_all([0, 0, 0]);
-        assert_eq!(driven.poll(), [(0, 0)], "workers 1 to 3 are idle");
-        driven.arrive_all([1, 1, 1, 1]);
-        assert_eq!(driven.poll(), [(1, 3), (2, 4), (3, 5)]);
-        driven.complete(0, 1_000);
-        assert_eq!(driven.poll(), [(0, 1)]);
-        let (short, long) = (driven.status(0), driven.status(1));
+        let mut policy = Rehearsal::new(Policy::static_partition(), 4, hinted());
+        assert_eq!(policy.reservation_updates(), 1);
+        assert_eq!(policy.arrive_all([0; 3]), "0@0", "workers 1 to 3 are idle");
+        assert_eq!(policy.arrive_all([1; 4]), "3@1, 4@2, 5@3");
+        assert_eq!(policy.finishes(0, 1_000), "1@0");
+        let (short, long) = (policy.type_status(0), policy.type_status(1));
         assert_eq!((short.workers_reserved, long.workers_reserved), (1, 3));
         assert_eq!(long.worker_first, Some(WorkerId(1)));
-        assert_eq!(driven.status(2).group, None);
+        assert_eq!(policy.type_status(2).group, None);
     }
 
     #[test]
     fn unknown_requests_wait_their_turn_in_the_last_partition() {
-        let mut driven = Driven::new(&Policy::static_partition(), 2, &hinted());
-        driven.arrive_all([1, 1, 7, 1, 0]);
-        driven.arrive(RequestType::UNKNOWN);
-        assert_eq!(driven.poll(), [(0, 4), (1, 0)]);
-        let mut ran = Vec::new();
-        for _ in 0..5 {
-            driven.complete(1, 10_000);
-            ran.extend(driven.poll());
+        let mut policy = Rehearsal::new(Policy::static_partition(), 2, hinted());
+        assert_eq!(policy.arrive_all([1, 1, 7, 1, 0, UNKNOWN]), "4@0, 0@1");
+        for next in ["1@1", "2@1", "3@1", "5@1", ""] {
+            assert_eq!(policy.finishes(1, 10_000), next);
         }
-        assert_eq!(ran, [(1, 1), (1, 2), (1, 3), (1, 5)]);
     }
 
     #[test]
     fn partitions_are_made_when_every_type_was_measured_and_never_again() {
-        let types = TypeTable::from_iter([TypeSpec::new("A"), TypeSpec::new("B")]);
-        let mut driven = Driven::new(&Policy::static_partition(), 2, &types);
-        let window = |driven: &mut Driven, types: &[u32], service_ns: [u64; 2]| {
-            for nth in 0..1_000 {
-                let index = types[nth % types.len()];
-                driven.arrive_all([index]);
-                let (worker, _) = driven.poll()[0];
-                driven.complete(worker, service_ns[index as usize]);
-            }
-            driven.now_ns += 10_000_000_000;
-            driven.arrive_all([types[0]]);
-            let (worker, _) = driven.poll()[0];
-            driven.complete(worker, service_ns[types[0] as usize]);
+        let types = [TypeSpec::new("A"), TypeSpec::new("B")];
+        let mut policy = Rehearsal::new(Policy::static_partition(), 2, types);
+        let run = |policy: &mut Rehearsal, index, service_ns: [u64; 2]| {
+            let worker = worker_of(policy, index).expect("both are idle");
+            policy.finishes(worker, service_ns[index as usize]);
         };
-        window(&mut driven, &[1], [1_000, 10_000]);
-        assert_eq!(driven.scheduler().reservation_updates(), 0, "A is new");
-        let first = worker_of(&mut driven, RequestType::new(0)).unwrap();
-        let other = worker_of(&mut driven, RequestType::new(0)).unwrap();
+        let window = |policy: &mut Rehearsal, types: &[u32], service_ns| {
+            for index in types.iter().cycle().take(1_000) {
+                run(policy, *index, service_ns);
+            }
+            policy.now_ns += 10_000_000_000;
+            run(policy, types[0], service_ns);
+        };
+        window(&mut policy, &[1], [1_000, 10_000]);
+        assert_eq!(policy.reservation_updates(), 0, "A is new");
+        let first = worker_of(&mut policy, 0).unwrap();
+        let other = worker_of(&mut policy, 0).unwrap();
         assert_eq!(first + other, 1, "any worker");
-        driven.complete(0, 1_000);
-        driven.complete(1, 1_000);
-        window(&mut driven, &[0, 1], [1_000, 10_000]);
-        assert_eq!(driven.scheduler().reservation_updates(), 1);
-        assert_eq!(worker_of(&mut driven, RequestType::new(0)), Some(0));
-        assert_eq!(worker_of(&mut driven, RequestType::new(0)), None);
-        driven.drain();
-        window(&mut driven, &[0, 1], [10_000, 1_000]);
-        assert_eq!(
-            driven.status(0).worker_first,
-            Some(WorkerId(0)),
-            "as it was"
-        );
+        policy.drain(1_000);
+        window(&mut policy, &[0, 1], [1_000, 10_000]);
+        assert_eq!(policy.reservation_updates(), 1);
+        assert_eq!(worker_of(&mut policy, 0), Some(0));
+        assert_eq!(worker_of(&mut policy, 0), None);
+        policy.drain(1_000);
+        window(&mut policy, &[0, 1], [10_000, 1_000]);
+        let first = policy.type_status(0).worker_first;
+        assert_eq!(first, Some(WorkerId(0)), "as it was");
     }
 
     #[test]
     fn one_worker_and_no_types_are_no_different_from_one_queue() {
-        for types in [hinted(), TypeTable::new()] {
-            let mut driven = Driven::new(&Policy::static_partition(), 1, &types);
-            driven.arrive_all([1, 0, 5, 0]);
-            assert_eq!(driven.drain(), [0, 1, 2, 3]);
+        for types in [hinted().to_vec(), Vec::new()] {
+            let mut policy = Rehearsal::new(Policy::static_partition(), 1, types);
+            assert_eq!(policy.order_of([1, 0, 5, 0], 1_000), [0, 1, 2, 3]);
         }
     }
 
     #[test]
     fn what_waits_and_runs_goes_on_under_another_policy_and_back() {
-        let mut driven = Driven::new(&Policy::c_fcfs(), 2, &hinted());
-        driven.arrive_all([0, 0, 0, 1]);
-        assert_eq!(driven.poll(), [(0, 0), (1, 1)]);
-        driven.switch_to(&Policy::static_partition());
-        driven.complete(1, 1_000);
-        assert_eq!(driven.poll(), [(1, 3)], "worker 1 is no longer A's");
-        driven.yields(1, 500);
-        driven.arrive_all([1]);
-        assert_eq!(driven.poll(), [(1, 3)], "it was first");
-        driven.switch_to(&Policy::stealing());
-        assert_eq!(driven.poll(), []);
-        assert_eq!(driven.drain().len(), 2);
+        let two_workers = |policy| Rehearsal::new(policy, 2, hinted());
+        let mut policy = two_workers(Policy::c_fcfs());
+        assert_eq!(policy.arrive_all([0, 0, 0, 1]), "0@0, 1@1");
+        let partition = two_workers(Policy::static_partition());
+        assert_eq!(policy.switches(10, partition), "");
+        let next = policy.finishes(1, 1_000);
+        assert_eq!(next, "3@1", "worker 1 is no longer A's");
+        assert_eq!(policy.arrive_all([1]), "");
+        assert_eq!(policy.gives_way(1, 500), "3@1", "it was first");
+        let stealing = two_workers(Policy::stealing());
+        assert_eq!(policy.switches(20, stealing), "");
+        assert_eq!(policy.drain(1_000).len(), 2);
     }
 }

@@ -80,53 +80,40 @@ impl Scheduler for Stealing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driven::Driven;
+    use super::super::rehearsal::{Rehearsal, UNKNOWN, requests};
     use super::super::{HandOff, Policy};
-    use crate::request_type::{RequestType, TypeSpec, TypeTable};
-
-    fn one_type() -> TypeTable {
-        TypeTable::from_iter([TypeSpec::new("A")])
-    }
 
     #[test]
     fn no_worker_idles_while_a_request_waits_in_some_queue() {
-        let mut driven = Driven::new(&Policy::stealing(), 4, &one_type());
-        for _ in 0..4 {
-            driven.arrive(RequestType::new(0));
-        }
-        let mut ran = driven.poll();
-        ran.sort_unstable();
-        assert_eq!(
-            ran.iter().map(|&(worker, _)| worker).collect::<Vec<_>>(),
-            [0, 1, 2, 3],
+        let mut stealing = Rehearsal::with_one_type(Policy::stealing(), 4);
+        let ran = stealing.arrive_all([0; 4]);
+        assert_eq!(requests(&ran).len(), 4, "all four workers have one: {ran}");
+        let stolen = |how: &&HandOff| **how == HandOff::Stolen;
+        let hand_offs = stealing.hand_offs;
+        assert!(
+            hand_offs.iter().any(|how| stolen(&how)),
             "four lots of four workers hit some queue twice, and thieves see to it"
         );
-        let stolen = |how: &&HandOff| **how == HandOff::Stolen;
-        assert!(driven.hand_offs.iter().any(|how| stolen(&how)));
-        let own = driven.hand_offs.iter().take_while(|how| !stolen(how));
+        let own = hand_offs.iter().take_while(|how| !stolen(how));
         let own = own.count();
-        assert!(driven.hand_offs[own..].iter().all(|how| stolen(&how)));
+        assert!(hand_offs[own..].iter().all(|how| stolen(&how)));
         assert!(own > 0, "own queues come first");
     }
 
     #[test]
     fn own_requests_go_first_and_thieves_take_the_oldest() {
-        let mut driven = Driven::new(&Policy::stealing(), 2, &one_type());
-        for _ in 0..40 {
-            driven.arrive(RequestType::new(0));
-        }
-        driven.poll();
+        let mut stealing = Rehearsal::with_one_type(Policy::stealing(), 2);
+        stealing.arrive_all([0; 40]);
         // Only worker 1 completes: it drains its own queue, then worker 0's, each from its head.
         let mut own: Vec<u32> = Vec::new();
         let mut stolen: Vec<u32> = Vec::new();
-        driven.hand_offs.clear();
         loop {
-            driven.complete(1, 1_000);
-            let Some((worker, request)) = driven.poll().pop() else {
+            let ran = stealing.finishes(1, 1_000);
+            let [request] = requests(&ran)[..] else {
+                assert_eq!(ran, "", "one at a time");
                 break;
             };
-            assert_eq!(worker, 1);
-            match driven.hand_offs.pop() {
+            match stealing.hand_offs.last() {
                 Some(HandOff::Own) if stolen.is_empty() => own.push(request),
                 Some(HandOff::Stolen) => stolen.push(request),
                 other => panic!("{other:?} after {own:?} and {stolen:?}"),
@@ -139,33 +126,25 @@ mod tests {
 
     #[test]
     fn one_worker_has_nobody_to_steal_from() {
-        let mut driven = Driven::new(&Policy::stealing(), 1, &TypeTable::new());
-        for _ in 0..3 {
-            driven.arrive(RequestType::UNKNOWN);
-        }
-        assert_eq!(driven.poll(), [(0, 0)]);
-        driven.yields(0, 500);
-        assert_eq!(driven.poll(), [(0, 0)], "it was first");
-        driven.complete(0, 900);
-        assert_eq!(driven.poll(), [(0, 1)]);
-        assert!(driven.hand_offs.iter().all(|&how| how == HandOff::Own));
+        let mut stealing = Rehearsal::new(Policy::stealing(), 1, []);
+        assert_eq!(stealing.arrive_all([UNKNOWN; 3]), "0@0");
+        assert_eq!(stealing.gives_way(0, 500), "0@0", "it was first");
+        assert_eq!(stealing.finishes(0, 900), "1@0");
+        assert_eq!(stealing.hand_offs, [HandOff::Own; 3]);
     }
 
     #[test]
     fn what_waits_and_runs_goes_on_under_another_policy_and_back() {
-        let mut driven = Driven::new(&Policy::stealing(), 2, &one_type());
-        for _ in 0..5 {
-            driven.arrive(RequestType::new(0));
-        }
-        assert_eq!(driven.poll().len(), 2);
-        driven.switch_to(&Policy::c_fcfs());
-        assert_eq!(driven.poll(), [], "both are busy");
-        driven.complete(0, 1_000);
-        assert_eq!(driven.poll().len(), 1);
-        driven.switch_to(&Policy::stealing());
-        driven.complete(1, 1_000);
-        assert_eq!(driven.poll().len(), 1, "its own or worker 0's");
-        assert_eq!(driven.status(0).queued, 1);
-        assert_eq!(driven.drain().len(), 1);
+        let stealing = || Rehearsal::with_one_type(Policy::stealing(), 2);
+        let mut policy = stealing();
+        assert_eq!(requests(&policy.arrive_all([0; 5])).len(), 2);
+        let c_fcfs = Rehearsal::with_one_type(Policy::c_fcfs(), 2);
+        assert_eq!(policy.switches(10, c_fcfs), "", "both are busy");
+        assert_eq!(requests(&policy.finishes(0, 1_000)).len(), 1);
+        assert_eq!(policy.switches(20, stealing()), "");
+        let ran = policy.finishes(1, 1_000);
+        assert_eq!(requests(&ran).len(), 1, "its own or worker 0's");
+        assert_eq!(policy.type_status(0).queued, 1);
+        assert_eq!(policy.drain(1_000).len(), 1);
     }
 }

@@ -19,7 +19,7 @@ impl WorkerRange {
         self.end.saturating_sub(self.first) as usize
     }
 
-    const fn contains(self, worker: u32) -> bool {
+    pub(super) const fn contains(self, worker: u32) -> bool {
         self.first <= worker && worker < self.end
     }
 }

@@ -407,7 +407,13 @@ impl<'a> Model<'a> {
             }
         };
         let seen = self.seen();
-        for (id, waiting) in &self.waiting {
+        // One that ran before may be aged, and leave idle workers to those that may come.
+        let may_age = matches!(self.promises.idling, Idling::UnlessLent(_));
+        let owed_now = self
+            .waiting
+            .iter()
+            .filter(|(_, waiting)| !(may_age && waiting.resumes));
+        for (id, waiting) in owed_now {
             let could = idle
                 .iter()
                 .find(|&&worker| owed.allow(&seen, waiting.slot, worker));

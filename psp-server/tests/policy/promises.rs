@@ -58,7 +58,7 @@ pub(crate) enum Places {
 pub(crate) enum Idling {
     /// It does not: work is conserved.
     Never,
-    /// When nobody waits that may use it by these rules; others borrow it, or not.
+    /// When nobody waits that never ran and may use it by these rules; others borrow it, or not.
     UnlessLent(Places),
     /// When those wait in the queues of busy workers, each of which has so many at most.
     BesideQueues { queued_max: usize },
@@ -73,7 +73,7 @@ pub(crate) enum Preempts {
     OneForEachWaiting,
     /// Somebody waits.
     ForSomeone,
-    /// A quantum is over.
+    /// A quantum is over, or somebody may come.
     Whenever,
 }
 
@@ -205,7 +205,7 @@ impl Promises {
                 idling: Idling::UnlessLent(Places::Reservation(settings.darc.clone())),
                 own_thread_first: false,
                 order: Order::ArrivalInType,
-                preempts: Preempts::ForSomeone,
+                preempts: Preempts::Whenever,
                 ..CENTRAL
             },
             Policy::Darc(settings) => Self {

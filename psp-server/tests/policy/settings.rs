@@ -76,19 +76,34 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
             })
             .boxed(),
         Policy::Synergy(_) => synergy().prop_map(Policy::from).boxed(),
-        Policy::DarcLending(_) => (darc(workers), 1.1..20.0_f64, 0.0..=1.0_f64, 1.0..50.0_f64)
-            .prop_map(|(darc, slo_slowdown, patience, aged_after_costs)| {
-                DarcLending::default()
-                    .darc(darc)
-                    .slo_slowdown(slo_slowdown)
-                    .patience(patience)
-                    .borrow_after(patience / 2.0)
-                    .aged_after_costs(aged_after_costs)
-                    .into()
-            })
-            .boxed(),
+        Policy::DarcLending(_) => darc_lending(workers).prop_map(Policy::from).boxed(),
         Policy::Darc(_) => darc(workers).prop_map(Policy::from).boxed(),
     }
+}
+
+fn darc_lending(workers: usize) -> impl Strategy<Value = DarcLending> {
+    let part = || 0.0..=1.0_f64;
+    (
+        (darc(workers), 1.1..20.0_f64, 0.0..2.0_f64),
+        (part(), part(), 0.0..5.0_f64),
+        (part(), 1.0..50.0_f64),
+    )
+        .prop_map(
+            |(
+                (darc, slo_slowdown, cost_max),
+                (patience, patience_min, patience_per_pressure),
+                (borrow_after, aged_after_costs),
+            )| DarcLending {
+                slo_slowdown,
+                patience,
+                patience_min,
+                patience_per_pressure,
+                borrow_after,
+                cost_max,
+                aged_after_costs,
+                darc,
+            },
+        )
 }
 
 fn slo_factor() -> impl Strategy<Value = f64> {

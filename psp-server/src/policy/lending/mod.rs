@@ -23,10 +23,11 @@ mod tests;
 
 use super::darc::Darc;
 use super::grouped::Grouped;
+use super::running::Turn;
 use super::{
     Action, Backlog, Event, RequestType, Scheduler, SchedulerSetup, TypeStatus, WorkerId, settings,
 };
-use terms::{GroupTerms, Recall, Terms};
+use terms::{Recall, Terms};
 
 /// See the [module](self).
 pub(super) struct Lending {
@@ -111,8 +112,9 @@ impl Recaller {
         let patience = self.patience(now_ns, grouped);
         let stopping = grouped.running.stopping();
         let coming = grouped.workers.idle() + stopping;
+        // What is taken back goes to the group that is next; for others it would be given up in vain.
+        let urgent = grouped.urgent(now_ns).unwrap_or(0);
         let (mut serving, mut waiting, mut work_ns) = (stopping, 0, 0.0);
-        let urgent = grouped.urgent(now_ns);
         let mut victim = None;
         let rest = grouped.plan.len() - 1;
         for (number, (_, members)) in grouped.plan.groups().enumerate().take(rest) {
@@ -122,13 +124,6 @@ impl Recaller {
             serving += self.serving[number];
             waiting += waiting_here;
             work_ns += waiting_here as f64 * terms.mean_ns;
-            // An urgent group would take the worker that a shorter one got back.
-            if let Some(urgent) = urgent.filter(|urgent| number < urgent.group) {
-                if waiting_here > 0 {
-                    self.due(now_ns, urgent.until_ns.saturating_add(1));
-                }
-                continue;
-            }
             let due = match terms.recall {
                 Recall::Never => false,
                 Recall::Ahead { keep, .. } => coming < waiting + keep,
@@ -144,8 +139,9 @@ impl Recaller {
                     }
                 }
             };
-            if due {
-                victim = self.victim(now_ns, number, &terms, grouped);
+            if due && number >= urgent {
+                let anyone_waits = coming < waiting || terms.recall == Recall::Patiently;
+                victim = self.victim(now_ns, number, anyone_waits, grouped);
             }
             if victim.is_some() {
                 break;
@@ -202,25 +198,62 @@ impl Recaller {
             .min(settings.patience)
     }
 
+    /// What is left of a group's allowance after it waited for so long, if anything.
+    fn left_ns(&self, group: usize, waited_ns: u64) -> Option<u64> {
+        (self.terms.of(group).allowance_ns as u64).checked_sub(waited_ns)
+    }
+
+    /// What the first request of the shortest group that waits has left of its allowance.
+    fn left_ns_of_first(&self, now_ns: u64, grouped: &Grouped) -> u64 {
+        let left = |(number, (_, members)): (usize, (_, &[usize]))| {
+            let first = grouped.queues.front(grouped.queues.oldest(members)?)?;
+            Some(self.left_ns(number, first.waited_ns(now_ns)).unwrap_or(0))
+        };
+        let mut groups = grouped.plan.groups().enumerate();
+        groups.find_map(left).unwrap_or(0)
+    }
+
+    /// Whether what runs would go before one that has `left_ns` of its
+    /// allowance left, if it waited again: it would be preempted in vain.
+    fn is_before(&self, group: usize, turn: &Turn, left_ns: u64) -> bool {
+        let waited_ns = turn.waiting.waited_ns(turn.started_ns);
+        self.left_ns(group, waited_ns)
+            .is_some_and(|own_ns| own_ns < left_ns)
+    }
+
     /// The request that is expected to run on for longest, of the longest group; for a group
-    /// whose requests age, an aged one of its own where there is none of a longer group. Sets the
-    /// deadline when one will age.
+    /// whose requests age, an aged one of its own where there is none of a longer group. Longer
+    /// groups give way to requests that wait, not to such as may come: they would borrow the worker
+    /// again at once. Sets the deadline when one will age.
     fn victim(
         &mut self,
         now_ns: u64,
         number: usize,
-        terms: &GroupTerms,
+        anyone_waits: bool,
         grouped: &Grouped,
     ) -> Option<WorkerId> {
+        let (terms, members) = grouped.plan.groups().nth(number)?;
+        let first = grouped.queues.oldest(members);
+        let first = first.and_then(|lane| grouped.queues.front(lane));
+        let waited_ns = first.map_or(0, |first| first.waited_ns(now_ns));
+        let left_ns = self.left_ns_of_first(now_ns, grouped);
         let mut longest: Option<(usize, i64, WorkerId)> = None;
         for (worker, turn) in grouped.running.turns() {
             let group = group_of(grouped, turn.waiting.request_type);
+            let longer = group > number;
             if turn.preempted || group < number || (self.inline && worker.0 == 0) {
                 continue;
             }
+            if longer
+                && (!anyone_waits
+                    || !terms.may_use(worker, waited_ns)
+                    || self.is_before(group, turn, left_ns))
+            {
+                continue;
+            }
             let attained_ns = turn.attained_ns(now_ns);
-            if group == number {
-                let Recall::Ahead { after_ns, .. } = terms.recall else {
+            if !longer {
+                let Recall::Ahead { after_ns, .. } = self.terms.of(number).recall else {
                     continue;
                 };
                 let aged_ns = now_ns.saturating_add(after_ns.saturating_sub(attained_ns));

@@ -184,15 +184,19 @@ fn a_request_of_a_spread_type_makes_way_when_it_is_aged() {
 #[test]
 fn what_is_aged_or_stopping_goes_on_under_another_policy() {
     let mut rehearsal = spread(2);
-    assert_eq!(rehearsal.arrives(0, 0, ONE), "0@0");
-    assert_eq!(rehearsal.arrives(0, 1, ONE), "1@1");
+    assert_eq!(rehearsal.arrives(1_000, 0, ONE), "0@0");
+    assert_eq!(rehearsal.arrives(1_000, 1, ONE), "1@1");
     rehearsal.arrives(30_000, 2, ONE);
     rehearsal.arrives(30_000, 3, ONE);
     assert_eq!(rehearsal.yields_after(31_000, 0, 30_000), "2@0");
     assert_eq!(rehearsal.arrives(31_000, 4, ONE), "");
     let next = Rehearsal::with_one_type(Policy::c_fcfs(), 2);
     assert_eq!(rehearsal.switches(31_500, next), "");
-    assert_eq!(rehearsal.yields_after(32_000, 1, 31_000), "0@1");
+    assert_eq!(
+        rehearsal.yields_after(32_000, 1, 31_000),
+        "0@1",
+        "c-FCFS goes by arrival"
+    );
     assert_eq!(rehearsal.completes(33_000, 1), "1@1");
     assert_eq!(rehearsal.completes(33_000, 0), "3@0");
     let next = Rehearsal::with_one_type(Policy::darc_lending(), 2);

@@ -68,20 +68,13 @@ impl Feedback {
 mod tests {
     use std::time::Duration;
 
+    use super::super::super::rehearsal::setup;
     use super::*;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
 
     fn feedback(specs: Vec<TypeSpec>) -> Feedback {
         let types: TypeTable = specs.into_iter().collect();
-        let setup = SchedulerSetup {
-            workers: 1,
-            types: &types,
-            queue_capacity: 1,
-            inline: false,
-            preemption: None,
-            seed: 0,
-        };
-        Feedback::new(&setup, 10.0)
+        Feedback::new(&setup(1, &types), 10.0)
     }
 
     fn long(feedback: &Feedback) -> Vec<bool> {

@@ -260,10 +260,7 @@ impl Scheduler for Synergy {
     }
 
     fn hand_over(&mut self) -> Backlog {
-        Backlog {
-            queues: self.queues.take(),
-            running: self.running.take(),
-        }
+        Backlog::take(&mut self.queues, &mut self.running)
     }
 
     fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
@@ -342,13 +339,9 @@ mod tests {
         Rehearsal::with_lots(settings, workers as usize, types(), PREEMPTION, seed)
     }
 
-    fn defaults() -> settings::Synergy {
-        settings::Synergy::default()
-    }
-
     #[test]
     fn thieves_take_half_of_a_queue_that_is_longer_than_the_threshold() {
-        let mut synergy = rehearsal(defaults().steal_threshold(3), 2, &[0; 5]);
+        let mut synergy = rehearsal(Policy::synergy().steal_threshold(3), 2, &[0; 5]);
         assert_eq!(synergy.arrives(0, 0, SHORT), "0@0");
         for id in 1..4 {
             assert_eq!(synergy.arrives(0, id, SHORT), "", "not more than three");
@@ -365,7 +358,7 @@ mod tests {
 
     #[test]
     fn nobody_is_left_behind_a_long_request_while_a_worker_is_idle() {
-        let mut synergy = rehearsal(defaults(), 2, &[0; 3]);
+        let mut synergy = rehearsal(Policy::synergy(), 2, &[0; 3]);
         assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
         assert_eq!(synergy.arrives(100, 1, SHORT), "1@1");
         assert_eq!(synergy.hand_offs[1], HandOff::Stolen);
@@ -378,7 +371,7 @@ mod tests {
 
     #[test]
     fn without_stealing_queues_stay_apart() {
-        let mut synergy = rehearsal(defaults().stealing(false), 2, &[0; 4]);
+        let mut synergy = rehearsal(Policy::synergy().stealing(false), 2, &[0; 4]);
         assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
         for id in 1..4 {
             assert_eq!(synergy.arrives(0, id, SHORT), "");
@@ -387,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_long_request_is_preempted_at_the_end_of_a_quantum_for_those_behind_it() {
-        let mut synergy = rehearsal(defaults(), 1, &[]);
+        let mut synergy = rehearsal(Policy::synergy(), 1, &[]);
         assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
         assert_eq!(synergy.ticks(50_000), "", "renewed five times");
         assert_eq!(synergy.arrives(53_000, 1, SHORT), "");
@@ -419,7 +412,7 @@ mod tests {
 
     #[test]
     fn unconditionally_every_quantum_ends_with_a_preemption() {
-        let mut synergy = rehearsal(defaults().conditional_preemption(false), 1, &[]);
+        let mut synergy = rehearsal(Policy::synergy().conditional_preemption(false), 1, &[]);
         assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
         assert_eq!(synergy.deadline_ns(), Some(10_000));
         assert_eq!(synergy.ticks(10_000), "stop 0");
@@ -430,7 +423,7 @@ mod tests {
     #[test]
     fn preempted_requests_are_resumed_by_any_worker_that_has_nothing_else() {
         for (wait_queue, resumed) in [(true, "0@1"), (false, "")] {
-            let settings = defaults().stealing(false).wait_queue(wait_queue);
+            let settings = Policy::synergy().stealing(false).wait_queue(wait_queue);
             let mut synergy = rehearsal(settings, 2, &[0, 1, 0]);
             assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
             assert_eq!(synergy.arrives(0, 1, SHORT), "1@1");
@@ -449,7 +442,7 @@ mod tests {
     fn a_congested_wait_queue_goes_before_new_requests_and_for_longer() {
         for (threshold_us, then, deadline_ns) in [(0.0, "3@0", None), (20.0, "0@0", Some(141_000))]
         {
-            let settings = defaults().congestion_threshold_us(threshold_us);
+            let settings = Policy::synergy().congestion_threshold_us(threshold_us);
             let mut synergy = rehearsal(settings.congested_quantum_factor(20.0), 1, &[]);
             assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
             assert_eq!(synergy.arrives(1_000, 1, SHORT), "");
