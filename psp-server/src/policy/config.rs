@@ -521,6 +521,15 @@ mod tests {
                 .into())
         );
         assert_eq!(
+            parse(
+                "[policy]\nname = 'darc-lending'\nborrow-after = 0.1\n[policy.darc]\ndelta = 3.0"
+            ),
+            Ok(DarcLending::default()
+                .borrow_after(0.1)
+                .darc(Darc::default().delta(3.0))
+                .into())
+        );
+        assert_eq!(
             parse("[policy]\nname = 'darc-static'\nreserved = 2"),
             Ok(Policy::darc_static(2))
         );
@@ -592,6 +601,7 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_named() {
+        let lending = DarcLending::default;
         let (darc, synergy) = (Darc::default, Synergy::default);
         for (policy, setting) in [
             (darc().delta(0.9).into(), "delta"),
@@ -610,6 +620,13 @@ mod tests {
             (darc().spillway(0).into(), "spillway"),
             (darc().spillway(5).into(), "spillway"),
             (Policy::darc_static(4), "reserved"),
+            (lending().darc(darc().spillway(5)).into(), "spillway"),
+            (lending().slo_slowdown(1.0).into(), "slo-slowdown"),
+            (lending().patience(1.1).into(), "patience"),
+            (lending().patience_min(f64::NAN).into(), "patience-min"),
+            (lending().borrow_after(-0.1).into(), "borrow-after"),
+            (lending().cost_max(f64::INFINITY).into(), "cost-max"),
+            (lending().aged_after_costs(0.5).into(), "aged-after-costs"),
             (DarcStatic::default().delta(f64::INFINITY).into(), "delta"),
             (StaticPartition::default().delta(0.5).into(), "delta"),
             (Edf::default().slo_factor(0.0).into(), "slo-factor"),
