@@ -14,6 +14,7 @@ pub mod claim;
 mod connections;
 pub mod drawing;
 mod job;
+mod lending;
 mod persephone;
 mod phases;
 mod shinjuku;
@@ -77,11 +78,16 @@ pub enum FigureError {
     Simulation(#[from] SimError),
 }
 
-/// All figures, paper by paper.
+/// All figures: paper by paper, then psp's own.
 pub fn all() -> impl Iterator<Item = &'static Figure> {
-    [persephone::FIGURES, shinjuku::FIGURES, synergy::FIGURES]
-        .into_iter()
-        .flatten()
+    [
+        persephone::FIGURES,
+        shinjuku::FIGURES,
+        synergy::FIGURES,
+        lending::FIGURES,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The figure of that name.
