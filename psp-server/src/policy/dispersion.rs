@@ -94,6 +94,7 @@ impl Distribution {
         });
     }
 
+    #[cfg(test)]
     fn scv(&self) -> Option<f64> {
         self.known.map(|known| known.scv)
     }
@@ -115,7 +116,6 @@ pub(super) struct Dispersion {
     overall: Distribution,
 }
 
-#[allow(dead_code, reason = "policies may go by the coefficients themselves")]
 impl Dispersion {
     /// Nothing is known of the types of `setup`.
     pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
@@ -142,11 +142,13 @@ impl Dispersion {
     }
 
     /// Squared coefficient of variation of all service times.
+    #[cfg(test)]
     pub(super) fn scv_overall(&self) -> Option<f64> {
         self.overall.scv()
     }
 
     /// Squared coefficient of variation of the service times of the type at `slot`.
+    #[cfg(test)]
     pub(super) fn scv(&self, slot: usize) -> Option<f64> {
         self.types[slot].scv()
     }

@@ -133,12 +133,11 @@ impl Grouped {
         let mut least_ns = None;
         let mut urgent = None;
         for (number, (group, members)) in self.plan.groups().enumerate() {
-            let allowance_ns = group.allowance_ns?;
-            let Some(lane) = self.queues.oldest(members) else {
+            group.allowance_ns?;
+            let Some(first) = self.queues.first_of(members) else {
                 continue;
             };
-            let waited_ns = self.queues.front(lane)?.waited_ns(now_ns);
-            let left_ns = allowance_ns.checked_sub(waited_ns);
+            let left_ns = group.left_ns(first.waited_ns(now_ns));
             match (least_ns, left_ns) {
                 (None, _) => least_ns = Some(left_ns.unwrap_or(0)),
                 (Some(least), Some(left)) if left < least => {

@@ -40,10 +40,6 @@ mod mq;
 mod own_queues;
 mod plan;
 mod profile;
-#[allow(
-    dead_code,
-    reason = "for policies with quanta; not all of it is used by every one"
-)]
 mod quanta;
 mod queues;
 #[cfg(test)]

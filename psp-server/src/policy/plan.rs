@@ -83,6 +83,11 @@ impl Group {
         }
     }
 
+    /// What is left of the allowance of a request that has waited for so long, if anything.
+    pub(super) fn left_ns(&self, waited_ns: u64) -> Option<u64> {
+        self.allowance_ns?.checked_sub(waited_ns)
+    }
+
     /// Whether its requests may run on `worker` when they have waited for so long.
     pub(super) const fn may_use(&self, worker: WorkerId, waited_ns: u64) -> bool {
         self.own.contains(worker.0)

@@ -309,6 +309,11 @@ impl Queues {
             .map(|(_, lane)| lane)
     }
 
+    /// Of the first requests of `lanes`, the one that arrived first.
+    pub(super) fn first_of(&self, lanes: &[usize]) -> Option<&Waiting> {
+        self.front(self.oldest(lanes)?)
+    }
+
     /// The next refused request as an action for the driver.
     pub(super) fn pop_refused(&mut self) -> Option<Action> {
         let (request, request_type) = self.refused.pop_front()?;

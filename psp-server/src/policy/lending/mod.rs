@@ -112,8 +112,6 @@ impl Recaller {
         let patience = self.patience(now_ns, grouped);
         let stopping = grouped.running.stopping();
         let coming = grouped.workers.idle() + stopping;
-        // What is taken back goes to the group that is next; for others it would be given up in vain.
-        let urgent = grouped.urgent(now_ns).unwrap_or(0);
         let (mut serving, mut waiting, mut work_ns) = (stopping, 0, 0.0);
         let mut victim = None;
         let rest = grouped.plan.len() - 1;
@@ -139,7 +137,9 @@ impl Recaller {
                     }
                 }
             };
-            if due && number >= urgent {
+            // What is taken back goes to the group that is next; for others it would be given up in
+            // vain.
+            if due && grouped.urgent(now_ns).is_none_or(|urgent| number >= urgent) {
                 let anyone_waits = coming < waiting || terms.recall == Recall::Patiently;
                 victim = self.victim(now_ns, number, anyone_waits, grouped);
             }
@@ -198,29 +198,6 @@ impl Recaller {
             .min(settings.patience)
     }
 
-    /// What is left of a group's allowance after it waited for so long, if anything.
-    fn left_ns(&self, group: usize, waited_ns: u64) -> Option<u64> {
-        (self.terms.of(group).allowance_ns as u64).checked_sub(waited_ns)
-    }
-
-    /// What the first request of the shortest group that waits has left of its allowance.
-    fn left_ns_of_first(&self, now_ns: u64, grouped: &Grouped) -> u64 {
-        let left = |(number, (_, members)): (usize, (_, &[usize]))| {
-            let first = grouped.queues.front(grouped.queues.oldest(members)?)?;
-            Some(self.left_ns(number, first.waited_ns(now_ns)).unwrap_or(0))
-        };
-        let mut groups = grouped.plan.groups().enumerate();
-        groups.find_map(left).unwrap_or(0)
-    }
-
-    /// Whether what runs would go before one that has `left_ns` of its
-    /// allowance left, if it waited again: it would be preempted in vain.
-    fn is_before(&self, group: usize, turn: &Turn, left_ns: u64) -> bool {
-        let waited_ns = turn.waiting.waited_ns(turn.started_ns);
-        self.left_ns(group, waited_ns)
-            .is_some_and(|own_ns| own_ns < left_ns)
-    }
-
     /// The request that is expected to run on for longest, of the longest group; for a group
     /// whose requests age, an aged one of its own where there is none of a longer group. Longer
     /// groups give way to requests that wait, not to such as may come: they would borrow the worker
@@ -233,10 +210,9 @@ impl Recaller {
         grouped: &Grouped,
     ) -> Option<WorkerId> {
         let (terms, members) = grouped.plan.groups().nth(number)?;
-        let first = grouped.queues.oldest(members);
-        let first = first.and_then(|lane| grouped.queues.front(lane));
+        let first = grouped.queues.first_of(members);
         let waited_ns = first.map_or(0, |first| first.waited_ns(now_ns));
-        let left_ns = self.left_ns_of_first(now_ns, grouped);
+        let left_ns = left_ns_of_first(now_ns, grouped);
         let mut longest: Option<(usize, i64, WorkerId)> = None;
         for (worker, turn) in grouped.running.turns() {
             let group = group_of(grouped, turn.waiting.request_type);
@@ -247,7 +223,7 @@ impl Recaller {
             if longer
                 && (!anyone_waits
                     || !terms.may_use(worker, waited_ns)
-                    || self.is_before(group, turn, left_ns))
+                    || is_before(grouped, group, turn, left_ns))
             {
                 continue;
             }
@@ -277,9 +253,29 @@ fn group_of(grouped: &Grouped, request_type: RequestType) -> usize {
     grouped.plan.group_of(slot).unwrap_or(rest)
 }
 
+/// What the first request of the shortest group that waits has left of its allowance.
+fn left_ns_of_first(now_ns: u64, grouped: &Grouped) -> u64 {
+    let mut groups = grouped.plan.groups();
+    let left_ns = groups.find_map(|(group, members)| {
+        let first = grouped.queues.first_of(members)?;
+        Some(group.left_ns(first.waited_ns(now_ns)).unwrap_or(0))
+    });
+    left_ns.unwrap_or(0)
+}
+
+/// Whether what runs would go before one that has `left_ns` of its allowance left, if it waited
+/// again: it would be preempted in vain.
+fn is_before(grouped: &Grouped, number: usize, turn: &Turn, left_ns: u64) -> bool {
+    let group = grouped.plan.groups().nth(number);
+    let waited_ns = turn.waiting.waited_ns(turn.started_ns);
+    group
+        .and_then(|(group, _)| group.left_ns(waited_ns))
+        .is_some_and(|own_ns| own_ns < left_ns)
+}
+
 /// Since when, running apart, the first request of some types waits.
 fn waiting_since_ns(grouped: &Grouped, members: &[usize]) -> Option<u64> {
-    let first = grouped.queues.front(grouped.queues.oldest(members)?)?;
+    let first = grouped.queues.first_of(members)?;
     Some(first.arrived_ns.saturating_add(first.served_ns))
 }
 
