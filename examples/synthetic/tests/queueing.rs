@@ -1,0 +1,209 @@
+//! A live server with one worker against queueing theory.
+//!
+//! Theory is exact for a queue without costs. Costs of scheduling and of timers are tens to
+//! hundreds of microseconds here, so that requests of 40 ms (40 us, dilated by 1000) leave them
+//! under a percent. In so few requests as fit into seconds, chance is greater than any error worth
+//! finding: a short run of M/M/1 has a mean waiting time anywhere within half and twice that of the
+//! formula. The run is therefore held against the theory of *its own* arrivals and service times,
+//! Lindley's recursion, which says how long each single request waits; and the recursion, on a run
+//! as long as one likes, against the formulas.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use psp_classifiers::PspHeaderClassifier;
+use psp_loadgen::arrivals::{ArrivalProcess, Schedule};
+use psp_loadgen::engine;
+use psp_loadgen::plan::{RequestPlan, RunPlan, ServicePlan, TypePlan, Waiting};
+use psp_loadgen::report::Report;
+use psp_loadgen::target::Target;
+use psp_loadgen::workload::Distribution;
+use psp_protocols::psp_header::{Header, PspFraming};
+use psp_server::{Handler, Policy, Reply, Request, Server, Shutdown, Topology, TypeSpec, WorkerId};
+use psp_synthetic::handler::{Mode, Synthetic};
+
+/// Mean service time, dilated.
+const SERVICE_NS: u32 = 40_000_000;
+const DILATION: u32 = 1_000;
+const LOAD: f64 = 0.6;
+/// About two hundred requests.
+const DURATION: Duration = Duration::from_secs(14);
+const TOLERANCE: f64 = 0.05;
+
+const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+
+/// The synthetic server's handler, and what it was asked for: ids and service times.
+struct Recorded {
+    synthetic: Synthetic,
+    asked: Arc<Mutex<Vec<(u32, u32)>>>,
+}
+
+impl Handler for Recorded {
+    type Worker = ();
+    type Connection = ();
+
+    fn init_worker(&self, worker: WorkerId) {
+        self.synthetic.init_worker(worker);
+    }
+
+    fn connect(&self, _peer: SocketAddr) {}
+
+    fn handle(&self, worker: &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
+        let header = Header::decode(request.payload).unwrap();
+        let mut asked = self.asked.lock().unwrap();
+        asked.push((header.id, header.run_time_ns));
+        drop(asked);
+        self.synthetic.handle(worker, request, reply);
+    }
+}
+
+/// Runs M/M/1 against a live server. The report, and the service time of each request in the order
+/// of their arrival, in nanoseconds.
+fn measure(rate_rps: f64, seed: u64) -> (Report, Vec<u64>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let server = Server::builder()
+        .udp("127.0.0.1:0")
+        .framing(PspFraming::default())
+        .classifier(PspHeaderClassifier::new(
+            [TypeSpec::new("exponential")].into_iter().collect(),
+        ))
+        .policy(Policy::c_fcfs())
+        .config(psp_server::Config {
+            workers: Some(1),
+            topology: Topology::Dedicated,
+            ..psp_server::Config::default()
+        })
+        .handler(Recorded {
+            synthetic: Synthetic { mode: Mode::Sleep },
+            asked: Arc::clone(&asked),
+        })
+        .build()
+        .unwrap();
+    let address = server.local_addrs()[0];
+    let target: Target = format!("psp://{address}").parse().unwrap();
+    let shutdown = Shutdown::new();
+    let stopper = shutdown.clone();
+    let serving = thread::spawn(move || server.run_until(&shutdown).unwrap());
+
+    let request = RequestPlan::Synthetic {
+        request_type: 0,
+        service: ServicePlan {
+            mean_ns: SERVICE_NS,
+            distribution: Distribution::Exponential,
+        },
+    };
+    let plan = RunPlan {
+        seed,
+        warmup: Duration::ZERO,
+        duration: DURATION,
+        timeout: Duration::from_secs(60),
+        dilation: DILATION,
+        waiting: Waiting::SleepThenSpin(Duration::ZERO),
+        ..RunPlan::new(
+            target,
+            vec![TypePlan::new("exponential", rate_rps, request)],
+        )
+    };
+    let result = engine::run(&plan, &Arc::default(), &mut ()).unwrap();
+    stopper.trigger();
+    serving.join().unwrap();
+    let mut asked = asked.lock().unwrap().clone();
+    asked.sort_unstable();
+    let services = asked.iter().map(|(_, service_ns)| u64::from(*service_ns));
+    (Report::new(&plan, &result), services.collect())
+}
+
+/// How long requests wait, and from arrival to completion, in nanoseconds.
+#[derive(Debug, Default)]
+struct Queue {
+    waits_ns: Vec<f64>,
+    latencies_ns: Vec<f64>,
+}
+
+impl Queue {
+    /// One worker, first come first served: a request waits for what the one before it had still
+    /// to wait and to be served when it came (Lindley, 1952).
+    fn lindley(arrivals_ns: impl Iterator<Item = u64>, services_ns: &[u64]) -> Self {
+        let mut queue = Self::default();
+        let mut free_ns = 0;
+        for (arrived_ns, service_ns) in arrivals_ns.zip(services_ns) {
+            let begun_ns = free_ns.max(arrived_ns);
+            free_ns = begun_ns + service_ns;
+            queue.waits_ns.push((begun_ns - arrived_ns) as f64);
+            queue.latencies_ns.push((free_ns - arrived_ns) as f64);
+        }
+        queue.latencies_ns.sort_by(f64::total_cmp);
+        queue
+    }
+
+    fn waited_ns_mean(&self) -> f64 {
+        self.waits_ns.iter().sum::<f64>() / self.waits_ns.len() as f64
+    }
+
+    fn latency_ns(&self, quantile: f64) -> f64 {
+        let rank = (quantile * self.latencies_ns.len() as f64).ceil() as usize;
+        self.latencies_ns[rank - 1]
+    }
+}
+
+fn rate_rps() -> f64 {
+    LOAD * 1e9 / f64::from(SERVICE_NS)
+}
+
+fn assert_near(found: f64, exact: f64, what: &str) {
+    let error = found / exact - 1.0;
+    assert!(error.abs() < TOLERANCE, "{what}: {found}, exactly {exact}");
+}
+
+#[test]
+fn each_request_of_a_live_server_waits_as_long_as_lindley_says() {
+    let (report, services_ns) = measure(rate_rps(), 11);
+    assert_eq!(
+        report.overall.completed,
+        services_ns.len() as u64,
+        "{report}"
+    );
+    let arrivals = Schedule::new(ArrivalProcess::Poisson, rate_rps(), 11, 0);
+    let exact = Queue::lindley(arrivals, &services_ns);
+    let latency_us = report.overall.latency_us.unwrap();
+    let service_ns_mean = services_ns.iter().sum::<u64>() as f64 / services_ns.len() as f64;
+    let waited_ns = latency_us.mean * 1e3 - service_ns_mean;
+    assert_near(waited_ns, exact.waited_ns_mean(), "mean waiting time, ns");
+    let found_us = [latency_us.p50, latency_us.p90, latency_us.p99];
+    for (quantile, found_us) in QUANTILES.into_iter().zip(found_us) {
+        let what = format!("latency at {quantile}, ns");
+        assert_near(found_us * 1e3, exact.latency_ns(quantile), &what);
+    }
+    // What the report says of the time before it was stretched.
+    let undilated_us = report.overall.latency_undilated_us.unwrap();
+    let stretched = undilated_us.p90 * f64::from(DILATION);
+    assert!((stretched / latency_us.p90 - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn lindley_on_a_long_run_agrees_with_the_formulas_of_m_m_1() {
+    const REQUESTS: usize = 1_000_000;
+    let service_ns = f64::from(SERVICE_NS);
+    // Gaps of Poisson arrivals are exponential, as service times are.
+    let mut ends = Schedule::new(ArrivalProcess::Poisson, 1e9 / service_ns, 5, 1);
+    let mut end_ns = 0;
+    let services: Vec<u64> = std::iter::repeat_with(|| {
+        let next_ns = ends.next().unwrap();
+        next_ns - std::mem::replace(&mut end_ns, next_ns)
+    })
+    .take(REQUESTS)
+    .collect();
+    let arrivals = Schedule::new(ArrivalProcess::Poisson, rate_rps(), 5, 0);
+    let queue = Queue::lindley(arrivals, &services);
+    let waits_ns = LOAD / (1.0 - LOAD) * service_ns;
+    assert_near(queue.waited_ns_mean(), waits_ns, "mean waiting time, ns");
+    // Time in the system is exponential.
+    let latency_ns_mean = service_ns / (1.0 - LOAD);
+    for quantile in QUANTILES {
+        let exact = -(1.0 - quantile).ln() * latency_ns_mean;
+        let what = format!("latency at {quantile}, ns");
+        assert_near(queue.latency_ns(quantile), exact, &what);
+    }
+}
