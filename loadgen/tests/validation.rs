@@ -163,7 +163,9 @@ fn an_offered_rate_is_kept_within_a_percent_or_the_report_says_that_it_was_not()
     for rate_rps in [1e3, 2e4] {
         let mut ty = synthetic("echo", 0, 1_000);
         ty.rate_rps = rate_rps;
-        assert_kept_or_said(&plan(target("psp", addr), vec![ty]));
+        let mut plan = plan(target("psp", addr), vec![ty]);
+        plan.timeout = Duration::from_secs(2);
+        assert_kept_or_said(&plan);
     }
 }
 
@@ -175,10 +177,14 @@ fn assert_kept_or_said(plan: &RunPlan) {
     assert_eq!(summary.rate_kept, Some(!is_said), "{report}");
     // A request more or less is chance.
     let tolerance_rps = summary.offered_rps * 0.01 + 1.0 / report.duration_s;
-    for rps in [summary.sent_rps, summary.achieved_rps] {
-        let is_near = (rps - summary.offered_rps).abs() <= tolerance_rps;
-        assert!(is_near || is_said, "{rps} per second\n{report}");
-    }
+    let is_near = |rps: f64| (rps - summary.offered_rps).abs() <= tolerance_rps;
+    assert!(is_near(summary.sent_rps) || is_said, "{report}");
+    // A datagram that found the server's buffer full was sent all the same.
+    let is_answered = summary.failed() == 0;
+    assert!(
+        is_near(summary.achieved_rps) || is_said || !is_answered,
+        "{report}"
+    );
     assert!(summary.offered_rps < 1e6 || is_said, "{report}");
 }
 
