@@ -22,9 +22,9 @@ const ERROR_KINDS_MAX: usize = 32;
 
 /// What became of one type's requests.
 ///
-/// Only requests whose intended time is inside the measured part of the run are in it. Every one of
-/// them ends in exactly one place: `scheduled = completed + errors + timeouts + dropped +
-/// unfinished`.
+/// Only requests whose intended time is inside the measured part of the run are in it, except for
+/// [`completed_within`](Self::completed_within). Every one of them ends in exactly one place:
+/// `scheduled = completed + errors + timeouts + dropped + unfinished`.
 #[derive(Debug, Clone)]
 pub struct TypeRecord {
     /// Arrivals of the schedule.
@@ -36,6 +36,10 @@ pub struct TypeRecord {
     pub sent_in_time: u64,
     /// Requests answered without an error.
     pub completed: u64,
+    /// Replies without an error that came while the measured part lasted, those to requests of the
+    /// warm-up included: what the server gave in that time. Replies to measured requests that came
+    /// after its end are not in it.
+    pub completed_within: u64,
     /// Requests not sent because too many were outstanding.
     pub dropped: u64,
     /// Requests given up without a reply, sent or not.
@@ -67,6 +71,7 @@ impl Default for TypeRecord {
             sent: 0,
             sent_in_time: 0,
             completed: 0,
+            completed_within: 0,
             dropped: 0,
             timeouts: 0,
             unfinished: 0,
@@ -88,6 +93,7 @@ impl TypeRecord {
         self.sent += other.sent;
         self.sent_in_time += other.sent_in_time;
         self.completed += other.completed;
+        self.completed_within += other.completed_within;
         self.dropped += other.dropped;
         self.timeouts += other.timeouts;
         self.unfinished += other.unfinished;
@@ -236,6 +242,7 @@ impl Recorder {
         self.live
             .latency_ns_max
             .fetch_max(latency_ns, Ordering::Relaxed);
+        self.record.completed_within += u64::from(self.measured_ns.contains(&now_ns));
         if let Some(record) = self.measured(intended_ns) {
             record.completed += 1;
             record.latency_ns.saturating_record(latency_ns);
@@ -335,6 +342,22 @@ mod tests {
         assert!(record.latency_ns.equivalent(record.latency_ns.max(), 8_000));
         assert_eq!(live.completed.load(Ordering::Relaxed), 2);
         assert_eq!(live.failed.load(Ordering::Relaxed), 5);
+    }
+
+    #[test]
+    fn what_came_within_the_measured_part_is_counted_by_the_time_of_the_reply() {
+        let intervals = IntervalCollector::default().add_type(1_000);
+        let mut recorder = Recorder::new(1_000..2_000, Arc::default(), intervals);
+        for (intended_ns, replied_ns) in [
+            (500, 999),     // warm-up alone
+            (900, 1_000),   // sent in the warm-up, answered after it
+            (1_000, 1_999), // measured and in time
+            (1_900, 2_000), // measured, answered after the end
+        ] {
+            recorder.completed(intended_ns, replied_ns, None);
+        }
+        let record = recorder.into_record();
+        assert_eq!((record.completed, record.completed_within), (2, 2));
     }
 
     #[test]

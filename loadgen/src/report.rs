@@ -176,7 +176,8 @@ pub struct Summary {
     /// Absent in a closed loop, which offers no rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_kept: Option<bool>,
-    /// Completed requests per second.
+    /// Replies without an error per second of the measured part, by the time at which they came:
+    /// those to requests of the warm-up count, those after the end do not.
     pub achieved_rps: f64,
     /// Arrivals of the schedule. Each ends in one of the counts below.
     pub scheduled: u64,
@@ -187,6 +188,9 @@ pub struct Summary {
     pub sent_in_time: u64,
     /// Requests answered without an error.
     pub completed: u64,
+    /// Replies without an error that came while the measured part lasted.
+    #[serde(default)]
+    pub completed_within: u64,
     /// Requests answered with an error or lost with their connection, by kind.
     pub errors: BTreeMap<String, u64>,
     /// Requests not sent because too many were outstanding.
@@ -378,11 +382,12 @@ impl Summary {
                 Pacing::Drawn | Pacing::Trace(_) => Some(late <= late_max),
                 Pacing::Closed(_) => None,
             },
-            achieved_rps: per_second(record.completed),
+            achieved_rps: per_second(record.completed_within),
             scheduled: record.scheduled,
             sent: record.sent,
             sent_in_time: record.sent_in_time,
             completed: record.completed,
+            completed_within: record.completed_within,
             errors: record
                 .errors
                 .iter()
@@ -649,6 +654,7 @@ pub(crate) mod tests {
             sent: 100,
             sent_in_time: 100,
             completed: 90,
+            completed_within: 90,
             timeouts: 4,
             ..TypeRecord::default()
         };

@@ -170,6 +170,8 @@ impl Output {
             (_, Results::Runs(runs)) => json(runs)?,
             (_, Results::Sweep(sweep)) => json(sweep)?,
             (_, Results::Compare(compare)) => json(compare)?,
+            (_, Results::Sim(sim)) => json(sim)?,
+            (_, Results::Capacity(capacity)) => json(capacity)?,
         };
         print(&text)
     }

@@ -39,8 +39,8 @@ const SLOW_CONNECTIONS: usize = 4;
 #[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
     /// Commands with weights (GET:90) or rates (GET@10000/s), separated by commas. Placeholders:
-    /// {key} {keys:N} {value}, and n in braces: the number of the request. NAME=COMMAND:90 names a
-    /// type
+    /// {key} {key:HIT} {keys:N} {value}, and n in braces: the number of the request. NAME=COMMAND:90
+    /// names a type
     #[arg(
         long,
         value_name = "MIX",
