@@ -1,9 +1,9 @@
 //! Fills a server before a run: keys, and the collections that slow commands walk.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 
 use psp_protocols::resp::encode_command;
+use socket2::Socket;
 
 use crate::engine::connect;
 use crate::keys::Keyspace;
@@ -102,7 +102,7 @@ pub fn preload(plan: &PreloadPlan, progress: &mut dyn FnMut(u64)) -> Result<(), 
             target: plan.target.to_string(),
         });
     }
-    let socket = connect(plan.target.addr).map_err(|source| PreloadError::Connect {
+    let socket = connect(&plan.target.endpoint).map_err(|source| PreloadError::Connect {
         target: plan.target.to_string(),
         source,
     })?;
@@ -155,7 +155,7 @@ fn scattered(place: u64, len: u64) -> u64 {
 
 /// Sends commands in batches and reads their replies.
 struct Pipeline<'a> {
-    socket: TcpStream,
+    socket: Socket,
     out: Vec<u8>,
     buffer: Vec<u8>,
     skipper: ReplySkipper,
@@ -165,7 +165,7 @@ struct Pipeline<'a> {
 }
 
 impl<'a> Pipeline<'a> {
-    fn new(socket: TcpStream, progress: &'a mut dyn FnMut(u64)) -> Self {
+    fn new(socket: Socket, progress: &'a mut dyn FnMut(u64)) -> Self {
         Self {
             socket,
             out: Vec::new(),

@@ -8,6 +8,7 @@ use psp_loadgen::server::{PORT_PLACEHOLDER, Server, ServerError, free_port};
 use psp_loadgen::target::Target;
 
 use super::Failure;
+use super::target::ProtocolArgs;
 
 /// The target of a command when nobody says otherwise.
 const URL_DEFAULT: &str = "redis://127.0.0.1:{port}";
@@ -22,6 +23,8 @@ pub(super) struct ContestantArgs {
     /// end; may be repeated. Its target is redis://127.0.0.1:{port} unless TARGET says otherwise
     #[arg(long, value_name = "NAME=COMMAND", value_parser = name_and_command)]
     start: Vec<(String, String)>,
+    #[command(flatten)]
+    protocol: ProtocolArgs,
 }
 
 fn name_and_command(text: &str) -> Result<(String, String), String> {
@@ -48,7 +51,7 @@ impl ContestantArgs {
     pub(super) fn contestants(&self) -> anyhow::Result<Vec<Contestant>> {
         let mut named: Vec<(String, String)> = Vec::new();
         for text in &self.targets {
-            let (name, url) = match (text.split_once('='), text.find("://")) {
+            let (name, url) = match (text.split_once('='), text.find(':')) {
                 (Some((name, url)), Some(scheme)) if name.len() < scheme => (name, url),
                 (_, Some(_)) => (text.as_str(), text.as_str()),
                 (_, None) => (text.as_str(), URL_DEFAULT),
@@ -77,7 +80,7 @@ impl ContestantArgs {
                 let port = free_port().context("no free port")?.to_string();
                 let with_port = |text: &str| text.replace(PORT_PLACEHOLDER, &port);
                 Ok(Contestant {
-                    target: with_port(&url).parse()?,
+                    target: self.protocol.target(&with_port(&url))?,
                     command: command.map(|(_, command)| with_port(command)),
                     name,
                     server: None,
@@ -108,6 +111,7 @@ pub(super) fn start_all(contestants: &mut [Contestant], stop: &AtomicBool) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use psp_loadgen::target::Endpoint;
 
     fn contestants(targets: &[&str], start: &[&str]) -> anyhow::Result<Vec<Contestant>> {
         let args = ContestantArgs {
@@ -116,6 +120,7 @@ mod tests {
                 .iter()
                 .map(|text| name_and_command(text).unwrap())
                 .collect(),
+            protocol: ProtocolArgs::default(),
         };
         args.contestants()
     }
@@ -134,7 +139,10 @@ mod tests {
         let names: Vec<_> = found.iter().map(|found| found.name.as_str()).collect();
         assert_eq!(names, ["psp", "redis://127.0.0.1:7/", "b", "a"]);
         assert_eq!(found[1].command, None);
-        let port = found[2].target.addr.port();
+        let Endpoint::Inet(addr) = found[2].target.endpoint else {
+            panic!("not a port");
+        };
+        let port = addr.port();
         assert_eq!(found[2].command, Some(format!("other -p {port} x=1")));
         assert!(found[0].target.to_string().starts_with("psp://127.0.0.1:"));
     }

@@ -18,7 +18,6 @@ use psp_loadgen::plan::RunPlan;
 use psp_loadgen::record::LiveCounters;
 use psp_loadgen::report::Report;
 use psp_loadgen::runs::RunsReport;
-use psp_loadgen::target::Target;
 
 use super::Failure;
 use super::interrupt::stop_on_signals;
@@ -26,6 +25,7 @@ use super::live::LiveLine;
 use super::output::{json, print};
 use super::report::write_page;
 use super::run::RunArgs;
+use super::target::ProtocolArgs;
 use super::values::at_least_one;
 
 #[derive(Debug, Args)]
@@ -48,9 +48,12 @@ achieved_rps offered_rps. A figure that there is not, since nothing was complete
 Exit codes: 0 the run was made, 1 it failed, 2 the command line is wrong, 3 a condition of --fail-if
 holds.")]
 pub(super) struct MeasureArgs {
-    /// The server: redis://HOST[:PORT], or psp://HOST:PORT for the psp header over UDP
+    /// The server: redis://HOST[:PORT], or psp://HOST:PORT for the psp header over UDP;
+    /// redis+unix:PATH for a local socket
     #[arg(long, value_name = "URL")]
     target: String,
+    #[command(flatten)]
+    protocol: ProtocolArgs,
     #[command(flatten)]
     run: RunArgs,
 
@@ -85,7 +88,8 @@ enum Output {
 }
 
 pub(super) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
-    let target: Target = args.target.parse().map_err(Failure::usage)?;
+    let target = args.protocol.target(&args.target);
+    let target = target.map_err(Failure::usage)?;
     let mut plan = args.run.plan(target).map_err(Failure::usage)?;
     require_types(&args.fail_if, &plan)?;
     args.run.preload(&plan)?;

@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod sim;
 mod sweep;
+mod target;
 mod values;
 
 use clap::{Parser, Subcommand};

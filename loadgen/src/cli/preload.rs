@@ -3,16 +3,18 @@
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use psp_loadgen::preload::{self as library, Collection, CollectionKind, PreloadPlan};
-use psp_loadgen::target::Target;
 
 use super::Failure;
 use super::keyspace::KeyspaceArgs;
+use super::target::ProtocolArgs;
 
 #[derive(Debug, Args)]
 pub(super) struct PreloadArgs {
-    /// The server: redis://HOST[:PORT]
+    /// The server: redis://HOST[:PORT] or redis+unix:PATH
     #[arg(long, value_name = "URL")]
     target: String,
+    #[command(flatten)]
+    protocol: ProtocolArgs,
     #[command(flatten)]
     keyspace: KeyspaceArgs,
     /// Create a list of LEN numbers in scattered order; may be repeated
@@ -31,7 +33,8 @@ fn key_and_len(text: &str) -> Result<(String, u64), String> {
 }
 
 pub(super) fn preload(args: &PreloadArgs) -> Result<(), Failure> {
-    let target: Target = args.target.parse().map_err(Failure::usage)?;
+    let target = args.protocol.target(&args.target);
+    let target = target.map_err(Failure::usage)?;
     let of_kind = |kind, named: &[(String, u64)]| -> Vec<Collection> {
         let collection = |(key, len): &(String, u64)| Collection {
             kind,

@@ -23,7 +23,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-pub(crate) use connection::connect;
+pub(crate) use connection::{connect, connect_within};
+pub(crate) use datagram::connect as connect_datagram;
 
 use crate::arrivals::Schedule;
 use crate::clock::RunClock;

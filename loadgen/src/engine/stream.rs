@@ -1,4 +1,4 @@
-//! RESP over TCP: connections of its own for each type.
+//! Protocols over streams: connections of its own for each type.
 //!
 //! ```text
 //!   arrival ──► free connection? ──yes──► write ──► in flight ──► reply: latency
@@ -17,7 +17,7 @@ use psp_protocols::resp::{Encoder, Version};
 
 use crate::clock::RunClock;
 use crate::command::CommandSource;
-use crate::engine::connection::{self, Connection};
+use crate::engine::connection::Connection;
 use crate::engine::drive::Lane;
 use crate::engine::pacer::Arrival;
 use crate::engine::waiter::Waiter;
@@ -96,15 +96,14 @@ impl StreamLane {
             let mut free = VecDeque::with_capacity(count);
             for place in 0..count {
                 let index = first + place;
-                let (addr, data) = (plan.target.addr, index as u64);
+                let (endpoint, data) = (&plan.target.endpoint, index as u64);
                 let open_ns = ramp_ns * place as u64 / count as u64;
                 let mut connection = if open_ns > 0 {
                     planned += 1;
-                    Connection::planned(addr, type_index, data, open_ns)
+                    Connection::planned(endpoint, type_index, data, open_ns)?
                 } else {
-                    let socket = connection::connect(addr)?;
                     free.push_back(index);
-                    Connection::new(socket, type_index, data, waiter.epoll())?
+                    Connection::open(endpoint, type_index, data, waiter.epoll())?
                 };
                 connection.is_listed = connection.is_open();
                 connections.push(connection);

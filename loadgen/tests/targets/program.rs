@@ -1,0 +1,79 @@
+//! Calls of the program, and servers for them.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long something may take that is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Half a second of even arrivals.
+const SHORT: &[&str] = &[
+    "--duration",
+    "0.5",
+    "--warmup",
+    "0",
+    "--arrivals",
+    "uniform",
+];
+
+/// Calls the program.
+pub(crate) fn call(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_psp-loadgen"));
+    command.args(args).output().unwrap()
+}
+
+/// The report of a short run, in JSON. `args` are options, separated by blanks, and `mix` is the
+/// value of `--mix`.
+pub(crate) fn run(target: &str, mix: &str, args: &str) -> Value {
+    let args: Vec<&str> = args.split_whitespace().collect();
+    let start = ["run", "--target", target, "--mix", mix, "--output", "json"];
+    let output = call(&[&start, SHORT, &args].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{target} {mix}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A count of the first type of a report.
+pub(crate) fn count(report: &Value, field: &str) -> u64 {
+    report["types"][0][field].as_u64().unwrap()
+}
+
+/// Checks that every arrival of every type has ended once.
+pub(crate) fn assert_every_arrival_ends_once(report: &Value) {
+    for ty in report["types"].as_array().unwrap() {
+        let errors = ty["errors"].as_object().unwrap().values();
+        let errors: u64 = errors.map(|count| count.as_u64().unwrap()).sum();
+        let ends = ["completed", "dropped", "timeouts", "unfinished"];
+        let ends = ends.iter().map(|end| ty[*end].as_u64().unwrap());
+        assert_eq!(ty["scheduled"], ends.sum::<u64>() + errors, "{ty}");
+    }
+}
+
+/// A real server that ends with the test.
+pub(crate) struct RealServer(Child);
+
+impl RealServer {
+    /// Starts `program` and waits until `is_ready` says so.
+    pub(crate) fn start(program: &str, args: &[&str], is_ready: impl Fn() -> bool) -> Self {
+        let mut command = Command::new(program);
+        command.args(args).stdout(Stdio::null());
+        let server = Self(command.spawn().unwrap());
+        let deadline = Instant::now() + PATIENCE;
+        while !is_ready() {
+            assert!(Instant::now() < deadline, "{program} does not answer");
+            thread::sleep(Duration::from_millis(5));
+        }
+        server
+    }
+}
+
+impl Drop for RealServer {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
