@@ -10,11 +10,15 @@
 //!                            └── FrameError: the peer broke the protocol           ▼
 //!                                                                     Sink (reply bytes)
 //! ```
+//!
+//! A client's side is [`skip`]: where each reply ends, and how its request fared.
 
 pub mod framing;
+pub mod memcached;
 pub mod psp_header;
 pub mod resp;
 pub mod sink;
+pub mod skip;
 
 pub use framing::{FrameError, Framing, Rejection, Step};
 pub use sink::Sink;

@@ -4,6 +4,7 @@
 //!   server:  stream ─► Resp (Framing) ─► frame ─► command_name, ArgsIter ─► classifier
 //!                                          └────► Args ─► handler ─► Encoder ─► Sink
 //!   client:  encode_command ─► stream ... stream ─► ReplyParser ─► length and kind of one reply
+//!                                                 └► RespSkipper ─► its end and outcome alone
 //! ```
 //!
 //! Requests are arrays of bulk strings (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`) or inline commands
@@ -19,6 +20,7 @@ mod header;
 mod inline;
 mod number;
 mod rejection;
+mod replies;
 mod reply_parser;
 mod violation;
 
@@ -28,4 +30,5 @@ pub use double::{DoubleText, format_double};
 pub use encoder::{Encoder, SHARED_LEN_MIN, Version};
 pub use frame::{Resp, RespCursor};
 pub use number::parse_integer;
+pub use replies::{RespReplies, RespSkipper};
 pub use reply_parser::{ReplyKind, ReplyParser, ReplyStep};

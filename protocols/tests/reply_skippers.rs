@@ -1,0 +1,140 @@
+//! Properties of the skippers: a reply ends where it ends, however its bytes arrive.
+
+use std::fmt::Debug;
+
+use proptest::prelude::*;
+use psp_protocols::memcached::MemcachedSkipper;
+use psp_protocols::resp::RespSkipper;
+use psp_protocols::skip::{NotAReply, Outcome, ReplySkipper, Skipped};
+
+const RESP_REPLIES: &[&str] = &[
+    "+OK\r\n",
+    "-BUSY queue is full\r\n",
+    ":-12\r\n",
+    "$3\r\nabc\r\n",
+    "$2\r\n\r\n\r\n",
+    "$0\r\n\r\n",
+    "$-1\r\n",
+    "*-1\r\n",
+    "_\r\n",
+    "*0\r\n",
+    "*2\r\n:1\r\n*1\r\n$1\r\na\r\n",
+    "*2\r\n-ERR inside\r\n+OK\r\n",
+    "%1\r\n+k\r\n:1\r\n",
+    "|1\r\n+ttl\r\n:3\r\n:7\r\n",
+];
+
+const MEMCACHED_REPLIES: &[&str] = &[
+    "END\r\n",
+    "VALUE k 0 5\r\nEND\r\n\r\nEND\r\n",
+    "VALUE k 7 0 18446744073709551615\r\n\r\nVALUE l 0 1\r\n\n\r\nEND\r\n",
+    "STORED\r\n",
+    "NOT_FOUND\r\n",
+    "12\r\n",
+    "STAT pid 1\r\nSTAT uptime 2\r\nEND\r\n",
+    "VERSION 1.6.18\r\n",
+    "CLIENT_ERROR bad data chunk\r\n",
+    "SERVER_ERROR busy: the queue of 'scan' is full\r\n",
+    "HD t-1\r\n",
+    "VA 4 f1\r\nMN\r\n\r\n",
+    "EN\r\n",
+    "MN\r\n",
+];
+
+/// Lengths and outcomes of the replies in `stream` when it arrives in pieces of the given lengths,
+/// and what was left open or wrong at its end.
+fn replies<S: ReplySkipper + Default>(
+    stream: &[u8],
+    pieces: &[usize],
+) -> (Vec<(usize, Outcome)>, Result<usize, NotAReply>) {
+    let mut skipper = S::default();
+    let mut found = Vec::new();
+    let mut open = 0;
+    let mut rest = stream;
+    for piece in pieces.iter().copied().cycle() {
+        if rest.is_empty() {
+            break;
+        }
+        let (mut input, after) = rest.split_at(piece.min(rest.len()));
+        rest = after;
+        while !input.is_empty() {
+            match skipper.skip(input) {
+                Ok(Skipped::Reply { len, outcome }) => {
+                    assert!(len >= 1 && len <= input.len());
+                    found.push((std::mem::take(&mut open) + len, outcome));
+                    input = &input[len..];
+                }
+                Ok(Skipped::NeedMore) => {
+                    open += input.len();
+                    input = &[];
+                }
+                Err(error) => return (found, Err(error)),
+            }
+        }
+    }
+    (found, Ok(open))
+}
+
+fn check_replies<S: ReplySkipper + Default>(
+    known: &[&str],
+    picks: &[prop::sample::Index],
+    pieces: &[usize],
+) -> Result<(), TestCaseError> {
+    let picked: Vec<&str> = picks.iter().map(|pick| *pick.get(known)).collect();
+    let stream = picked.concat();
+    let (found, end) = replies::<S>(stream.as_bytes(), pieces);
+    let lens: Vec<usize> = found.iter().map(|(len, _)| *len).collect();
+    let expected: Vec<usize> = picked.iter().map(|reply| reply.len()).collect();
+    prop_assert_eq!(lens, expected);
+    prop_assert_eq!(end, Ok(0));
+    let whole = replies::<S>(stream.as_bytes(), &[stream.len()]);
+    prop_assert_eq!((found, end), whole);
+    Ok(())
+}
+
+fn check_garbage<S: ReplySkipper + Default>(
+    stream: &[u8],
+    pieces: &[usize],
+) -> Result<(), TestCaseError> {
+    let whole = replies::<S>(stream, &[stream.len().max(1)]);
+    prop_assert_eq!(replies::<S>(stream, pieces), whole);
+    Ok(())
+}
+
+fn pieces() -> impl Strategy<Value = Vec<usize>> {
+    prop::collection::vec(1_usize..9, 1..5)
+}
+
+/// Pieces of replies among other bytes.
+fn garbage(known: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
+    let cut = (prop::sample::select(known), any::<prop::sample::Index>())
+        .prop_map(|(reply, at)| reply.as_bytes()[..at.index(reply.len())].to_vec());
+    let whole = prop::sample::select(known).prop_map(|reply| reply.as_bytes().to_vec());
+    let bytes = prop::collection::vec(any::<u8>(), 0..6);
+    let number = any::<u64>().prop_map(|number| number.to_string().into_bytes());
+    fn all(piece: impl Strategy<Value = Vec<u8>> + Debug) -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+    all(prop_oneof![cut, whole, bytes, number])
+}
+
+proptest! {
+    #[test]
+    fn any_split_gives_the_same_replies(
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 1..20),
+        pieces in pieces(),
+    ) {
+        check_replies::<RespSkipper>(RESP_REPLIES, &picks, &pieces)?;
+        check_replies::<MemcachedSkipper>(MEMCACHED_REPLIES, &picks, &pieces)?;
+    }
+
+    #[test]
+    fn any_split_of_garbage_ends_the_same(
+        resp in garbage(RESP_REPLIES),
+        memcached in garbage(MEMCACHED_REPLIES),
+        pieces in pieces(),
+    ) {
+        check_garbage::<RespSkipper>(&resp, &pieces)?;
+        check_garbage::<MemcachedSkipper>(&memcached, &pieces)?;
+    }
+}
