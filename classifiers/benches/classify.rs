@@ -3,9 +3,10 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use psp_classifiers::{PspHeaderClassifier, RandomClassifier, RespClassifier};
+use psp_classifiers::{PspHeaderClassifier, RandomClassifier, RespClassifier, RpcClassifier};
 use psp_protocols::psp_header::{Header, Kind};
 use psp_protocols::resp::encode_command;
+use psp_protocols::rpc::Request;
 use psp_server::{Classifier, TypeSpec, TypeTable};
 
 fn three_types() -> TypeTable {
@@ -41,6 +42,27 @@ fn resp(criterion: &mut Criterion) {
     );
 }
 
+fn rpc(criterion: &mut Criterion) {
+    let classifier = RpcClassifier::new()
+        .group(TypeSpec::new("short"), ["Get", "Put"])
+        .group(TypeSpec::new("long"), ["Scan"]);
+    for (name, method, payload_len) in [
+        ("get", "Get", 16),
+        ("put_16k", "Put", 16 << 10),
+        ("unknown", "NoSuchMethod", 16),
+    ] {
+        let request = Request {
+            id: 12_345,
+            method: method.to_owned(),
+            deadline_us: 100,
+            payload: vec![0; payload_len].into(),
+        };
+        let mut frame = Vec::new();
+        request.encode_frame(&mut frame);
+        measure(criterion, &format!("rpc/{name}"), &classifier, &frame);
+    }
+}
+
 fn others(criterion: &mut Criterion) {
     let header = Header {
         kind: Kind::Request,
@@ -55,5 +77,5 @@ fn others(criterion: &mut Criterion) {
     measure(criterion, "random", &random, b"");
 }
 
-criterion_group!(benches, resp, others);
+criterion_group!(benches, resp, rpc, others);
 criterion_main!(benches);

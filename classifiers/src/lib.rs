@@ -3,6 +3,7 @@
 //! | classifier              | looks at                                  | answers                     |
 //! |-------------------------|-------------------------------------------|-----------------------------|
 //! | [`RespClassifier`]      | command name, if need be arguments        | type of the command's group |
+//! | [`RpcClassifier`]       | method of the RPC message                 | type of the method's group  |
 //! | [`PspHeaderClassifier`] | type field of the psp header              | that type                   |
 //! | [`RandomClassifier`]    | nothing                                   | any type, uniformly         |
 //!
@@ -11,7 +12,9 @@
 mod psp_header;
 mod random;
 pub mod resp;
+mod rpc;
 
 pub use psp_header::PspHeaderClassifier;
 pub use random::RandomClassifier;
 pub use resp::RespClassifier;
+pub use rpc::RpcClassifier;
