@@ -199,6 +199,12 @@ pub struct Summary {
     pub queued: u64,
     /// Times a connection was opened again.
     pub reconnects: u64,
+    /// What was looked up and was there; absent when replies told nothing of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hits: Option<u64>,
+    /// What was looked up and was not there; absent like `hits`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misses: Option<u64>,
     /// Intended send time to last byte of the reply, in microseconds; absent when none completed.
     pub latency_us: Option<Percentiles>,
     /// The same divided by the dilation; absent without dilation.
@@ -367,6 +373,7 @@ impl Summary {
             }
         };
         let late = record.scheduled.saturating_sub(record.sent_in_time) as f64;
+        let looked_up = record.hits + record.misses > 0;
         let late_max = (record.scheduled as f64 * RATE_SHORTFALL_MAX).max(1.0);
         Self {
             offered_rps: match pacing {
@@ -393,6 +400,8 @@ impl Summary {
             unfinished: record.unfinished,
             queued: record.queued,
             reconnects: record.reconnects,
+            hits: looked_up.then_some(record.hits),
+            misses: looked_up.then_some(record.misses),
             latency_us: latency(1e3),
             latency_undilated_us: (dilation > 1)
                 .then(|| latency(1e3 * f64::from(dilation)))
@@ -532,6 +541,10 @@ impl fmt::Display for Report {
         for TypeReport { name, summary, .. } in &self.types {
             for (kind, count) in &summary.errors {
                 writeln!(f, "  {name}: {count} x {kind}")?;
+            }
+            if let (Some(hits), Some(misses)) = (summary.hits, summary.misses) {
+                let share = misses as f64 / (hits + misses) as f64 * 100.0;
+                writeln!(f, "  {name}: {hits} hits, {misses} misses ({share:.1} %)")?;
             }
             if summary.reconnects > 0 {
                 let count = summary.reconnects;

@@ -225,17 +225,21 @@ impl Drop for Server {
 /// Whether a server is ready to be measured.
 fn answers(target: &Target) -> bool {
     let answer = match target.protocol {
-        Protocol::Redis => redis_answer(&target.endpoint),
+        Protocol::Redis => stream_answer(&target.endpoint, b"PING\r\n"),
+        Protocol::Memcached => stream_answer(&target.endpoint, b"version\r\n"),
+        Protocol::MemcachedMeta => stream_answer(&target.endpoint, b"mn\r\n"),
+        // An empty message: a request for no method.
+        Protocol::Protobuf => stream_answer(&target.endpoint, &[0]),
         Protocol::PspUdp => psp_answer(&target.endpoint),
     };
     answer.unwrap_or(false)
 }
 
-/// A server that still reads its data says so.
-fn redis_answer(endpoint: &Endpoint) -> io::Result<bool> {
+/// A Redis server that still reads its data says so.
+fn stream_answer(endpoint: &Endpoint, request: &[u8]) -> io::Result<bool> {
     let mut socket = connect_within(endpoint, ANSWER_TIMEOUT)?;
     socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    socket.write_all(b"PING\r\n")?;
+    socket.write_all(request)?;
     let mut answer = [0; 64];
     let len = socket.read(&mut answer)?;
     Ok(len > 0 && !answer.starts_with(b"-LOADING"))

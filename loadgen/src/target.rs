@@ -1,4 +1,4 @@
-//! What is measured: `redis://host:port`, `psp://host:port`, `redis+unix:/path`.
+//! What is measured: `redis://host:port`, `memcached+meta://host`, `redis+unix:/path`.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -10,6 +10,12 @@ use std::str::FromStr;
 pub enum Protocol {
     /// RESP over a stream.
     Redis,
+    /// The text protocol of memcached.
+    Memcached,
+    /// The meta protocol of memcached.
+    MemcachedMeta,
+    /// The RPC of psp-protocols: protobuf messages behind their length.
+    Protobuf,
     /// The psp header over UDP.
     PspUdp,
 }
@@ -27,6 +33,21 @@ const SCHEMES: &[Scheme] = &[
         protocol: Protocol::Redis,
         name: "redis",
         port_default: Some(6379),
+    },
+    Scheme {
+        protocol: Protocol::Memcached,
+        name: "memcached",
+        port_default: Some(11211),
+    },
+    Scheme {
+        protocol: Protocol::MemcachedMeta,
+        name: "memcached+meta",
+        port_default: Some(11211),
+    },
+    Scheme {
+        protocol: Protocol::Protobuf,
+        name: "protobuf",
+        port_default: None,
     },
     Scheme {
         protocol: Protocol::PspUdp,
@@ -289,6 +310,21 @@ mod tests {
     fn schemes_choose_protocol_and_port() {
         for (url, protocol, endpoint) in [
             ("redis://127.0.0.1", Protocol::Redis, inet("127.0.0.1:6379")),
+            (
+                "memcached://[::1]",
+                Protocol::Memcached,
+                inet("[::1]:11211"),
+            ),
+            (
+                "memcached+meta://127.0.0.1:1",
+                Protocol::MemcachedMeta,
+                inet("127.0.0.1:1"),
+            ),
+            (
+                "protobuf://127.0.0.1:2",
+                Protocol::Protobuf,
+                inet("127.0.0.1:2"),
+            ),
             ("psp://[::1]:9000/", Protocol::PspUdp, inet("[::1]:9000")),
         ] {
             let target: Target = url.parse().unwrap();
@@ -308,6 +344,8 @@ mod tests {
             assert_eq!(target.protocol, Protocol::Redis);
             assert_eq!(target.endpoint, Endpoint::Unix("/run/a.sock".into()));
         }
+        let meta: Target = "memcached+meta+unix:a".parse().unwrap();
+        assert_eq!(meta.protocol, Protocol::MemcachedMeta);
     }
 
     #[test]

@@ -252,18 +252,15 @@ impl RunArgs {
                     workload.arrivals(),
                 )
             }
-            (Some(mix), None) if protocol == Protocol::Redis => {
-                (self.mix_types(&mix.parse()?)?, ArrivalProcess::Poisson)
+            (_, None) if protocol.is_datagram() => bail!("a {protocol}:// target needs --workload"),
+            (Some(mix), None) => {
+                let mix = Mix::parse(mix, protocol)?;
+                (self.mix_types(&mix)?, ArrivalProcess::Poisson)
             }
-            (None, None) if protocol == Protocol::Redis && trace.is_some() => {
-                (Vec::new(), ArrivalProcess::Poisson)
+            (None, None) if trace.is_some() => (Vec::new(), ArrivalProcess::Poisson),
+            (None, None) => {
+                bail!("a {protocol} target needs --mix, --preset, --workload or --trace")
             }
-            (_, None) => match protocol {
-                Protocol::Redis => {
-                    bail!("a redis:// target needs --mix, --preset, --workload or --trace")
-                }
-                Protocol::PspUdp => bail!("a psp:// target needs --workload"),
-            },
         };
         if let Some((path, speed)) = trace {
             let steady = types.iter().all(|ty| ty.phases.is_empty());
@@ -279,7 +276,7 @@ impl RunArgs {
             };
             let trace = Trace::open(path, speed, columns)?;
             return Ok(Sent {
-                types: traced_types(types, &trace)?,
+                types: traced_types(types, &trace, protocol)?,
                 arrivals,
                 pacing: Pacing::Trace(trace),
             });
@@ -345,7 +342,7 @@ impl RunArgs {
         protocol: Protocol,
         pacing: &Pacing,
     ) -> anyhow::Result<Vec<TypePlan>> {
-        if protocol == Protocol::PspUdp {
+        if protocol.is_datagram() {
             // Replies of 16 bytes delay nobody, and one socket is for all.
             return Ok(types);
         }
@@ -393,10 +390,14 @@ impl RunArgs {
 
 /// The types of a trace, with the rates at which it has them: `types`, or those that its commands
 /// are.
-fn traced_types(mut types: Vec<TypePlan>, trace: &Trace) -> anyhow::Result<Vec<TypePlan>> {
+fn traced_types(
+    mut types: Vec<TypePlan>,
+    trace: &Trace,
+    protocol: Protocol,
+) -> anyhow::Result<Vec<TypePlan>> {
     if types.is_empty() {
         for column in trace.columns() {
-            let command = CommandTemplate::parse(column)
+            let command = CommandTemplate::for_protocol(column, protocol)
                 .with_context(|| format!("command `{column}` of the trace"))?;
             let word = column.split_whitespace().next().unwrap_or_default();
             let word = word.to_uppercase();
@@ -471,6 +472,11 @@ mod tests {
                 "`SET` is none",
             ),
             ("--target psp://127.0.0.1:9 --rate 1", "needs --workload"),
+            (
+                "--target memcached://127.0.0.1 --mix KEYS:1 --rate 1",
+                "no command `KEYS`",
+            ),
+            ("--target protobuf://127.0.0.1:9 --rate 1", "needs --mix"),
             (
                 "--target redis://127.0.0.1 --mix GET@1/s --closed-loop 5",
                 "have no rates",

@@ -1,6 +1,5 @@
 //! One stream connection: its socket, what is in flight on it, what is still to be written.
 
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -9,8 +8,9 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use socket2::{SockAddr, Socket, Type};
 
-use crate::reply::ReplySkipper;
-use crate::target::Endpoint;
+use crate::engine::in_flight::InFlight;
+use crate::target::{Endpoint, Target};
+use crate::wire::Replies;
 
 /// How long the first connect may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,11 +64,10 @@ pub(crate) struct Connection {
     /// What its socket is registered with.
     data: u64,
     state: State,
-    /// Intended send times of the requests that wait for replies, in order.
-    pub(crate) in_flight: VecDeque<u64>,
+    pub(crate) in_flight: InFlight,
     /// Whether it stands in its type's list of free connections.
     pub(crate) is_listed: bool,
-    pub(crate) skipper: ReplySkipper,
+    pub(crate) replies: Replies,
     /// Bytes of requests; those from `out_start` on are not written yet.
     pub(crate) out: Vec<u8>,
     out_start: usize,
@@ -89,15 +88,15 @@ enum State {
 impl Connection {
     /// An open connection, registered with `epoll` as `data`.
     pub(crate) fn open(
-        endpoint: &Endpoint,
+        target: &Target,
         type_index: usize,
         data: u64,
         epoll: &OwnedFd,
     ) -> io::Result<Self> {
-        let socket = connect(endpoint)?;
+        let socket = connect(&target.endpoint)?;
         socket.set_nonblocking(true)?;
         epoll::add(epoll, &socket, EventData::new_u64(data), EventFlags::IN)?;
-        let mut opened = Self::planned(endpoint, type_index, data, 0)?;
+        let mut opened = Self::planned(target, type_index, data, 0)?;
         opened.state = State::Open(socket);
         opened.was_open = true;
         Ok(opened)
@@ -105,19 +104,19 @@ impl Connection {
 
     /// A connection that [`reopen`](Self::reopen) opens at `open_ns`.
     pub(crate) fn planned(
-        endpoint: &Endpoint,
+        target: &Target,
         type_index: usize,
         data: u64,
         open_ns: u64,
     ) -> io::Result<Self> {
         Ok(Self {
-            addr: socket_addr(endpoint)?,
+            addr: socket_addr(&target.endpoint)?,
             type_index,
             data,
             state: State::Closed { retry_ns: open_ns },
-            in_flight: VecDeque::new(),
+            in_flight: InFlight::default(),
             is_listed: false,
-            skipper: ReplySkipper::default(),
+            replies: Replies::new(target.protocol),
             out: Vec::new(),
             out_start: 0,
             waits_for_write: false,
@@ -181,7 +180,7 @@ impl Connection {
         self.out.clear();
         self.out_start = 0;
         self.waits_for_write = false;
-        self.skipper = ReplySkipper::default();
+        self.replies.restart();
     }
 
     fn rest(&mut self, now_ns: u64) -> State {
