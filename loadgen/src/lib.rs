@@ -11,6 +11,7 @@
 //!                  settings   sockets   histograms JSON       HTML with plots
 //!
 //!   workload ─► sim_settings, SimPlan ─► sim ─► sim_report
+//!                         sim_target ─► sim_run ─► report
 //!                               capacity ─┘
 //! ```
 //!
@@ -44,7 +45,9 @@ pub mod runs;
 pub mod server;
 pub mod sim;
 pub mod sim_report;
+pub mod sim_run;
 pub mod sim_settings;
+pub mod sim_target;
 pub mod sizes;
 pub mod statistics;
 pub mod sweep;

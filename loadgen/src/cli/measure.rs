@@ -10,11 +10,10 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use psp_loadgen::condition::Condition;
-use psp_loadgen::engine::{self, Observer};
+use psp_loadgen::engine::Observer;
 use psp_loadgen::hdr_log::HdrLog;
 use psp_loadgen::intervals::Interval;
 use psp_loadgen::page::Results;
-use psp_loadgen::plan::RunPlan;
 use psp_loadgen::record::LiveCounters;
 use psp_loadgen::report::Report;
 use psp_loadgen::runs::RunsReport;
@@ -22,10 +21,11 @@ use psp_loadgen::runs::RunsReport;
 use super::Failure;
 use super::interrupt::stop_on_signals;
 use super::live::LiveLine;
+use super::measurement::Measurement;
 use super::output::{json, print};
 use super::report::write_page;
 use super::run::RunArgs;
-use super::target::ProtocolArgs;
+use super::target::{ProtocolArgs, Subject};
 use super::values::at_least_one;
 
 #[derive(Debug, Args)]
@@ -88,22 +88,27 @@ enum Output {
 }
 
 pub(super) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
-    let target = args.protocol.target(&args.target);
-    let target = target.map_err(Failure::usage)?;
-    let mut plan = args.run.plan(target).map_err(Failure::usage)?;
-    require_types(&args.fail_if, &plan)?;
-    args.run.preload(&plan)?;
+    let subject = args
+        .protocol
+        .subject(&args.target)
+        .map_err(Failure::usage)?;
+    let measurement = args.run.measurement(&subject);
+    let mut measurement = measurement.map_err(Failure::usage)?;
+    if let (Subject::Simulated(_), Some(_)) = (&subject, &args.hdr) {
+        let reason = anyhow!("a simulation has no seconds for a log; --hdr goes with live targets");
+        return Err(Failure::usage(reason));
+    }
+    require_types(&args.fail_if, &measurement)?;
+    args.run.preload(&measurement)?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signals(&stop).map_err(Failure::work)?;
-    let hdr = args.hdr.as_ref().map(|path| open_log(path, &plan));
+    let hdr = args.hdr.as_ref().map(|path| open_log(path, &measurement));
     let mut hdr = hdr.transpose().map_err(Failure::work)?;
     let mut reports = Vec::with_capacity(args.runs);
     while reports.len() < args.runs && !stop.load(Ordering::Relaxed) {
-        let mut observer = RunObserver::new(&plan, hdr.as_mut());
-        let result = engine::run(&plan, &stop, &mut observer).map_err(Failure::work)?;
-        observer.logged.context("--hdr").map_err(Failure::work)?;
-        reports.push(Report::new(&plan, &result));
-        plan.seed = plan.seed.wrapping_add(1);
+        let observer = RunObserver::new(&measurement, hdr.as_mut());
+        reports.push(measurement.run(&stop, observer)?);
+        measurement.advance_seed();
     }
     if let Some(log) = hdr {
         log.finish().context("--hdr").map_err(Failure::work)?;
@@ -127,7 +132,7 @@ pub(super) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
         }
     }
     if is_silent {
-        let silence = anyhow!("{} answered none of the requests", plan.target);
+        let silence = anyhow!("{} answered none of the requests", args.target);
         return Err(Failure::work(silence));
     }
     if violated.is_empty() {
@@ -144,8 +149,12 @@ pub(super) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
 }
 
 /// Refuses conditions on types that the plan does not have.
-pub(super) fn require_types(conditions: &[Condition], plan: &RunPlan) -> Result<(), Failure> {
-    let names = plan.types.iter().map(|ty| ty.name.as_str());
+pub(super) fn require_types(
+    conditions: &[Condition],
+    measurement: &Measurement,
+) -> Result<(), Failure> {
+    let names = measurement.type_names();
+    let names = names.iter().map(String::as_str);
     conditions
         .iter()
         .try_for_each(|condition| condition.require_subject(names.clone()))
@@ -181,9 +190,10 @@ impl Output {
 
 type Log = HdrLog<BufWriter<File>>;
 
-fn open_log(path: &PathBuf, plan: &RunPlan) -> anyhow::Result<Log> {
+fn open_log(path: &PathBuf, measurement: &Measurement) -> anyhow::Result<Log> {
     let file = File::create(path).with_context(|| format!("--hdr {}", path.display()))?;
-    let names = plan.types.iter().map(|ty| ty.name.as_str());
+    let names = measurement.type_names();
+    let names = names.iter().map(String::as_str);
     Ok(HdrLog::new(BufWriter::new(file), names))
 }
 
@@ -196,13 +206,17 @@ pub(super) struct RunObserver<'a> {
 }
 
 impl<'a> RunObserver<'a> {
-    fn new(plan: &RunPlan, hdr: Option<&'a mut Log>) -> Self {
-        let names = plan.types.iter().map(|ty| ty.name.clone());
+    fn new(measurement: &Measurement, hdr: Option<&'a mut Log>) -> Self {
         Self {
-            live: LiveLine::new(names.collect()),
+            live: LiveLine::new(measurement.type_names()),
             hdr,
             logged: Ok(()),
         }
+    }
+
+    /// Says whether the log could be written.
+    pub(super) fn finish(self) -> io::Result<()> {
+        self.logged
     }
 
     fn log(&mut self, write: impl FnOnce(&mut Log) -> io::Result<()>) {
@@ -229,11 +243,10 @@ impl Observer for RunObserver<'_> {
 /// One run of a sweep or a comparison.
 pub(super) fn run_once(
     title: &str,
-    plan: &RunPlan,
+    measurement: &Measurement,
     stop: &Arc<AtomicBool>,
 ) -> Result<Report, Failure> {
-    let mut observer = RunObserver::new(plan, None);
+    let mut observer = RunObserver::new(measurement, None);
     observer.live.announce(title);
-    let result = engine::run(plan, stop, &mut observer).map_err(Failure::work)?;
-    Ok(Report::new(plan, &result))
+    measurement.run(stop, observer)
 }

@@ -9,6 +9,7 @@ mod interrupt;
 mod keyspace;
 mod live;
 mod measure;
+mod measurement;
 mod output;
 mod pacing;
 mod preload;

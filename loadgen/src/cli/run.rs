@@ -11,14 +11,18 @@ use psp_loadgen::plan::{
     ClosedLoop, Pacing, RequestPlan, RunPlan, ThreadClass, TypePlan, Waiting, assign_threads,
 };
 use psp_loadgen::preload::PreloadPlan;
+use psp_loadgen::sim_run::SimRun;
+use psp_loadgen::sim_target::SimTarget;
 use psp_loadgen::target::{Protocol, Target};
 use psp_loadgen::trace::{Trace, TraceTypes};
 use psp_loadgen::workload::{LiveWorkload, OfferedLoad};
 
 use super::Failure;
 use super::keyspace::KeyspaceArgs;
+use super::measurement::Measurement;
 use super::pacing::PacingArgs;
 use super::preload::with_progress;
+use super::target::Subject;
 use super::values::{at_least_one, positive, seconds};
 
 /// Keys when nobody says otherwise.
@@ -177,11 +181,12 @@ impl RunArgs {
         self.rate.is_some() || self.load.is_some()
     }
 
-    /// Sets all keys of the plan's target, if the command line says so.
-    pub(super) fn preload(&self, plan: &RunPlan) -> Result<(), Failure> {
-        if !self.preload {
-            return Ok(());
-        }
+    /// Sets all keys of a live target, if the command line says so.
+    pub(super) fn preload(&self, measurement: &Measurement) -> Result<(), Failure> {
+        let plan = match measurement {
+            Measurement::Live(plan) if self.preload => plan,
+            Measurement::Live(_) | Measurement::Simulated(_) => return Ok(()),
+        };
         with_progress(&PreloadPlan {
             target: plan.target.clone(),
             keyspace: Some(plan.keyspace.clone()),
@@ -189,7 +194,43 @@ impl RunArgs {
         })
     }
 
-    pub(super) fn plan(&self, target: Target) -> anyhow::Result<RunPlan> {
+    /// What is to be measured of `subject`.
+    pub(super) fn measurement(&self, subject: &Subject) -> anyhow::Result<Measurement> {
+        match subject {
+            Subject::Live(target) => {
+                let plan = self.plan(target.clone())?;
+                Ok(Measurement::Live(Box::new(plan)))
+            }
+            Subject::Simulated(target) => {
+                let run = self.sim_run(target.clone())?;
+                Ok(Measurement::Simulated(Box::new(run)))
+            }
+        }
+    }
+
+    /// The simulation of a target. Options about connections, threads and keys mean nothing to it.
+    fn sim_run(&self, target: SimTarget) -> anyhow::Result<SimRun> {
+        let Some(workload) = &self.workload else {
+            bail!("a sim: target needs --workload");
+        };
+        ensure!(
+            self.pacing.has_rates(),
+            "requests of a simulation arrive at rates; --trace and --closed-loop go with live targets"
+        );
+        ensure!(self.dilate == 1, "a simulation needs no --dilate");
+        let live = LiveWorkload::named_or_file(workload)?;
+        let offered = self.offered(&live)?;
+        let mut workload = live.simulated()?;
+        workload.arrivals = self.pacing.arrivals(workload.arrivals)?;
+        let warmup = Duration::from_secs_f64(self.warmup.unwrap_or(WARMUP_S));
+        let duration = Duration::try_from_secs_f64(self.duration.unwrap_or(DURATION_S));
+        let duration = duration.context("--duration")?;
+        Ok(SimRun::new(
+            target, workload, offered, self.seed, warmup, duration,
+        )?)
+    }
+
+    fn plan(&self, target: Target) -> anyhow::Result<RunPlan> {
         let Sent {
             types,
             arrivals,
@@ -326,13 +367,20 @@ impl RunArgs {
         workload: &LiveWorkload,
         protocol: Protocol,
     ) -> anyhow::Result<Vec<TypePlan>> {
-        let offered = match (self.rate.or(workload.rate_rps()), self.load, self.workers) {
-            _ if !self.pacing.has_rates() => OfferedLoad::Rate(1.0),
-            (_, Some(load), Some(workers)) => OfferedLoad::Workers { load, workers },
-            (Some(rate_rps), None, _) => OfferedLoad::Rate(rate_rps),
-            _ => bail!("give either --rate, or --load with --workers"),
-        };
+        let offered = self.offered(workload)?;
         Ok(workload.type_plans(protocol, offered, self.dilate)?)
+    }
+
+    /// How much of a workload is offered.
+    fn offered(&self, workload: &LiveWorkload) -> anyhow::Result<OfferedLoad> {
+        Ok(
+            match (self.rate.or(workload.rate_rps()), self.load, self.workers) {
+                _ if !self.pacing.has_rates() => OfferedLoad::Rate(1.0),
+                (_, Some(load), Some(workers)) => OfferedLoad::Workers { load, workers },
+                (Some(rate_rps), None, _) => OfferedLoad::Rate(rate_rps),
+                _ => bail!("give either --rate, or --load with --workers"),
+            },
+        )
     }
 
     /// Gives the types their threads and connections.

@@ -23,7 +23,7 @@ enum Action {
 
 /// A command by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Verb {
+pub(crate) struct Verb {
     name: &'static str,
     /// The word of the text protocol.
     word: &'static [u8],

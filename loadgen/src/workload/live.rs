@@ -53,6 +53,14 @@ impl LiveWorkload {
         })
     }
 
+    /// The workload as it is simulated.
+    ///
+    /// # Errors
+    /// When a type has no service time.
+    pub fn simulated(&self) -> Result<Workload, WorkloadError> {
+        self.file.clone().simulated()
+    }
+
     /// How arrivals are spaced.
     #[must_use]
     pub fn arrivals(&self) -> ArrivalProcess {
