@@ -4,6 +4,8 @@ use hashbrown::HashMap;
 use psp_protocols::rpc::peek_method;
 use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
 
+use crate::registry::register;
+
 /// Classifies [RPC requests](psp_protocols::rpc) by method.
 ///
 /// The method is read where it lies in the frame, without decoding the message. Names are told apart
@@ -39,18 +41,15 @@ impl RpcClassifier {
 
     /// Registers a type and puts `methods` into it.
     ///
-    /// A type that is already known by its name keeps its number, its hints and its methods. A
-    /// method that is already known moves.
+    /// A type that is already known by its name keeps its number and methods and takes the hints of
+    /// `spec`. A method that is already known moves.
     #[must_use]
     pub fn group<I>(mut self, spec: TypeSpec, methods: I) -> Self
     where
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let request_type = match self.types.by_name(&spec.name) {
-            Some(known) => known,
-            None => self.types.register(spec),
-        };
+        let request_type = register(&mut self.types, spec);
         for method in methods {
             let method = method.as_ref().as_bytes().into();
             self.methods.insert(method, request_type);

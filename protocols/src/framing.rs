@@ -24,6 +24,17 @@ pub trait Framing: Send + Sync + 'static {
     /// [`Rejection::Malformed`] to the peer and closes the connection.
     fn next_frame(&self, cursor: &mut Self::Cursor, input: &[u8]) -> Result<Step, FrameError>;
 
+    /// How many bytes after `frame`, one that [`next_frame`](Self::next_frame) found, belong to it
+    /// but not to its frame: what it announced is too long to be held, and its handler says so
+    /// without having seen it.
+    ///
+    /// The transport runs the frame like any other, drops that many bytes of the stream as they
+    /// come, and looks for the next frame after them.
+    fn discard_after(&self, frame: &[u8]) -> u64 {
+        let _ = frame;
+        0
+    }
+
     /// Writes the reply for a request that the server refuses.
     ///
     /// `request` is the refused frame (empty for [`Rejection::Malformed`] and

@@ -1,7 +1,5 @@
 //! Properties of the skippers: a reply ends where it ends, however its bytes arrive.
 
-use std::fmt::Debug;
-
 use proptest::prelude::*;
 use psp_protocols::memcached::MemcachedSkipper;
 use psp_protocols::resp::RespSkipper;
@@ -112,7 +110,7 @@ fn garbage(known: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let whole = prop::sample::select(known).prop_map(|reply| reply.as_bytes().to_vec());
     let bytes = prop::collection::vec(any::<u8>(), 0..6);
     let number = any::<u64>().prop_map(|number| number.to_string().into_bytes());
-    fn all(piece: impl Strategy<Value = Vec<u8>> + Debug) -> impl Strategy<Value = Vec<u8>> {
+    fn all(piece: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
     }
     all(prop_oneof![cut, whole, bytes, number])

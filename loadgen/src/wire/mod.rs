@@ -14,4 +14,6 @@ mod writer;
 
 pub(crate) use dialect::{complete, type_name};
 pub(crate) use replies::Replies;
-pub(crate) use writer::{Expected, Lookup, RequestWriter};
+#[cfg(test)]
+pub(crate) use writer::Lookup;
+pub(crate) use writer::{Expected, RequestWriter};

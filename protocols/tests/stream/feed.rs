@@ -12,13 +12,15 @@ pub(crate) fn feed<F: Framing>(framing: &F, stream: &[u8], cuts: &[usize]) -> Ou
     let mut cursor = F::Cursor::default();
     let mut consumed = 0;
     for end in cuts.iter().copied().chain([stream.len()]) {
-        loop {
+        while consumed <= end {
             let input = &stream[consumed..end];
             match framing.next_frame(&mut cursor, input) {
                 Ok(Step::Frame { len }) => {
                     assert!(len >= 1 && len <= input.len());
-                    frames.push(input[..len].to_vec());
-                    consumed += len;
+                    let frame = &input[..len];
+                    let discard = usize::try_from(framing.discard_after(frame)).unwrap();
+                    frames.push(frame.to_vec());
+                    consumed = (consumed + len).saturating_add(discard);
                 }
                 Ok(Step::NeedMore { len_min }) => {
                     assert!(len_min > input.len());

@@ -1,0 +1,169 @@
+//! Where a binary request ends.
+
+use crate::framing::{FrameError, Framing, Rejection, Step};
+use crate::memcached::item::block_len_max;
+use crate::sink::Sink;
+
+use super::encoder::error;
+use super::header::{HEADER_LEN, Header, MAGIC_REQUEST};
+use super::opcode::Status;
+
+/// [`Framing`] of the binary protocol.
+///
+/// A frame is a header and its body. A request whose item is too large is its header, extras and
+/// key alone, and [`discard_after`](Framing::discard_after) says how many bytes of value follow.
+#[derive(Debug, Clone)]
+pub struct BinaryFraming {
+    /// Longest item in bytes: key, value and what memcached adds to them; 1 MiB by default.
+    pub item_len_max: usize,
+}
+
+impl Default for BinaryFraming {
+    fn default() -> Self {
+        Self {
+            item_len_max: 1 << 20,
+        }
+    }
+}
+
+/// The peer sent something else than a request. Not answered, as memcached does not.
+const INVALID_MAGIC: FrameError = FrameError::new("memcached binary: invalid magic");
+
+/// Bytes of a frame, and of the rest of its body.
+struct Extent {
+    frame_len: usize,
+    discard: usize,
+}
+
+impl Framing for BinaryFraming {
+    type Cursor = ();
+
+    #[inline]
+    fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
+        match input.first() {
+            None | Some(&MAGIC_REQUEST) => {}
+            Some(_) => return Err(INVALID_MAGIC),
+        }
+        let Some(header) = Header::decode(input) else {
+            return Ok(Step::NeedMore {
+                len_min: HEADER_LEN,
+            });
+        };
+        let len = self.extent(&header).frame_len;
+        if input.len() < len {
+            Ok(Step::NeedMore { len_min: len })
+        } else {
+            Ok(Step::Frame { len })
+        }
+    }
+
+    fn discard_after(&self, frame: &[u8]) -> u64 {
+        Header::decode(frame).map_or(0, |header| self.extent(&header).discard as u64)
+    }
+
+    fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
+        let status = match rejection {
+            // There is no request that a reply could answer.
+            Rejection::Malformed(_) | Rejection::TooManyConnections => return,
+            Rejection::Busy { .. } => Status::Busy,
+            Rejection::HandlerFailed | Rejection::ReplyTooLarge { .. } => Status::InternalError,
+            Rejection::OutOfBuffers => Status::OutOfMemory,
+            Rejection::ShuttingDown => Status::TemporaryFailure,
+        };
+        if let Some(header) = Header::decode(request) {
+            error(out, &header, status);
+        }
+    }
+}
+
+impl BinaryFraming {
+    fn extent(&self, header: &Header) -> Extent {
+        let body_len = header.body_len as usize;
+        let key_len = usize::from(header.key_len);
+        // A body too short for its extras and key has no value; parsing it tells the peer.
+        let value_len = header.value_len().unwrap_or(0);
+        let fits = value_len + 2 <= block_len_max(self.item_len_max, key_len);
+        let discard = if fits { 0 } else { value_len };
+        Extent {
+            frame_len: HEADER_LEN + body_len - discard,
+            discard,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SET: Header = Header {
+        magic: MAGIC_REQUEST,
+        opcode: 1,
+        key_len: 1,
+        extras_len: 8,
+        status: 0,
+        body_len: 14,
+        opaque: 0x0102_0304,
+        cas: 0,
+    };
+
+    fn step(bytes: &[u8]) -> Result<Step, FrameError> {
+        BinaryFraming::default().next_frame(&mut (), bytes)
+    }
+
+    #[test]
+    fn frames_are_header_and_body() {
+        let mut bytes = SET.encode().to_vec();
+        assert_eq!(step(&bytes[..1]), Ok(Step::NeedMore { len_min: 24 }));
+        assert_eq!(step(&bytes), Ok(Step::NeedMore { len_min: 38 }));
+        bytes.extend_from_slice(&[0; 20]);
+        assert_eq!(step(&bytes), Ok(Step::Frame { len: 38 }));
+        assert_eq!(BinaryFraming::default().discard_after(&bytes[..38]), 0);
+        assert_eq!(step(b"get k\r\n"), Err(INVALID_MAGIC));
+    }
+
+    #[test]
+    fn values_that_are_too_large_are_not_held() {
+        let framing = BinaryFraming::default();
+        let with_body = |body_len| {
+            let header = Header { body_len, ..SET };
+            [&header.encode()[..], &[0; 9]].concat()
+        };
+        let largest = with_body(9 + 1_048_516);
+        let len_min = largest.len() + 1_048_516;
+        assert_eq!(step(&largest), Ok(Step::NeedMore { len_min }));
+        for value_len in [1_048_517, u32::MAX - 9] {
+            let frame = with_body(9 + value_len);
+            assert_eq!(step(&frame), Ok(Step::Frame { len: 33 }));
+            assert_eq!(framing.discard_after(&frame), u64::from(value_len));
+        }
+        // Key and extras do not fit into the body: nothing is too large.
+        assert_eq!(step(&with_body(3)), Ok(Step::Frame { len: 27 }));
+    }
+
+    #[test]
+    fn refusals_answer_their_request() {
+        for (rejection, status) in [
+            (Rejection::Busy { type_name: "a" }, Status::Busy),
+            (Rejection::HandlerFailed, Status::InternalError),
+            (
+                Rejection::ReplyTooLarge { limit_bytes: 1 },
+                Status::InternalError,
+            ),
+            (Rejection::OutOfBuffers, Status::OutOfMemory),
+            (Rejection::ShuttingDown, Status::TemporaryFailure),
+        ] {
+            let mut out = Vec::new();
+            BinaryFraming::default().encode_rejection(&rejection, &SET.encode(), &mut out);
+            let reply = Header::decode(&out).expect("a reply");
+            assert_eq!(
+                (reply.opcode, reply.opaque, reply.status),
+                (1, SET.opaque, status as u16)
+            );
+            assert_eq!(&out[HEADER_LEN..], status.text().as_bytes());
+        }
+        let mut out = Vec::new();
+        let malformed = Rejection::Malformed(&INVALID_MAGIC);
+        BinaryFraming::default().encode_rejection(&malformed, b"", &mut out);
+        assert!(out.is_empty());
+    }
+}

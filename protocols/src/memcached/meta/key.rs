@@ -1,0 +1,54 @@
+//! Keys of meta commands, which may be binary.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::memcached::item::KEY_LEN_MAX;
+
+/// The key of a meta command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key<'a> {
+    /// As the peer wrote it, 1 to 250 bytes; replies repeat it so.
+    pub text: &'a [u8],
+    /// Whether `text` is base64 of the key (flag `b`).
+    pub is_base64: bool,
+}
+
+impl<'a> Key<'a> {
+    /// The key itself, decoded into `buffer` where that is needed.
+    ///
+    /// `None` when `text` is not base64 of at least one byte; no key of a parsed request is so.
+    pub fn decode<'b>(&self, buffer: &'b mut [u8; KEY_LEN_MAX]) -> Option<&'b [u8]>
+    where
+        'a: 'b,
+    {
+        if !self.is_base64 {
+            return Some(self.text);
+        }
+        // The longest key that can be written in 250 characters has 187 bytes.
+        let len = STANDARD.decode_slice(self.text, buffer).ok()?;
+        Some(&buffer[..len]).filter(|key| !key.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(text: &[u8], is_base64: bool) -> Option<Vec<u8>> {
+        let mut buffer = [0; KEY_LEN_MAX];
+        let key = Key { text, is_base64 };
+        key.decode(&mut buffer).map(<[u8]>::to_vec)
+    }
+
+    #[test]
+    fn base64_is_decoded_when_the_flag_says_so() {
+        assert_eq!(decoded(b"Zm9v", false), Some(b"Zm9v".to_vec()));
+        assert_eq!(decoded(b"Zm9v", true), Some(b"foo".to_vec()));
+        assert_eq!(decoded(b"gAA=", true), Some(vec![0x80, 0]));
+        assert_eq!(decoded(&[b'A'; 248], true), Some(vec![0; 186]));
+        for wrong in [&b"a"[..], b"!!!!", b"Zm9", b"", &[b'A'; 250]] {
+            assert_eq!(decoded(wrong, true), None, "{}", wrong.escape_ascii());
+        }
+    }
+}

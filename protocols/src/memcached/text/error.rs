@@ -1,0 +1,51 @@
+//! Why a text or meta request is not run, in the words of memcached 1.6.
+
+use crate::sink::Sink;
+
+/// An error of a request, which is answered with one line; the connection goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct RequestError {
+    /// The line for the peer, e.g. `CLIENT_ERROR bad data chunk`.
+    pub text: &'static str,
+    /// The peer wants no reply to this request, not even this one.
+    pub noreply: bool,
+}
+
+impl RequestError {
+    /// An error that is answered.
+    pub(crate) const fn new(text: &'static str) -> Self {
+        Self {
+            text,
+            noreply: false,
+        }
+    }
+
+    pub(super) const fn unless(self, noreply: bool) -> Self {
+        Self { noreply, ..self }
+    }
+
+    /// Writes the reply, if the peer wants one.
+    pub fn encode<S: Sink + ?Sized>(&self, sink: &mut S) {
+        if !self.noreply {
+            sink.put(self.text.as_bytes());
+            sink.put(b"\r\n");
+        }
+    }
+}
+
+/// No such command, or not with so many words.
+pub(crate) const ERROR: RequestError = RequestError::new("ERROR");
+pub(crate) const BAD_FORMAT: RequestError =
+    RequestError::new("CLIENT_ERROR bad command line format");
+pub(crate) const BAD_DATA_CHUNK: RequestError = RequestError::new("CLIENT_ERROR bad data chunk");
+pub(crate) const TOO_LARGE: RequestError =
+    RequestError::new("SERVER_ERROR object too large for cache");
+pub(super) const BAD_DELETE: RequestError =
+    RequestError::new("CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]");
+pub(super) const BAD_EXPTIME: RequestError =
+    RequestError::new("CLIENT_ERROR invalid exptime argument");
+pub(super) const BAD_DELTA: RequestError =
+    RequestError::new("CLIENT_ERROR invalid numeric delta argument");
+pub(super) const BAD_SHUTDOWN: RequestError =
+    RequestError::new("CLIENT_ERROR invalid shutdown mode");

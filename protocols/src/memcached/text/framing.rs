@@ -1,0 +1,293 @@
+//! Where a text or meta request ends.
+
+use crate::framing::{FrameError, Framing, Rejection, Step};
+use crate::memcached::item::block_len_max;
+use crate::sink::Sink;
+
+use super::encoder::text_line;
+use super::line::{Words, split_line};
+use super::request::Request;
+use super::storage::{Announced, announced};
+
+/// [`Framing`] of the text protocol and the meta commands.
+///
+/// A frame is a line, or the line and the data block of a storage command. A line may end with LF
+/// alone. A storage command whose line is malformed is that line alone, as memcached reads it; one
+/// whose item is too large is that line, and [`discard_after`](Framing::discard_after) says how
+/// many bytes of data follow it. A block that does not end with CRLF is a frame of its announced
+/// length. In all these cases [`Request::parse`] has the error for the peer.
+#[derive(Debug, Clone)]
+pub struct TextFraming {
+    /// Longest line in bytes, its line end included; 2048 by default, as in memcached.
+    pub line_len_max: usize,
+    /// Longest line of `get`, `gets`, `gat` and `gats` in bytes; 1 MiB by default. In memcached it
+    /// is bounded by memory alone.
+    pub get_line_len_max: usize,
+    /// Most words of one such line, its command among them; 32 768 by default.
+    pub get_words_max: usize,
+    /// Longest item in bytes: key, data and what memcached adds to them; 1 MiB by default.
+    pub item_len_max: usize,
+}
+
+impl Default for TextFraming {
+    fn default() -> Self {
+        Self {
+            line_len_max: 2048,
+            get_line_len_max: 1 << 20,
+            get_words_max: 32 << 10,
+            item_len_max: 1 << 20,
+        }
+    }
+}
+
+/// How much of an incomplete request has been read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TextCursor {
+    /// Bytes known to hold no line end; 0 once the line is read.
+    scanned: usize,
+    /// Bytes of the frame, once its line is read.
+    frame_len: usize,
+}
+
+const LINE_TOO_LONG: FrameError = FrameError::new("CLIENT_ERROR line too long");
+const TOO_MANY_KEYS: FrameError = FrameError::new("CLIENT_ERROR too many keys");
+
+impl Framing for TextFraming {
+    type Cursor = TextCursor;
+
+    #[inline]
+    fn next_frame(&self, cursor: &mut TextCursor, input: &[u8]) -> Result<Step, FrameError> {
+        if cursor.frame_len == 0 {
+            let Some(line_len) = self.line(cursor.scanned, input)? else {
+                cursor.scanned = input.len();
+                return Ok(Step::NeedMore {
+                    len_min: input.len() + 1,
+                });
+            };
+            let block_len = match announced(Words::of_frame(&input[..line_len])) {
+                Some(announced) if self.fits(announced) => announced.block_len,
+                _ => 0,
+            };
+            cursor.frame_len = line_len + block_len;
+        }
+        let len = cursor.frame_len;
+        if input.len() < len {
+            return Ok(Step::NeedMore { len_min: len });
+        }
+        *cursor = TextCursor::default();
+        Ok(Step::Frame { len })
+    }
+
+    fn discard_after(&self, frame: &[u8]) -> u64 {
+        // Only a line alone can lack its data.
+        if split_line(frame).1.is_empty()
+            && let Some(announced) = announced(Words::of_frame(frame))
+            && !self.fits(announced)
+        {
+            return announced.block_len as u64;
+        }
+        0
+    }
+
+    fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
+        let noreply = match Request::parse(request) {
+            Ok(request) => request.noreply(),
+            Err(error) => error.noreply,
+        };
+        if !noreply {
+            encode_rejection(rejection, out);
+        }
+    }
+}
+
+impl TextFraming {
+    /// Length of the line at the start of `input`, of which `scanned` bytes hold no line end.
+    fn line(&self, scanned: usize, input: &[u8]) -> Result<Option<usize>, FrameError> {
+        let len_max = self.get_line_len_max.max(self.line_len_max);
+        let window = &input[..input.len().min(len_max)];
+        let line_end = memchr::memchr(b'\n', &window[scanned..]);
+        let line_len = line_end.map(|end| scanned + end + 1);
+        let seen = line_len.unwrap_or(input.len() + 1);
+        if seen <= self.line_len_max {
+            return Ok(line_len);
+        }
+        if seen > self.get_line_len_max || !is_get(&input[..self.line_len_max]) {
+            return Err(LINE_TOO_LONG);
+        }
+        // Each word takes two bytes, so that only long lines need counting.
+        if let Some(len) = line_len
+            && len > self.get_words_max * 2
+            && Words::of_frame(&input[..len]).count() > self.get_words_max
+        {
+            return Err(TOO_MANY_KEYS);
+        }
+        Ok(line_len)
+    }
+
+    fn fits(&self, announced: Announced) -> bool {
+        announced.block_len <= block_len_max(self.item_len_max, announced.key_len)
+    }
+}
+
+/// Whether the line that starts so may have many keys.
+fn is_get(line_start: &[u8]) -> bool {
+    matches!(
+        Words::new(line_start).next(),
+        Some(b"get" | b"gets" | b"gat" | b"gats")
+    )
+}
+
+/// Writes the error line for `rejection`.
+fn encode_rejection(rejection: &Rejection<'_>, out: &mut dyn Sink) {
+    let mut digits = itoa::Buffer::new();
+    let parts: &[&str] = match rejection {
+        Rejection::Busy { type_name } => {
+            &["SERVER_ERROR busy: the queue of '", type_name, "' is full"]
+        }
+        Rejection::HandlerFailed => &["SERVER_ERROR internal error"],
+        Rejection::ReplyTooLarge { limit_bytes } => &[
+            "SERVER_ERROR reply is larger than the limit of ",
+            digits.format(*limit_bytes),
+            " bytes",
+        ],
+        Rejection::Malformed(error) => &[&error.reason],
+        Rejection::TooManyConnections => &["ERROR Too many open connections"],
+        Rejection::OutOfBuffers => &["SERVER_ERROR out of memory reading request"],
+        Rejection::ShuttingDown => &["SERVER_ERROR shutting down"],
+    };
+    text_line(out, parts);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step_with(framing: &TextFraming, input: &[u8]) -> Result<Step, String> {
+        framing
+            .next_frame(&mut TextCursor::default(), input)
+            .map_err(|error| error.to_string())
+    }
+
+    fn step(input: &[u8]) -> Result<Step, String> {
+        step_with(&TextFraming::default(), input)
+    }
+
+    #[test]
+    fn whole_frames_are_measured() {
+        for frame in [
+            &b"get k\r\n"[..],
+            b"get k\n",
+            b"\r\n",
+            b"nonsense\r\n",
+            b"set k 0 0 3\r\nabc\r\n",
+            b"set k 0 0 3 noreply \r\n\r\n\n\r\n",
+            b"cas k 0 0 0 1\n\r\n",
+            b"ms k 2 T0\r\nab\r\n",
+            b"ms k 2 !\r\nab\r\n",
+            // Blocks that end otherwise are measured all the same.
+            b"set k 0 0 1\r\nabc",
+            // Malformed lines announce nothing.
+            b"set k 0 0 -1\r\n",
+            b"set k 0 0 1x\r\n",
+            b"set k 0 0\r\n",
+            b"ms k -1\r\n",
+            b"mg k 5\r\n",
+        ] {
+            let whole = Ok(Step::Frame { len: frame.len() });
+            assert_eq!(step(frame), whole, "{}", frame.escape_ascii());
+            let followed = [frame, b"get k\r\n"].concat();
+            assert_eq!(step(&followed), whole, "{}", frame.escape_ascii());
+            assert_eq!(TextFraming::default().discard_after(frame), 0);
+        }
+    }
+
+    /// The longest values that memcached 1.6.18 stores.
+    #[test]
+    fn items_that_are_too_large_are_not_held() {
+        let framing = TextFraming::default();
+        let frame = b"set k 0 0 1048516\r\n";
+        let len_min = frame.len() + 1_048_516 + 2;
+        assert_eq!(step(frame), Ok(Step::NeedMore { len_min }));
+        assert_eq!(framing.discard_after(frame), 0);
+        for (line, discard) in [
+            ("set k 0 0 1048517", 1_048_519),
+            ("set kk 0 0 1048516 noreply", 1_048_518),
+            ("cas k 0 0 2147483645 1", 2_147_483_647),
+            ("ms k 2000000 q", 2_000_002),
+        ] {
+            let frame = format!("{line}\r\n");
+            let whole = Ok(Step::Frame { len: frame.len() });
+            assert_eq!(step(format!("{frame}data").as_bytes()), whole);
+            assert_eq!(framing.discard_after(frame.as_bytes()), discard);
+        }
+    }
+
+    #[test]
+    fn limits_hold() {
+        let framing = TextFraming {
+            line_len_max: 10,
+            get_line_len_max: 20,
+            get_words_max: 7,
+            item_len_max: 100,
+        };
+        let too_long = Err("CLIENT_ERROR line too long".to_owned());
+        for (input, expected) in [
+            ("touch k 0\n", Ok(Step::Frame { len: 10 })),
+            ("touch k 00\n", too_long.clone()),
+            ("touch k 00", too_long.clone()),
+            ("touch k 0", Ok(Step::NeedMore { len_min: 10 })),
+            (" get 3456789012345\n", Ok(Step::Frame { len: 19 })),
+            ("get 56789012345678\r\n", Ok(Step::Frame { len: 20 })),
+            ("get 567890123456789\r\n", too_long.clone()),
+            ("get 5678901234567890", too_long),
+            ("gat 1 2 3 4 5 6\n", Ok(Step::Frame { len: 16 })),
+            (
+                "gat 1 2 3 4 5 6 7\n",
+                Err("CLIENT_ERROR too many keys".to_owned()),
+            ),
+        ] {
+            assert_eq!(step_with(&framing, input.as_bytes()), expected, "{input:?}");
+        }
+    }
+
+    fn rejected(rejection: &Rejection<'_>, request: &[u8]) -> String {
+        let mut out = Vec::new();
+        TextFraming::default().encode_rejection(rejection, request, &mut out);
+        String::from_utf8(out).expect("error lines are text")
+    }
+
+    #[test]
+    fn every_rejection_is_one_line() {
+        for (rejection, line) in [
+            (
+                Rejection::Busy { type_name: "scan" },
+                "SERVER_ERROR busy: the queue of 'scan' is full\r\n",
+            ),
+            (Rejection::HandlerFailed, "SERVER_ERROR internal error\r\n"),
+            (
+                Rejection::ReplyTooLarge { limit_bytes: 512 },
+                "SERVER_ERROR reply is larger than the limit of 512 bytes\r\n",
+            ),
+            (
+                Rejection::Malformed(&LINE_TOO_LONG),
+                "CLIENT_ERROR line too long\r\n",
+            ),
+            (
+                Rejection::TooManyConnections,
+                "ERROR Too many open connections\r\n",
+            ),
+            (
+                Rejection::OutOfBuffers,
+                "SERVER_ERROR out of memory reading request\r\n",
+            ),
+            (Rejection::ShuttingDown, "SERVER_ERROR shutting down\r\n"),
+        ] {
+            for request in [&b""[..], b"get k\r\n", b"set k 0 0 1\r\na\r\n"] {
+                assert_eq!(rejected(&rejection, request), line);
+            }
+            for request in [&b"set k 0 0 1 noreply\r\na\r\n"[..], b"quit\r\n"] {
+                assert_eq!(rejected(&rejection, request), "");
+            }
+        }
+    }
+}

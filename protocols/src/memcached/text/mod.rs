@@ -1,0 +1,28 @@
+//! The text protocol: command lines, and data blocks after those of storage commands.
+//!
+//! ```text
+//!   stream ─► TextFraming ─► frame ─► Request::parse ─┬► Request ─► handler ─► status, value, ...
+//!                                                     └► RequestError::encode
+//! ```
+//!
+//! Meta commands are lines of this protocol, so they share its framing and its requests.
+
+mod encoder;
+mod error;
+mod framing;
+mod line;
+mod number;
+mod request;
+mod storage;
+
+pub use encoder::{
+    Status, client_error, number, server_error, stat, status, value, value_shared, version,
+};
+pub use error::RequestError;
+pub(crate) use error::{BAD_FORMAT, ERROR};
+pub use framing::{TextCursor, TextFraming};
+pub use line::Words;
+pub(crate) use number::parse_number;
+pub use request::{Get, Request};
+pub use storage::{Store, StoreMode};
+pub(crate) use storage::{data_of_block, parse_data_len};
