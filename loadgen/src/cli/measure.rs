@@ -25,11 +25,10 @@ use super::measurement::Measurement;
 use super::output::{json, print};
 use super::report::write_page;
 use super::run::RunArgs;
-use super::target::{ProtocolArgs, Subject};
+use super::target::{COMMANDS, ProtocolArgs, Subject, TARGETS};
 use super::values::at_least_one;
 
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
+const EXAMPLES: &str = "Examples:
   psp-loadgen run --target redis://127.0.0.1 --preload --mix \"GET@10000/s,KEYS@2/s\"
   psp-loadgen run --target redis://127.0.0.1 --mix \"GET:90,SET:9,LRANGE big 0 -1:1\" --rate 5000
   psp-loadgen run --target redis://127.0.0.1 --preload --preset etc --rate 20000
@@ -37,6 +36,9 @@ use super::values::at_least_one;
   psp-loadgen run --target redis://127.0.0.1 --trace requests.txt --trace-speed 2
   psp-loadgen run --target redis://127.0.0.1 --mix GET:9,SET:1 --closed-loop 64
   psp-loadgen run --target psp://127.0.0.1:9000 --workload high-bimodal --load 0.8 --workers 14 --dilate 1000
+  psp-loadgen run --target memcached+meta://127.0.0.1 --preload --mix \"GET:90,SET:10,MGET 100:1\" --rate 20000
+  psp-loadgen run --target protobuf://127.0.0.1:9000 --mix \"Get:99,Scan:1\" --rate 10000 --pipeline 16
+  psp-loadgen run --target 'sim:darc?workers=14&preempt-ns=700' --workload high-bimodal --load 0.8 --workers 14
   In CI, with five runs and an exit code:
     psp-loadgen run --target redis://127.0.0.1 --mix GET@5000/s --runs 5 --fail-if 'GET.p99_9 > 2ms' --fail-if 'GET.errors > 0.1%'
 
@@ -46,10 +48,14 @@ p99_99 mean max; the same of lag_ and slowdown_; errors timeouts dropped failed 
 achieved_rps offered_rps. A figure that there is not, since nothing was completed, fails too.
 
 Exit codes: 0 the run was made, 1 it failed, 2 the command line is wrong, 3 a condition of --fail-if
-holds.")]
+holds.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{TARGETS}\n\n{COMMANDS}\n\n{EXAMPLES}"))]
 pub(super) struct MeasureArgs {
-    /// The server: redis://HOST[:PORT], or psp://HOST:PORT for the psp header over UDP;
-    /// redis+unix:PATH for a local socket
+    /// The server: redis://, memcached://, memcached+meta://, protobuf:// or psp://HOST[:PORT];
+    /// SCHEME+unix:PATH for a local socket; sim:POLICY?workers=N for a simulated one. --help lists
+    /// them all
     #[arg(long, value_name = "URL")]
     target: String,
     #[command(flatten)]
@@ -246,7 +252,7 @@ pub(super) fn run_once(
     measurement: &Measurement,
     stop: &Arc<AtomicBool>,
 ) -> Result<Report, Failure> {
-    let mut observer = RunObserver::new(measurement, None);
+    let observer = RunObserver::new(measurement, None);
     observer.live.announce(title);
     measurement.run(stop, observer)
 }

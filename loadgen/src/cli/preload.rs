@@ -10,17 +10,18 @@ use super::target::ProtocolArgs;
 
 #[derive(Debug, Args)]
 pub(super) struct PreloadArgs {
-    /// The server: redis://HOST[:PORT] or redis+unix:PATH
+    /// The server: redis://, memcached:// or memcached+meta://HOST[:PORT], or SCHEME+unix:PATH for a
+    /// local socket
     #[arg(long, value_name = "URL")]
     target: String,
     #[command(flatten)]
     protocol: ProtocolArgs,
     #[command(flatten)]
     keyspace: KeyspaceArgs,
-    /// Create a list of LEN numbers in scattered order; may be repeated
+    /// Create a list, in Redis, of LEN numbers in scattered order; may be repeated
     #[arg(long, value_name = "KEY:LEN", value_parser = key_and_len)]
     list: Vec<(String, u64)>,
-    /// Create a sorted set of LEN members; may be repeated
+    /// Create a sorted set, in Redis, of LEN members; may be repeated
     #[arg(long, value_name = "KEY:LEN", value_parser = key_and_len)]
     zset: Vec<(String, u64)>,
 }

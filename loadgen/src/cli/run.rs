@@ -42,9 +42,9 @@ const SLOW_CONNECTIONS: usize = 4;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
-    /// Commands with weights (GET:90) or rates (GET@10000/s), separated by commas. Placeholders:
-    /// {key} {keys:N} {value}, and n in braces: the number of the request. NAME=COMMAND:90 names a
-    /// type
+    /// Commands with weights (GET:90) or rates (GET@10000/s), separated by commas; of a protobuf://
+    /// target, methods. Placeholders: {key} {keys:N} {value}, and n in braces: the number of the
+    /// request. NAME=COMMAND:90 names a type
     #[arg(
         long,
         value_name = "MIX",
@@ -52,11 +52,11 @@ pub(super) struct RunArgs {
         help_heading = "What to send"
     )]
     mix: Option<String>,
-    /// A workload of the literature for psp:// targets: high-bimodal, extreme-bimodal, tpcc, ...; or
-    /// a TOML file, for any target
+    /// A workload of the literature for psp:// and sim: targets: high-bimodal, extreme-bimodal, tpcc,
+    /// ...; or a TOML file, for any target
     #[arg(long, value_name = "NAME|FILE.toml", help_heading = "What to send")]
     workload: Option<String>,
-    /// Set all keys before the run
+    /// Set all keys before the run, of redis and memcached targets
     #[arg(long, help_heading = "What to send")]
     preload: bool,
     #[command(flatten)]

@@ -1,10 +1,15 @@
 //! Calls of the program, and servers for them.
 
+use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use psp_protocols::Framing;
 use serde_json::Value;
+
+use crate::serve::{Answer, serve};
 
 /// How long something may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,6 +55,39 @@ pub(crate) fn assert_every_arrival_ends_once(report: &Value) {
         let ends = ends.iter().map(|end| ty[*end].as_u64().unwrap());
         assert_eq!(ty["scheduled"], ends.sum::<u64>() + errors, "{ty}");
     }
+}
+
+/// The type of that name in a report.
+pub(crate) fn type_of<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let mut types = report["types"].as_array().unwrap().iter();
+    types.find(|ty| ty["name"] == name).expect(name)
+}
+
+/// A server on TCP whose connections all ask `script` for the answer to each frame.
+pub(crate) fn server<F: Framing + Clone>(
+    framing: F,
+    script: impl Fn(&[u8]) -> Answer + Send + Sync + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let script = Arc::new(script);
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let (script, framing) = (Arc::clone(&script), framing.clone());
+            // A client that has gone is no failure of the server.
+            thread::spawn(move || {
+                let socket = socket?;
+                socket.set_nodelay(true)?;
+                serve(socket, &framing, &*script)
+            });
+        }
+    });
+    addr
+}
+
+/// A port that nobody uses now.
+pub(crate) fn free_port() -> u16 {
+    psp_loadgen::server::free_port().unwrap()
 }
 
 /// A real server that ends with the test.
