@@ -2,7 +2,6 @@
 
 use crate::command::{CommandTemplate, TemplateError};
 use crate::target::Protocol;
-use crate::wire;
 
 /// What to send and in which proportions.
 ///
@@ -153,7 +152,7 @@ fn parse_item(item: &str, protocol: Protocol) -> Result<MixItem, MixError> {
         let item = item.to_owned();
         MixError::Template { item, source }
     })?;
-    let name = name.map_or_else(|| wire::type_name(protocol, text), str::to_owned);
+    let name = name.map_or_else(|| protocol.type_name(text), str::to_owned);
     Ok(MixItem {
         name,
         command,

@@ -71,6 +71,19 @@ impl Protocol {
         found.expect("every protocol has a scheme")
     }
 
+    /// What requests of `command` are called unless they are named: its first word, in capitals
+    /// where `get` and `GET` are one to the server.
+    #[must_use]
+    pub fn type_name(self, command: &str) -> String {
+        let word = command.split_whitespace().next().unwrap_or_default();
+        match self {
+            Self::Protobuf => word.to_owned(),
+            Self::Redis | Self::Memcached | Self::MemcachedMeta | Self::PspUdp => {
+                word.to_uppercase()
+            }
+        }
+    }
+
     /// Whether requests and replies are datagrams; otherwise they make up a stream.
     #[must_use]
     pub const fn is_datagram(self) -> bool {

@@ -447,8 +447,7 @@ fn traced_types(
         for column in trace.columns() {
             let command = CommandTemplate::for_protocol(column, protocol)
                 .with_context(|| format!("command `{column}` of the trace"))?;
-            let word = column.split_whitespace().next().unwrap_or_default();
-            let word = word.to_uppercase();
+            let word = protocol.type_name(column);
             // Commands that begin alike have all of their text for a name.
             let is_taken = types.iter().any(|ty| ty.name == word);
             let name = if is_taken { column.clone() } else { word };

@@ -28,7 +28,7 @@ use super::values::{in_range, positive};
 
   Simulated policies, in virtual time:
     psp-loadgen sweep 'darc=sim:darc?workers=14' 'fcfs=sim:c-fcfs?workers=14' --workload high-bimodal \\
-        --from 50000 --slo 'Short.slowdown_p99_9 < 10'
+        --from 50000 --slo 'short.slowdown_p99_9 < 10'
 
 Only the types with weights are scaled; those with rates of their own keep them. A rate is held when all
 conditions hold, the offered rate was sent, and at most one request in a thousand of each type failed.

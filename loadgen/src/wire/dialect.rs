@@ -53,16 +53,6 @@ pub(crate) fn complete(protocol: Protocol, text: &str) -> Cow<'_, str> {
     full.unwrap_or(Cow::Borrowed(text))
 }
 
-/// What requests of the command `text` are called: its first word, in capitals unless `get` and
-/// `GET` are two names to the server.
-pub(crate) fn type_name(protocol: Protocol, text: &str) -> String {
-    let word = text.split_whitespace().next().unwrap_or_default();
-    match protocol {
-        Protocol::Protobuf => word.to_owned(),
-        _ => word.to_uppercase(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ mod memcached;
 mod replies;
 mod writer;
 
-pub(crate) use dialect::{complete, type_name};
+pub(crate) use dialect::complete;
 pub(crate) use replies::Replies;
 #[cfg(test)]
 pub(crate) use writer::Lookup;

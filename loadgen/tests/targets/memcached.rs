@@ -33,7 +33,7 @@ fn every_command_is_sent_in_its_protocol() {
                 ("delete k\r\n", "DELETED\r\n"),
                 ("incr n 5\r\n", "NOT_FOUND\r\n"),
                 ("touch k 0\r\n", "TOUCHED\r\n"),
-            ],
+            ][..],
         ),
         (
             "memcached+meta",
@@ -47,7 +47,7 @@ fn every_command_is_sent_in_its_protocol() {
                 ("md k\r\n", "HD\r\n"),
                 ("ma n D5 MI\r\n", "NF\r\n"),
                 ("mg k T0\r\n", "HD\r\n"),
-            ][..],
+            ],
         ),
     ] {
         let addr = memcached(move |frame| {
@@ -192,7 +192,7 @@ fn memcached_is_measured() {
             assert_eq!(ty["misses"], 0, "{scheme} {ty}");
         }
         assert_eq!(type_of(&report, "DELETE")["hits"], 0);
-        let wrong = run(&target, "INCR key:000000000001 1@50/s", "");
+        let wrong = run(&target, "INCR key:000000000001 1@50/s,GET@50/s", "");
         assert_eq!(
             type_of(&wrong, "INCR")["errors"]["CLIENT_ERROR"],
             25,

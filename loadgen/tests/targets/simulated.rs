@@ -28,7 +28,7 @@ fn a_simulated_run_has_the_report_of_a_live_one() {
     assert_eq!(simulation["settings"]["preempt-ns"], 700);
     let utilization = simulation["utilization"].as_f64().unwrap();
     assert!((utilization - 0.8).abs() < 0.02, "{utilization}");
-    let short = type_of(&report, "Short");
+    let short = type_of(&report, "short");
     assert!(short["slowdown"]["p99"].as_f64().unwrap() >= 1.0);
     assert_eq!(short["lag_us"], Value::Null);
     assert_eq!(report["client"]["waiting"], "virtual-time");
@@ -55,7 +55,7 @@ fn policies_are_compared_and_swept() {
     let compared = json(&[&["compare"], &targets[..], WORKLOAD, &rate].concat());
     let p999 = |place: usize| {
         let runs = &compared["targets"][place]["runs"];
-        type_of(&runs[0], "Short")["slowdown"]["p999"]
+        type_of(&runs[0], "short")["slowdown"]["p999"]
             .as_f64()
             .unwrap()
     };
@@ -63,7 +63,7 @@ fn policies_are_compared_and_swept() {
     assert!(std::fs::read_to_string(page).unwrap().contains("<svg"));
     let slo = [
         "--slo",
-        "Short.slowdown_p99_9 < 20",
+        "short.slowdown_p99_9 < 20",
         "--from",
         "50000",
         "--precision",
