@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use psp_protocols::memcached::MemcachedFraming;
 
 use crate::program::{
-    RealServer, assert_every_arrival_ends_once, call, count, free_port, run, server, type_of,
+    RealServer, assert_every_arrival_ends_once, call, count, free_port, printed, run, server,
+    type_of,
 };
 use crate::serve::Answer;
 
@@ -138,21 +139,7 @@ fn the_text_report_tells_hits_and_misses() {
             _ => Answer::Reply(b"VALUE k 0 1\r\na\r\nEND\r\n"),
         },
     );
-    let target = format!("memcached://{addr}");
-    let output = call(&[
-        "run",
-        "--target",
-        &target,
-        "--mix",
-        "GET@200/s",
-        "--duration",
-        "0.5",
-        "--warmup",
-        "0",
-        "--arrivals",
-        "uniform",
-    ]);
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = printed(&format!("memcached://{addr}"), "GET@200/s", "");
     assert!(text.contains("GET: 75 hits, 25 misses (25.0 %)"), "{text}");
 }
 

@@ -15,14 +15,7 @@ use crate::serve::{Answer, serve};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Half a second of even arrivals.
-const SHORT: &[&str] = &[
-    "--duration",
-    "0.5",
-    "--warmup",
-    "0",
-    "--arrivals",
-    "uniform",
-];
+const SHORT: &str = "--duration 0.5 --warmup 0 --arrivals uniform";
 
 /// Calls the program.
 pub(crate) fn call(args: &[&str]) -> Output {
@@ -30,15 +23,21 @@ pub(crate) fn call(args: &[&str]) -> Output {
     command.args(args).output().unwrap()
 }
 
-/// The report of a short run, in JSON. `args` are options, separated by blanks, and `mix` is the
-/// value of `--mix`.
-pub(crate) fn run(target: &str, mix: &str, args: &str) -> Value {
-    let args: Vec<&str> = args.split_whitespace().collect();
-    let start = ["run", "--target", target, "--mix", mix, "--output", "json"];
-    let output = call(&[&start, SHORT, &args].concat());
+/// What a short run printed. `args` are options, separated by blanks, and `mix` is the value of
+/// `--mix`.
+pub(crate) fn printed(target: &str, mix: &str, args: &str) -> String {
+    let start = ["run", "--target", target, "--mix", mix];
+    let options = SHORT.split_whitespace().chain(args.split_whitespace());
+    let output = call(&start.into_iter().chain(options).collect::<Vec<_>>());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{target} {mix}: {errors}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The same in JSON.
+pub(crate) fn run(target: &str, mix: &str, args: &str) -> Value {
+    let json = printed(target, mix, &format!("{args} --output json"));
+    serde_json::from_str(&json).unwrap()
 }
 
 /// A count of the first type of a report.
