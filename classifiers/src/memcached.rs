@@ -156,7 +156,7 @@ impl MemcachedClassifier {
     fn classify_text(&self, frame: &[u8]) -> RequestType {
         // The line's end is not looked for: it is part of the last word, or a word of its own.
         let mut words = Words::new(frame)
-            .map(|word| word.trim_ascii_end())
+            .map(<[u8]>::trim_ascii_end)
             .filter(|word| !word.is_empty());
         match words.next().and_then(Family::of_name) {
             Some(Family::MultiGet { words_before_keys }) => {

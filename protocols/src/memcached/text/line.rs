@@ -31,6 +31,12 @@ impl<'a> Words<'a> {
         Self::new(split_line(frame).0)
     }
 
+    /// Whether there is no word.
+    #[must_use]
+    pub fn is_empty(mut self) -> bool {
+        self.next().is_none()
+    }
+
     /// The last word.
     pub(super) fn last_word(self) -> Option<&'a [u8]> {
         let end = self.rest.iter().rposition(|byte| *byte != b' ')? + 1;
