@@ -1,20 +1,14 @@
 //! Commands with placeholders, drawn anew for each request.
 
+use std::time::Duration;
+
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::arrivals::stream_rng;
 use crate::keys::{KeyDraws, Keyspace};
-
-/// Commands that may be written without arguments, and what they then stand for. Any other bare
-/// command is sent as it is.
-const BARE: &[(&str, &str)] = &[
-    ("GET", "GET {key}"),
-    ("SET", "SET {key} {value}"),
-    ("DEL", "DEL {key}"),
-    ("EXISTS", "EXISTS {key}"),
-    ("KEYS", "KEYS *"),
-];
+use crate::target::Protocol;
+use crate::wire::{self, RequestWriter};
 
 /// Most arguments one template may expand to.
 const ARGUMENTS_MAX: usize = 100_000;
@@ -71,19 +65,42 @@ pub enum TemplateError {
         /// What stands after the colon.
         count: String,
     },
+    /// The protocol has no such command.
+    #[error("the target's protocol has no command `{command}`; there are {known}")]
+    Command {
+        /// The command.
+        command: String,
+        /// All that there are.
+        known: String,
+    },
+    /// The arguments are not those of the command.
+    #[error("the target takes {usage}")]
+    Shape {
+        /// What it takes.
+        usage: String,
+    },
+    /// The protocol separates arguments by blanks, so that none can hold one or be empty.
+    #[error("arguments of the target's commands have no blanks and are not empty")]
+    Blank,
 }
 
 impl CommandTemplate {
-    /// Parses a template. A bare `GET`, `SET`, `DEL`, `EXISTS` or `KEYS` gets its usual arguments.
+    /// Parses a template of what a server that speaks `protocol` is sent. A command without
+    /// arguments gets its usual ones: `GET` is `GET {key}`.
+    ///
+    /// # Errors
+    /// [`TemplateError`] says what is wrong, or that the protocol has no such command.
+    pub fn for_protocol(text: &str, protocol: Protocol) -> Result<Self, TemplateError> {
+        let template = Self::parse(&wire::complete(protocol, text))?;
+        RequestWriter::new(protocol, &template, Duration::ZERO)?;
+        Ok(template)
+    }
+
+    /// Parses a template that has all of its arguments.
     ///
     /// # Errors
     /// [`TemplateError`] says what is wrong.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
-        let trimmed = text.trim();
-        let text = BARE
-            .iter()
-            .find(|(command, _)| command.eq_ignore_ascii_case(trimmed))
-            .map_or(trimmed, |(_, full)| full);
         let mut arguments = Vec::new();
         for word in split_words(text)? {
             if let Some(count) = word
@@ -105,6 +122,29 @@ impl CommandTemplate {
             return Err(TemplateError::Empty);
         }
         Ok(Self { arguments })
+    }
+
+    /// Number of arguments, the command's name included.
+    pub(crate) fn arguments(&self) -> usize {
+        self.arguments.len()
+    }
+
+    /// The argument of that number, if there is one without placeholders; the first is the
+    /// command's name.
+    pub(crate) fn literal(&self, argument: usize) -> Option<&[u8]> {
+        match &self.arguments.get(argument)?[..] {
+            [Piece::Literal(literal)] => Some(literal),
+            _ => None,
+        }
+    }
+
+    /// The parts of an argument that are no placeholders.
+    pub(crate) fn literals(&self, argument: usize) -> impl Iterator<Item = &[u8]> {
+        let pieces = self.arguments.get(argument).into_iter().flatten();
+        pieces.filter_map(|piece| match piece {
+            Piece::Literal(literal) => Some(&literal[..]),
+            Piece::Key | Piece::KeyOrMiss(_) | Piece::Value | Piece::Number => None,
+        })
     }
 }
 
@@ -273,7 +313,7 @@ mod tests {
     use super::*;
 
     fn source(template: &str) -> CommandSource {
-        let template = CommandTemplate::parse(template).unwrap();
+        let template = CommandTemplate::for_protocol(template, Protocol::Redis).unwrap();
         CommandSource::new(template, Keyspace::new(50, 3), 1, 0)
     }
 

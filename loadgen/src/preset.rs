@@ -72,6 +72,7 @@ mod tests {
     use crate::keys::KeyDistribution;
     use crate::mix::Mix;
     use crate::sizes::Sizes;
+    use crate::target::Protocol;
 
     /// The part of all sizes that `counted` says yes to.
     fn part(sizes: &Sizes, counted: impl Fn(usize) -> bool) -> f64 {
@@ -84,8 +85,14 @@ mod tests {
     #[test]
     fn presets_are_what_the_command_line_takes() {
         for preset in PRESETS {
-            let mix: Mix = preset.mix.parse().unwrap();
-            assert_eq!(mix.items.len(), 2);
+            for protocol in [
+                Protocol::Redis,
+                Protocol::Memcached,
+                Protocol::MemcachedMeta,
+            ] {
+                let mix = Mix::parse(preset.mix, protocol).unwrap();
+                assert_eq!(mix.items.len(), 2);
+            }
             preset.key_distribution.parse::<KeyDistribution>().unwrap();
             preset.key_bytes.parse::<Sizes>().unwrap();
             preset.value_bytes.parse::<Sizes>().unwrap();

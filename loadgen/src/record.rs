@@ -50,6 +50,11 @@ pub struct TypeRecord {
     pub queued: u64,
     /// Times a connection was opened again.
     pub reconnects: u64,
+    /// What was looked up and was there, in requests that count in `completed`, or failed later on:
+    /// keys where the protocol tells, replies otherwise.
+    pub hits: u64,
+    /// The same of what was not there.
+    pub misses: u64,
     /// Requests answered with an error, or lost with their connection, by kind.
     pub errors: ErrorCounts,
     /// Completed requests: intended send time to the last byte of the reply, in nanoseconds.
@@ -77,6 +82,8 @@ impl Default for TypeRecord {
             unfinished: 0,
             queued: 0,
             reconnects: 0,
+            hits: 0,
+            misses: 0,
             errors: ErrorCounts::default(),
             latency_ns: new_histogram(),
             lag_ns: new_histogram(),
@@ -99,6 +106,8 @@ impl TypeRecord {
         self.unfinished += other.unfinished;
         self.queued += other.queued;
         self.reconnects += other.reconnects;
+        self.hits += other.hits;
+        self.misses += other.misses;
         for (kind, count) in other.errors.iter() {
             self.errors.add(kind, count);
         }
@@ -257,6 +266,14 @@ impl Recorder {
                 record.slowdown.saturating_record(slowdown);
             }
             self.intervals.completed(now_ns, latency_ns);
+        }
+    }
+
+    /// So much of what a request looked up was there, and so much was not.
+    pub(crate) fn looked_up(&mut self, intended_ns: u64, hits: u64, misses: u64) {
+        if let Some(record) = self.measured(intended_ns) {
+            record.hits += hits;
+            record.misses += misses;
         }
     }
 
