@@ -91,6 +91,11 @@ impl<K: Classifier> Dispatcher<K> {
             .on_event(now_ns, Event::Completed { worker, samples });
     }
 
+    pub(crate) fn yielded(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
+        self.scheduler
+            .on_event(now_ns, Event::Yielded { worker, served_ns });
+    }
+
     pub(crate) fn poll(&mut self, now_ns: u64) -> Option<Action> {
         self.scheduler.poll(now_ns)
     }

@@ -12,7 +12,7 @@ use mio::{Events, Interest, Poll, Token};
 use psp_protocols::{Framing, Rejection, Step};
 use rustix::io::Errno;
 
-use super::channel::{Doorbell, Message, WorkerLink};
+use super::channel::{Doorbell, Message, Report, WorkerLink};
 use super::clock::Clock;
 use super::connections::Connections;
 use super::dispatcher::Dispatcher;
@@ -210,11 +210,21 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             let Link::Thread(link) = &mut self.parts.links[index] else {
                 continue;
             };
-            if let Some(task) = link.receive() {
-                received += 1;
-                self.lent -= 1;
-                let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
-                self.completed(worker, task, true);
+            let Some(report) = link.receive() else {
+                continue;
+            };
+            received += 1;
+            let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
+            match report {
+                Report::Completed(task) => {
+                    self.lent -= 1;
+                    self.completed(worker, task, true);
+                }
+                Report::Yielded { served_ns } => {
+                    let dispatcher = &mut self.parts.dispatcher;
+                    dispatcher.yielded(self.now_ns, worker, served_ns);
+                    self.busy_at_ns = self.now_ns;
+                }
             }
         }
         received
@@ -381,32 +391,52 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                         self.datagrams.discard(request.0 - DATAGRAM_FIRST);
                     }
                 }
-                // Never said without a way to preempt; to leave it undone is allowed, too.
-                Some(Action::Preempt { .. }) => {}
-                Some(Action::Run {
-                    worker, request, ..
-                }) => {
-                    let mut task = if request.0 < DATAGRAM_FIRST {
-                        Task::Stream(self.connections.lend(request.0))
-                    } else {
-                        Task::Datagram(self.datagrams.take(request.0 - DATAGRAM_FIRST))
-                    };
-                    match &mut self.parts.links[worker.index()] {
-                        Link::Inline(executor) => {
-                            executor.run(&mut task);
-                            self.now_ns = self.parts.clock.now_ns();
-                            self.completed(worker, task, false);
-                        }
-                        Link::Thread(link) => {
-                            self.lent += 1;
-                            let sent = link.send(Message::Run(task));
-                            assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
-                        }
+                Some(Action::Preempt { worker }) => {
+                    // What the net thread runs itself is done by now.
+                    if let Link::Thread(link) = &mut self.parts.links[worker.index()] {
+                        link.preempt();
                     }
                 }
+                Some(Action::Run {
+                    worker, request, ..
+                }) => self.run(worker, request),
             }
         }
         self.unfinished = true;
+    }
+
+    /// Runs a request on `worker`, or goes on with it there if it yielded.
+    fn run(&mut self, worker: WorkerId, request: RequestId) {
+        let Some(mut task) = self.lend(request) else {
+            let Link::Thread(link) = &mut self.parts.links[worker.index()] else {
+                unreachable!("what the net thread runs never yields");
+            };
+            let sent = link.send(Message::Resume(request));
+            assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
+            return;
+        };
+        match &mut self.parts.links[worker.index()] {
+            Link::Inline(executor) => {
+                executor.run(&mut task);
+                self.now_ns = self.parts.clock.now_ns();
+                self.completed(worker, task, false);
+            }
+            Link::Thread(link) => {
+                self.lent += 1;
+                let sent = link.send(Message::Run { request, task });
+                assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
+            }
+        }
+    }
+
+    /// `None` for a request that is lent already, because it yielded.
+    fn lend(&mut self, request: RequestId) -> Option<Task<H::Connection>> {
+        if request.0 < DATAGRAM_FIRST {
+            self.connections.lend(request.0).map(Task::Stream)
+        } else {
+            let datagram = self.datagrams.take(request.0 - DATAGRAM_FIRST);
+            datagram.map(Task::Datagram)
+        }
     }
 
     fn sweep(&mut self) {

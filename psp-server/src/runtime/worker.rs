@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use psp_protocols::Framing;
 
-use super::channel::{Message, TaskPort};
+use super::channel::{Message, Report, TaskPort};
 use super::executor::Executor;
 use super::task::Task;
 use crate::handler::Handler;
@@ -17,9 +17,12 @@ pub(crate) fn serve<F: Framing, H: Handler>(
 ) {
     loop {
         match next(&mut port, spin) {
-            Message::Run(mut task) => {
+            Message::Run { mut task, .. } => {
                 executor.run(&mut task);
-                port.complete(task);
+                port.report(Report::Completed(task));
+            }
+            Message::Resume(request) => {
+                unreachable!("request {} never yielded", request.0)
             }
             Message::Stop => return,
         }
