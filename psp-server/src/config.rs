@@ -77,6 +77,9 @@ pub struct Config {
     /// Slice of a net thread that shares its core: with a short one the kernel lets it run as soon as
     /// it wakes, whoever holds the core. 0 leaves it at the system's default.
     pub net_slice_us: u64,
+    /// A request that was asked to give way and has not done so for this long is counted and logged;
+    /// 0 never.
+    pub preempt_warn_ms: u64,
     /// Seed of the policies that draw lots.
     pub seed: u64,
 }
@@ -98,6 +101,7 @@ impl Default for Config {
             spin_us: 50,
             background_nice: 19,
             net_slice_us: 100,
+            preempt_warn_ms: 100,
             seed: 1,
         }
     }

@@ -13,9 +13,10 @@ use crate::classifier::Classifier;
 use crate::config::{Config, Topology};
 use crate::error::{BuildError, RunError};
 use crate::handler::Handler;
-use crate::policy::{Policy, SchedulerSetup};
+use crate::policy::{Policy, PolicyError};
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::runtime::cores::Cores;
+use crate::runtime::policy_mailbox::PolicyMailbox;
 use crate::runtime::shared::Shared;
 use crate::runtime::{Launch, WAKER, launch};
 use crate::shutdown::Shutdown;
@@ -296,7 +297,7 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             config: self.settings.config.clone(),
             topology,
             workers,
-            policy: self.settings.policy.to_string(),
+            policy: PolicyMailbox::new(self.settings.policy.clone()),
             types,
             shutdown: Shutdown::new(),
             started: Instant::now(),
@@ -364,14 +365,8 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
         } = self;
         shutdown.attach(waker.clone());
         shared.shutdown.attach(waker.clone());
-        let setup = SchedulerSetup {
-            workers: shared.workers,
-            types: &shared.types,
-            queue_capacity: shared.config.queue_capacity,
-            inline: shared.topology == Topology::Inline,
-            preemption: None,
-            seed: shared.config.seed,
-        };
+        shared.policy.attach(waker.clone());
+        let setup = shared.scheduler_setup();
         let scheduler = parts.settings.policy.scheduler(&setup);
         let datagrams = if udp_sockets.is_empty() {
             0
@@ -396,7 +391,7 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
             .collect();
         tracing::info!(
             addresses = ?local_addrs,
-            policy = shared.policy,
+            policy = parts.settings.policy.spelled(),
             topology = %shared.topology,
             workers = shared.workers,
             cores = cores.count,
@@ -434,10 +429,24 @@ impl ServerHandle {
         Snapshot::read(&self.shared.telemetry, &self.shared.types)
     }
 
-    /// The policy in force, by name and settings.
+    /// The policy in force. One that was set a moment ago may be about to take over.
     #[must_use]
-    pub fn policy(&self) -> &str {
-        &self.shared.policy
+    pub fn policy(&self) -> Policy {
+        self.shared.policy.policy()
+    }
+
+    /// Changes the policy. The net thread takes the new one before it next reads from a socket; what waits
+    /// and runs goes on under it, and no request is lost. What the old one had measured is: a
+    /// policy starts from hints.
+    ///
+    /// # Errors
+    /// What [`ServerBuilder::build`] would say of it. The policy in force stays then.
+    pub fn set_policy(&self, policy: impl Into<Policy>) -> Result<(), PolicyError> {
+        let policy = policy.into();
+        policy.validate(self.shared.workers)?;
+        policy.validate_to_completion()?;
+        self.shared.policy.post(policy);
+        Ok(())
     }
 
     /// The topology in force; never [`Topology::Auto`].

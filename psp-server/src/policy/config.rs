@@ -1,7 +1,6 @@
 //! Which policy, with which settings: the user's side.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -81,6 +80,14 @@ pub enum PolicyError {
     /// No policy has this name.
     #[error("no policy is called `{0}`; there are {names}", names = Policy::NAMES.join(", "))]
     UnknownName(String),
+    /// A policy is not spelled as [`FromStr`](std::str::FromStr) takes it.
+    #[error("policy `{line}`: {reason}")]
+    Spelling {
+        /// What was given.
+        line: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// There is nobody to schedule.
     #[error("a server needs at least one worker")]
     NoWorkers,
@@ -229,7 +236,31 @@ impl Policy {
         DarcLending::default().into()
     }
 
-    /// The name by which [`FromStr`] and configuration files know it.
+    /// The policy of that name with its default settings.
+    pub(super) fn named(name: &str) -> Result<Self, PolicyError> {
+        match name {
+            "d-fcfs" => Ok(Self::d_fcfs()),
+            "c-fcfs" => Ok(Self::c_fcfs()),
+            "stealing" => Ok(Self::stealing()),
+            "fixed-priority" => Ok(Self::fixed_priority()),
+            "static-partition" => Ok(Self::static_partition()),
+            "darc" => Ok(Self::darc()),
+            "darc-lending" => Ok(Self::darc_lending()),
+            "darc-static" => Ok(Self::DarcStatic(DarcStatic::default())),
+            "sjf" => Ok(Self::sjf()),
+            "edf" => Ok(Self::edf()),
+            "drr" => Ok(Self::drr()),
+            "cscq" => Ok(Self::cscq()),
+            "sq" => Ok(Self::sq().into()),
+            "mq" => Ok(Self::mq().into()),
+            "jbsq" => Ok(Self::jbsq().into()),
+            "jsq" => Ok(Self::jsq().into()),
+            "synergy" => Ok(Self::synergy().into()),
+            _ => Err(PolicyError::UnknownName(name.to_owned())),
+        }
+    }
+
+    /// The name by which [`FromStr`](std::str::FromStr) and configuration files know it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -268,7 +299,7 @@ impl Policy {
     #[must_use]
     pub fn names_to_completion() -> Vec<&'static str> {
         let runs_to_completion =
-            |name: &&str| Self::from_str(name).is_ok_and(|policy| !policy.needs_preemption());
+            |name: &&str| Self::named(name).is_ok_and(|policy| !policy.needs_preemption());
         let names = Self::NAMES.into_iter();
         names.filter(runs_to_completion).collect()
     }
@@ -378,34 +409,6 @@ from_settings!(
 impl fmt::Display for Policy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
-    }
-}
-
-impl FromStr for Policy {
-    type Err = PolicyError;
-
-    /// The policy of that name with its default settings.
-    fn from_str(name: &str) -> Result<Self, PolicyError> {
-        match name {
-            "d-fcfs" => Ok(Self::d_fcfs()),
-            "c-fcfs" => Ok(Self::c_fcfs()),
-            "stealing" => Ok(Self::stealing()),
-            "fixed-priority" => Ok(Self::fixed_priority()),
-            "static-partition" => Ok(Self::static_partition()),
-            "darc" => Ok(Self::darc()),
-            "darc-lending" => Ok(Self::darc_lending()),
-            "darc-static" => Ok(Self::DarcStatic(DarcStatic::default())),
-            "sjf" => Ok(Self::sjf()),
-            "edf" => Ok(Self::edf()),
-            "drr" => Ok(Self::drr()),
-            "cscq" => Ok(Self::cscq()),
-            "sq" => Ok(Self::sq().into()),
-            "mq" => Ok(Self::mq().into()),
-            "jbsq" => Ok(Self::jbsq().into()),
-            "jsq" => Ok(Self::jsq().into()),
-            "synergy" => Ok(Self::synergy().into()),
-            _ => Err(PolicyError::UnknownName(name.to_owned())),
-        }
     }
 }
 
