@@ -9,11 +9,13 @@ use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use psp_protocols::Framing;
 
+use crate::admission;
 use crate::classifier::Classifier;
 use crate::config::{Config, Topology};
 use crate::error::{BuildError, RunError};
 use crate::handler::Handler;
 use crate::policy::{Policy, PolicyError};
+use crate::preempt::PreemptPolicy;
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::runtime::cores::Cores;
 use crate::runtime::policy_mailbox::PolicyMailbox;
@@ -24,8 +26,6 @@ use crate::telemetry::{Snapshot, Telemetry};
 use crate::transport::datagram::Endpoint;
 use crate::transport::listener::{bind_udp, listen_tcp};
 
-/// Cores up to which [`Topology::Auto`] is [`Topology::Inline`].
-const INLINE_CORES_MAX: usize = 4;
 /// Datagrams that are between two states while every typed queue is full.
 const DATAGRAMS_SPARE: usize = 64;
 
@@ -200,8 +200,8 @@ impl<F, K, H> ServerBuilder<F, K, H> {
 
     /// Sets the policy: a [`Policy`], or the settings of one.
     ///
-    /// One that [needs preemption](Policy::needs_preemption) is refused by
-    /// [`build`](Self::build).
+    /// One that [needs preemption](Policy::needs_preemption) is refused by [`build`](Self::build) where
+    /// [`Config::preempt`] is `none`, or the topology [`Inline`](Topology::Inline).
     #[must_use]
     pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
         self.settings.policy = policy.into();
@@ -245,11 +245,8 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             return Err(BuildError::NoAddress);
         }
         let cores = Cores::discover();
-        let topology = match self.settings.config.topology {
-            Topology::Auto if cores.count <= INLINE_CORES_MAX => Topology::Inline,
-            Topology::Auto => Topology::Dedicated,
-            chosen => chosen,
-        };
+        let Settings { config, policy, .. } = &self.settings;
+        let topology = admission::topology(config, policy, cores.count);
         let workers = self.settings.config.workers.unwrap_or(match topology {
             // One more for long requests than there are cores costs nothing while they are idle.
             Topology::Inline => cores.count.max(2),
@@ -260,14 +257,14 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             .types
             .take()
             .unwrap_or_else(|| self.classifier.types());
-        self.settings
-            .policy
-            .validate(workers)
-            .and_then(|()| self.settings.policy.validate_to_completion())
-            .map_err(|error| BuildError::Setting {
+        let preempt = preempt_by_slot(&types, self.settings.config.preempt)?;
+        let Settings { config, policy, .. } = &self.settings;
+        admission::admit(policy, config, topology, workers).map_err(|error| {
+            BuildError::Setting {
                 setting: "policy",
                 reason: error.to_string(),
-            })?;
+            }
+        })?;
 
         let poll = new_poll()?;
         let waker =
@@ -299,6 +296,7 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             workers,
             policy: PolicyMailbox::new(self.settings.policy.clone()),
             types,
+            preempt,
             shutdown: Shutdown::new(),
             started: Instant::now(),
         });
@@ -313,6 +311,30 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             local_addrs,
         })
     }
+}
+
+/// How each type gives way, by its slot.
+fn preempt_by_slot(
+    types: &TypeTable,
+    server: PreemptPolicy,
+) -> Result<Vec<PreemptPolicy>, BuildError> {
+    let of = |spec: &TypeSpec| match spec.preempt {
+        None => Ok(server),
+        Some(PreemptPolicy::None) => Ok(PreemptPolicy::None),
+        Some(PreemptPolicy::Cooperative) if server != PreemptPolicy::None => {
+            Ok(PreemptPolicy::Cooperative)
+        }
+        Some(chosen) if chosen == server => Ok(server),
+        Some(chosen) => Err(BuildError::Setting {
+            setting: "preempt",
+            reason: format!(
+                "type {} asks for {chosen}, which a server with {server} does not have",
+                spec.name
+            ),
+        }),
+    };
+    let slots = types.specs().iter().map(of);
+    slots.chain([Ok(server)]).collect()
 }
 
 fn new_poll() -> Result<Poll, BuildError> {
@@ -443,9 +465,9 @@ impl ServerHandle {
     /// What [`ServerBuilder::build`] would say of it. The policy in force stays then.
     pub fn set_policy(&self, policy: impl Into<Policy>) -> Result<(), PolicyError> {
         let policy = policy.into();
-        policy.validate(self.shared.workers)?;
-        policy.validate_to_completion()?;
-        self.shared.policy.post(policy);
+        let shared = &self.shared;
+        admission::admit(&policy, &shared.config, shared.topology, shared.workers)?;
+        shared.policy.post(policy);
         Ok(())
     }
 

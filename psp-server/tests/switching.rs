@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Client, Lines, TestServer, start, until};
 use psp_server::policy::PolicyError;
+use psp_server::telemetry::TurnSnapshot;
 use psp_server::{Config, Policy, Reply, Request, Server, Topology};
 
 const CLIENTS: usize = 6;
@@ -24,7 +25,7 @@ fn talk(mut client: Client, name: usize, stop: &AtomicBool) -> usize {
     while !stop.load(Ordering::Relaxed) {
         let burst: Vec<String> = (sent..sent + 1 + sent % 5)
             .map(|number| match number % 4 {
-                0 => format!("bigger {name}.{number}"),
+                0 => format!("spin {}.{name}.{number}", number % 3 * 300),
                 1 => format!("?unknown {name}.{number}"),
                 _ => format!("short {name}.{number}"),
             })
@@ -73,13 +74,29 @@ fn switch_under_load(server: TestServer, policies: &[Policy]) {
     assert_eq!(server.stop().abandoned, 0);
 }
 
+fn policies(names: &[&str]) -> Vec<Policy> {
+    names.iter().map(|name| name.parse().unwrap()).collect()
+}
+
 #[test]
-fn no_request_is_lost_between_policies() {
+fn no_request_is_lost_between_all_policies() {
+    let server = start(Policy::darc(), Topology::Dedicated, config());
+    let handle = server.handle.clone();
+    switch_under_load(server, &policies(&Policy::NAMES));
+    let workers = handle.snapshot().workers;
+    let preemptions = |of: fn(&TurnSnapshot) -> u64| -> u64 {
+        workers.iter().map(|worker| of(&worker.turns)).sum()
+    };
+    let honoured = preemptions(|turns| turns.preemptions_honoured);
+    assert!(honoured > 0, "requests were suspended on the way");
+    assert!(preemptions(|turns| turns.preemptions_asked) >= honoured);
+}
+
+#[test]
+fn no_request_is_lost_between_policies_where_the_net_thread_is_a_worker() {
     let names = Policy::names_to_completion();
-    let policies: Vec<Policy> = names.iter().map(|name| name.parse().unwrap()).collect();
-    for topology in [Topology::Inline, Topology::Dedicated] {
-        switch_under_load(start(Policy::darc(), topology, config()), &policies);
-    }
+    let server = start(Policy::darc(), Topology::Inline, config());
+    switch_under_load(server, &policies(&names));
 }
 
 #[test]
@@ -131,6 +148,8 @@ fn a_policy_that_does_not_fit_is_refused_and_the_old_one_stays() {
         ),
         "{error}"
     );
+    let error = server.handle.set_policy(Policy::mq()).unwrap_err();
+    assert_eq!(error, PolicyError::NeedsDedicated("mq"));
     assert_eq!(server.handle.policy(), Policy::darc());
     assert_eq!(server.connect().ask("short"), "ok short");
 }

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Instant;
 
 use super::policy_mailbox::PolicyMailbox;
+use crate::admission;
 use crate::config::{Config, Topology};
 use crate::policy::SchedulerSetup;
+use crate::preempt::PreemptPolicy;
 use crate::request_type::TypeTable;
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
@@ -19,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) workers: usize,
     pub(crate) policy: PolicyMailbox,
     pub(crate) types: TypeTable,
+    /// How each type gives way, by its slot; `UNKNOWN` comes last.
+    pub(crate) preempt: Vec<PreemptPolicy>,
     pub(crate) telemetry: Telemetry,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: Instant,
@@ -35,7 +39,7 @@ impl Shared {
             types: &self.types,
             queue_capacity: self.config.queue_capacity,
             inline: self.topology == Topology::Inline,
-            preemption: None,
+            preemption: admission::preemption(&self.config, self.topology),
             seed: self.config.seed,
         }
     }
@@ -47,6 +51,7 @@ impl Shared {
             telemetry: Telemetry::new(types.len() + 1, workers),
             connections_max: AtomicUsize::new(config.connections_max),
             idle_timeout_s: AtomicU64::new(config.idle_timeout_s),
+            preempt: vec![config.preempt; types.len() + 1],
             config,
             topology: Topology::Dedicated,
             workers,
