@@ -86,6 +86,9 @@ pub struct Config {
     pub contexts_per_worker: usize,
     /// Stack of each context, in bytes. It is reserved at the start, and takes memory as it is used.
     pub stack_bytes: usize,
+    /// A request that was asked to give way and has not done so for this long is counted and logged;
+    /// 0 never.
+    pub preempt_warn_ms: u64,
     /// Seed of the policies that draw lots.
     pub seed: u64,
 }
@@ -110,6 +113,7 @@ impl Default for Config {
             preempt: PreemptPolicy::default(),
             contexts_per_worker: 32,
             stack_bytes: 256 * 1024,
+            preempt_warn_ms: 100,
             seed: 1,
         }
     }

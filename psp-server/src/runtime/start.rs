@@ -17,7 +17,7 @@ use super::cores::Cores;
 use super::dispatcher::Dispatcher;
 use super::executor::{Executor, Sending};
 use super::net_worker::{Link, NetWorker, Parts};
-use super::scheduling::{lower_priority, shorten_slice};
+use super::scheduling::{lower_priority, sharpen_timers, shorten_slice};
 use super::shared::Shared;
 use super::worker::{ContextPreempter, Desk, serve_on_contexts, serve_to_completion};
 use crate::classifier::Classifier;
@@ -160,6 +160,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
     } else {
         cores.pin(0, threads);
     }
+    sharpen_timers();
     let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone());
     let net_worker = NetWorker::new(Parts {
         poll,
