@@ -162,6 +162,8 @@ pub(crate) fn start(config: Config) -> RigServer {
         .config(Config {
             workers: Some(1),
             topology: Topology::Dedicated,
+            // Whatever else runs on the machine.
+            background_nice: 0,
             ..config
         })
         .handler(Rig {

@@ -84,6 +84,7 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
             workers: Some(1),
             topology: Topology::Dedicated,
             preempt,
+            background_nice: 0,
             ..Config::default()
         })
         .handler(Work { pause })
