@@ -22,12 +22,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct PreemptFlag(AtomicU64);
 
 impl PreemptFlag {
-    #[cfg(not(loom))]
-    pub(crate) const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
-    #[cfg(loom)]
     pub(crate) fn new() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -41,5 +35,45 @@ impl PreemptFlag {
     #[inline]
     pub(crate) fn names(&self, turn: u64) -> bool {
         self.0.load(Ordering::Relaxed) == turn
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicU64, Ordering};
+    use loom::thread;
+
+    use super::PreemptFlag;
+
+    /// A dispatcher that asks turns 1 and 3, and a worker that tells it by a ring which turn is over.
+    #[test]
+    fn only_the_turn_that_was_asked_gives_way() {
+        loom::model(|| {
+            let flag = Arc::new(PreemptFlag::new());
+            let over = Arc::new(AtomicU64::new(0));
+            let dispatcher = thread::spawn({
+                let (flag, over) = (flag.clone(), over.clone());
+                move || {
+                    flag.ask(1);
+                    while over.load(Ordering::Acquire) < 2 {
+                        thread::yield_now();
+                    }
+                    flag.ask(3);
+                }
+            });
+            // Asked or not, the first turn may end by itself.
+            let _ = flag.names(1);
+            assert!(
+                !flag.names(2),
+                "what was meant for the first turn came to the second"
+            );
+            over.store(2, Ordering::Release);
+            while !flag.names(3) {
+                thread::yield_now();
+            }
+            assert!(!flag.names(1) && !flag.names(4));
+            dispatcher.join().unwrap();
+        });
     }
 }

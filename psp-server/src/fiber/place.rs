@@ -19,20 +19,15 @@ use super::flag::PreemptFlag;
 
 /// Outside of a handler.
 const OUTSIDE: u32 = 1;
-/// No turn has this number.
-const NO_TURN: u64 = u64::MAX;
 
 /// Outside of a handler there is no request.
 const NO_SLOT: usize = usize::MAX;
 
-/// The flag of threads that are no workers.
-static NEVER: PreemptFlag = PreemptFlag::new();
-
 thread_local! {
     static PLACE: Place = const { Place {
-        flag: Cell::new(&NEVER),
+        flag: Cell::new(None),
         giver: Cell::new(None),
-        turn: AtomicU64::new(NO_TURN),
+        turn: AtomicU64::new(0),
         depth: AtomicU32::new(OUTSIDE),
         by_signal: AtomicBool::new(false),
         spare: AtomicUsize::new(0),
@@ -56,7 +51,8 @@ pub(crate) trait GiveWay {
 
 /// See the [module](self).
 struct Place {
-    flag: Cell<&'static PreemptFlag>,
+    /// `None` on threads that are no workers.
+    flag: Cell<Option<&'static PreemptFlag>>,
     giver: Cell<Option<&'static dyn GiveWay>>,
     /// Number of the turn that began last.
     turn: AtomicU64,
@@ -88,7 +84,8 @@ pub(super) struct StackBounds {
 impl Place {
     #[inline]
     fn is_asked(&self) -> bool {
-        self.flag.get().names(self.turn.load(Ordering::Relaxed))
+        let flag = self.flag.get();
+        flag.is_some_and(|flag| flag.names(self.turn.load(Ordering::Relaxed)))
     }
 
     fn enter(&self) {
@@ -189,9 +186,8 @@ pub(crate) fn occupy<T>(flag: &PreemptFlag, giver: &dyn GiveWay, body: impl FnOn
     impl Drop for Occupied {
         fn drop(&mut self) {
             PLACE.with(|place| {
-                place.turn.store(NO_TURN, Ordering::Relaxed);
                 place.spare.store(0, Ordering::Relaxed);
-                place.flag.set(&NEVER);
+                place.flag.set(None);
                 place.giver.set(None);
             });
         }
@@ -208,7 +204,7 @@ pub(crate) fn occupy<T>(flag: &PreemptFlag, giver: &dyn GiveWay, body: impl FnOn
     };
     PLACE.with(|place| {
         place.turn.store(0, Ordering::Relaxed);
-        place.flag.set(flag);
+        place.flag.set(Some(flag));
         place.giver.set(Some(giver));
     });
     let _occupied = Occupied;
