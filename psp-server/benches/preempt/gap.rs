@@ -89,6 +89,7 @@ impl Worker<'_> {
         let mut seen = 0;
         let mut last = self.clock.raw();
         let mut strides = 0;
+        let mut step_before = 0;
         let mut gaps = Vec::with_capacity(1 << 20);
         while !self.bout.stop.load(Ordering::Relaxed) {
             for _ in 0..STRIDE {
@@ -98,12 +99,15 @@ impl Worker<'_> {
                 checkpoint();
             }
             strides += 1;
-            let now = self.clock.raw();
+            // In this order: an interruption anywhere falls into this step or the one before.
             let turn = self.bout.turn.load(Ordering::Relaxed);
+            let now = self.clock.raw();
+            let step = now - last;
             if turn != seen {
                 seen = turn;
-                gaps.push(self.clock.delta_as_nanos(last, now));
+                gaps.push(self.clock.delta_as_nanos(0, step.max(step_before)));
             }
+            step_before = step;
             last = now;
         }
         fiber::no_preempt(|| {

@@ -5,6 +5,7 @@
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use psp_server::{
@@ -117,7 +118,7 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
             })
             .collect();
         let mut last = (preempted(), Instant::now());
-        while last.0 < preemptions && !clients.iter().any(|client| client.is_finished()) {
+        while last.0 < preemptions && !clients.iter().any(ScopedJoinHandle::is_finished) {
             std::thread::yield_now();
             let now = preempted();
             if now > last.0 {

@@ -170,13 +170,13 @@ fn vector_of(seed: u64, times: usize, pause: Pause) -> u64 {
         if std::is_x86_feature_detected!("avx512f") && seed.is_multiple_of(2) {
             // SAFETY: the processor has AVX-512F.
             return lanes(seed, times, pause, |lanes, rounds| unsafe {
-                wide(lanes, rounds)
+                wide(lanes, rounds);
             });
         }
         if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
             // SAFETY: the processor has AVX2 and FMA.
             return lanes(seed, times, pause, |lanes, rounds| unsafe {
-                middle(lanes, rounds)
+                middle(lanes, rounds);
             });
         }
     }
