@@ -151,7 +151,7 @@ fn serve(
             if is_first {
                 begin_turn();
                 preemptible(0, mechanism == Mechanism::Signal, || {
-                    worker.run_long(mechanism)
+                    worker.run_long(mechanism);
                 });
                 pause(Pause::Stop);
             } else {

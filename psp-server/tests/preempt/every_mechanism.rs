@@ -10,7 +10,7 @@ use crate::rig::{MECHANISMS, start};
 #[test]
 fn short_requests_pass_a_long_one_on_its_own_worker() {
     for &preempt in MECHANISMS {
-        const SHORTS: u64 = 200;
+        const SHORTS: u64 = 100;
         let server = start(Config {
             preempt,
             ..Config::default()

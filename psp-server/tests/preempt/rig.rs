@@ -126,7 +126,7 @@ impl Handler for Rig {
             }
             "try-lock" => taken = LOCKED.try_lock().is_err(),
             "work" => {
-                for _ in 0..50_000 {
+                for _ in 0..2_000 {
                     std::hint::spin_loop();
                 }
             }
