@@ -1,11 +1,15 @@
 //! Tasks between the net worker and one worker: two SPSC rings and a way to wake either end.
 //!
 //! ```text
-//!   net worker ── Message::Run ──► ring ──► worker      wakes it with unpark
-//!              ◄── ring ◄────────── Task ──             wakes it through its event queue
+//!   net worker ── Run, Resume, Stop ──► ring ──► worker    wakes it with unpark
+//!              ◄── ring ◄── Completed, Yielded ──          wakes it through its event queue
 //! ```
 //!
-//! A message is a tagged pointer of 16 bytes; the payload it points to never moves.
+//! A task is a tagged pointer of 16 bytes; the payload it points to never moves. One that yielded
+//! stays with its worker until it was resumed and is complete.
+//!
+//! `Run` and `Resume` begin a *turn*. Both ends number the turns of a link alike, from 1, so that a
+//! request to give way which comes too late can be told from one that is meant.
 
 use std::sync::Arc;
 use std::thread::Thread;
@@ -15,6 +19,7 @@ use ringbuf::traits::{Consumer, Producer, Split};
 use ringbuf::{CachingCons, CachingProd, HeapRb};
 
 use super::sleep_flag::SleepFlag;
+use crate::policy::RequestId;
 
 /// Tasks that one ring holds. A scheduler gives a worker one task at a time; the second place is
 /// for the message that stops it.
@@ -24,9 +29,34 @@ const RING_LEN: usize = 4;
 #[derive(Debug)]
 pub(crate) enum Message<T> {
     /// Run this and send it back.
-    Run(T),
+    Run {
+        /// The name under which it would be resumed.
+        request: RequestId,
+        /// What to run.
+        task: T,
+    },
+    /// Go on with a task that yielded.
+    Resume(RequestId),
     /// Return from the thread.
     Stop,
+}
+
+/// What a worker tells the net worker. The worker is idle then.
+#[derive(Debug)]
+pub(crate) enum Report<T> {
+    /// The task of this turn is done.
+    Completed(T),
+    /// The task of this turn waits for another turn.
+    Yielded {
+        /// For how long it ran in this one.
+        served_ns: u64,
+    },
+}
+
+/// A way to make what runs on a worker give way.
+pub(crate) trait Preempter: Send {
+    /// Asks the task of the turn with this number to yield; a turn that is over is left alone.
+    fn preempt(&self, turn: u64);
 }
 
 type Ring<T> = Arc<HeapRb<T>>;
@@ -34,30 +64,35 @@ type Ring<T> = Arc<HeapRb<T>>;
 /// The net worker's end.
 pub(crate) struct WorkerLink<T> {
     to_worker: CachingProd<Ring<Message<T>>>,
-    from_worker: CachingCons<Ring<T>>,
+    from_worker: CachingCons<Ring<Report<T>>>,
     thread: Option<Thread>,
+    preempter: Option<Box<dyn Preempter>>,
+    /// Number of the turn that began last.
+    turn: u64,
 }
 
 /// The worker's end.
 pub(crate) struct TaskPort<T> {
-    tasks: CachingCons<Ring<Message<T>>>,
-    completions: CachingProd<Ring<T>>,
+    messages: CachingCons<Ring<Message<T>>>,
+    reports: CachingProd<Ring<Report<T>>>,
     doorbell: Arc<Doorbell>,
 }
 
 /// Makes both ends.
 pub(crate) fn channel<T>(doorbell: Arc<Doorbell>) -> (WorkerLink<T>, TaskPort<T>) {
-    let (to_worker, tasks) = HeapRb::new(RING_LEN).split();
-    let (completions, from_worker) = HeapRb::new(RING_LEN).split();
+    let (to_worker, messages) = HeapRb::new(RING_LEN).split();
+    let (reports, from_worker) = HeapRb::new(RING_LEN).split();
     (
         WorkerLink {
             to_worker,
             from_worker,
             thread: None,
+            preempter: None,
+            turn: 0,
         },
         TaskPort {
-            tasks,
-            completions,
+            messages,
+            reports,
             doorbell,
         },
     )
@@ -69,17 +104,31 @@ impl<T> WorkerLink<T> {
         self.thread = Some(thread);
     }
 
+    /// Says how to make what runs there give way.
+    pub(crate) fn attach_preempter(&mut self, preempter: Box<dyn Preempter>) {
+        self.preempter = Some(preempter);
+    }
+
+    /// Asks what runs there to give way. It may be done before it hears of it.
+    pub(crate) fn preempt(&mut self) {
+        if let Some(preempter) = &self.preempter {
+            preempter.preempt(self.turn);
+        }
+    }
+
     /// Sends a message and wakes the worker. Gives the message back when the ring is full.
     pub(crate) fn send(&mut self, message: Message<T>) -> Result<(), Message<T>> {
+        let begins_turn = !matches!(message, Message::Stop);
         self.to_worker.try_push(message)?;
+        self.turn += u64::from(begins_turn);
         if let Some(thread) = &self.thread {
             thread.unpark();
         }
         Ok(())
     }
 
-    /// The next task that came back.
-    pub(crate) fn receive(&mut self) -> Option<T> {
+    /// The next report.
+    pub(crate) fn receive(&mut self) -> Option<Report<T>> {
         self.from_worker.try_pop()
     }
 }
@@ -88,13 +137,13 @@ impl<T> TaskPort<T> {
     /// The next message. The caller parks when there is none: `send` leaves a token, so that a
     /// message sent between the two wakes it at once.
     pub(crate) fn receive(&mut self) -> Option<Message<T>> {
-        self.tasks.try_pop()
+        self.messages.try_pop()
     }
 
-    /// Sends a task back and wakes the net worker if it sleeps.
-    pub(crate) fn complete(&mut self, task: T) {
-        let sent = self.completions.try_push(task).is_ok();
-        debug_assert!(sent, "a worker has one task at a time");
+    /// Ends a turn, and wakes the net worker if it sleeps.
+    pub(crate) fn report(&mut self, report: Report<T>) {
+        let sent = self.reports.try_push(report).is_ok();
+        debug_assert!(sent, "a worker has one turn at a time");
         self.doorbell.ring();
     }
 }

@@ -18,6 +18,14 @@ pub(super) fn shorten_slice(slice_us: u64) {
     }
 }
 
+/// Tells the kernel that the calling thread's timeouts may not be put off; it joins those of other
+/// threads to within 50 us otherwise.
+pub(super) fn sharpen_timers() {
+    if let Err(error) = system::set_timer_slack() {
+        tracing::debug!(%error, "timeouts of the net thread may be late");
+    }
+}
+
 /// Gives the calling thread the scheduling class of background work and a nice value.
 pub(super) fn lower_priority(nice: i32) {
     if let Err(error) = system::set_batch(nice) {
@@ -38,6 +46,12 @@ mod system {
         }
         let nice = rustix::process::getpriority_process(None)?;
         set_attributes(libc::SCHED_OTHER, nice, slice_us * 1000)
+    }
+
+    pub(super) fn set_timer_slack() -> io::Result<()> {
+        Ok(rustix::thread::set_current_timer_slack(
+            std::num::NonZero::new(1),
+        )?)
     }
 
     pub(super) fn set_batch(nice: i32) -> io::Result<()> {
@@ -120,6 +134,10 @@ mod system {
     use std::io;
 
     pub(super) fn set_slice(_slice_us: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn set_timer_slack() -> io::Result<()> {
         Ok(())
     }
 

@@ -1,31 +1,21 @@
 //! A worker thread: takes a task, runs it, sends it back.
+//!
+//! | file | worker |
+//! | --- | --- |
+//! | `to_completion.rs` | runs each task to its end, on the thread's own stack |
+//! | `contexts.rs` | runs tasks on contexts, which give way to each other |
+
+mod contexts;
+mod to_completion;
 
 use std::time::{Duration, Instant};
 
-use psp_protocols::Framing;
+pub(super) use contexts::{ContextPreempter, Desk, serve_on_contexts};
+pub(super) use to_completion::serve_to_completion;
 
 use super::channel::{Message, TaskPort};
-use super::executor::Executor;
-use super::task::Task;
-use crate::handler::Handler;
 
-/// Serves tasks until it is told to stop. Idle, it polls for `spin` and then parks.
-pub(crate) fn serve<F: Framing, H: Handler>(
-    mut executor: Executor<F, H>,
-    mut port: TaskPort<Task<H::Connection>>,
-    spin: Duration,
-) {
-    loop {
-        match next(&mut port, spin) {
-            Message::Run(mut task) => {
-                executor.run(&mut task);
-                port.complete(task);
-            }
-            Message::Stop => return,
-        }
-    }
-}
-
+/// The next message. Polls for `spin` and then parks.
 fn next<T>(port: &mut TaskPort<T>, spin: Duration) -> Message<T> {
     loop {
         if let Some(message) = port.receive() {
