@@ -25,6 +25,7 @@ pub(crate) mod shared;
 mod sleep_flag;
 mod start;
 mod task;
+mod team;
 mod worker;
 
 pub(crate) use net_worker::WAKER;

@@ -1,0 +1,279 @@
+//! A worker of several kernel threads on one core, for preemption of arbitrary safe code.
+//!
+//! ```text
+//!   net thread                        worker's core
+//!     preempt(turn) ── moves the baton ──►  A runs a request ─► SCHED_IDLE: A has the core only while
+//!          └────────── wakes ───────────►   B idle           ─► B runs: reports Yielded, is the worker
+//!     Resume(request) ── ring ──────────►   B raises A, gives it the baton, is idle again
+//! ```
+//!
+//! Exactly one thread of the team holds the baton ([`baton`]) and *is* the worker: it reads the port,
+//! runs requests, reports. A request that is never preempted costs two writes to the baton's word.
+//!
+//! A thread that was preempted is not stopped. It has the lowest standing on its core, so it goes on
+//! while nobody else wants the core. That is what makes locks safe: who waits for a lock that it holds
+//! blocks, and so lets it run. When its handler returns before its request was resumed, it waits for
+//! the baton, and reports what it did then.
+//!
+//! All threads of a team are pinned to one core, since a preempted thread that is moved elsewhere would
+//! take time from others. Teams that share a core share it as threads do: those that hold a baton
+//! equally, the preempted ones what is left.
+
+mod baton;
+mod member;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::park;
+use std::time::{Duration, Instant};
+
+use self::baton::{Baton, FIRST, Move, Phase, SEATS_MAX, Seat};
+use self::member::Member;
+use super::channel::{Message, Preempter, Report, TaskPort};
+use super::clock::Clock;
+use crate::policy::RequestId;
+
+/// The threads of one worker.
+#[derive(Debug)]
+pub(crate) struct Team {
+    baton: Baton,
+    members: Box<[Member]>,
+    clock: Clock,
+    /// When the holder's turn began.
+    turn_began_ns: AtomicU64,
+    /// Preemptions that were left undone because no thread was idle.
+    undone: AtomicU64,
+}
+
+/// What a thread without the baton gets.
+enum Call {
+    /// It is the worker; another request has yielded.
+    Serve { served_ns: u64 },
+    /// There will be no work.
+    Stop,
+}
+
+impl Team {
+    /// A team of `threads` threads, at most 64, that are to enlist themselves. The first has the baton.
+    pub(crate) fn new(threads: usize, clock: Clock) -> Self {
+        let members = (0..threads.clamp(1, SEATS_MAX)).map(|_| Member::default());
+        Self {
+            baton: Baton::new(),
+            members: members.collect(),
+            clock,
+            turn_began_ns: AtomicU64::new(0),
+            undone: AtomicU64::new(0),
+        }
+    }
+
+    /// Number of its threads.
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Preemptions that were left undone because no thread was idle.
+    pub(crate) fn undone(&self) -> u64 {
+        self.undone.load(Ordering::Relaxed)
+    }
+
+    /// Time during which the requests of this thread waited for another turn, in all.
+    pub(crate) fn away_ns(&self, seat: Seat) -> u64 {
+        self.members[seat].away_ns()
+    }
+
+    /// Wakes the thread that reads the messages, for one that was published before.
+    pub(crate) fn wake(&self) {
+        self.members[self.baton.holder_to_wake()].wake();
+    }
+
+    /// Serves as one thread of the team, on the calling thread, until the team is told to stop. `run`
+    /// runs a task; what may be preempted of it runs in [`preemptible`](Self::preemptible). The holder
+    /// of the baton, idle, polls for `spin` and then parks.
+    pub(crate) fn serve<T>(
+        &self,
+        seat: Seat,
+        port: &Mutex<TaskPort<T>>,
+        spin: Duration,
+        mut run: impl FnMut(&mut T),
+    ) {
+        self.members[seat].enlist();
+        let mut is_worker = seat == FIRST;
+        if !is_worker {
+            self.baton.rest(seat);
+        }
+        loop {
+            if !is_worker {
+                match self.wait_for_work(seat) {
+                    Call::Serve { served_ns } => {
+                        lock(port).report(Report::Yielded { served_ns });
+                        is_worker = true;
+                    }
+                    Call::Stop => return,
+                }
+            }
+            match next(port, spin) {
+                Message::Run { request, mut task } => {
+                    self.begin(seat, request);
+                    run(&mut task);
+                    lock(port).report(Report::Completed(task));
+                }
+                Message::Resume(request) => {
+                    self.resume(seat, request);
+                    is_worker = false;
+                }
+                Message::Stop => {
+                    self.baton.stop(seat);
+                    self.members.iter().for_each(Member::wake);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Runs `body`, during which the thread may lose the baton at any time. It has it again on return.
+    pub(crate) fn preemptible<R>(&self, seat: Seat, body: impl FnOnce() -> R) -> R {
+        self.enter(seat);
+        let result = body();
+        self.leave(seat);
+        result
+    }
+
+    /// Waits for another turn if the request was asked to give way. For a thread that runs one.
+    pub(crate) fn checkpoint(&self, seat: Seat) {
+        if self.baton.is_wanted() {
+            let moved = self.baton.give_way(seat);
+            self.carry_out(moved, Some(seat));
+            self.wait_for_baton(seat);
+        }
+    }
+
+    fn begin(&self, seat: Seat, request: RequestId) {
+        self.members[seat]
+            .request
+            .store(request.0, Ordering::Relaxed);
+        self.turn_began_ns
+            .store(self.clock.now_ns(), Ordering::Relaxed);
+        self.baton.begin(seat);
+    }
+
+    fn enter(&self, seat: Seat) {
+        self.members[seat]
+            .preemptible
+            .store(true, Ordering::Relaxed);
+        if self.baton.enter(seat) {
+            let moved = self.baton.preempt(self.baton.state().turn);
+            self.carry_out(moved, Some(seat));
+            self.wait_for_baton(seat);
+        }
+    }
+
+    fn leave(&self, seat: Seat) {
+        while !self.baton.leave(seat) {
+            self.wait_for_baton(seat);
+        }
+        self.members[seat]
+            .preemptible
+            .store(false, Ordering::Relaxed);
+    }
+
+    /// Sends the thread that runs the request on, and makes this one idle.
+    fn resume(&self, seat: Seat, request: RequestId) {
+        let holds = |member: &Member| member.is_away_with(request);
+        let Some(to) = self.members.iter().position(holds) else {
+            unreachable!("request {} never yielded", request.0);
+        };
+        let member = &self.members[to];
+        let now_ns = self.clock.now_ns();
+        member.come_back(now_ns);
+        self.turn_began_ns.store(now_ns, Ordering::Relaxed);
+        let phase = if member.preemptible.load(Ordering::Relaxed) {
+            Phase::Preemptible
+        } else {
+            Phase::Serving
+        };
+        let turn = self.baton.state().turn + 1;
+        let wanted = member.raise(|| self.baton.resume(to, phase));
+        member.wake();
+        self.baton.rest(seat);
+        if wanted {
+            let moved = self.baton.preempt(turn);
+            self.carry_out(moved, None);
+        }
+    }
+
+    /// What follows from a move of the baton. `by` is the thread that gave it away itself, and waits.
+    fn carry_out(&self, moved: Move, by: Option<Seat>) {
+        match moved {
+            Move::Moved { from, to } => {
+                if by != Some(from) {
+                    self.members[from].lower(|| self.baton.state().holder != from);
+                }
+                self.members[to].wake();
+            }
+            Move::Stays => {}
+            Move::NobodyIdle => {
+                self.undone.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn wait_for_baton(&self, seat: Seat) {
+        while self.baton.state().holder != seat {
+            park();
+        }
+    }
+
+    fn wait_for_work(&self, seat: Seat) -> Call {
+        loop {
+            let state = self.baton.state();
+            if state.phase == Phase::Stopped {
+                return Call::Stop;
+            }
+            if state.holder == seat {
+                let now_ns = self.clock.now_ns();
+                let began_ns = self.turn_began_ns.load(Ordering::Relaxed);
+                self.members[state.from].go_away(now_ns);
+                self.baton.take_over(seat);
+                return Call::Serve {
+                    served_ns: now_ns.saturating_sub(began_ns),
+                };
+            }
+            park();
+        }
+    }
+}
+
+impl Preempter for Arc<Team> {
+    fn preempt(&self, turn: u64) {
+        let moved = self.baton.preempt(turn);
+        self.carry_out(moved, None);
+    }
+}
+
+/// The port is with the holder of the baton, so nobody waits for this lock.
+fn lock<T>(port: &Mutex<TaskPort<T>>) -> std::sync::MutexGuard<'_, TaskPort<T>> {
+    port.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn next<T>(port: &Mutex<TaskPort<T>>, spin: Duration) -> Message<T> {
+    loop {
+        if let Some(message) = lock(port).receive() {
+            return message;
+        }
+        if !spin.is_zero() {
+            let start = Instant::now();
+            while start.elapsed() < spin {
+                for _ in 0..32 {
+                    std::hint::spin_loop();
+                }
+                if let Some(message) = lock(port).receive() {
+                    return message;
+                }
+            }
+        }
+        park();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
