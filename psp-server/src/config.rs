@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
+use crate::preempt::PreemptPolicy;
 
 /// Which threads a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -77,6 +78,14 @@ pub struct Config {
     /// Slice of a net thread that shares its core: with a short one the kernel lets it run as soon as
     /// it wakes, whoever holds the core. 0 leaves it at the system's default.
     pub net_slice_us: u64,
+    /// How policies that share time make a request give way; the others never do. With `none` no
+    /// such policy can be chosen, and workers have no contexts.
+    pub preempt: PreemptPolicy,
+    /// Contexts of each worker: one runs, the others hold requests that gave way. When all are in
+    /// use, what runs there runs to its end.
+    pub contexts_per_worker: usize,
+    /// Stack of each context, in bytes. It is reserved at the start, and takes memory as it is used.
+    pub stack_bytes: usize,
     /// Seed of the policies that draw lots.
     pub seed: u64,
 }
@@ -98,6 +107,9 @@ impl Default for Config {
             spin_us: 50,
             background_nice: 19,
             net_slice_us: 100,
+            preempt: PreemptPolicy::default(),
+            contexts_per_worker: 32,
+            stack_bytes: 256 * 1024,
             seed: 1,
         }
     }
@@ -105,7 +117,7 @@ impl Default for Config {
 
 impl Config {
     pub(crate) fn validate(&self) -> Result<(), BuildError> {
-        let checks: [(&'static str, bool, &str); 8] = [
+        let checks: [(&'static str, bool, &str); 10] = [
             ("workers", self.workers != Some(0), "must be at least 1"),
             (
                 "queue_capacity",
@@ -142,6 +154,16 @@ impl Config {
                 self.net_slice_us == 0 || (100..=100_000).contains(&self.net_slice_us),
                 "must be 0 or between 100 and 100000",
             ),
+            (
+                "contexts_per_worker",
+                (2..=65_536).contains(&self.contexts_per_worker),
+                "must be between 2 and 65536",
+            ),
+            (
+                "stack_bytes",
+                (64 << 10..=1 << 30).contains(&self.stack_bytes),
+                "must be between 64 KiB and 1 GiB",
+            ),
         ];
         for (setting, valid, reason) in checks {
             if !valid {
@@ -151,6 +173,6 @@ impl Config {
                 });
             }
         }
-        Ok(())
+        self.preempt.validate()
     }
 }

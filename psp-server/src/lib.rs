@@ -38,8 +38,10 @@
 pub mod classifier;
 pub mod config;
 pub mod error;
+mod fiber;
 pub mod handler;
 pub mod policy;
+pub mod preempt;
 pub mod reply;
 pub mod request_type;
 mod runtime;
@@ -53,6 +55,7 @@ pub use config::{Config, Topology};
 pub use error::{BuildError, RunError};
 pub use handler::{Handler, Request};
 pub use policy::{Policy, WorkerId};
+pub use preempt::{PreemptPolicy, checkpoint, no_preempt};
 pub use reply::Reply;
 pub use request_type::{RequestType, TypeSpec, TypeTable};
 pub use server::{DrainReport, Server, ServerBuilder, ServerHandle};

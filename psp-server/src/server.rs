@@ -13,7 +13,8 @@ use crate::classifier::Classifier;
 use crate::config::{Config, Topology};
 use crate::error::{BuildError, RunError};
 use crate::handler::Handler;
-use crate::policy::{Policy, SchedulerSetup};
+use crate::policy::{Policy, Preemption, SchedulerSetup};
+use crate::preempt::PreemptPolicy;
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::runtime::cores::Cores;
 use crate::runtime::shared::Shared;
@@ -25,6 +26,8 @@ use crate::transport::listener::{bind_udp, listen_tcp};
 
 /// Cores up to which [`Topology::Auto`] is [`Topology::Inline`].
 const INLINE_CORES_MAX: usize = 4;
+/// What policies reckon a preemption to cost.
+const PREEMPTION_NS: u64 = 1000;
 /// Datagrams that are between two states while every typed queue is full.
 const DATAGRAMS_SPARE: usize = 64;
 
@@ -259,10 +262,14 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             .types
             .take()
             .unwrap_or_else(|| self.classifier.types());
-        self.settings
-            .policy
+        let preempt = preempt_by_slot(&types, self.settings.config.preempt)?;
+        let policy = &self.settings.policy;
+        policy
             .validate(workers)
-            .and_then(|()| self.settings.policy.validate_to_completion())
+            .and_then(|()| match self.settings.config.preempt {
+                PreemptPolicy::None => policy.validate_to_completion(),
+                _ => Ok(()),
+            })
             .map_err(|error| BuildError::Setting {
                 setting: "policy",
                 reason: error.to_string(),
@@ -298,6 +305,7 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             workers,
             policy: self.settings.policy.to_string(),
             types,
+            preempt,
             shutdown: Shutdown::new(),
             started: Instant::now(),
         });
@@ -312,6 +320,30 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             local_addrs,
         })
     }
+}
+
+/// How each type gives way, by its slot.
+fn preempt_by_slot(
+    types: &TypeTable,
+    server: PreemptPolicy,
+) -> Result<Vec<PreemptPolicy>, BuildError> {
+    let of = |spec: &TypeSpec| match spec.preempt {
+        None => Ok(server),
+        Some(PreemptPolicy::None) => Ok(PreemptPolicy::None),
+        Some(PreemptPolicy::Cooperative) if server != PreemptPolicy::None => {
+            Ok(PreemptPolicy::Cooperative)
+        }
+        Some(chosen) if chosen == server => Ok(server),
+        Some(chosen) => Err(BuildError::Setting {
+            setting: "preempt",
+            reason: format!(
+                "type {} asks for {chosen}, which a server with {server} does not have",
+                spec.name
+            ),
+        }),
+    };
+    let slots = types.specs().iter().map(of);
+    slots.chain([Ok(server)]).collect()
 }
 
 fn new_poll() -> Result<Poll, BuildError> {
@@ -369,7 +401,12 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
             types: &shared.types,
             queue_capacity: shared.config.queue_capacity,
             inline: shared.topology == Topology::Inline,
-            preemption: None,
+            preemption: match shared.config.preempt {
+                PreemptPolicy::None => None,
+                _ => Some(Preemption {
+                    cost_ns: PREEMPTION_NS,
+                }),
+            },
             seed: shared.config.seed,
         };
         let scheduler = parts.settings.policy.scheduler(&setup);

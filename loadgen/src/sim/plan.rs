@@ -280,9 +280,9 @@ impl SimPlan {
             types,
             queue_capacity: self.queue_capacity,
             inline: false,
-            preemption: self.preemption.then(|| Preemption {
-                cost_ns: self.costs.preemption_ns(),
-            }),
+            preemption: self
+                .preemption
+                .then(|| Preemption::migrating(self.costs.preemption_ns())),
             seed: self.seed,
         }
     }

@@ -173,10 +173,45 @@ pub enum HandOff {
 }
 
 /// What a preemption costs and allows.
+///
+/// A live server suspends a preempted request on a stack of its worker, and goes on with it there
+/// and nowhere else: that worker is the request's *home*. The simulators of the papers let every
+/// worker go on with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preemption {
     /// Time from the decision to the freed worker, in nanoseconds.
     pub cost_ns: u64,
+    /// Whether any worker may go on with a preempted request. Otherwise its home alone may; a
+    /// request that never ran may begin anywhere in either case.
+    pub migrates: bool,
+    /// Requests that a worker can hold which have begun and not ended: the one that it runs and
+    /// those that are suspended there, at least 1. Where none is left the worker begins no other
+    /// request, and what it runs is preempted only for one that is suspended there. Of no account
+    /// where requests migrate.
+    pub contexts: usize,
+}
+
+impl Preemption {
+    /// Any worker may go on with a preempted request.
+    #[must_use]
+    pub const fn migrating(cost_ns: u64) -> Self {
+        Self {
+            cost_ns,
+            migrates: true,
+            contexts: usize::MAX,
+        }
+    }
+
+    /// A preempted request goes on at the worker that it began on, each of which can hold
+    /// `contexts` requests, the one that it runs included.
+    #[must_use]
+    pub const fn at_home(cost_ns: u64, contexts: usize) -> Self {
+        Self {
+            cost_ns,
+            migrates: false,
+            contexts,
+        }
+    }
 }
 
 /// Everything that waits and runs, on its way from one scheduler to another; see

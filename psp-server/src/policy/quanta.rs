@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn preemptive(workers: usize) -> (Quanta, Running) {
-        let quanta = quanta(workers, Some(Preemption { cost_ns: 0 }));
+        let quanta = quanta(workers, Some(Preemption::migrating(0)));
         (quanta, Running::new(workers))
     }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Instant;
 
 use crate::config::{Config, Topology};
+use crate::preempt::PreemptPolicy;
 use crate::request_type::TypeTable;
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
@@ -17,6 +18,8 @@ pub(crate) struct Shared {
     pub(crate) workers: usize,
     pub(crate) policy: String,
     pub(crate) types: TypeTable,
+    /// How each type gives way, by its slot; `UNKNOWN` comes last.
+    pub(crate) preempt: Vec<PreemptPolicy>,
     pub(crate) telemetry: Telemetry,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: Instant,

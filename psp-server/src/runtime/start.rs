@@ -1,6 +1,8 @@
 //! Starting the threads, and ending them.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,12 +19,14 @@ use super::executor::{Executor, Sending};
 use super::net_worker::{Link, NetWorker, Parts};
 use super::scheduling::{lower_priority, shorten_slice};
 use super::shared::Shared;
-use super::worker;
+use super::worker::{Desk, FlagPreempter, serve_on_contexts, serve_to_completion};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
+use crate::fiber::PreemptFlag;
 use crate::handler::Handler;
 use crate::policy::{Scheduler, WorkerId};
+use crate::preempt::PreemptPolicy;
 use crate::server::DrainReport;
 use crate::shutdown::Shutdown;
 use crate::transport::datagram::Endpoint;
@@ -94,10 +98,13 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
                 shared,
                 clock,
                 Sending::WithTheTurn,
+                Rc::default(),
             )));
             continue;
         }
         let (mut link, port) = channel(doorbell.clone());
+        let flag = Arc::new(PreemptFlag::new());
+        link.attach_preempter(Box::new(FlagPreempter(flag.clone())));
         let cores = cores.clone();
         let place = if inline { index } else { index + 1 };
         let body = move || {
@@ -108,18 +115,41 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
             }
             let fallen = shared.clone();
             let serve = AssertUnwindSafe(|| {
-                let sending = Sending::AtOnce;
-                let executor = Executor::new(worker, handler, framing, shared, clock, sending);
-                worker::serve(executor, port, spin);
+                let away_ns = Rc::<Cell<u64>>::default();
+                let executor = || {
+                    Executor::new(
+                        worker,
+                        handler.clone(),
+                        framing.clone(),
+                        shared.clone(),
+                        clock.clone(),
+                        Sending::AtOnce,
+                        away_ns.clone(),
+                    )
+                };
+                if shared.config.preempt == PreemptPolicy::None {
+                    serve_to_completion(executor(), port, spin);
+                    return Ok(());
+                }
+                let (shared, away_ns) = (shared.clone(), away_ns.clone());
+                let desk = Rc::new(Desk::new(
+                    worker,
+                    port,
+                    spin,
+                    clock.clone(),
+                    shared,
+                    away_ns,
+                ));
+                serve_on_contexts(&desk, &flag, executor)
             });
             // What it was lent is lost: a server that stops is better than one that answers some.
-            if catch_unwind(serve).is_err() {
-                tracing::error!(
-                    worker = index,
-                    "a worker died outside the handler; stopping"
-                );
-                fallen.shutdown.trigger();
-            }
+            let fault = match catch_unwind(serve) {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "panicked outside the handler".to_owned(),
+            };
+            tracing::error!(worker = index, fault, "a worker died; stopping");
+            fallen.shutdown.trigger();
         };
         let handle = spawn(format!("psp-worker-{index}"), body)?;
         link.attach(handle.thread().clone());

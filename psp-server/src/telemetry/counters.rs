@@ -91,6 +91,9 @@ pub(crate) struct WorkerCounters {
     pub(crate) types: Vec<Padded<WorkCounters>>,
     pub(crate) panics: Counter,
     pub(crate) bytes_sent: Counter,
+    pub(crate) preempted: Counter,
+    pub(crate) preemptions_missed: Counter,
+    pub(crate) contexts_exhausted: Counter,
 }
 
 /// Written by one worker, for one type.
@@ -107,6 +110,9 @@ impl Telemetry {
             types: (0..type_slots).map(|_| Padded::default()).collect(),
             panics: Counter::default(),
             bytes_sent: Counter::default(),
+            preempted: Counter::default(),
+            preemptions_missed: Counter::default(),
+            contexts_exhausted: Counter::default(),
         };
         Self {
             net: Padded::default(),

@@ -82,6 +82,13 @@ pub struct WorkerSnapshot {
     pub panics: u64,
     /// Bytes that it sent itself.
     pub bytes_sent: u64,
+    /// Turns that ended because the request gave way.
+    pub preempted: u64,
+    /// Turns whose request was asked to give way and ran to its end instead: it was nearly done, had
+    /// no checkpoint, stayed in `no_preempt`, or there was no context.
+    pub preemptions_missed: u64,
+    /// How many of these had no context to give way to.
+    pub contexts_exhausted: u64,
 }
 
 impl Snapshot {
@@ -127,6 +134,9 @@ impl Snapshot {
                 .sum(),
             panics: worker.panics.get(),
             bytes_sent: worker.bytes_sent.get(),
+            preempted: worker.preempted.get(),
+            preemptions_missed: worker.preemptions_missed.get(),
+            contexts_exhausted: worker.contexts_exhausted.get(),
         });
         let net = &telemetry.net.0;
         Self {

@@ -161,13 +161,7 @@ pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestS
 
 impl TestServer {
     pub(crate) fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Client {
-            reader: BufReader::new(stream.try_clone().unwrap()),
-            stream,
-        }
+        Client::new(TcpStream::connect(self.address).unwrap())
     }
 
     pub(crate) fn stop(mut self) -> DrainReport {
@@ -192,6 +186,15 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            reader: BufReader::new(stream.try_clone().unwrap()),
+            stream,
+        }
+    }
+
     pub(crate) fn send(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).unwrap();
     }

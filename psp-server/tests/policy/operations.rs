@@ -66,8 +66,7 @@ impl Case {
 
     /// Arbitrary operations on a policy of that name, most of them, and on others that take over.
     pub(crate) fn any(name: &'static str) -> impl Strategy<Value = Self> {
-        let preemption =
-            prop::option::of((0..3_000_u64).prop_map(|cost_ns| Preemption { cost_ns }));
+        let preemption = prop::option::of((0..3_000_u64).prop_map(Preemption::migrating));
         let setup = (types(), any::<bool>(), preemption, any::<u64>());
         (policies(name), setup, steps()).prop_map(
             |((policies, workers), (types, inline, preemption, seed), steps)| Self {

@@ -315,7 +315,7 @@ mod tests {
 
     const SHORT: RequestType = RequestType::new(0);
     const LONG: RequestType = RequestType::new(1);
-    const PREEMPTION: Option<Preemption> = Some(Preemption { cost_ns: 0 });
+    const PREEMPTION: Option<Preemption> = Some(Preemption::migrating(0));
 
     fn types() -> [TypeSpec; 2] {
         let spec = |name, micros| {

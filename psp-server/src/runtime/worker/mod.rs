@@ -1,0 +1,37 @@
+//! A worker thread: takes a task, runs it, sends it back.
+//!
+//! | file | worker |
+//! | --- | --- |
+//! | `to_completion.rs` | runs each task to its end, on the thread's own stack |
+//! | `contexts.rs` | runs tasks on contexts, which give way to each other |
+
+mod contexts;
+mod to_completion;
+
+use std::time::{Duration, Instant};
+
+pub(super) use contexts::{Desk, FlagPreempter, serve_on_contexts};
+pub(super) use to_completion::serve_to_completion;
+
+use super::channel::{Message, TaskPort};
+
+/// The next message. Polls for `spin` and then parks.
+fn next<T>(port: &mut TaskPort<T>, spin: Duration) -> Message<T> {
+    loop {
+        if let Some(message) = port.receive() {
+            return message;
+        }
+        if !spin.is_zero() {
+            let start = Instant::now();
+            while start.elapsed() < spin {
+                for _ in 0..32 {
+                    std::hint::spin_loop();
+                }
+                if let Some(message) = port.receive() {
+                    return message;
+                }
+            }
+        }
+        std::thread::park();
+    }
+}
