@@ -81,8 +81,8 @@ pub struct Config {
     /// How policies that share time make a request give way; the others never do. With `none` no
     /// such policy can be chosen, and workers have no contexts.
     pub preempt: PreemptPolicy,
-    /// Contexts of each worker: one runs, the others hold requests that gave way. When all are in
-    /// use, what runs there runs to its end.
+    /// Contexts of each worker: all but one may hold a request that has begun, and that one takes
+    /// over when a request gives way. Where none is left, the worker begins no other request.
     pub contexts_per_worker: usize,
     /// Stack of each context, in bytes. It is reserved at the start, and takes memory as it is used.
     pub stack_bytes: usize,

@@ -403,9 +403,11 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
             inline: shared.topology == Topology::Inline,
             preemption: match shared.config.preempt {
                 PreemptPolicy::None => None,
-                _ => Some(Preemption {
-                    cost_ns: PREEMPTION_NS,
-                }),
+                // One context takes over from whatever gives way.
+                _ => Some(Preemption::at_home(
+                    PREEMPTION_NS,
+                    shared.config.contexts_per_worker - 1,
+                )),
             },
             seed: shared.config.seed,
         };

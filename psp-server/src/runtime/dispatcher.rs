@@ -100,6 +100,11 @@ impl<K: Classifier> Dispatcher<K> {
         self.scheduler.poll(now_ns)
     }
 
+    /// When the scheduler wants to hear of the time.
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        self.scheduler.deadline_ns()
+    }
+
     /// What has to be done now and then.
     pub(crate) fn tick(&mut self, now_ns: u64) {
         if now_ns >= self.tick_at_ns {

@@ -197,7 +197,9 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
         if spinning || self.unfinished || self.connections.has_ready() || pending_socket {
             return Duration::ZERO;
         }
-        Duration::from_nanos(self.sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
+        let deadline_ns = self.parts.dispatcher.deadline_ns();
+        let wake_at_ns = deadline_ns.map_or(self.sweep_at_ns, |at_ns| at_ns.min(self.sweep_at_ns));
+        Duration::from_nanos(wake_at_ns.saturating_sub(self.now_ns).max(1_000_000))
     }
 
     fn datagrams_free(&self) -> bool {
