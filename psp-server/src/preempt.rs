@@ -22,7 +22,8 @@ pub enum PreemptPolicy {
     /// Where the handler calls [`checkpoint`].
     #[default]
     Cooperative,
-    /// Anywhere in safe code: the worker goes on in another kernel thread.
+    /// Anywhere in safe code: the worker goes on in another kernel thread. Needs Linux, and does best
+    /// with CAP_SYS_NICE or an RLIMIT_NICE that allows the process its own nice value.
     KernelThread,
     /// Anywhere in code whose author vouches for it, by a signal to the worker.
     Signal,
@@ -41,7 +42,8 @@ impl PreemptPolicy {
     pub(crate) fn validate(self) -> Result<(), BuildError> {
         let reason = match self {
             Self::None | Self::Cooperative => return Ok(()),
-            Self::KernelThread => "kernel-thread is not available in this build",
+            Self::KernelThread if cfg!(target_os = "linux") => return Ok(()),
+            Self::KernelThread => "kernel-thread needs Linux",
             Self::Signal => "signal is not available in this build",
         };
         Err(BuildError::Setting {

@@ -17,6 +17,8 @@ mod place;
 mod pool;
 
 pub(crate) use flag::PreemptFlag;
-pub(crate) use place::{GiveWay, begin_turn, is_asked, occupy, preemptible, spare};
+pub(crate) use place::{
+    GiveWay, begin_turn, is_asked, occupy, preemptible, set_spare, set_turn, spare,
+};
 pub use place::{checkpoint, no_preempt};
 pub(crate) use pool::{ContextPool, Pause, Wake, pause};

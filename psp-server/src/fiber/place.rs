@@ -7,6 +7,9 @@
 //!                          checkpoint() and signals act at 0 only
 //! ```
 //!
+//! Where the kernel preempts, `preemptible` and `no_preempt` tell the giver, for it cannot look at the
+//! depth.
+//!
 //! A place is a thread-local variable with a constant initial value and no destructor: a signal
 //! handler may read it at any time. It is made of atomics because such a handler interrupts the
 //! thread that writes it; there is never a second thread.
@@ -15,6 +18,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use super::flag::PreemptFlag;
+use crate::preempt::PreemptPolicy;
 
 /// Outside of a handler.
 const OUTSIDE: u32 = 1;
@@ -31,6 +35,7 @@ thread_local! {
         turn: AtomicU64::new(NO_TURN),
         depth: AtomicU32::new(OUTSIDE),
         by_signal: AtomicBool::new(false),
+        by_kernel: Cell::new(false),
         spare: AtomicUsize::new(0),
     } };
 }
@@ -40,6 +45,18 @@ pub(crate) trait GiveWay {
     /// Called on the stack of a request that was asked to give way. Lets others have the worker,
     /// and returns when this request's next turn has begun.
     fn give_way(&self);
+
+    /// From here on others may take the worker from this thread anywhere.
+    fn open(&self) {}
+
+    /// Nobody may any longer. Returns when the request has the worker, again or still.
+    fn close(&self) {}
+
+    /// Nobody may any longer, if the request still has the worker, which it returns. Never waits: the
+    /// request may hold locks.
+    fn try_close(&self) -> bool {
+        false
+    }
 }
 
 /// See the [module](self).
@@ -52,6 +69,8 @@ struct Place {
     depth: AtomicU32,
     /// Whether the request may be preempted between checkpoints.
     by_signal: AtomicBool,
+    /// Whether the giver is to be told where the request may be preempted.
+    by_kernel: Cell<bool>,
     /// Contexts that could take over.
     spare: AtomicUsize,
 }
@@ -66,6 +85,11 @@ impl Place {
         let depth = self.depth.load(Ordering::Relaxed);
         self.depth.store(depth + 1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The giver, where it is to be told of this.
+    fn told(&self) -> Option<&'static dyn GiveWay> {
+        self.giver.get().filter(|_| self.by_kernel.get())
     }
 
     /// Returns the depth outside.
@@ -121,13 +145,16 @@ pub fn checkpoint() {
 /// In requests that give way at checkpoints it silences the checkpoints that `body` calls.
 #[inline]
 pub fn no_preempt<T>(body: impl FnOnce() -> T) -> T {
-    /// Leaves when `body` returns or panics.
-    struct Held;
+    /// Leaves when `body` returns or panics, and opens again what it closed.
+    struct Held(Option<&'static dyn GiveWay>);
 
     impl Drop for Held {
         #[inline]
         fn drop(&mut self) {
             PLACE.with(|place| {
+                if let Some(giver) = self.0 {
+                    giver.open();
+                }
                 if place.leave() == 0 && place.by_signal.load(Ordering::Relaxed) && place.is_asked()
                 {
                     place.give_way();
@@ -136,8 +163,11 @@ pub fn no_preempt<T>(body: impl FnOnce() -> T) -> T {
         }
     }
 
-    PLACE.with(Place::enter);
-    let _held = Held;
+    let closed = PLACE.with(|place| {
+        place.enter();
+        place.told().filter(|giver| giver.try_close())
+    });
+    let _held = Held(closed);
     body()
 }
 
@@ -176,25 +206,41 @@ pub(crate) fn occupy<T>(flag: &PreemptFlag, giver: &dyn GiveWay, body: impl FnOn
     body()
 }
 
-/// Runs `body`, a call of a handler, so that it can be preempted: by signals too if `by_signal`.
+/// Runs `body`, a call of a handler, so that it can be preempted in this way.
 #[inline]
-pub(crate) fn preemptible<T>(by_signal: bool, body: impl FnOnce() -> T) -> T {
+pub(crate) fn preemptible<T>(preempt: PreemptPolicy, body: impl FnOnce() -> T) -> T {
     /// Closes again when `body` returns or panics.
     struct Open;
 
     impl Drop for Open {
         #[inline]
         fn drop(&mut self) {
-            PLACE.with(Place::enter);
+            PLACE.with(|place| {
+                if let Some(giver) = place.told() {
+                    giver.close();
+                    place.by_kernel.set(false);
+                }
+                place.enter();
+            });
         }
     }
 
     PLACE.with(|place| {
+        let by_signal = preempt == PreemptPolicy::Signal;
         place.by_signal.store(by_signal, Ordering::Relaxed);
+        place.by_kernel.set(preempt == PreemptPolicy::KernelThread);
         place.leave();
+        if let Some(giver) = place.told() {
+            giver.open();
+        }
     });
     let _open = Open;
     body()
+}
+
+/// The turn of this number begins, or goes on.
+pub(crate) fn set_turn(turn: u64) {
+    PLACE.with(|place| place.turn.store(turn, Ordering::Relaxed));
 }
 
 /// The next turn begins.

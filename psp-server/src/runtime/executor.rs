@@ -244,7 +244,7 @@ impl Shared {
         let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
         let handled = catch_unwind(|| match preempt {
             PreemptPolicy::None => handle(),
-            _ => preemptible(preempt == PreemptPolicy::Signal, handle),
+            _ => preemptible(preempt, handle),
         });
         match handled {
             Ok(()) => Ok(reply.outcome()),

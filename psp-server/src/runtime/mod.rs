@@ -30,3 +30,4 @@ mod worker;
 
 pub(crate) use net_worker::WAKER;
 pub(crate) use start::{Launch, launch};
+pub(crate) use team::SEATS_MAX;

@@ -22,10 +22,10 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Threads that one team may have: bits of the mask of idle ones.
-pub(super) const SEATS_MAX: usize = 64;
+pub(crate) const SEATS_MAX: usize = 64;
 
 /// Index of a thread in its team.
-pub(super) type Seat = usize;
+pub(crate) type Seat = usize;
 
 /// The thread that has the baton at first.
 pub(super) const FIRST: Seat = 0;

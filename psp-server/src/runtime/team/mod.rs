@@ -25,12 +25,15 @@ mod member;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::park;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use self::baton::{Baton, FIRST, Move, Phase, SEATS_MAX, Seat};
+use self::baton::{Baton, FIRST, Move, Phase};
+pub(crate) use self::baton::{SEATS_MAX, Seat};
 use self::member::Member;
 use super::channel::{Message, Preempter, Report, TaskPort};
 use super::clock::Clock;
+use super::worker::next;
+use crate::fiber::PreemptFlag;
 use crate::policy::RequestId;
 
 /// The threads of one worker.
@@ -43,6 +46,10 @@ pub(crate) struct Team {
     turn_began_ns: AtomicU64,
     /// Preemptions that were left undone because no thread was idle.
     undone: AtomicU64,
+    /// Turns that ended before their request did.
+    yielded: AtomicU64,
+    /// For requests that give way at checkpoints only.
+    flag: PreemptFlag,
 }
 
 /// What a thread without the baton gets.
@@ -63,17 +70,34 @@ impl Team {
             clock,
             turn_began_ns: AtomicU64::new(0),
             undone: AtomicU64::new(0),
+            yielded: AtomicU64::new(0),
+            flag: PreemptFlag::new(),
         }
     }
 
-    /// Number of its threads.
-    pub(crate) fn len(&self) -> usize {
-        self.members.len()
+    /// Which turn shall give way at a checkpoint.
+    pub(crate) fn flag(&self) -> &PreemptFlag {
+        &self.flag
+    }
+
+    /// Number of the turn that runs, for the thread that has the baton.
+    pub(crate) fn turn(&self) -> u64 {
+        self.baton.state().turn
+    }
+
+    /// Whether the turn that runs was asked to give way and has not.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.baton.is_wanted()
     }
 
     /// Preemptions that were left undone because no thread was idle.
     pub(crate) fn undone(&self) -> u64 {
         self.undone.load(Ordering::Relaxed)
+    }
+
+    /// Turns that ended before their request did.
+    pub(crate) fn yielded(&self) -> u64 {
+        self.yielded.load(Ordering::Relaxed)
     }
 
     /// Time during which the requests of this thread waited for another turn, in all.
@@ -87,8 +111,8 @@ impl Team {
     }
 
     /// Serves as one thread of the team, on the calling thread, until the team is told to stop. `run`
-    /// runs a task; what may be preempted of it runs in [`preemptible`](Self::preemptible). The holder
-    /// of the baton, idle, polls for `spin` and then parks.
+    /// runs a task, and may [`open`](Self::open) and close parts of it. The holder of the baton, idle,
+    /// polls for `spin` and then parks.
     pub(crate) fn serve<T>(
         &self,
         seat: Seat,
@@ -111,7 +135,7 @@ impl Team {
                     Call::Stop => return,
                 }
             }
-            match next(port, spin) {
+            match next(|| lock(port).receive(), spin) {
                 Message::Run { request, mut task } => {
                     self.begin(seat, request);
                     run(&mut task);
@@ -130,17 +154,39 @@ impl Team {
         }
     }
 
-    /// Runs `body`, during which the thread may lose the baton at any time. It has it again on return.
-    pub(crate) fn preemptible<R>(&self, seat: Seat, body: impl FnOnce() -> R) -> R {
-        self.enter(seat);
-        let result = body();
-        self.leave(seat);
-        result
+    /// From here on the thread, which runs a request, may lose the baton at any time.
+    pub(crate) fn open(&self, seat: Seat) {
+        self.members[seat]
+            .preemptible
+            .store(true, Ordering::Relaxed);
+        if self.baton.enter(seat) {
+            let moved = self.baton.preempt(self.baton.state().turn);
+            self.carry_out(moved, None);
+        }
     }
 
-    /// Waits for another turn if the request was asked to give way. For a thread that runs one.
-    pub(crate) fn checkpoint(&self, seat: Seat) {
-        if self.baton.is_wanted() {
+    /// Ends what `open` began, and waits for the baton if it is with another thread.
+    pub(crate) fn close(&self, seat: Seat) {
+        while !self.try_close(seat) {
+            self.wait_for_baton(seat);
+        }
+    }
+
+    /// Ends what `open` began, or returns `false` if the baton is with another thread.
+    pub(crate) fn try_close(&self, seat: Seat) -> bool {
+        let closed = self.baton.leave(seat);
+        if closed {
+            self.members[seat]
+                .preemptible
+                .store(false, Ordering::Relaxed);
+        }
+        closed
+    }
+
+    /// Waits for another turn if the request was asked to give way. For a thread that runs one which
+    /// cannot be preempted here.
+    pub(crate) fn give_way(&self, seat: Seat) {
+        if !self.members[seat].preemptible.load(Ordering::Relaxed) {
             let moved = self.baton.give_way(seat);
             self.carry_out(moved, Some(seat));
             self.wait_for_baton(seat);
@@ -154,26 +200,6 @@ impl Team {
         self.turn_began_ns
             .store(self.clock.now_ns(), Ordering::Relaxed);
         self.baton.begin(seat);
-    }
-
-    fn enter(&self, seat: Seat) {
-        self.members[seat]
-            .preemptible
-            .store(true, Ordering::Relaxed);
-        if self.baton.enter(seat) {
-            let moved = self.baton.preempt(self.baton.state().turn);
-            self.carry_out(moved, Some(seat));
-            self.wait_for_baton(seat);
-        }
-    }
-
-    fn leave(&self, seat: Seat) {
-        while !self.baton.leave(seat) {
-            self.wait_for_baton(seat);
-        }
-        self.members[seat]
-            .preemptible
-            .store(false, Ordering::Relaxed);
     }
 
     /// Sends the thread that runs the request on, and makes this one idle.
@@ -233,6 +259,7 @@ impl Team {
                 let now_ns = self.clock.now_ns();
                 let began_ns = self.turn_began_ns.load(Ordering::Relaxed);
                 self.members[state.from].go_away(now_ns);
+                self.yielded.fetch_add(1, Ordering::Relaxed);
                 self.baton.take_over(seat);
                 return Call::Serve {
                     served_ns: now_ns.saturating_sub(began_ns),
@@ -245,6 +272,7 @@ impl Team {
 
 impl Preempter for Arc<Team> {
     fn preempt(&self, turn: u64) {
+        self.flag.ask(turn);
         let moved = self.baton.preempt(turn);
         self.carry_out(moved, None);
     }
@@ -253,26 +281,6 @@ impl Preempter for Arc<Team> {
 /// The port is with the holder of the baton, so nobody waits for this lock.
 fn lock<T>(port: &Mutex<TaskPort<T>>) -> std::sync::MutexGuard<'_, TaskPort<T>> {
     port.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn next<T>(port: &Mutex<TaskPort<T>>, spin: Duration) -> Message<T> {
-    loop {
-        if let Some(message) = lock(port).receive() {
-            return message;
-        }
-        if !spin.is_zero() {
-            let start = Instant::now();
-            while start.elapsed() < spin {
-                for _ in 0..32 {
-                    std::hint::spin_loop();
-                }
-                if let Some(message) = lock(port).receive() {
-                    return message;
-                }
-            }
-        }
-        park();
-    }
 }
 
 #[cfg(all(test, not(loom)))]

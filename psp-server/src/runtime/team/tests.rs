@@ -2,6 +2,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::thread::{JoinHandle, spawn};
+use std::time::Instant;
 
 use mio::{Poll, Token, Waker};
 
@@ -95,6 +96,13 @@ impl Rig {
     }
 }
 
+fn preemptible<R>(team: &Team, seat: Seat, body: impl FnOnce() -> R) -> R {
+    team.open(seat);
+    let result = body();
+    team.close(seat);
+    result
+}
+
 fn until(mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
@@ -111,7 +119,7 @@ fn spinner(
 ) -> impl FnOnce(&Team, Seat) -> u64 + use<> {
     let (begun, end) = (begun.clone(), end.clone());
     move |team, seat| {
-        team.preemptible(seat, || {
+        preemptible(team, seat, || {
             begun.store(true, Ordering::Release);
             while !end.load(Ordering::Acquire) {
                 std::hint::spin_loop();
@@ -133,7 +141,7 @@ fn a_request_gives_way_and_goes_on() {
     until(|| begun.load(Ordering::Acquire));
     rig.link.preempt();
     assert_eq!(rig.report(), None, "it yields");
-    rig.run(8, |team, seat| team.preemptible(seat, || 80));
+    rig.run(8, |team, seat| preemptible(team, seat, || 80));
     assert_eq!(rig.report(), Some(80), "another runs meanwhile");
     rig.resume(7);
     end.store(true, Ordering::Release);
@@ -203,9 +211,9 @@ fn a_request_outside_of_preemptible_code_gives_way_at_a_checkpoint_only() {
             while !end.load(Ordering::Acquire) {
                 std::hint::spin_loop();
             }
-            team.checkpoint(seat);
+            team.give_way(seat);
             passed.fetch_add(1, Ordering::Release);
-            team.checkpoint(seat);
+            team.give_way(seat);
             70
         });
     }
@@ -238,7 +246,7 @@ fn a_lock_held_by_a_preempted_request_is_let_go() {
     {
         let (lock, begun) = (lock.clone(), begun.clone());
         rig.run(7, move |team, seat| {
-            team.preemptible(seat, || {
+            preemptible(team, seat, || {
                 let mut held = lock.lock().unwrap();
                 begun.store(true, Ordering::Release);
                 let start = Instant::now();
@@ -256,7 +264,7 @@ fn a_lock_held_by_a_preempted_request_is_let_go() {
     {
         let lock = lock.clone();
         rig.run(8, move |team, seat| {
-            team.preemptible(seat, || {
+            preemptible(team, seat, || {
                 let mut held = lock.lock().unwrap();
                 *held += 10;
                 *held
@@ -282,7 +290,7 @@ fn a_handler_that_blocks_is_preempted() {
     {
         let begun = begun.clone();
         rig.run(7, move |team, seat| {
-            team.preemptible(seat, || {
+            preemptible(team, seat, || {
                 begun.store(true, Ordering::Release);
                 woken.recv().unwrap()
             })
@@ -356,7 +364,7 @@ fn stress(preemptions: u64) {
             running = next;
             next += 1;
             rig.run(running, move |team, seat| {
-                let result = team.preemptible(seat, || mixed_work(seed, ROUNDS, &sums));
+                let result = preemptible(team, seat, || mixed_work(seed, ROUNDS, &sums));
                 seed << 56 ^ result & (u64::MAX >> 8)
             });
         } else if let Some(request) = waiting.pop_front() {

@@ -140,7 +140,7 @@ pub(crate) fn serve_on_contexts<F: Framing, H: Handler>(
 /// What each context does.
 fn message_loop<F: Framing, H: Handler>(desk: &Desk<H::Connection>, mut executor: Executor<F, H>) {
     loop {
-        let message = next(&mut desk.port.borrow_mut(), desk.spin);
+        let message = next(|| desk.port.borrow_mut().receive(), desk.spin);
         let pause = match message {
             Message::Run { request, task } => {
                 desk.run(&mut executor, request, task);
