@@ -22,12 +22,11 @@ use super::shared::Shared;
 use super::task::Task;
 use super::team::Team;
 use super::worker::{
-    Desk, FlagPreempter, Post, serve_on_contexts, serve_on_threads, serve_to_completion,
+    ContextPreempter, Desk, Post, serve_on_contexts, serve_on_threads, serve_to_completion,
 };
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
-use crate::fiber::PreemptFlag;
 use crate::handler::Handler;
 use crate::policy::{Scheduler, WorkerId};
 use crate::preempt::PreemptPolicy;
@@ -124,8 +123,8 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
             links.push(Link::Thread(link));
             continue;
         }
-        let flag = Arc::new(PreemptFlag::new());
-        link.attach_preempter(Box::new(FlagPreempter(flag.clone())));
+        let preempter = Arc::new(ContextPreempter::new(post.shared.config.preempt));
+        link.attach_preempter(Box::new(preempter.clone()));
         let body = move || {
             post.settle();
             stop_on_fault(&post.shared, worker, || {
@@ -138,7 +137,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
                 let (clock, shared) = (post.clock.clone(), post.shared.clone());
                 let away_ns = away_ns.clone();
                 let desk = Rc::new(Desk::new(worker, port, spin, clock, shared, away_ns));
-                serve_on_contexts(&desk, &flag, executor)
+                serve_on_contexts(&desk, &preempter, executor)
             });
         };
         let handle = spawn(format!("psp-worker-{index}"), body)?;

@@ -13,7 +13,7 @@ mod to_completion;
 
 use std::time::{Duration, Instant};
 
-pub(super) use contexts::{Desk, FlagPreempter, serve_on_contexts};
+pub(super) use contexts::{ContextPreempter, Desk, serve_on_contexts};
 pub(super) use post::Post;
 pub(super) use threads::serve_on_threads;
 pub(super) use to_completion::serve_to_completion;
