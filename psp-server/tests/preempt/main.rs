@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod cooperative;
+mod kernel_thread;
 mod rig;
 mod stress;
 mod work;

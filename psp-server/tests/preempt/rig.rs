@@ -1,8 +1,8 @@
 //! A server with one worker whose long requests run until the test lets them go.
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use psp_server::protocols::Sink;
@@ -23,11 +23,25 @@ pub(crate) struct Gates {
     open: [AtomicBool; GATES],
     /// Long requests that have begun.
     pub(crate) begun: AtomicUsize,
+    /// Held by `lock` and `need`.
+    lock: Mutex<()>,
+    /// For `block`: somebody opened a gate.
+    opened: (Mutex<()>, Condvar),
 }
 
 impl Gates {
     pub(crate) fn open(&self, gate: usize) {
+        let _notifying = self.opened.0.lock().unwrap();
         self.open[gate].store(true, Ordering::SeqCst);
+        self.opened.1.notify_all();
+    }
+
+    /// Blocks until the gate is open.
+    fn wait(&self, line: &str) {
+        let waiting = self.opened.0.lock().unwrap();
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let closed = |_: &mut ()| !self.is_open(line);
+        drop(self.opened.1.wait_while(waiting, closed).unwrap());
     }
 
     fn is_open(&self, line: &str) -> bool {
@@ -40,7 +54,8 @@ impl Gates {
 }
 
 /// `spin N` calls checkpoints until gate N is open, `hold N` does so within `no_preempt`, `fail N`
-/// panics then. `work ..` takes a while, everything else answers at once.
+/// panics then. `burn N` spins without checkpoints, `lock N` does so while it holds a lock that `need ..`
+/// takes, and `block N` sleeps. `work ..` takes a while, everything else answers at once.
 pub(crate) struct Rig(Arc<Gates>);
 
 impl Handler for Rig {
@@ -60,6 +75,12 @@ impl Handler for Rig {
                 checkpoint();
             }
         };
+        let burn = || {
+            gates.begun.fetch_add(1, Ordering::SeqCst);
+            while !gates.is_open(line) {
+                std::hint::spin_loop();
+            }
+        };
         match line.split_once(' ') {
             Some(("spin", _)) => spin(),
             Some(("hold", _)) => no_preempt(spin),
@@ -67,6 +88,13 @@ impl Handler for Rig {
                 spin();
                 panic!("the test asked for it");
             }
+            Some(("burn", _)) => burn(),
+            Some(("lock", _)) => {
+                let _held = gates.lock.lock().unwrap();
+                burn();
+            }
+            Some(("need", _)) => drop(gates.lock.lock().unwrap()),
+            Some(("block", _)) => gates.wait(line),
             Some(("work", _)) => {
                 for _ in 0..50_000 {
                     std::hint::spin_loop();
@@ -90,13 +118,18 @@ pub(crate) struct RigServer {
 
 /// One worker, two types, and a quantum that is over as soon as somebody waits.
 pub(crate) fn start(config: Config) -> RigServer {
+    start_with(config, TypeSpec::new("long"))
+}
+
+/// The same with a long type of one's own.
+pub(crate) fn start_with(config: Config, long: TypeSpec) -> RigServer {
     let gates = Arc::new(Gates::default());
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
-        .types([TypeSpec::new("short"), TypeSpec::new("long")])
+        .types([TypeSpec::new("short"), long])
         .classifier(|line: &[u8]| {
-            let long = [&b"spin"[..], b"hold", b"fail"];
+            let long = [&b"spin"[..], b"hold", b"fail", b"burn", b"lock", b"block"];
             RequestType::new(u32::from(long.iter().any(|word| line.starts_with(word))))
         })
         .policy(Policy::sq().quantum_us(1.0))

@@ -46,8 +46,6 @@ pub(crate) struct Team {
     turn_began_ns: AtomicU64,
     /// Preemptions that were left undone because no thread was idle.
     undone: AtomicU64,
-    /// Turns that ended before their request did.
-    yielded: AtomicU64,
     /// For requests that give way at checkpoints only.
     flag: PreemptFlag,
 }
@@ -70,7 +68,6 @@ impl Team {
             clock,
             turn_began_ns: AtomicU64::new(0),
             undone: AtomicU64::new(0),
-            yielded: AtomicU64::new(0),
             flag: PreemptFlag::new(),
         }
     }
@@ -95,11 +92,6 @@ impl Team {
         self.undone.load(Ordering::Relaxed)
     }
 
-    /// Turns that ended before their request did.
-    pub(crate) fn yielded(&self) -> u64 {
-        self.yielded.load(Ordering::Relaxed)
-    }
-
     /// Time during which the requests of this thread waited for another turn, in all.
     pub(crate) fn away_ns(&self, seat: Seat) -> u64 {
         self.members[seat].away_ns()
@@ -111,13 +103,15 @@ impl Team {
     }
 
     /// Serves as one thread of the team, on the calling thread, until the team is told to stop. `run`
-    /// runs a task, and may [`open`](Self::open) and close parts of it. The holder of the baton, idle,
-    /// polls for `spin` and then parks.
+    /// runs a task, and may [`open`](Self::open) and close parts of it; `yielded` is called when the
+    /// request of another thread gave way to this one. Both have the baton. The holder of the baton,
+    /// idle, polls for `spin` and then parks.
     pub(crate) fn serve<T>(
         &self,
         seat: Seat,
         port: &Mutex<TaskPort<T>>,
         spin: Duration,
+        yielded: impl Fn(),
         mut run: impl FnMut(&mut T),
     ) {
         self.members[seat].enlist();
@@ -129,6 +123,7 @@ impl Team {
             if !is_worker {
                 match self.wait_for_work(seat) {
                     Call::Serve { served_ns } => {
+                        yielded();
                         lock(port).report(Report::Yielded { served_ns });
                         is_worker = true;
                     }
@@ -259,7 +254,6 @@ impl Team {
                 let now_ns = self.clock.now_ns();
                 let began_ns = self.turn_began_ns.load(Ordering::Relaxed);
                 self.members[state.from].go_away(now_ns);
-                self.yielded.fetch_add(1, Ordering::Relaxed);
                 self.baton.take_over(seat);
                 return Call::Serve {
                     served_ns: now_ns.saturating_sub(began_ns),

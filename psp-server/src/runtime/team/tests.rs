@@ -40,12 +40,18 @@ impl Rig {
             let (team, port, cores) = (team.clone(), port.clone(), cores.clone());
             spawn(move || {
                 cores.pin_shared(1);
-                team.serve(seat, &port, Duration::ZERO, |work| {
-                    let Work::Todo(job) = std::mem::replace(work, Work::Done(0)) else {
-                        unreachable!("what is done is not sent again");
-                    };
-                    *work = Work::Done(job(&team, seat));
-                });
+                team.serve(
+                    seat,
+                    &port,
+                    Duration::ZERO,
+                    || {},
+                    |work| {
+                        let Work::Todo(job) = std::mem::replace(work, Work::Done(0)) else {
+                            unreachable!("what is done is not sent again");
+                        };
+                        *work = Work::Done(job(&team, seat));
+                    },
+                );
             })
         });
         let rig = Self {

@@ -75,17 +75,17 @@ pub(crate) fn serve_on_threads<F: Framing, H: Handler>(
     let counters = &post.shared.telemetry.workers[post.worker.index()];
     fiber::occupy(team.flag(), &seated, || {
         fiber::set_spare(usize::MAX);
-        team.serve(seat, port, post.spin, |task| {
+        let yielded = || counters.preempted.add(1);
+        team.serve(seat, port, post.spin, yielded, |task| {
             seated.has_turn();
             executor.run(task);
-            count(team, counters);
+            count_missed(team, counters);
         });
     });
 }
 
 /// Only the thread with the baton counts, as if the worker were one thread.
-fn count(team: &Team, counters: &WorkerCounters) {
-    counters.preempted.set(team.yielded());
+fn count_missed(team: &Team, counters: &WorkerCounters) {
     let undone = team.undone();
     let newly_undone = undone - counters.contexts_exhausted.get();
     counters.contexts_exhausted.set(undone);
