@@ -89,6 +89,9 @@ pub struct Config {
     /// Stack of each context, in bytes. It is reserved at the start, and takes memory as it is used.
     /// The threads of `kernel-thread` have the usual stack of a thread instead.
     pub stack_bytes: usize,
+    /// A request that was asked to give way and has not done so for this long is counted and logged;
+    /// 0 never.
+    pub preempt_warn_ms: u64,
     /// Seed of the policies that draw lots.
     pub seed: u64,
 }
@@ -113,6 +116,7 @@ impl Default for Config {
             preempt: PreemptPolicy::default(),
             contexts_per_worker: 32,
             stack_bytes: 256 * 1024,
+            preempt_warn_ms: 100,
             seed: 1,
         }
     }

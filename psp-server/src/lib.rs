@@ -35,6 +35,7 @@
 //! # }
 //! ```
 
+mod admission;
 pub mod classifier;
 pub mod config;
 pub mod error;

@@ -9,14 +9,16 @@ use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use psp_protocols::Framing;
 
+use crate::admission;
 use crate::classifier::Classifier;
 use crate::config::{Config, Topology};
 use crate::error::{BuildError, RunError};
 use crate::handler::Handler;
-use crate::policy::{Policy, Preemption, SchedulerSetup};
+use crate::policy::{Policy, PolicyError};
 use crate::preempt::{PreemptPolicy, SignalPreemptible};
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::runtime::cores::Cores;
+use crate::runtime::policy_mailbox::PolicyMailbox;
 use crate::runtime::shared::Shared;
 use crate::runtime::{Launch, WAKER, launch};
 use crate::shutdown::Shutdown;
@@ -24,10 +26,6 @@ use crate::telemetry::{Snapshot, Telemetry};
 use crate::transport::datagram::Endpoint;
 use crate::transport::listener::{bind_udp, listen_tcp};
 
-/// Cores up to which [`Topology::Auto`] is [`Topology::Inline`].
-const INLINE_CORES_MAX: usize = 4;
-/// What policies reckon a preemption to cost.
-const PREEMPTION_NS: u64 = 1000;
 /// Datagrams that are between two states while every typed queue is full.
 const DATAGRAMS_SPARE: usize = 64;
 
@@ -206,8 +204,8 @@ impl<F, K, H> ServerBuilder<F, K, H> {
 
     /// Sets the policy: a [`Policy`], or the settings of one.
     ///
-    /// One that [needs preemption](Policy::needs_preemption) is refused by
-    /// [`build`](Self::build).
+    /// One that [needs preemption](Policy::needs_preemption) is refused by [`build`](Self::build) where
+    /// [`Config::preempt`] is `none`, or the topology [`Inline`](Topology::Inline).
     #[must_use]
     pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
         self.settings.policy = policy.into();
@@ -269,11 +267,8 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             return Err(BuildError::NoAddress);
         }
         let cores = Cores::discover();
-        let topology = match self.settings.config.topology {
-            Topology::Auto if cores.count <= INLINE_CORES_MAX => Topology::Inline,
-            Topology::Auto => Topology::Dedicated,
-            chosen => chosen,
-        };
+        let Settings { config, policy, .. } = &self.settings;
+        let topology = admission::topology(config, policy, cores.count);
         let workers = self.settings.config.workers.unwrap_or(match topology {
             // One more for long requests than there are cores costs nothing while they are idle.
             Topology::Inline => cores.count.max(2),
@@ -285,17 +280,13 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             .take()
             .unwrap_or_else(|| self.classifier.types());
         let preempt = preempt_by_slot(&types, self.settings.config.preempt)?;
-        let policy = &self.settings.policy;
-        policy
-            .validate(workers)
-            .and_then(|()| match self.settings.config.preempt {
-                PreemptPolicy::None => policy.validate_to_completion(),
-                _ => Ok(()),
-            })
-            .map_err(|error| BuildError::Setting {
+        let Settings { config, policy, .. } = &self.settings;
+        admission::admit(policy, config, topology, workers).map_err(|error| {
+            BuildError::Setting {
                 setting: "policy",
                 reason: error.to_string(),
-            })?;
+            }
+        })?;
 
         let poll = new_poll()?;
         let waker =
@@ -325,7 +316,7 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             config: self.settings.config.clone(),
             topology,
             workers,
-            policy: self.settings.policy.to_string(),
+            policy: PolicyMailbox::new(self.settings.policy.clone()),
             types,
             preempt,
             shutdown: Shutdown::new(),
@@ -418,21 +409,8 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
         } = self;
         shutdown.attach(waker.clone());
         shared.shutdown.attach(waker.clone());
-        let setup = SchedulerSetup {
-            workers: shared.workers,
-            types: &shared.types,
-            queue_capacity: shared.config.queue_capacity,
-            inline: shared.topology == Topology::Inline,
-            preemption: match shared.config.preempt {
-                PreemptPolicy::None => None,
-                // One context takes over from whatever gives way.
-                _ => Some(Preemption::at_home(
-                    PREEMPTION_NS,
-                    shared.config.contexts_per_worker - 1,
-                )),
-            },
-            seed: shared.config.seed,
-        };
+        shared.policy.attach(waker.clone());
+        let setup = shared.scheduler_setup();
         let scheduler = parts.settings.policy.scheduler(&setup);
         let datagrams = if udp_sockets.is_empty() {
             0
@@ -457,7 +435,7 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
             .collect();
         tracing::info!(
             addresses = ?local_addrs,
-            policy = shared.policy,
+            policy = parts.settings.policy.spelled(),
             topology = %shared.topology,
             workers = shared.workers,
             cores = cores.count,
@@ -495,10 +473,24 @@ impl ServerHandle {
         Snapshot::read(&self.shared.telemetry, &self.shared.types)
     }
 
-    /// The policy in force, by name and settings.
+    /// The policy in force. One that was set a moment ago may be about to take over.
     #[must_use]
-    pub fn policy(&self) -> &str {
-        &self.shared.policy
+    pub fn policy(&self) -> Policy {
+        self.shared.policy.policy()
+    }
+
+    /// Changes the policy. The net thread takes the new one before it next reads from a socket; what waits
+    /// and runs goes on under it, and no request is lost. What the old one had measured is: a
+    /// policy starts from hints.
+    ///
+    /// # Errors
+    /// What [`ServerBuilder::build`] would say of it. The policy in force stays then.
+    pub fn set_policy(&self, policy: impl Into<Policy>) -> Result<(), PolicyError> {
+        let policy = policy.into();
+        let shared = &self.shared;
+        admission::admit(&policy, &shared.config, shared.topology, shared.workers)?;
+        shared.policy.post(policy);
+        Ok(())
     }
 
     /// The topology in force; never [`Topology::Auto`].

@@ -18,7 +18,7 @@ fn main() -> anyhow::Result<()> {
         .init();
     let server = startup::build(config)?;
     for address in server.local_addrs() {
-        tracing::info!(%address, policy = server.handle().policy(), "ready for requests");
+        tracing::info!(%address, policy = server.handle().policy().spelled(), "ready for requests");
     }
     let report = server.run()?;
     if report.abandoned > 0 {

@@ -47,6 +47,7 @@ mod rehearsal;
 mod running;
 mod settings;
 mod sjf;
+mod spelling;
 mod sq;
 mod static_partition;
 mod stealing;

@@ -12,6 +12,7 @@ use mio::{Events, Interest, Poll, Token};
 use psp_protocols::{Framing, Rejection, Step};
 use rustix::io::Errno;
 
+use super::alarm::Alarm;
 use super::channel::{Doorbell, Message, Report, WorkerLink};
 use super::clock::Clock;
 use super::connections::Connections;
@@ -28,8 +29,10 @@ use crate::transport::datagram::{DatagramPool, Endpoint};
 
 /// Wakes the net worker.
 pub(crate) const WAKER: Token = Token(0);
-/// Sockets come after the waker, connections after the sockets.
-const SOCKET_FIRST: usize = 1;
+/// The scheduler's deadline has come.
+const ALARM: Token = Token(1);
+/// Sockets come after the alarm, connections after the sockets.
+const SOCKET_FIRST: usize = 2;
 /// Request ids from here on are datagrams; below are connections.
 const DATAGRAM_FIRST: u32 = 1 << 30;
 
@@ -72,6 +75,7 @@ pub(crate) enum Link<F, H: Handler> {
 pub(crate) struct NetWorker<F: Framing, K, H: Handler> {
     parts: Parts<F, K, H>,
     events: Events,
+    alarm: Alarm,
     connections: Connections<F, H::Connection>,
     datagrams: DatagramPool<H::Connection>,
     /// Sockets with input: listeners first, then endpoints.
@@ -109,6 +113,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
         }
         let sockets = parts.listeners.len() + parts.endpoints.len();
         Ok(Self {
+            alarm: Alarm::new(parts.poll.registry(), ALARM).map_err(RunError::Events)?,
             events: Events::with_capacity(EVENTS_PER_TURN),
             connections: Connections::new(parts.framing.clone(), parts.shared.clone()),
             datagrams: DatagramPool::new(parts.datagrams, parts.shared.config.datagram_bytes_max),
@@ -136,6 +141,10 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                 self.start_draining();
             }
             self.receive_completions();
+            if let Some(policy) = self.parts.shared.policy.take() {
+                self.parts.dispatcher.switch_to(self.now_ns, &policy);
+                tracing::info!(policy = policy.spelled(), "policy changed");
+            }
             self.accept();
             self.receive_datagrams();
             self.parts.dispatcher.tick(self.now_ns);
@@ -153,6 +162,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
     fn wait(&mut self) -> io::Result<()> {
         let mut timeout = self.timeout();
         if !timeout.is_zero() {
+            timeout = timeout.min(self.until_deadline());
             self.parts.doorbell.announce_sleep();
             if self.receive_completions() > 0 {
                 timeout = Duration::ZERO;
@@ -176,6 +186,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                 token if token >= SOCKET_FIRST => {
                     self.readable[token - SOCKET_FIRST] = self.draining_until_ns.is_none();
                 }
+                _ if event.token() == ALARM => self.alarm.rang(),
                 _ => {}
             }
         }
@@ -197,9 +208,20 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
         if spinning || self.unfinished || self.connections.has_ready() || pending_socket {
             return Duration::ZERO;
         }
-        let deadline_ns = self.parts.dispatcher.deadline_ns();
-        let wake_at_ns = deadline_ns.map_or(self.sweep_at_ns, |at_ns| at_ns.min(self.sweep_at_ns));
-        Duration::from_nanos(wake_at_ns.saturating_sub(self.now_ns).max(1_000_000))
+        Duration::from_nanos(self.sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
+    }
+
+    /// The longest timeout with which the scheduler's deadline is kept. The alarm is set for it where
+    /// the event queue's timeout, which counts milliseconds, would be too late.
+    fn until_deadline(&mut self) -> Duration {
+        let Some(deadline_ns) = self.parts.dispatcher.deadline_ns() else {
+            return Duration::MAX;
+        };
+        let now_ns = self.parts.clock.now_ns();
+        if deadline_ns > now_ns && self.alarm.set(now_ns, deadline_ns) {
+            return Duration::MAX;
+        }
+        Duration::from_nanos(deadline_ns.saturating_sub(now_ns))
     }
 
     fn datagrams_free(&self) -> bool {

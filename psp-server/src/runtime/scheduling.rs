@@ -22,6 +22,14 @@ pub(super) fn shorten_slice(slice_us: u64) {
     }
 }
 
+/// Tells the kernel that the calling thread's timeouts may not be put off; it joins those of other
+/// threads to within 50 us otherwise.
+pub(super) fn sharpen_timers() {
+    if let Err(error) = system::set_timer_slack() {
+        tracing::debug!(%error, "timeouts of the net thread may be late");
+    }
+}
+
 /// Gives the calling thread the scheduling class of background work and a nice value.
 pub(super) fn lower_priority(nice: i32) {
     if let Err(error) = system::set_batch(nice) {
@@ -116,6 +124,12 @@ mod system {
             slice_ns: slice_us * 1000,
         };
         set_attributes(THIS_THREAD, attributes)
+    }
+
+    pub(super) fn set_timer_slack() -> io::Result<()> {
+        Ok(rustix::thread::set_current_timer_slack(
+            std::num::NonZero::new(1),
+        )?)
     }
 
     pub(super) fn set_batch(nice: i32) -> io::Result<()> {
@@ -270,6 +284,10 @@ mod system {
 
     pub(super) fn set_attributes(_thread: i32, _attributes: Attributes) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn set_timer_slack() -> io::Result<()> {
+        Ok(())
     }
 
     pub(super) fn set_batch(nice: i32) -> io::Result<()> {

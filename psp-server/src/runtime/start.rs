@@ -17,7 +17,7 @@ use super::cores::Cores;
 use super::dispatcher::Dispatcher;
 use super::executor::{Executor, Sending};
 use super::net_worker::{Link, NetWorker, Parts};
-use super::scheduling::shorten_slice;
+use super::scheduling::{sharpen_timers, shorten_slice};
 use super::shared::Shared;
 use super::task::Task;
 use super::team::Team;
@@ -150,6 +150,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
     } else {
         cores.pin(0, threads);
     }
+    sharpen_timers();
     let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone());
     let net_worker = NetWorker::new(Parts {
         poll,

@@ -3,8 +3,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod cooperative;
+mod every_mechanism;
 mod kernel_thread;
+mod overflow;
 mod rig;
+mod signal;
 mod stress;
 mod work;
 

@@ -230,7 +230,12 @@ fn psp(server: &ServerState, text: &mut String) -> fmt::Result {
     let Some(runtime) = server.runtime.get() else {
         return Ok(());
     };
-    write_scheduler(runtime.policy(), server, &runtime.snapshot(), text)
+    write_scheduler(
+        &runtime.policy().spelled(),
+        server,
+        &runtime.snapshot(),
+        text,
+    )
 }
 
 fn write_scheduler(

@@ -10,6 +10,7 @@
 //! [`Team`] has the threads; this is what each of them does.
 
 use std::cell::Cell;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Mutex;
 
@@ -18,7 +19,9 @@ use psp_protocols::Framing;
 use super::Post;
 use crate::fiber::{self, GiveWay};
 use crate::handler::Handler;
+use crate::policy::WorkerId;
 use crate::runtime::channel::TaskPort;
+use crate::runtime::shared::Shared;
 use crate::runtime::task::Task;
 use crate::runtime::team::{Seat, Team};
 use crate::telemetry::WorkerCounters;
@@ -27,6 +30,8 @@ use crate::telemetry::WorkerCounters;
 struct Seated<'a> {
     team: &'a Team,
     seat: Seat,
+    worker: WorkerId,
+    shared: &'a Shared,
     away_ns: Rc<Cell<u64>>,
 }
 
@@ -42,6 +47,10 @@ impl GiveWay for Seated<'_> {
     fn give_way(&self) {
         self.team.give_way(self.seat);
         self.has_turn();
+    }
+
+    fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.shared.describe(self.worker, slot, out)
     }
 
     fn open(&self) {
@@ -70,6 +79,8 @@ pub(crate) fn serve_on_threads<F: Framing, H: Handler>(
     let seated = Seated {
         team,
         seat,
+        worker: post.worker,
+        shared: &post.shared,
         away_ns,
     };
     let counters = &post.shared.telemetry.workers[post.worker.index()];
