@@ -17,7 +17,7 @@ use super::cores::Cores;
 use super::dispatcher::Dispatcher;
 use super::executor::{Executor, Sending};
 use super::net_worker::{Link, NetWorker, Parts};
-use super::scheduling::{sharpen_timers, shorten_slice};
+use super::scheduling::{can_be_raised, sharpen_timers, shorten_slice};
 use super::shared::Shared;
 use super::task::Task;
 use super::team::Team;
@@ -87,6 +87,13 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
     };
     let background = inline || threads > cores.count;
 
+    let lowers = shared.config.preempt == PreemptPolicy::KernelThread && can_be_raised();
+    if shared.config.preempt == PreemptPolicy::KernelThread && !lowers {
+        tracing::warn!(
+            "without CAP_SYS_NICE or an RLIMIT_NICE for their nice value, preempted requests share \
+             their core with what preempts them"
+        );
+    }
     let mut links = Vec::with_capacity(shared.workers);
     let mut handles = Vec::new();
     for index in 0..shared.workers {
@@ -119,7 +126,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
             background,
         };
         if post.shared.config.preempt == PreemptPolicy::KernelThread {
-            handles.extend(start_team(&post, &mut link, port)?);
+            handles.extend(start_team(&post, lowers, &mut link, port)?);
             links.push(Link::Thread(link));
             continue;
         }
@@ -174,11 +181,16 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
 /// Starts a worker of several threads.
 fn start_team<F: Framing, H: Handler>(
     post: &Post<F, H>,
+    lowers: bool,
     link: &mut WorkerLink<Task<H::Connection>>,
     port: TaskPort<Task<H::Connection>>,
 ) -> Result<Vec<JoinHandle<()>>, RunError> {
     let config = &post.shared.config;
-    let team = Arc::new(Team::new(config.contexts_per_worker, post.clock.clone()));
+    let team = Arc::new(Team::new(
+        config.contexts_per_worker,
+        lowers,
+        post.clock.clone(),
+    ));
     let port = Arc::new(Mutex::new(port));
     link.attach_team(team.clone());
     let seats = 0..config.contexts_per_worker;

@@ -25,19 +25,20 @@ pub(super) struct Member {
 /// What the kernel was told about a thread.
 #[derive(Debug, Default)]
 struct Rank {
-    /// As it was at first; absent where it cannot be found out.
+    /// As it was at first; absent where it stays like that.
     own: Option<Standing>,
     is_lowered: bool,
 }
 
 impl Member {
-    /// Says that the calling thread is this one.
-    pub(super) fn enlist(&self) {
-        let own = Standing::of_this_thread();
-        if let Err(error) = &own {
-            tracing::warn!(%error, "cannot find out how the worker's threads are scheduled");
+    /// Says that the calling thread is this one, and whether it may be lowered.
+    pub(super) fn enlist(&self, lowers: bool) {
+        if lowers {
+            match Standing::of_this_thread() {
+                Ok(own) => self.rank().own = Some(own),
+                Err(error) => tracing::warn!(%error, "cannot lower a worker's thread"),
+            }
         }
-        self.rank().own = own.ok();
         let first = self.thread.set(std::thread::current()).is_ok();
         debug_assert!(first, "one thread for each seat");
     }

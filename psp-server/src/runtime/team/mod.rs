@@ -15,6 +15,9 @@
 //! blocks, and so lets it run. When its handler returns before its request was resumed, it waits for
 //! the baton, and reports what it did then.
 //!
+//! Where the process may not raise a thread from SCHED_IDLE again, preempted threads keep their standing:
+//! the one that wakes has slept and gets the core, but has to share it from then on.
+//!
 //! All threads of a team are pinned to one core, since a preempted thread that is moved elsewhere would
 //! take time from others. Teams that share a core share it as threads do: those that hold a baton
 //! equally, the preempted ones what is left.
@@ -41,6 +44,7 @@ use crate::policy::RequestId;
 pub(crate) struct Team {
     baton: Baton,
     members: Box<[Member]>,
+    lowers: bool,
     clock: Clock,
     /// When the holder's turn began.
     turn_began_ns: AtomicU64,
@@ -59,12 +63,14 @@ enum Call {
 }
 
 impl Team {
-    /// A team of `threads` threads, at most 64, that are to enlist themselves. The first has the baton.
-    pub(crate) fn new(threads: usize, clock: Clock) -> Self {
+    /// A team of `threads` threads, at most 64, which are to serve. The first has the baton. Those that
+    /// are preempted are put behind all others if `lowers`.
+    pub(crate) fn new(threads: usize, lowers: bool, clock: Clock) -> Self {
         let members = (0..threads.clamp(1, SEATS_MAX)).map(|_| Member::default());
         Self {
             baton: Baton::new(),
             members: members.collect(),
+            lowers,
             clock,
             turn_began_ns: AtomicU64::new(0),
             undone: AtomicU64::new(0),
@@ -114,7 +120,7 @@ impl Team {
         yielded: impl Fn(),
         mut run: impl FnMut(&mut T),
     ) {
-        self.members[seat].enlist();
+        self.members[seat].enlist(self.lowers);
         let mut is_worker = seat == FIRST;
         if !is_worker {
             self.baton.rest(seat);

@@ -9,6 +9,7 @@ use mio::{Poll, Token, Waker};
 use super::*;
 use crate::runtime::channel::{Doorbell, WorkerLink, channel};
 use crate::runtime::cores::Cores;
+use crate::runtime::scheduling::can_be_raised;
 
 /// What a test gives its workers: a job that gets its thread's place in the team.
 type Job = Box<dyn FnOnce(&Team, Seat) -> u64 + Send>;
@@ -29,10 +30,14 @@ struct Rig {
 
 impl Rig {
     fn new(threads: usize) -> Self {
+        Self::with(threads, can_be_raised())
+    }
+
+    fn with(threads: usize, lowers: bool) -> Self {
         let poll = Poll::new().unwrap();
         let waker = Waker::new(poll.registry(), Token(0)).unwrap();
         let (mut link, port) = channel(Arc::new(Doorbell::new(Arc::new(waker))));
-        let team = Arc::new(Team::new(threads, Clock::new()));
+        let team = Arc::new(Team::new(threads, lowers, Clock::new()));
         link.attach_team(team.clone());
         let port = Arc::new(Mutex::new(port));
         let cores = Cores::discover();
@@ -350,9 +355,9 @@ fn mixed_work(seed: u64, rounds: u64, sums: &Mutex<Vec<u64>>) -> u64 {
 
 /// `preemptions` turns end early. Every result is that of an undisturbed run, and the places counted
 /// under the lock add up.
-fn stress(preemptions: u64) {
+fn stress(preemptions: u64, lowers: bool) {
     const ROUNDS: u64 = 2000;
-    let mut rig = Rig::new(8);
+    let mut rig = Rig::with(8, lowers);
     let sums = Arc::new(Mutex::new(vec![0_u64; 97]));
     let undisturbed = Mutex::new(vec![0_u64; 97]);
     let expected: Vec<u64> = (0..16)
@@ -408,11 +413,16 @@ fn stress(preemptions: u64) {
 
 #[test]
 fn handlers_of_all_kinds_survive_20_000_preemptions() {
-    stress(20_000);
+    stress(20_000, can_be_raised());
+}
+
+#[test]
+fn handlers_survive_preemptions_without_the_privilege() {
+    stress(2_000, false);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn handlers_of_all_kinds_survive_1_000_000_preemptions() {
-    stress(1_000_000);
+    stress(1_000_000, can_be_raised());
 }
