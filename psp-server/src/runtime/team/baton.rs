@@ -430,7 +430,8 @@ mod loom_tests {
             let moves = [by_dispatcher, by_looper];
             let state = baton.state();
             if moves.contains(&moved) {
-                assert!(moves.contains(&Move::Stays));
+                // The dispatcher may find nobody a moment before the looper, now idle, is found.
+                assert_ne!(by_dispatcher, by_looper, "it moves once");
                 assert_eq!((state.phase, state.holder), (Phase::Taken, 1));
             } else {
                 assert!(moves.contains(&Move::NobodyIdle), "{moves:?}");
