@@ -56,7 +56,7 @@ pub use config::{Config, Topology};
 pub use error::{BuildError, RunError};
 pub use handler::{Handler, Request};
 pub use policy::{Policy, WorkerId};
-pub use preempt::{PreemptPolicy, checkpoint, no_preempt};
+pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, no_preempt};
 pub use reply::Reply;
 pub use request_type::{RequestType, TypeSpec, TypeTable};
 pub use server::{DrainReport, Server, ServerBuilder, ServerHandle};

@@ -6,8 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
+use crate::fiber;
 
-pub use crate::fiber::{checkpoint, no_preempt};
+pub use crate::fiber::{Platform, PreemptSafeAlloc, SignalPreemptible, checkpoint, no_preempt};
 
 /// How a running request is made to give way to another one.
 ///
@@ -37,16 +38,22 @@ impl PreemptPolicy {
         ("signal", Self::Signal),
     ];
 
-    /// Refuses what this platform or build does not have.
-    pub(crate) fn validate(self) -> Result<(), BuildError> {
-        let reason = match self {
-            Self::None | Self::Cooperative => return Ok(()),
-            Self::KernelThread => "kernel-thread is not available in this build",
-            Self::Signal => "signal is not available in this build",
+    /// Refuses what this platform or this handler does not have. `vouched`: its author signed
+    /// [`SignalPreemptible`].
+    pub(crate) fn validate(self, vouched: bool) -> Result<(), BuildError> {
+        let prepared = match self {
+            Self::None | Self::Cooperative => Ok(()),
+            Self::KernelThread => Err("kernel-thread is not available in this build".to_owned()),
+            Self::Signal if !vouched => Err(
+                "signal needs a handler that is SignalPreemptible, and signal_preemption() after \
+                 handler() in the builder"
+                    .to_owned(),
+            ),
+            Self::Signal => fiber::prepare_process(),
         };
-        Err(BuildError::Setting {
+        prepared.map_err(|reason| BuildError::Setting {
             setting: "preempt",
-            reason: reason.to_owned(),
+            reason,
         })
     }
 }

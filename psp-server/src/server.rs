@@ -15,7 +15,7 @@ use crate::config::{Config, Topology};
 use crate::error::{BuildError, RunError};
 use crate::handler::Handler;
 use crate::policy::{Policy, PolicyError};
-use crate::preempt::PreemptPolicy;
+use crate::preempt::{PreemptPolicy, SignalPreemptible};
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::runtime::cores::Cores;
 use crate::runtime::policy_mailbox::PolicyMailbox;
@@ -65,6 +65,8 @@ struct Settings {
     types: Option<TypeTable>,
     policy: Policy,
     config: Config,
+    /// The handler's author vouches for it, see [`SignalPreemptible`].
+    signal_preemptible: bool,
     error: Option<BuildError>,
 }
 
@@ -96,6 +98,7 @@ impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
             types: None,
             policy: Policy::c_fcfs(),
             config: Config::default(),
+            signal_preemptible: false,
             error: None,
         };
         ServerBuilder {
@@ -178,11 +181,12 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     #[must_use]
     pub fn handler<G: Handler>(self, handler: G) -> ServerBuilder<F, K, G> {
         let Self {
-            settings,
+            mut settings,
             framing,
             classifier,
             ..
         } = self;
+        settings.signal_preemptible = false;
         ServerBuilder {
             settings,
             framing,
@@ -222,11 +226,27 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Sets everything else, and replaces what [`workers`](Self::workers) and
-    /// [`topology`](Self::topology) had set.
+    /// Sets how policies that share time make a request give way.
+    #[must_use]
+    pub fn preempt(mut self, preempt: PreemptPolicy) -> Self {
+        self.settings.config.preempt = preempt;
+        self
+    }
+
+    /// Sets everything else, and replaces what [`workers`](Self::workers),
+    /// [`topology`](Self::topology) and [`preempt`](Self::preempt) had set.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.settings.config = config;
+        self
+    }
+}
+
+impl<F, K, H: SignalPreemptible> ServerBuilder<F, K, H> {
+    /// Allows [`PreemptPolicy::Signal`] for this handler.
+    #[must_use]
+    pub fn signal_preemption(mut self) -> Self {
+        self.settings.signal_preemptible = true;
         self
     }
 }
@@ -240,7 +260,9 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
         if let Some(error) = self.settings.error.take() {
             return Err(error);
         }
-        self.settings.config.validate()?;
+        let config = &self.settings.config;
+        config.validate()?;
+        config.preempt.validate(self.settings.signal_preemptible)?;
         if self.settings.tcp.is_empty() && self.settings.udp.is_empty() {
             return Err(BuildError::NoAddress);
         }

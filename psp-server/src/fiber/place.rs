@@ -32,6 +32,8 @@ thread_local! {
         depth: AtomicU32::new(OUTSIDE),
         by_signal: AtomicBool::new(false),
         spare: AtomicUsize::new(0),
+        stack_limit: AtomicUsize::new(0),
+        stack_base: AtomicUsize::new(0),
     } };
 }
 
@@ -54,6 +56,18 @@ struct Place {
     by_signal: AtomicBool,
     /// Contexts that could take over.
     spare: AtomicUsize,
+    /// The stack of the context that runs; both 0 where none does.
+    stack_limit: AtomicUsize,
+    stack_base: AtomicUsize,
+}
+
+/// The part of the address space that a context's stack has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct StackBounds {
+    /// Its lowest address, above the guard.
+    pub(super) limit: usize,
+    /// The address above its highest.
+    pub(super) base: usize,
 }
 
 impl Place {
@@ -68,32 +82,45 @@ impl Place {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Returns the depth outside.
-    fn leave(&self) -> u32 {
+    /// A signal that came since `enter` was ignored: what it asked is done now.
+    #[inline]
+    fn leave(&self) {
         compiler_fence(Ordering::SeqCst);
         let depth = self.depth.load(Ordering::Relaxed) - 1;
         self.depth.store(depth, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        depth
+        if depth == 0 && self.by_signal.load(Ordering::Relaxed) && self.is_asked() {
+            self.give_way();
+        }
+    }
+
+    /// Whether what runs may be made to give way now.
+    fn is_open(&self) -> bool {
+        self.depth.load(Ordering::Relaxed) == 0
+            && self.spare.load(Ordering::Relaxed) > 0
+            && !std::thread::panicking()
     }
 
     #[cold]
     #[inline(never)]
     fn give_way(&self) {
-        let closed = self.depth.load(Ordering::Relaxed) > 0;
-        if closed || self.spare.load(Ordering::Relaxed) == 0 || std::thread::panicking() {
+        if !self.is_open() {
             return;
         }
         self.enter();
         // A signal may have been faster, and this be another turn by now.
-        if self.is_asked()
-            && let Some(giver) = self.giver.get()
-        {
-            let by_signal = self.by_signal.load(Ordering::Relaxed);
-            giver.give_way();
-            self.by_signal.store(by_signal, Ordering::Relaxed);
+        if self.is_asked() {
+            self.give_way_entered();
         }
         self.leave();
+    }
+
+    fn give_way_entered(&self) {
+        let by_signal = self.by_signal.load(Ordering::Relaxed);
+        if let Some(giver) = self.giver.get() {
+            giver.give_way();
+        }
+        self.by_signal.store(by_signal, Ordering::Relaxed);
     }
 }
 
@@ -127,12 +154,7 @@ pub fn no_preempt<T>(body: impl FnOnce() -> T) -> T {
     impl Drop for Held {
         #[inline]
         fn drop(&mut self) {
-            PLACE.with(|place| {
-                if place.leave() == 0 && place.by_signal.load(Ordering::Relaxed) && place.is_asked()
-                {
-                    place.give_way();
-                }
-            });
+            PLACE.with(Place::leave);
         }
     }
 
@@ -218,4 +240,49 @@ pub(crate) fn spare() -> usize {
 /// Says how many contexts could take over; without one nothing gives way.
 pub(crate) fn set_spare(contexts: usize) {
     PLACE.with(|place| place.spare.store(contexts, Ordering::Relaxed));
+}
+
+/// Says which stack is in use from now on.
+pub(super) fn set_stack(bounds: StackBounds) {
+    PLACE.with(|place| {
+        place.stack_limit.store(bounds.limit, Ordering::Relaxed);
+        place.stack_base.store(bounds.base, Ordering::Relaxed);
+    });
+}
+
+/// The stack of the context that runs.
+pub(super) fn stack() -> StackBounds {
+    PLACE.with(|place| StackBounds {
+        limit: place.stack_limit.load(Ordering::Relaxed),
+        base: place.stack_base.load(Ordering::Relaxed),
+    })
+}
+
+/// Called by a signal's handler: whether the code that it interrupted, with its stack pointer at
+/// `rsp`, shall give way. The place is entered then, for [`give_way_interrupted`].
+///
+/// Async-signal-safe: it reads thread-local variables that have a constant initial value, and so does
+/// `std::thread::panicking`.
+pub(super) fn interrupt(rsp: usize, room_bytes: usize) -> bool {
+    PLACE.with(|place| {
+        let limit = place.stack_limit.load(Ordering::Relaxed);
+        let base = place.stack_base.load(Ordering::Relaxed);
+        let shall = place.is_asked()
+            && place.by_signal.load(Ordering::Relaxed)
+            && place.is_open()
+            && rsp < base
+            && rsp >= limit + room_bytes;
+        if shall {
+            place.enter();
+        }
+        shall
+    })
+}
+
+/// Gives way after [`interrupt`] said so.
+pub(super) fn give_way_interrupted() {
+    PLACE.with(|place| {
+        place.give_way_entered();
+        place.leave();
+    });
 }

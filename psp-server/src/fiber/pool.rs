@@ -24,10 +24,10 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::ptr;
 
-use corosensei::stack::DefaultStack;
+use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use super::place;
+use super::place::{self, StackBounds};
 use crate::policy::RequestId;
 
 /// Why a context stops for now.
@@ -84,8 +84,11 @@ impl ContextPool {
         };
         for _ in 0..contexts {
             let stack = DefaultStack::new(stack_bytes)?;
+            let base = stack.base().get();
+            let limit = base - stack_bytes;
             let body = body();
             let context = Coroutine::with_stack(stack, move |yielder, wake| {
+                place::set_stack(StackBounds { limit, base });
                 RUNNING.with(|running| running.yielder.set(yielder));
                 if wake == Wake::Serve {
                     body();
@@ -137,6 +140,7 @@ impl ContextPool {
     fn resume(&mut self, index: usize, wake: Wake) -> Option<Pause> {
         let result = self.contexts[index].resume(wake);
         RUNNING.with(|running| running.yielder.set(ptr::null()));
+        place::set_stack(StackBounds::default());
         match result {
             CoroutineResult::Yield(pause) => Some(pause),
             CoroutineResult::Return(()) => None,
@@ -151,9 +155,11 @@ impl ContextPool {
 pub(crate) fn pause(pause: Pause) -> Wake {
     let yielder = RUNNING.with(|running| running.yielder.get());
     assert!(!yielder.is_null(), "only contexts pause");
+    let stack = place::stack();
     // SAFETY: `yielder` lives on the stack of the context that runs: a context puts it there when it
     // starts and after each pause, and `resume` takes it away when the context stops.
     let wake = unsafe { (*yielder).suspend(pause) };
     RUNNING.with(|running| running.yielder.set(yielder));
+    place::set_stack(stack);
     wake
 }

@@ -19,11 +19,10 @@ use super::executor::{Executor, Sending};
 use super::net_worker::{Link, NetWorker, Parts};
 use super::scheduling::{lower_priority, sharpen_timers, shorten_slice};
 use super::shared::Shared;
-use super::worker::{Desk, FlagPreempter, serve_on_contexts, serve_to_completion};
+use super::worker::{ContextPreempter, Desk, serve_on_contexts, serve_to_completion};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
-use crate::fiber::PreemptFlag;
 use crate::handler::Handler;
 use crate::policy::{Scheduler, WorkerId};
 use crate::preempt::PreemptPolicy;
@@ -103,8 +102,8 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
             continue;
         }
         let (mut link, port) = channel(doorbell.clone());
-        let flag = Arc::new(PreemptFlag::new());
-        link.attach_preempter(Box::new(FlagPreempter(flag.clone())));
+        let preempter = Arc::new(ContextPreempter::new(shared.config.preempt));
+        link.attach_preempter(Box::new(preempter.clone()));
         let cores = cores.clone();
         let place = if inline { index } else { index + 1 };
         let body = move || {
@@ -140,7 +139,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
                     shared,
                     away_ns,
                 ));
-                serve_on_contexts(&desk, &flag, executor)
+                serve_on_contexts(&desk, &preempter, executor)
             });
             // What it was lent is lost: a server that stops is better than one that answers some.
             let fault = match catch_unwind(serve) {

@@ -4,3 +4,12 @@
 mod common;
 mod cooperative;
 mod rig;
+mod stress;
+mod work;
+
+use std::alloc::System;
+
+use psp_server::preempt::PreemptSafeAlloc;
+
+#[global_allocator]
+static ALLOCATOR: PreemptSafeAlloc<System> = PreemptSafeAlloc(System);

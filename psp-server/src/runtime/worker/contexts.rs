@@ -19,9 +19,10 @@ use psp_protocols::Framing;
 
 use super::next;
 use crate::error::RunError;
-use crate::fiber::{self, ContextPool, GiveWay, Pause, PreemptFlag, Wake};
+use crate::fiber::{self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Target, Wake};
 use crate::handler::Handler;
 use crate::policy::{RequestId, WorkerId};
+use crate::preempt::PreemptPolicy;
 use crate::runtime::channel::{Message, Preempter, Report, TaskPort};
 use crate::runtime::clock::Clock;
 use crate::runtime::executor::Executor;
@@ -109,12 +110,48 @@ impl<C> GiveWay for Desk<C> {
     }
 }
 
-/// Asks by the flag alone: for requests that look at it.
-pub(crate) struct FlagPreempter(pub(crate) Arc<PreemptFlag>);
+/// Reaches what runs on a worker: by the flag, and by a signal where requests do not look at it.
+pub(crate) struct ContextPreempter {
+    flag: PreemptFlag,
+    target: Option<Target>,
+}
 
-impl Preempter for FlagPreempter {
+impl ContextPreempter {
+    pub(crate) fn new(preempt: PreemptPolicy) -> Self {
+        Self {
+            flag: PreemptFlag::new(),
+            target: (preempt == PreemptPolicy::Signal).then(Target::default),
+        }
+    }
+}
+
+impl Preempter for Arc<ContextPreempter> {
     fn preempt(&self, turn: u64) {
-        self.0.ask(turn);
+        self.flag.ask(turn);
+        if let Some(target) = &self.target {
+            target.signal();
+        }
+    }
+}
+
+/// Makes a thread one that can be signalled, while it serves.
+struct Signalled<'a>(Option<&'a Target>);
+
+impl<'a> Signalled<'a> {
+    fn new(target: Option<&'a Target>) -> Self {
+        if let Some(target) = target {
+            fiber::prepare_thread();
+            target.register();
+        }
+        Self(target)
+    }
+}
+
+impl Drop for Signalled<'_> {
+    fn drop(&mut self) {
+        if let Some(target) = self.0 {
+            target.retire();
+        }
     }
 }
 
@@ -124,7 +161,7 @@ impl Preempter for FlagPreempter {
 /// When there is no memory for their stacks.
 pub(crate) fn serve_on_contexts<F: Framing, H: Handler>(
     desk: &Rc<Desk<H::Connection>>,
-    flag: &PreemptFlag,
+    preempter: &ContextPreempter,
     mut executor: impl FnMut() -> Executor<F, H>,
 ) -> Result<(), RunError> {
     let config = &desk.shared.config;
@@ -133,7 +170,11 @@ pub(crate) fn serve_on_contexts<F: Framing, H: Handler>(
         move || message_loop(&desk, executor)
     });
     let pool = pool.map_err(RunError::Stacks)?;
-    fiber::occupy(flag, &**desk, || pool.run());
+    let _alternate = AlternateStack::install().map_err(RunError::Stacks)?;
+    fiber::occupy(&preempter.flag, &**desk, || {
+        let _signalled = Signalled::new(preempter.target.as_ref());
+        pool.run();
+    });
     Ok(())
 }
 

@@ -10,7 +10,7 @@ mod to_completion;
 
 use std::time::{Duration, Instant};
 
-pub(super) use contexts::{Desk, FlagPreempter, serve_on_contexts};
+pub(super) use contexts::{ContextPreempter, Desk, serve_on_contexts};
 pub(super) use to_completion::serve_to_completion;
 
 use super::channel::{Message, TaskPort};
