@@ -33,6 +33,7 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
         .policy(config.policy)
         .config(config.server)
         .handler(Synthetic { mode: config.mode })
+        .signal_preemption()
         .build()
         .context("cannot start")
 }

@@ -109,10 +109,14 @@ impl<T> WorkerLink<T> {
         self.preempter = Some(preempter);
     }
 
-    /// Asks what runs there to give way. It may be done before it hears of it.
+    /// Asks what runs there to give way. It may be done before it hears of it. One that
+    /// [sleeps](crate::sleep) is woken to hear it.
     pub(crate) fn preempt(&mut self) {
         if let Some(preempter) = &self.preempter {
             preempter.preempt(self.turn);
+        }
+        if let Some(thread) = &self.thread {
+            thread.unpark();
         }
     }
 
