@@ -11,6 +11,7 @@
 //! | `flag.rs` | which turn shall give way |
 //! | `place.rs` | whether it may: `checkpoint`, `no_preempt` |
 //! | `pool.rs` | contexts, and switching between them |
+//! | `overflow.rs` | says which request used up its stack |
 //! | `signal/` | giving way without a checkpoint |
 //! | `alternate_stack.rs` | where a worker's signals are handled |
 //! | `contract.rs` | what that asks of a handler |
@@ -21,6 +22,7 @@ mod alloc;
 mod alternate_stack;
 mod contract;
 mod flag;
+mod overflow;
 mod place;
 mod platform;
 mod pool;
@@ -34,6 +36,7 @@ pub use alloc::PreemptSafeAlloc;
 pub(crate) use alternate_stack::AlternateStack;
 pub use contract::SignalPreemptible;
 pub(crate) use flag::PreemptFlag;
+pub(crate) use overflow::report_overflows;
 pub(crate) use place::{GiveWay, begin_turn, is_asked, occupy, preemptible, spare};
 pub use place::{checkpoint, no_preempt};
 pub use platform::Platform;

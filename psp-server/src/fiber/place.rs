@@ -12,6 +12,7 @@
 //! thread that writes it; there is never a second thread.
 
 use std::cell::Cell;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use super::flag::PreemptFlag;
@@ -20,6 +21,9 @@ use super::flag::PreemptFlag;
 const OUTSIDE: u32 = 1;
 /// No turn has this number.
 const NO_TURN: u64 = u64::MAX;
+
+/// Outside of a handler there is no request.
+const NO_SLOT: usize = usize::MAX;
 
 /// The flag of threads that are no workers.
 static NEVER: PreemptFlag = PreemptFlag::new();
@@ -32,6 +36,8 @@ thread_local! {
         depth: AtomicU32::new(OUTSIDE),
         by_signal: AtomicBool::new(false),
         spare: AtomicUsize::new(0),
+        slot: AtomicUsize::new(NO_SLOT),
+        stack_guard: AtomicUsize::new(0),
         stack_limit: AtomicUsize::new(0),
         stack_base: AtomicUsize::new(0),
     } };
@@ -42,6 +48,10 @@ pub(crate) trait GiveWay {
     /// Called on the stack of a request that was asked to give way. Lets others have the worker,
     /// and returns when this request's next turn has begun.
     fn give_way(&self);
+
+    /// Names the worker, and the type in `slot` if that is one. Called by a signal's handler: it does
+    /// not allocate, lock or panic.
+    fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result;
 }
 
 /// See the [module](self).
@@ -56,7 +66,10 @@ struct Place {
     by_signal: AtomicBool,
     /// Contexts that could take over.
     spare: AtomicUsize,
-    /// The stack of the context that runs; both 0 where none does.
+    /// Slot of the type of the request that runs.
+    slot: AtomicUsize,
+    /// The stack of the context that runs; all 0 where none does.
+    stack_guard: AtomicUsize,
     stack_limit: AtomicUsize,
     stack_base: AtomicUsize,
 }
@@ -64,7 +77,9 @@ struct Place {
 /// The part of the address space that a context's stack has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct StackBounds {
-    /// Its lowest address, above the guard.
+    /// Where the guard begins, which is below its lowest address.
+    pub(super) guard: usize,
+    /// Its lowest address.
     pub(super) limit: usize,
     /// The address above its highest.
     pub(super) base: usize,
@@ -117,10 +132,12 @@ impl Place {
 
     fn give_way_entered(&self) {
         let by_signal = self.by_signal.load(Ordering::Relaxed);
+        let slot = self.slot.load(Ordering::Relaxed);
         if let Some(giver) = self.giver.get() {
             giver.give_way();
         }
         self.by_signal.store(by_signal, Ordering::Relaxed);
+        self.slot.store(slot, Ordering::Relaxed);
     }
 }
 
@@ -198,20 +215,25 @@ pub(crate) fn occupy<T>(flag: &PreemptFlag, giver: &dyn GiveWay, body: impl FnOn
     body()
 }
 
-/// Runs `body`, a call of a handler, so that it can be preempted: by signals too if `by_signal`.
+/// Runs `body`, the handler's call for a request of the type in `slot`, so that it can be preempted: by
+/// signals too if `by_signal`.
 #[inline]
-pub(crate) fn preemptible<T>(by_signal: bool, body: impl FnOnce() -> T) -> T {
+pub(crate) fn preemptible<T>(slot: usize, by_signal: bool, body: impl FnOnce() -> T) -> T {
     /// Closes again when `body` returns or panics.
     struct Open;
 
     impl Drop for Open {
         #[inline]
         fn drop(&mut self) {
-            PLACE.with(Place::enter);
+            PLACE.with(|place| {
+                place.enter();
+                place.slot.store(NO_SLOT, Ordering::Relaxed);
+            });
         }
     }
 
     PLACE.with(|place| {
+        place.slot.store(slot, Ordering::Relaxed);
         place.by_signal.store(by_signal, Ordering::Relaxed);
         place.leave();
     });
@@ -245,6 +267,7 @@ pub(crate) fn set_spare(contexts: usize) {
 /// Says which stack is in use from now on.
 pub(super) fn set_stack(bounds: StackBounds) {
     PLACE.with(|place| {
+        place.stack_guard.store(bounds.guard, Ordering::Relaxed);
         place.stack_limit.store(bounds.limit, Ordering::Relaxed);
         place.stack_base.store(bounds.base, Ordering::Relaxed);
     });
@@ -253,8 +276,17 @@ pub(super) fn set_stack(bounds: StackBounds) {
 /// The stack of the context that runs.
 pub(super) fn stack() -> StackBounds {
     PLACE.with(|place| StackBounds {
+        guard: place.stack_guard.load(Ordering::Relaxed),
         limit: place.stack_limit.load(Ordering::Relaxed),
         base: place.stack_base.load(Ordering::Relaxed),
+    })
+}
+
+/// Names what runs on this thread; see [`GiveWay::describe`].
+pub(super) fn describe(out: &mut dyn fmt::Write) -> fmt::Result {
+    PLACE.with(|place| match place.giver.get() {
+        Some(giver) => giver.describe(place.slot.load(Ordering::Relaxed), out),
+        None => Ok(()),
     })
 }
 

@@ -85,10 +85,14 @@ impl ContextPool {
         for _ in 0..contexts {
             let stack = DefaultStack::new(stack_bytes)?;
             let base = stack.base().get();
-            let limit = base - stack_bytes;
+            let bounds = StackBounds {
+                guard: stack.limit().get(),
+                limit: base - stack_bytes,
+                base,
+            };
             let body = body();
             let context = Coroutine::with_stack(stack, move |yielder, wake| {
-                place::set_stack(StackBounds { limit, base });
+                place::set_stack(bounds);
                 RUNNING.with(|running| running.yielder.set(yielder));
                 if wake == Wake::Serve {
                     body();

@@ -240,11 +240,12 @@ impl Shared {
         request: Request<'_, H::Connection>,
         reply: &mut Reply<'_>,
     ) -> Result<ReplyOutcome, Panicked> {
-        let preempt = self.preempt[self.types.slot(request.request_type)];
+        let slot = self.types.slot(request.request_type);
+        let preempt = self.preempt[slot];
         let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
         let handled = catch_unwind(|| match preempt {
             PreemptPolicy::None => handle(),
-            _ => preemptible(preempt == PreemptPolicy::Signal, handle),
+            _ => preemptible(slot, preempt == PreemptPolicy::Signal, handle),
         });
         match handled {
             Ok(()) => Ok(reply.outcome()),

@@ -1,114 +1,27 @@
 //! Requests that give way at checkpoints.
 
-use std::time::Instant;
-
 use psp_server::{Config, PreemptPolicy};
 
 use crate::common::until;
-use crate::rig::{RigServer, start};
+use crate::rig::start;
 
-fn cooperative() -> Config {
-    Config {
-        preempt: PreemptPolicy::Cooperative,
-        ..Config::default()
+#[test]
+fn a_request_that_calls_no_checkpoint_is_counted() {
+    for blocking in ["hold 0", "block 0"] {
+        let server = start(Config {
+            preempt: PreemptPolicy::Cooperative,
+            ..Config::default()
+        });
+        let mut long = server.begin(blocking);
+        let mut short = server.connect();
+        short.send("short 1\n");
+        until("it waits", || server.handle.snapshot().types[0].queued == 1);
+        server.gates.open(0);
+        assert_eq!(long.line(), format!("ok {blocking}"));
+        assert_eq!(short.line(), "ok short 1");
+        let worker = &server.handle.snapshot().workers[0];
+        assert_eq!(worker.preempted, 0);
+        assert_eq!(worker.preemptions_missed, 1);
+        assert_eq!(worker.contexts_exhausted, 0);
     }
-}
-
-fn preempted(server: &RigServer) -> u64 {
-    server.handle.snapshot().workers[0].preempted
-}
-
-#[test]
-fn short_requests_pass_a_long_one_on_its_own_worker() {
-    const SHORTS: u64 = 200;
-    let server = start(cooperative());
-    let start = Instant::now();
-    let mut long = server.begin("spin 0");
-    let mut short = server.connect();
-    for i in 0..SHORTS {
-        assert_eq!(short.ask(&format!("work {i}")), format!("ok work {i}"));
-    }
-    assert!(preempted(&server) >= SHORTS);
-    server.gates.open(0);
-    assert_eq!(long.line(), "ok spin 0");
-    // They shared one worker: counting the long one's time away would make the sum too large.
-    let elapsed_ns = start.elapsed().as_nanos() as u64;
-    let snapshot = server.handle.snapshot();
-    assert_eq!(snapshot.workers[0].completions, SHORTS + 1);
-    let served_ns = snapshot.workers[0].service_ns_total;
-    assert!(served_ns <= elapsed_ns, "{served_ns} of {elapsed_ns}");
-    assert_eq!(server.stop().abandoned, 0);
-}
-
-#[test]
-fn preempted_requests_of_many_connections_all_go_on() {
-    let server = start(cooperative());
-    let mut longs: Vec<_> = (0..10)
-        .map(|i| server.begin(&format!("spin {i}")))
-        .collect();
-    for (gate, long) in longs.iter_mut().enumerate() {
-        server.gates.open(gate);
-        assert_eq!(long.line(), format!("ok spin {gate}"));
-    }
-    assert_eq!(server.stop().abandoned, 0);
-}
-
-#[test]
-fn a_panic_after_a_preemption_costs_its_own_request() {
-    let server = start(cooperative());
-    let mut other = server.begin("spin 0");
-    let mut failing = server.begin("fail 1");
-    let before = preempted(&server);
-    // Both wait for each other's quanta by now.
-    until("each was preempted", || preempted(&server) >= before + 4);
-    server.gates.open(1);
-    assert_eq!(failing.line(), "!failed fail 1");
-    assert_eq!(failing.ask("short 1"), "ok short 1");
-    server.gates.open(0);
-    assert_eq!(other.line(), "ok spin 0");
-    assert_eq!(server.handle.snapshot().workers[0].panics, 1);
-}
-
-#[test]
-fn within_no_preempt_checkpoints_are_silent() {
-    let server = start(cooperative());
-    let mut long = server.begin("hold 0");
-    let mut short = server.connect();
-    short.send("short 1\n");
-    until("it waits", || {
-        server.handle.snapshot().types[0].arrivals == 1
-    });
-    server.gates.open(0);
-    assert_eq!(long.line(), "ok hold 0");
-    assert_eq!(short.line(), "ok short 1");
-    assert_eq!(preempted(&server), 0);
-}
-
-#[test]
-fn without_a_spare_context_a_request_runs_to_its_end() {
-    let server = start(Config {
-        contexts_per_worker: 2,
-        ..cooperative()
-    });
-    let mut first = server.begin("spin 0");
-    let mut short = server.connect();
-    short.send("short 1\n");
-    until("it waits", || {
-        server.handle.snapshot().types[0].arrivals == 1
-    });
-    server.gates.open(0);
-    assert_eq!(first.line(), "ok spin 0");
-    assert_eq!(short.line(), "ok short 1");
-    assert_eq!(server.stop().abandoned, 0);
-}
-
-#[test]
-fn a_server_stops_with_a_request_suspended() {
-    let server = start(Config {
-        drain_timeout_ms: 1,
-        ..cooperative()
-    });
-    let _first = server.begin("spin 0");
-    let _second = server.begin("spin 1");
-    assert!(server.stop().abandoned > 0);
 }

@@ -3,7 +3,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod cooperative;
+mod every_mechanism;
+mod overflow;
 mod rig;
+mod signal;
 mod stress;
 mod work;
 

@@ -1,14 +1,19 @@
 //! A server with one worker whose long requests run until the test lets them go.
 
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, DrainReport, Handler, Policy, Reply, Request, RequestType, Server, ServerHandle,
-    Shutdown, Topology, TypeSpec, WorkerId, checkpoint, no_preempt,
+    Config, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    ServerHandle, Shutdown, SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint,
+    no_preempt,
 };
 
 use crate::common::{Client, Lines, until};
@@ -16,32 +21,73 @@ use crate::common::{Client, Lines, until};
 /// Long requests by the digit at the end of their line.
 const GATES: usize = 10;
 
+/// All that preempts, on this platform.
+pub(crate) const MECHANISMS: &[PreemptPolicy] = &[
+    PreemptPolicy::Cooperative,
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    PreemptPolicy::Signal,
+];
+
 /// What tests and handlers share.
 #[derive(Default)]
 pub(crate) struct Gates {
-    /// Long requests with this digit may end.
-    open: [AtomicBool; GATES],
+    /// Which long requests may end.
+    open: Mutex<[bool; GATES]>,
     /// Long requests that have begun.
     pub(crate) begun: AtomicUsize,
 }
 
 impl Gates {
     pub(crate) fn open(&self, gate: usize) {
-        self.open[gate].store(true, Ordering::SeqCst);
+        self.open.lock().unwrap()[gate] = true;
     }
 
-    fn is_open(&self, line: &str) -> bool {
-        let digit = line
-            .as_bytes()
-            .last()
-            .expect("a line with a digit at its end");
-        self.open[usize::from(digit - b'0')].load(Ordering::SeqCst)
+    fn is_open(&self, gate: usize) -> bool {
+        no_preempt(|| self.open.lock().unwrap()[gate])
     }
 }
 
-/// `spin N` calls checkpoints until gate N is open, `hold N` does so within `no_preempt`, `fail N`
-/// panics then. `work ..` takes a while, everything else answers at once.
-pub(crate) struct Rig(Arc<Gates>);
+thread_local! {
+    static BORROWED: RefCell<()> = const { RefCell::new(()) };
+}
+static LOCKED: Mutex<()> = Mutex::new(());
+
+/// Requests end in the digit of their gate:
+///
+/// | request | until its gate is open it |
+/// | --- | --- |
+/// | `spin` | spins, and calls checkpoints where requests give way at them |
+/// | `hold` | does so within `no_preempt` |
+/// | `hold-then-spin` | does so, and then spins until the next gate is open |
+/// | `fail` | spins, and panics then |
+/// | `block` | sleeps in a system call |
+/// | `borrow`, `lock` | spins with a thread-local variable borrowed, a lock held |
+///
+/// `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, and everything else answers
+/// at once.
+pub(crate) struct Rig {
+    gates: Arc<Gates>,
+    pause: fn(),
+}
+
+impl Rig {
+    /// Sleeps, a millisecond at a time for want of a signal that could not be lost.
+    fn block(&self, gate: usize) {
+        while !self.gates.is_open(gate) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn spin(&self, gate: usize) {
+        while !self.gates.is_open(gate) {
+            (self.pause)();
+        }
+    }
+}
+
+// SAFETY: it keeps the contract but for `borrow` and `lock`, which break it to show what comes of it; a
+// `RefCell` and a `Mutex` notice.
+unsafe impl SignalPreemptible for Rig {}
 
 impl Handler for Rig {
     type Worker = ();
@@ -53,28 +99,40 @@ impl Handler for Rig {
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         let line = std::str::from_utf8(request.payload).unwrap().trim_end();
-        let gates = &self.0;
-        let spin = || {
-            gates.begun.fetch_add(1, Ordering::SeqCst);
-            while !gates.is_open(line) {
-                checkpoint();
+        let (word, digits) = line.split_once(' ').unwrap_or((line, ""));
+        let gate = digits.parse().unwrap_or(0);
+        let long = request.request_type == RequestType::new(1);
+        self.gates
+            .begun
+            .fetch_add(usize::from(long), Ordering::SeqCst);
+        let mut taken = false;
+        match word {
+            "spin" => self.spin(gate),
+            "hold" => no_preempt(|| self.spin(gate)),
+            "hold-then-spin" => {
+                no_preempt(|| self.spin(gate));
+                self.spin(gate + 1);
             }
-        };
-        match line.split_once(' ') {
-            Some(("spin", _)) => spin(),
-            Some(("hold", _)) => no_preempt(spin),
-            Some(("fail", _)) => {
-                spin();
+            "fail" => {
+                self.spin(gate);
                 panic!("the test asked for it");
             }
-            Some(("work", _)) => {
+            "block" => self.block(gate),
+            "borrow" => BORROWED.with_borrow_mut(|()| self.spin(gate)),
+            "borrow-briefly" => BORROWED.with_borrow_mut(|()| {}),
+            "lock" => {
+                let _held = LOCKED.lock().unwrap();
+                self.spin(gate);
+            }
+            "try-lock" => taken = LOCKED.try_lock().is_err(),
+            "work" => {
                 for _ in 0..50_000 {
                     std::hint::spin_loop();
                 }
             }
             _ => {}
         }
-        reply.put(b"ok ");
+        reply.put(if taken { b"taken " } else { b"ok " });
         reply.put(line.as_bytes());
         reply.put(b"\n");
     }
@@ -96,8 +154,9 @@ pub(crate) fn start(config: Config) -> RigServer {
         .framing(Lines)
         .types([TypeSpec::new("short"), TypeSpec::new("long")])
         .classifier(|line: &[u8]| {
-            let long = [&b"spin"[..], b"hold", b"fail"];
-            RequestType::new(u32::from(long.iter().any(|word| line.starts_with(word))))
+            let long = ["spin ", "hold", "fail ", "block ", "borrow ", "lock "];
+            let long = long.iter().any(|word| line.starts_with(word.as_bytes()));
+            RequestType::new(u32::from(long))
         })
         .policy(Policy::sq().quantum_us(1.0))
         .config(Config {
@@ -105,7 +164,14 @@ pub(crate) fn start(config: Config) -> RigServer {
             topology: Topology::Dedicated,
             ..config
         })
-        .handler(Rig(gates.clone()))
+        .handler(Rig {
+            gates: gates.clone(),
+            pause: match config.preempt {
+                PreemptPolicy::Cooperative => checkpoint,
+                _ => std::hint::spin_loop,
+            },
+        })
+        .signal_preemption()
         .build()
         .unwrap();
     let address = server.local_addrs()[0];
@@ -138,6 +204,11 @@ impl RigServer {
             self.gates.begun.load(Ordering::SeqCst) > before
         });
         client
+    }
+
+    /// Times that a request gave way.
+    pub(crate) fn preempted(&self) -> u64 {
+        self.handle.snapshot().workers[0].preempted
     }
 
     pub(crate) fn stop(mut self) -> DrainReport {

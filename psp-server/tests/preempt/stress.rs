@@ -13,18 +13,20 @@ use psp_server::{
 };
 
 use crate::common::{Client, Lines};
-use crate::work::{KINDS, Pause};
+use crate::work::{KINDS, Kind, Pause, disturb};
 
 /// Preemptions of the short run.
 const FEW: u64 = 20_000;
 const MANY: u64 = 1_000_000;
 /// How long a run may take that makes no progress.
 const STALLED: Duration = Duration::from_secs(60);
+/// Results of each kind that are compared.
+const SEEDS: u64 = 9;
 /// Connections that ask for work, and others that disturb it.
 const WORKING: usize = 6;
 const DISTURBING: usize = 2;
 
-/// `KIND SEED` answers the result of that work; its kinds are those of [`KINDS`].
+/// `KIND SEED` answers the result of that work, one of [`KINDS`] or `disturb`.
 struct Work {
     pause: Pause,
 }
@@ -39,16 +41,13 @@ impl Handler for Work {
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         let line = std::str::from_utf8(request.payload).unwrap().trim_end();
-        let (kind, seed) = line.split_once(' ').unwrap();
-        let (_, work) = KINDS.iter().find(|(name, _)| *name == kind).unwrap();
-        // What disturbs is one of the kinds, cut short by its type: it does not pause.
-        let pause = if request.request_type == RequestType::new(1) {
-            self.pause
-        } else {
-            || {}
+        let (name, seed) = line.split_once(' ').unwrap();
+        let number = seed.parse().unwrap();
+        let result = match KINDS.iter().find(|(kind, _)| *kind == name) {
+            Some((_, work)) => work(number, self.pause),
+            None => disturb(number),
         };
-        let result = work(seed.parse().unwrap(), pause);
-        reply.put(format!("{kind} {seed} {result:x}\n").as_bytes());
+        reply.put(format!("{name} {seed} {result:x}\n").as_bytes());
     }
 }
 
@@ -57,6 +56,17 @@ impl Handler for Work {
 // initialisation and are borrowed within `no_preempt` (`LIST` has a destructor, which its first use
 // registers there).
 unsafe impl SignalPreemptible for Work {}
+
+/// Requests for some work of each kind, and their replies as computed without preemption.
+fn expected(kinds: &[Kind]) -> Vec<(String, String)> {
+    let requests = (0..SEEDS).flat_map(|seed| kinds.iter().map(move |kind| (kind, seed)));
+    let replies = requests.map(|((name, work), seed)| {
+        let request = format!("{name} {seed}");
+        let reply = format!("{request} {:x}", work(seed, || {}));
+        (request, reply)
+    });
+    replies.collect()
+}
 
 /// A server of one worker, so that all requests meet on it.
 fn run(preempt: PreemptPolicy, preemptions: u64) {
@@ -68,7 +78,7 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types([TypeSpec::new("disturbs"), TypeSpec::new("works")])
-        .classifier(|line: &[u8]| RequestType::new(u32::from(!line.starts_with(b"unwind"))))
+        .classifier(|line: &[u8]| RequestType::new(u32::from(!line.starts_with(b"disturb"))))
         .policy(Policy::sq().quantum_us(1.0))
         .config(Config {
             workers: Some(1),
@@ -82,28 +92,28 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
         .unwrap();
     let address = server.local_addrs()[0];
     let handle = server.handle();
+    let expected = [
+        expected(&KINDS),
+        expected(&[("disturb", |seed, _| disturb(seed))]),
+    ];
     let shutdown = Shutdown::new();
     let enough = AtomicBool::new(false);
     let preempted = || handle.snapshot().workers[0].preempted;
     std::thread::scope(|scope| {
         let until = shutdown.clone();
         let serving = scope.spawn(move || server.run_until(&until).unwrap());
-        let ask = |connection: usize, disturbs: bool| {
-            let mut client = Client::new(TcpStream::connect(address).unwrap());
-            let mut seed = connection as u64;
-            while !enough.load(Ordering::Relaxed) {
-                seed += (WORKING + DISTURBING) as u64;
-                let (kind, work) = if disturbs {
-                    KINDS[4]
-                } else {
-                    KINDS[seed as usize % KINDS.len()]
-                };
-                let expected = format!("{kind} {seed} {:x}", work(seed, || {}));
-                assert_eq!(client.ask(&format!("{kind} {seed}")), expected, "{preempt}");
-            }
-        };
         let clients: Vec<_> = (0..WORKING + DISTURBING)
-            .map(|connection| scope.spawn(move || ask(connection, connection >= WORKING)))
+            .map(|connection| {
+                let (expected, enough) = (&expected, &enough);
+                scope.spawn(move || {
+                    let mut client = Client::new(TcpStream::connect(address).unwrap());
+                    let expected = &expected[usize::from(connection >= WORKING)];
+                    let own = expected.iter().cycle().skip(connection);
+                    for (request, reply) in own.take_while(|_| !enough.load(Ordering::Relaxed)) {
+                        assert_eq!(client.ask(request), *reply, "{preempt}");
+                    }
+                })
+            })
             .collect();
         let mut last = (preempted(), Instant::now());
         while last.0 < preemptions && !clients.iter().any(|client| client.is_finished()) {

@@ -124,7 +124,7 @@ fn unwind(seed: u64, pause: Pause) -> u64 {
             }
             resume_unwind(Box::new(descend(depth - 1, sum)));
         }));
-        let Err(payload) = unwound else { return 0 };
+        let Err(payload) = unwound;
         mix(*payload.downcast::<u64>().unwrap(), dropped.get())
     }
     let mut sum = seed;
@@ -151,6 +151,10 @@ fn float(seed: u64, pause: Pause) -> u64 {
 }
 
 fn vector(seed: u64, pause: Pause) -> u64 {
+    vector_of(seed, 200, pause)
+}
+
+fn vector_of(seed: u64, times: usize, pause: Pause) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         /// Keeps its lanes in registers of 64 bytes.
@@ -165,25 +169,36 @@ fn vector(seed: u64, pause: Pause) -> u64 {
         }
         if std::is_x86_feature_detected!("avx512f") && seed.is_multiple_of(2) {
             // SAFETY: the processor has AVX-512F.
-            return lanes(seed, pause, |lanes, rounds| unsafe { wide(lanes, rounds) });
+            return lanes(seed, times, pause, |lanes, rounds| unsafe {
+                wide(lanes, rounds)
+            });
         }
         if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
             // SAFETY: the processor has AVX2 and FMA.
-            return lanes(seed, pause, |lanes, rounds| unsafe {
+            return lanes(seed, times, pause, |lanes, rounds| unsafe {
                 middle(lanes, rounds)
             });
         }
     }
-    lanes(seed, pause, step)
+    lanes(seed, times, pause, step)
+}
+
+/// A little of everything, to overwrite what a preempted request might have left behind.
+pub(crate) fn disturb(seed: u64) -> u64 {
+    let text = format!("{seed:x} {:e}", (seed as f64).sqrt());
+    let sum = text
+        .bytes()
+        .fold(seed, |sum, byte| mix(sum, u64::from(byte)));
+    mix(sum, vector_of(seed, 1, || {}))
 }
 
 const LANES: usize = 32;
 
-fn lanes(seed: u64, pause: Pause, run: impl Fn(&mut [f64; LANES], usize)) -> u64 {
+fn lanes(seed: u64, times: usize, pause: Pause, run: impl Fn(&mut [f64; LANES], usize)) -> u64 {
     let mut values: [f64; LANES] =
         std::array::from_fn(|lane| mix(seed, lane as u64) as f64 / u64::MAX as f64);
     let mut sum = seed;
-    for _ in 0..200 {
+    for _ in 0..times {
         run(&mut values, 200);
         sum = values
             .iter()

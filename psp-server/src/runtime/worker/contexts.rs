@@ -11,6 +11,7 @@
 //! its port without a lock.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,6 +109,15 @@ impl<C> GiveWay for Desk<C> {
         self.away_ns.set(away_ns + (now_ns - left_ns));
         self.turn_start_ns.set(now_ns);
     }
+
+    fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "worker {}", self.worker.0)?;
+        let types = &self.shared.types;
+        if slot <= types.len() {
+            write!(out, " in a request of type {}", types.name_of_slot(slot))?;
+        }
+        Ok(())
+    }
 }
 
 /// Reaches what runs on a worker: by the flag, and by a signal where requests do not look at it.
@@ -170,6 +180,7 @@ pub(crate) fn serve_on_contexts<F: Framing, H: Handler>(
         move || message_loop(&desk, executor)
     });
     let pool = pool.map_err(RunError::Stacks)?;
+    fiber::report_overflows();
     let _alternate = AlternateStack::install().map_err(RunError::Stacks)?;
     fiber::occupy(&preempter.flag, &**desk, || {
         let _signalled = Signalled::new(preempter.target.as_ref());
