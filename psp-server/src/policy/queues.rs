@@ -38,7 +38,7 @@ pub(super) struct Waiting {
     pub(super) arrived_ns: u64,
     /// For how long it ran before it was preempted; 0 for one that never ran.
     pub(super) served_ns: u64,
-    /// The worker that it ran on, if that alone can go on with it.
+    /// The worker that it ran on, while it runs; while it waits, if that alone can go on with it.
     pub(super) home: Option<WorkerId>,
     /// Position in the order of arrival over all lanes.
     pub(super) sequence: u64,
@@ -164,19 +164,28 @@ impl Queues {
 
     /// Puts a request that was preempted back at the end of `lane`, whatever the capacity.
     pub(super) fn put_back_last(&mut self, lane: usize, waiting: Waiting) {
-        self.count_in(&waiting);
         let rank = self.next_in_sequence();
-        self.append(lane, Waiting { rank, ..waiting });
+        let home = self.count_in(&waiting);
+        let waiting = Waiting {
+            rank,
+            home,
+            ..waiting
+        };
+        self.append(lane, waiting);
     }
 
     /// Puts a request that was preempted back to where `lane` starts, behind those alone that
     /// arrived before it, whatever the capacity. Those are mostly others that were put back, as
     /// many as there are workers or their contexts; more when what waits was another policy's.
     pub(super) fn put_back_first(&mut self, lane: usize, waiting: Waiting) {
-        self.count_in(&waiting);
         let rank = waiting.sequence;
-        let waiting = Waiting { rank, ..waiting };
-        if self.homes.exist() && waiting.home.is_some() {
+        let home = self.count_in(&waiting);
+        let waiting = Waiting {
+            rank,
+            home,
+            ..waiting
+        };
+        if home.is_some() {
             self.append(lane, waiting);
         } else {
             let later = |other: &Waiting| other.sequence > waiting.sequence;
@@ -199,10 +208,12 @@ impl Queues {
         }
     }
 
-    fn count_in(&mut self, waiting: &Waiting) {
+    /// Takes note of a request that waits again; its home, if requests have any.
+    fn count_in(&mut self, waiting: &Waiting) -> Option<WorkerId> {
         let slot = self.slot(waiting.request_type);
         self.admissions[slot].waiting += 1;
         self.waiting += 1;
+        waiting.home.filter(|_| self.homes.exist())
     }
 
     fn count_out(&mut self, waiting: &Waiting) {
@@ -212,8 +223,7 @@ impl Queues {
     }
 
     /// Puts a request behind those of its part of the lane; one that is suspended by its rank.
-    fn append(&mut self, lane: usize, mut waiting: Waiting) {
-        waiting.home = waiting.home.filter(|_| self.homes.exist());
+    fn append(&mut self, lane: usize, waiting: Waiting) {
         match waiting.home {
             Some(home) => self.homes.insert(&mut self.lists, lane, home, waiting),
             None => self.lists.push(&mut self.lanes[lane], waiting),
