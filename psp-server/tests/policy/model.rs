@@ -6,7 +6,7 @@ use psp_server::policy::{Action, Event, HandOff, RequestId, Sample, Scheduler};
 use psp_server::{RequestType, WorkerId};
 
 use crate::operations::{Case, Measured, Operation, Step};
-use crate::promises::{Idling, Preempts, Promises, Quantum, Seen};
+use crate::promises::{Idling, Places, Preempts, Promises, Quantum, Seen};
 
 /// A request that waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,6 +21,15 @@ struct Waiting {
 }
 
 impl Waiting {
+    /// Whether the policy may run it on `worker`.
+    fn may_use(&self, places: &Places, seen: &Seen<'_>, worker: usize) -> bool {
+        if self.home.is_some() {
+            places.allow_at_home(seen, self.slot, worker)
+        } else {
+            places.allow(seen, self.slot, worker)
+        }
+    }
+
     /// Whether the driver can run it on `worker`, which can begin another request or cannot.
     fn can_run_on(&self, worker: usize, begins: bool) -> bool {
         self.home.map_or(begins, |home| home.index() == worker)
@@ -322,8 +331,7 @@ impl<'a> Model<'a> {
                 && self.can_run(waiting, worker.index());
             assert!(!passed_over, "{id} runs, and {other} should before it");
         }
-        // What is suspended has no other place, whoever may use that now.
-        let allowed = started.home.is_some() || places.allow(&seen, started.slot, worker.index());
+        let allowed = started.may_use(places, &seen, worker.index());
         assert!(allowed, "{worker:?} is not for slot {}", started.slot);
         let stays = started.ran_on.is_none_or(|ran_on| ran_on == worker);
         assert!(!self.promises.stays || stays, "{id} moved to {worker:?}");
@@ -354,12 +362,12 @@ impl<'a> Model<'a> {
 
     fn check_preempt(&mut self, worker: WorkerId) {
         assert!(self.case.preemption.is_some(), "nothing can be preempted");
-        let stopping = self.stopping();
+        // What is suspended can use no other worker, whichever stop.
+        let (stopping, unbound) = (self.stopping_for_all(), self.unbound());
         assert!(
-            self.promises.preempts.allow(stopping, self.waiting.len()),
-            "{:?}: {stopping} are stopping, {} wait",
+            self.suspended(worker.index()) > 0 || self.promises.preempts.allow(stopping, unbound),
+            "{:?}: {stopping} are stopping, {unbound} wait",
             self.promises.preempts,
-            self.waiting.len()
         );
         assert!(
             self.begins(worker.index(), 1) || self.suspended(worker.index()) > 0,
@@ -375,10 +383,19 @@ impl<'a> Model<'a> {
         turn.preempted = true;
     }
 
-    /// Number of workers that were asked to stop.
-    fn stopping(&self) -> usize {
-        let running = self.running.iter().flatten();
-        running.filter(|turn| turn.preempted).count()
+    /// Number of workers that were asked to stop and have nothing suspended to go on with.
+    fn stopping_for_all(&self) -> usize {
+        let turns = self.running.iter().enumerate();
+        turns
+            .filter(|(_, turn)| turn.is_some_and(|turn| turn.preempted))
+            .filter(|&(worker, _)| self.suspended(worker) == 0)
+            .count()
+    }
+
+    /// How many wait that any worker may take up.
+    fn unbound(&self) -> usize {
+        let waiting = self.waiting.values();
+        waiting.filter(|waiting| waiting.home.is_none()).count()
     }
 
     /// What must hold whenever.
@@ -434,14 +451,11 @@ impl<'a> Model<'a> {
                 !turn.preempted && started_ns.saturating_add(quantum_ns) <= self.now_ns
             })
         };
-        let unbound = self.waiting.values().filter(|w| w.home.is_none()).count();
+        let unbound = self.unbound();
         match self.promises.quantum {
             Quantum::Endless => {}
             Quantum::ForAll(quantum_ns) => {
-                // Where something is suspended, what stops may do so for that.
-                let coming = running()
-                    .filter(|&(worker, turn)| turn.preempted && self.suspended(worker) == 0);
-                let wanted = unbound > coming.count();
+                let wanted = unbound > self.stopping_for_all();
                 for (worker, _) in expired(quantum_ns) {
                     assert_eq!(self.suspended(worker), 0, "of {worker}");
                     assert!(!wanted || !self.begins(worker, 1), "{worker} is late");
@@ -475,8 +489,7 @@ impl<'a> Model<'a> {
                 let busy = self.case.workers - idle.len();
                 let queued_max = busy.saturating_mul(*queued_max);
                 let stuck = idle.iter().all(|&worker| !self.begins(worker, 0));
-                let unbound = self.waiting.values().filter(|w| w.home.is_none()).count();
-                assert!(stuck || unbound <= queued_max);
+                assert!(stuck || self.unbound() <= queued_max);
                 for &worker in &idle {
                     assert_eq!(self.suspended(worker), 0, "on {worker}, which is idle");
                 }
@@ -492,9 +505,7 @@ impl<'a> Model<'a> {
             .filter(|(_, waiting)| !(may_age && waiting.resumes));
         for (id, waiting) in owed_now {
             let could = idle.iter().find(|&&worker| {
-                let allowed =
-                    waiting.home.is_some() || owed.allow(&seen, waiting.slot, worker);
-                allowed && self.can_run(waiting, worker)
+                waiting.may_use(owed, &seen, worker) && self.can_run(waiting, worker)
             });
             assert_eq!(could, None, "{id} waits for nothing");
         }
