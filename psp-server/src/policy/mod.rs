@@ -31,11 +31,14 @@ mod darc;
 mod dispersion;
 mod drr;
 mod edf;
+mod eligible;
 mod fixed_priority;
 mod grouped;
+mod homes;
 mod jbsq;
 mod jsq;
 mod lending;
+mod lists;
 mod mq;
 mod own_queues;
 mod plan;
@@ -201,6 +204,11 @@ impl Preemption {
             migrates: true,
             contexts: usize::MAX,
         }
+    }
+
+    /// Whether a worker can run anything else beside what it suspended.
+    pub(crate) const fn frees_workers(self) -> bool {
+        self.migrates || self.contexts > 1
     }
 
     /// A preempted request goes on at the worker that it began on, each of which can hold
