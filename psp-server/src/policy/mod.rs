@@ -11,8 +11,9 @@
 //! ```
 //!
 //! A policy is a small file that makes one decision; what it decides over is shared: `queues`
-//! (bounded per type, in as many lanes as the policy wants), `workers` (the idle ones, most
-//! recently active first), `running` (what runs where), `quanta` (for how long while others wait,
+//! (bounded per type, in as many lanes as the policy wants; over `lists`), `homes` (what is suspended
+//! on workers that alone can go on with it), `workers` (the idle ones, most recently active first),
+//! `eligible` (what those can take up), `running` (what runs where), `quanta` (for how long while others wait,
 //! by [`WorkerTimes`]), `profile` (windows of measurements, estimates over windows), `dispersion`
 //! (how far service times lie apart), `grouped` (typed queues, with or without groups of types by
 //! length), and `plan` (who of these may run where).
