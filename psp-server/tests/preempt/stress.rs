@@ -84,6 +84,7 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
             workers: Some(1),
             topology: Topology::Dedicated,
             preempt,
+            background_nice: 0,
             ..Config::default()
         })
         .handler(Work { pause })
@@ -145,6 +146,18 @@ fn cooperative_preemption_changes_no_result() {
 #[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), ignore)]
 fn preemption_by_signals_changes_no_result() {
     run(PreemptPolicy::Signal, FEW);
+}
+
+#[test]
+#[cfg_attr(not(target_os = "linux"), ignore)]
+fn preemption_by_kernel_threads_changes_no_result() {
+    run(PreemptPolicy::KernelThread, FEW);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_million_preemptions_by_kernel_threads_change_no_result() {
+    run(PreemptPolicy::KernelThread, MANY);
 }
 
 #[test]
