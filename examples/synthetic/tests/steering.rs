@@ -85,6 +85,7 @@ fn short_requests_pass_a_long_one_that_spins_or_sleeps() {
         (Mode::Spin, PreemptPolicy::Cooperative),
         (Mode::Sleep, PreemptPolicy::Cooperative),
         (Mode::Spin, PreemptPolicy::Signal),
+        (Mode::Spin, PreemptPolicy::KernelThread),
     ] {
         let server = Running::start(mode, mq(), preempt);
         let order = order_of_replies(&server);

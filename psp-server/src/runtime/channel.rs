@@ -130,7 +130,8 @@ impl<T> WorkerLink<T> {
         if let Some(preempter) = &self.preempter {
             preempter.preempt(self.turn);
         }
-        if let Some(thread) = &self.thread {
+        // Of a team another thread takes over, whatever this one does.
+        if let Some(Receiver::Thread(thread)) = &self.receiver {
             thread.unpark();
         }
     }
