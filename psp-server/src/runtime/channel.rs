@@ -124,10 +124,15 @@ impl<T> WorkerLink<T> {
         self.preempter = Some(preempter);
     }
 
-    /// Asks what runs there to give way. It may be done before it hears of it.
+    /// Asks what runs there to give way. It may be done before it hears of it. One that
+    /// [sleeps](crate::sleep) is woken to hear it.
     pub(crate) fn preempt(&mut self) {
         if let Some(preempter) = &self.preempter {
             preempter.preempt(self.turn);
+        }
+        // Of a team another thread takes over, whatever this one does.
+        if let Some(Receiver::Thread(thread)) = &self.receiver {
+            thread.unpark();
         }
     }
 
