@@ -32,13 +32,20 @@ fn mix(state: u64, value: u64) -> u64 {
         .rotate_left(29)
 }
 
+/// Spends most of its time in the allocator: lists that it was interrupted in would not last.
 fn allocate(seed: u64, pause: Pause) -> u64 {
     let mut sum = seed;
     let mut tree = BTreeMap::new();
-    for round in 0..3000_u64 {
-        sum = mix(sum, round);
-        let bytes = vec![sum as u8; (sum % 2000) as usize + 1];
-        tree.insert(sum % 512, bytes);
+    let mut kept: [Vec<u64>; 64] = std::array::from_fn(|_| Vec::new());
+    for round in 0..1000_u64 {
+        for _ in 0..32 {
+            sum = mix(sum, round);
+            let words = Vec::with_capacity((sum % 150) as usize + 1);
+            let old = std::mem::replace(&mut kept[(sum >> 32) as usize % 64], words);
+            sum = mix(sum, old.first().copied().unwrap_or(old.len() as u64));
+            kept[(sum >> 40) as usize % 64].push(sum);
+        }
+        tree.insert(sum % 512, vec![sum as u8; (sum % 2000) as usize + 1]);
         if let Some(bytes) = tree.remove(&(round % 512)) {
             sum = mix(sum, bytes.iter().map(|&byte| u64::from(byte)).sum());
         }
