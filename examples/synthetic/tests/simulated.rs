@@ -145,13 +145,12 @@ impl Point {
         })
         .unwrap();
         let handle = server.handle();
-        let target: Target = format!("psp://{}", server.local_addrs()[0])
-            .parse()
-            .unwrap();
+        let address = server.local_addrs()[0];
+        let target: Target = format!("psp://{address}").parse().unwrap();
         let shutdown = Shutdown::new();
         let stopper = shutdown.clone();
         let serving = thread::spawn(move || server.run_until(&shutdown).unwrap());
-        until_served(&handle, target.addr);
+        until_served(&handle, address);
         let report = self.send(target);
         stopper.trigger();
         serving.join().unwrap();

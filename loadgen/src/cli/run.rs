@@ -202,7 +202,7 @@ impl RunArgs {
                 Ok(Measurement::Live(Box::new(plan)))
             }
             Subject::Simulated(target) => {
-                let run = self.sim_run(target.clone())?;
+                let run = self.sim_run(SimTarget::clone(target))?;
                 Ok(Measurement::Simulated(Box::new(run)))
             }
         }

@@ -39,7 +39,7 @@ pub(super) struct ProtocolArgs {
 #[derive(Debug, Clone)]
 pub(super) enum Subject {
     Live(Target),
-    Simulated(SimTarget),
+    Simulated(Box<SimTarget>),
 }
 
 impl ProtocolArgs {
@@ -51,7 +51,7 @@ impl ProtocolArgs {
     /// The server that `url` means, live or simulated.
     pub(super) fn subject(&self, url: &str) -> anyhow::Result<Subject> {
         if SimTarget::is_meant(url) {
-            return Ok(Subject::Simulated(url.parse()?));
+            return Ok(Subject::Simulated(Box::new(url.parse()?)));
         }
         Ok(Subject::Live(self.target(url)?))
     }
