@@ -17,6 +17,8 @@ pub(crate) struct InputBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// Bytes still to come that are dropped as they do; none are held while there are any.
+    discard_left: u64,
 }
 
 /// How a [`InputBuffer::read_from`] ended.
@@ -24,6 +26,8 @@ pub(crate) struct InputBuffer {
 pub(crate) enum Fill {
     /// Bytes came in; `drained` says that the socket held no more.
     Read {
+        /// How many, those that were dropped included.
+        count: usize,
         /// The read came back short.
         drained: bool,
     },
@@ -50,6 +54,15 @@ impl InputBuffer {
     pub(crate) fn consume(&mut self, count: usize) {
         debug_assert!(count <= self.end - self.start);
         self.start += count;
+    }
+
+    /// Drops the next `count` bytes, those that have not come yet included.
+    pub(crate) fn discard(&mut self, count: u64) {
+        let count = self.discard_left + count;
+        let held = self.end - self.start;
+        let now = usize::try_from(count).map_or(held, |count| count.min(held));
+        self.start += now;
+        self.discard_left = count - now as u64;
     }
 
     /// Makes room for a frame of which `len_min` bytes are announced. The buffer at most doubles
@@ -98,7 +111,8 @@ impl InputBuffer {
                 Ok(count) => {
                     let drained = count < free.len();
                     self.end += count;
-                    return Ok(Fill::Read { drained });
+                    self.discard(0);
+                    return Ok(Fill::Read { count, drained });
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Fill::Blocked);
