@@ -3,7 +3,12 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use psp_classifiers::{PspHeaderClassifier, RandomClassifier, RespClassifier};
+use psp_classifiers::prefix::{PrefixClassifier, memcached_key, resp_key};
+use psp_classifiers::{
+    ChainClassifier, MemcachedClassifier, PspHeaderClassifier, RandomClassifier, RespClassifier,
+    SizeClassifier,
+};
+use psp_protocols::memcached::binary::{RequestParts, encode_request};
 use psp_protocols::psp_header::{Header, Kind};
 use psp_protocols::resp::encode_command;
 use psp_server::{Classifier, TypeSpec, TypeTable};
@@ -41,6 +46,76 @@ fn resp(criterion: &mut Criterion) {
     );
 }
 
+fn memcached(criterion: &mut Criterion) {
+    let classifier = MemcachedClassifier::new();
+    let multiget = format!("get {}\r\n", "key:0000012345 ".repeat(1000));
+    for (name, request) in [
+        ("get", &b"get key:0000012345\r\n"[..]),
+        ("set", b"set key:0000012345 0 0 5\r\nvalue\r\n"),
+        ("meta_get", b"mg key:0000012345 v t\r\n"),
+        (
+            "get_8_keys",
+            b"get key1 key2 key3 key4 key5 key6 key7 key8\r\n",
+        ),
+        ("get_1000_keys", multiget.as_bytes()),
+        ("version", b"version\r\n"),
+        ("unknown", b"nosuchcommand\r\n"),
+    ] {
+        measure(
+            criterion,
+            &format!("memcached/{name}"),
+            &classifier,
+            request,
+        );
+    }
+    let get = RequestParts {
+        key: b"key:0000012345",
+        ..RequestParts::default()
+    };
+    let mut request = Vec::new();
+    encode_request(&get, &mut request);
+    measure(criterion, "memcached/binary_get", &classifier, &request);
+}
+
+fn prefixes() -> [(&'static str, TypeSpec); 4] {
+    ["session:", "user:", "report:", "key:"].map(|prefix| (prefix, TypeSpec::new(prefix)))
+}
+
+fn sizes() -> SizeClassifier {
+    SizeClassifier::new()
+        .at_least(0, TypeSpec::new("small"))
+        .at_least(1024, TypeSpec::new("middle"))
+        .at_least(64 * 1024, TypeSpec::new("large"))
+}
+
+fn combined(criterion: &mut Criterion) {
+    let mut get = Vec::new();
+    encode_command(&[b"GET", b"key:0000012345"], &mut get);
+    let mut by_prefix = PrefixClassifier::new(resp_key);
+    let mut by_memcached_prefix = PrefixClassifier::new(memcached_key);
+    for (prefix, spec) in prefixes() {
+        by_prefix = by_prefix.prefix(prefix, spec.clone());
+        by_memcached_prefix = by_memcached_prefix.prefix(prefix, spec);
+    }
+    measure(criterion, "prefix/resp", &by_prefix, &get);
+    measure(
+        criterion,
+        "prefix/memcached",
+        &by_memcached_prefix,
+        b"get key:0000012345\r\n",
+    );
+    measure(criterion, "size", &sizes(), &get);
+    let first_names = ChainClassifier::new(by_prefix.clone(), sizes());
+    measure(criterion, "chain/first", &first_names, &get);
+    let second_names = ChainClassifier::new(sizes_above(1 << 20), by_prefix);
+    measure(criterion, "chain/second", &second_names, &get);
+}
+
+/// Names large requests alone.
+fn sizes_above(size_min: usize) -> SizeClassifier {
+    SizeClassifier::new().at_least(size_min, TypeSpec::new("huge"))
+}
+
 fn others(criterion: &mut Criterion) {
     let header = Header {
         kind: Kind::Request,
@@ -55,5 +130,5 @@ fn others(criterion: &mut Criterion) {
     measure(criterion, "random", &random, b"");
 }
 
-criterion_group!(benches, resp, others);
+criterion_group!(benches, resp, memcached, combined, others);
 criterion_main!(benches);

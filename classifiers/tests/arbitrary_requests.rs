@@ -1,7 +1,11 @@
 //! Whatever a peer sends, a classifier answers one of its types or `UNKNOWN`.
 
 use proptest::prelude::*;
-use psp_classifiers::{PspHeaderClassifier, RandomClassifier, RespClassifier};
+use psp_classifiers::prefix::{PrefixClassifier, memcached_key, resp_key};
+use psp_classifiers::{
+    ChainClassifier, MemcachedClassifier, PspHeaderClassifier, RandomClassifier, RespClassifier,
+    SizeClassifier,
+};
 use psp_protocols::resp::encode_command;
 use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
 
@@ -42,12 +46,44 @@ fn argument() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// All classifiers that can be put together, in one.
+fn combined() -> impl Classifier {
+    let [a, b, c] = ["a", "b", "c"].map(TypeSpec::new);
+    ChainClassifier::new(
+        PrefixClassifier::new(resp_key).prefix("M", a.clone()),
+        PrefixClassifier::new(memcached_key)
+            .prefix("k", b.clone())
+            .prefix("key", a),
+    )
+    .then(MemcachedClassifier::new())
+    .then(SizeClassifier::new().at_least(10, c).at_least(20, b))
+}
+
+/// Words of memcached requests, and the binary protocol's first byte.
+fn memcached_like() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        3 => prop::sample::select(vec![
+            &b"get"[..], b"gat", b"set", b"mg", b"stats", b" ", b" ", b" key", b"\r\n", b"\n",
+            b"0", b"\x80", b"\x80\x10\x00\x02", b"\0\0\0\0",
+        ]).prop_map(<[u8]>::to_vec),
+        1 => prop::collection::vec(any::<u8>(), 0..4),
+    ];
+    prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+}
+
 proptest! {
+    #[test]
+    fn requests_like_those_of_memcached(request in memcached_like()) {
+        prop_assert!(is_known_or_unknown(&MemcachedClassifier::new(), &request));
+        prop_assert!(is_known_or_unknown(&combined(), &request));
+    }
+
     #[test]
     fn bytes_without_form(request in prop::collection::vec(any::<u8>(), 0..100)) {
         prop_assert!(is_known_or_unknown(&RespClassifier::redis(), &request));
         prop_assert!(is_known_or_unknown(&PspHeaderClassifier::new(three_types()), &request));
         prop_assert!(is_known_or_unknown(&RandomClassifier::new(three_types(), 1), &request));
+        prop_assert!(is_known_or_unknown(&combined(), &request));
     }
 
     #[test]

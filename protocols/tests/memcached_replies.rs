@@ -5,8 +5,13 @@ use psp_protocols::memcached::binary::{self, HEADER_LEN, Header, MAGIC_REPLY, Re
 use psp_protocols::memcached::meta::{self, Code, Key};
 use psp_protocols::memcached::text::{self, RequestError, Status};
 use psp_protocols::memcached::{MemcachedFraming, MemcachedSkipper};
-use psp_protocols::skip::{Outcome, ReplySkipper, Skipped};
+use psp_protocols::skip::Outcome;
 use psp_protocols::{Framing, Rejection};
+
+#[path = "stream/replies.rs"]
+mod replies;
+
+use replies::skip_all;
 
 /// A reply as a server would write it.
 #[derive(Debug, Clone)]
@@ -162,23 +167,8 @@ proptest! {
             reply.encode(&mut bytes);
             expected.push((bytes.len(), reply.outcome()));
         }
-        let mut skipper = MemcachedSkipper::default();
-        let mut found = Vec::new();
-        let mut consumed = 0;
-        for piece in bytes.chunks(piece_len) {
-            let end = consumed + piece.len();
-            while consumed < end {
-                match skipper.skip(&bytes[consumed..end]) {
-                    Ok(Skipped::Reply { len, outcome }) => {
-                        consumed += len;
-                        found.push((consumed, outcome));
-                    }
-                    Ok(Skipped::NeedMore) => consumed = end,
-                    Err(error) => return Err(TestCaseError::fail(error.to_string())),
-                }
-            }
-        }
-        prop_assert_eq!(found, expected);
+        let found = skip_all::<MemcachedSkipper>(&bytes, &[piece_len]);
+        prop_assert_eq!(found, (expected, None));
     }
 
     #[test]

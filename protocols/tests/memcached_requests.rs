@@ -4,7 +4,9 @@ mod stream;
 
 use proptest::prelude::*;
 use psp_protocols::Framing;
-use psp_protocols::memcached::binary::{self, BinaryFraming, HEADER_LEN, Header, MAGIC_REQUEST};
+use psp_protocols::memcached::binary::{
+    self, BinaryFraming, HEADER_LEN, Header, RequestParts, encode_request,
+};
 use psp_protocols::memcached::text::{self, Request, Store, StoreMode, TextFraming};
 use psp_protocols::memcached::{MemcachedFraming, is_binary};
 
@@ -70,17 +72,17 @@ fn binary_request() -> impl Strategy<Value = Vec<u8>> {
     let part = |len_max| prop::collection::vec(any::<u8>(), 0..len_max);
     (0_u8..0x28, part(24), part(20), part(60), any::<u32>()).prop_map(
         |(opcode, extras, key, value, opaque)| {
-            let header = Header {
-                magic: MAGIC_REQUEST,
+            let parts = RequestParts {
                 opcode,
-                key_len: key.len() as u16,
-                extras_len: extras.len() as u8,
-                status: 0,
-                body_len: (extras.len() + key.len() + value.len()) as u32,
                 opaque,
                 cas: 0,
+                extras: &extras,
+                key: &key,
+                value: &value,
             };
-            [&header.encode()[..], &extras, &key, &value].concat()
+            let mut frame = Vec::new();
+            encode_request(&parts, &mut frame);
+            frame
         },
     )
 }

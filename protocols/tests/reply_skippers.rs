@@ -3,7 +3,12 @@
 use proptest::prelude::*;
 use psp_protocols::memcached::MemcachedSkipper;
 use psp_protocols::resp::RespSkipper;
-use psp_protocols::skip::{NotAReply, Outcome, ReplySkipper, Skipped};
+use psp_protocols::skip::ReplySkipper;
+
+#[path = "stream/replies.rs"]
+mod replies;
+
+use replies::skip_all;
 
 const RESP_REPLIES: &[&str] = &[
     "+OK\r\n",
@@ -39,40 +44,6 @@ const MEMCACHED_REPLIES: &[&str] = &[
     "MN\r\n",
 ];
 
-/// Lengths and outcomes of the replies in `stream` when it arrives in pieces of the given lengths,
-/// and what was left open or wrong at its end.
-fn replies<S: ReplySkipper + Default>(
-    stream: &[u8],
-    pieces: &[usize],
-) -> (Vec<(usize, Outcome)>, Result<usize, NotAReply>) {
-    let mut skipper = S::default();
-    let mut found = Vec::new();
-    let mut open = 0;
-    let mut rest = stream;
-    for piece in pieces.iter().copied().cycle() {
-        if rest.is_empty() {
-            break;
-        }
-        let (mut input, after) = rest.split_at(piece.min(rest.len()));
-        rest = after;
-        while !input.is_empty() {
-            match skipper.skip(input) {
-                Ok(Skipped::Reply { len, outcome }) => {
-                    assert!(len >= 1 && len <= input.len());
-                    found.push((std::mem::take(&mut open) + len, outcome));
-                    input = &input[len..];
-                }
-                Ok(Skipped::NeedMore) => {
-                    open += input.len();
-                    input = &[];
-                }
-                Err(error) => return (found, Err(error)),
-            }
-        }
-    }
-    (found, Ok(open))
-}
-
 fn check_replies<S: ReplySkipper + Default>(
     known: &[&str],
     picks: &[prop::sample::Index],
@@ -80,13 +51,17 @@ fn check_replies<S: ReplySkipper + Default>(
 ) -> Result<(), TestCaseError> {
     let picked: Vec<&str> = picks.iter().map(|pick| *pick.get(known)).collect();
     let stream = picked.concat();
-    let (found, end) = replies::<S>(stream.as_bytes(), pieces);
-    let lens: Vec<usize> = found.iter().map(|(len, _)| *len).collect();
-    let expected: Vec<usize> = picked.iter().map(|reply| reply.len()).collect();
-    prop_assert_eq!(lens, expected);
-    prop_assert_eq!(end, Ok(0));
-    let whole = replies::<S>(stream.as_bytes(), &[stream.len()]);
-    prop_assert_eq!((found, end), whole);
+    let found = skip_all::<S>(stream.as_bytes(), pieces);
+    let ends: Vec<usize> = found.0.iter().map(|(end, _)| *end).collect();
+    let expected: Vec<usize> = picked
+        .iter()
+        .scan(0, |end, reply| {
+            *end += reply.len();
+            Some(*end)
+        })
+        .collect();
+    prop_assert_eq!(ends, expected);
+    prop_assert_eq!(&found, &skip_all::<S>(stream.as_bytes(), &[stream.len()]));
     Ok(())
 }
 
@@ -94,8 +69,8 @@ fn check_garbage<S: ReplySkipper + Default>(
     stream: &[u8],
     pieces: &[usize],
 ) -> Result<(), TestCaseError> {
-    let whole = replies::<S>(stream, &[stream.len().max(1)]);
-    prop_assert_eq!(replies::<S>(stream, pieces), whole);
+    let whole = skip_all::<S>(stream, &[stream.len().max(1)]);
+    prop_assert_eq!(skip_all::<S>(stream, pieces), whole);
     Ok(())
 }
 

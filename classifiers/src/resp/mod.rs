@@ -14,6 +14,8 @@ mod rule;
 use psp_protocols::resp::ArgsIter;
 use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
 
+use crate::registry::register;
+
 use command_table::CommandTable;
 pub use command_table::NAME_LEN_MAX;
 pub use rule::Rule;
@@ -86,7 +88,7 @@ impl RespClassifier {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let request_type = self.register(spec);
+        let request_type = register(&mut self.types, spec);
         for command in commands {
             self.commands.entry(command.as_ref()).request_type = request_type;
         }
@@ -108,7 +110,7 @@ impl RespClassifier {
     {
         let request_type = match self.types.by_name(type_name) {
             Some(request_type) => request_type,
-            None => self.register(TypeSpec::new(type_name)),
+            None => register(&mut self.types, TypeSpec::new(type_name)),
         };
         for command in commands {
             let entry = self.commands.entry(command.as_ref());
@@ -131,22 +133,11 @@ impl RespClassifier {
     {
         let request_type = match self.types.by_name(type_name) {
             Some(request_type) => request_type,
-            None => self.register(TypeSpec::new(type_name)),
+            None => register(&mut self.types, TypeSpec::new(type_name)),
         };
         self.refinements.resize_with(self.types.len(), || None);
         self.refinements[self.types.slot(request_type)] = Some(Box::new(refinement));
         self
-    }
-
-    /// Adds `spec` or gives its hints to the type of that name.
-    fn register(&mut self, spec: TypeSpec) -> RequestType {
-        let Some(known) = self.types.by_name(&spec.name) else {
-            return self.types.register(spec);
-        };
-        let mut specs = self.types.specs().to_vec();
-        specs[self.types.slot(known)] = spec;
-        self.types = specs.into_iter().collect();
-        known
     }
 }
 

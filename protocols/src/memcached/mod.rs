@@ -3,7 +3,7 @@
 //! ```text
 //!   server:  stream ─► MemcachedFraming ─► frame ─┬► text::Request   ─► handler ─► text, meta ─► Sink
 //!                                                 └► binary::Request ─► handler ─► binary ────► Sink
-//!   client:  stream ─► MemcachedSkipper ─► end and outcome of one reply
+//!   client:  binary::encode_request ─► stream ... stream ─► MemcachedSkipper ─► end and outcome of one reply
 //! ```
 //!
 //! The text and meta protocols are those of memcached's `doc/protocol.txt`, the binary one that of

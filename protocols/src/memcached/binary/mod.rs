@@ -6,12 +6,14 @@
 //!                                                       └► RequestError::encode
 //! ```
 
+mod client;
 mod encoder;
 mod framing;
 mod header;
 mod opcode;
 mod request;
 
+pub use client::{RequestParts, encode_request};
 pub use encoder::{ReplyHead, error, reply, reply_shared};
 pub use framing::BinaryFraming;
 pub use header::{HEADER_LEN, Header, MAGIC_REPLY, MAGIC_REQUEST};

@@ -202,20 +202,22 @@ impl<'a> Request<'a> {
 
 #[cfg(test)]
 mod tests {
+    use crate::memcached::binary::client::{RequestParts, encode_request};
+
     use super::*;
 
     fn frame(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
-        let header = Header {
-            magic: MAGIC_REQUEST,
+        let parts = RequestParts {
             opcode,
-            key_len: key.len() as u16,
-            extras_len: extras.len() as u8,
-            status: 0,
-            body_len: (extras.len() + key.len() + value.len()) as u32,
             opaque: 7,
             cas: 9,
+            extras,
+            key,
+            value,
         };
-        [&header.encode()[..], extras, key, value].concat()
+        let mut frame = Vec::new();
+        encode_request(&parts, &mut frame);
+        frame
     }
 
     fn status(frame: &[u8]) -> Status {
@@ -252,32 +254,32 @@ mod tests {
 
     #[test]
     fn each_command_has_its_form() {
-        let forms: [(&[u8], &[u8], usize, &[u8]); 9] = [
-            // Opcodes, others that may lack the extras, extras, key.
-            (&[0x00, 0x09, 0x0c, 0x0d, 0x04, 0x14], &[], 0, b"k"),
-            (&[0x01, 0x02, 0x03, 0x11, 0x12, 0x13], &[], 8, b"k"),
-            (&[0x0e, 0x0f, 0x19, 0x1a], &[], 0, b"k"),
-            (&[0x05, 0x06, 0x15, 0x16], &[], 20, b"k"),
-            (&[0x1c, 0x1d, 0x1e, 0x23, 0x24], &[], 4, b"k"),
-            (&[0x08, 0x18], &[0x08, 0x18], 4, b""),
-            (&[0x1b], &[], 4, b""),
-            (&[0x10], &[], 0, b""),
-            (&[0x07, 0x0a, 0x0b, 0x17], &[], 0, b""),
-        ];
-        for (opcodes, without_extras, extras_len, key) in forms {
+        // Opcodes, bytes of extras, key.
+        for (opcodes, extras_len, key) in [
+            (&[0x00, 0x09, 0x0c, 0x0d, 0x04, 0x14][..], 0, "k"),
+            (&[0x01, 0x02, 0x03, 0x11, 0x12, 0x13], 8, "k"),
+            (&[0x0e, 0x0f, 0x19, 0x1a], 0, "k"),
+            (&[0x05, 0x06, 0x15, 0x16], 20, "k"),
+            (&[0x1c, 0x1d, 0x1e, 0x23, 0x24], 4, "k"),
+            (&[0x08, 0x18], 4, ""),
+            (&[0x1b], 4, ""),
+            (&[0x10], 0, ""),
+            (&[0x07, 0x0a, 0x0b, 0x17], 0, ""),
+        ] {
             for &opcode in opcodes {
                 let extras = vec![0; extras_len];
-                assert_eq!(status(&frame(opcode, &extras, key, b"")), Status::NoError);
-                let other = [&extras[..], &[0]].concat();
-                let wrong = status(&frame(opcode, &other, key, b""));
+                let status_of =
+                    |extras: &[u8], key: &str| status(&frame(opcode, extras, key.as_bytes(), b""));
+                assert_eq!(status_of(&extras, key), Status::NoError, "{opcode:#x}");
+                let longer = [&extras[..], &[0]].concat();
+                let wrong = status_of(&longer, key);
                 assert_eq!(wrong, Status::InvalidArguments, "{opcode:#x}");
-                let lacking = status(&frame(opcode, b"", key, b""));
-                let may_lack = extras_len == 0 || without_extras.contains(&opcode);
+                let may_lack = extras_len == 0 || matches!(opcode, 0x08 | 0x18);
+                let lacking = status_of(b"", key);
                 assert_eq!(lacking == Status::NoError, may_lack, "{opcode:#x}");
-                let other_key: &[u8] = if key.is_empty() { b"k" } else { b"" };
-                let wrong = status(&frame(opcode, &extras, other_key, b""));
-                let is_stat = opcode == 0x10;
-                assert_eq!(wrong == Status::NoError, is_stat, "{opcode:#x}");
+                let other_key = if key.is_empty() { "k" } else { "" };
+                let wrong = status_of(&extras, other_key);
+                assert_eq!(wrong == Status::NoError, opcode == 0x10, "{opcode:#x}");
             }
         }
         assert_eq!(

@@ -85,7 +85,7 @@ impl<'a> Keyed<'a> {
 /// Takes the key from the words after the name of a command, of which there may not be too many.
 fn key<'a>(words: &mut Words<'a>) -> Result<&'a [u8], RequestError> {
     // The name is one word more.
-    let word_count = words.clone().take(WORDS_MAX).count() + 1;
+    let word_count = (*words).take(WORDS_MAX).count() + 1;
     let key = words.next().ok_or(ERROR)?;
     if key.len() > KEY_LEN_MAX {
         return Err(BAD_FORMAT);

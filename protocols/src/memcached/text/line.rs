@@ -17,17 +17,24 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// The words of `line`, which has no line end.
+    /// The words of `line`. Only spaces separate them: of a line with its end, the last word has
+    /// that end.
     #[inline]
-    pub(crate) fn new(line: &'a [u8]) -> Self {
+    #[must_use]
+    pub fn new(line: &'a [u8]) -> Self {
         Self { rest: line }
     }
 
     /// The words of the line that `frame` starts with.
     #[inline]
-    #[must_use]
-    pub fn of_frame(frame: &'a [u8]) -> Self {
+    pub(super) fn of_frame(frame: &'a [u8]) -> Self {
         Self::new(split_line(frame).0)
+    }
+
+    /// Whether there is no word.
+    #[must_use]
+    pub fn is_empty(mut self) -> bool {
+        self.next().is_none()
     }
 
     /// The last word.

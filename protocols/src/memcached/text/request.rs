@@ -159,7 +159,7 @@ impl<'a> Request<'a> {
 }
 
 fn get(keys: Words<'_>, with_cas: bool) -> Result<Get<'_>, RequestError> {
-    if keys.clone().next().is_none() {
+    if keys.is_empty() {
         return Err(ERROR);
     }
     keyed(Get {
@@ -180,7 +180,8 @@ fn get_and_touch(mut words: Words<'_>, with_cas: bool) -> Result<Get<'_>, Reques
 
 /// `get`, if none of its keys is too long: the first values must not be sent before an error.
 fn keyed(get: Get<'_>) -> Result<Get<'_>, RequestError> {
-    if get.keys.clone().all(|key| key.len() <= KEY_LEN_MAX) {
+    let mut keys = get.keys;
+    if keys.all(|key| key.len() <= KEY_LEN_MAX) {
         Ok(get)
     } else {
         Err(BAD_FORMAT)
