@@ -24,14 +24,14 @@ impl Default for Flushes {
 }
 
 impl Flushes {
-    /// Ends the epoch, now or `delay_s` from now.
-    pub(super) fn flush(&self, delay_s: u32) {
-        if delay_s == 0 {
-            self.due_ms.store(NONE, Ordering::Release);
-            self.epoch.fetch_add(1, Ordering::AcqRel);
-        } else {
-            let due_ms = unix_time_ms().saturating_add(u64::from(delay_s) * 1000);
-            self.due_ms.store(due_ms, Ordering::Release);
+    /// Ends the epoch, now or at a time to come, in milliseconds since the Unix epoch.
+    pub(super) fn flush(&self, due_ms: Option<u64>) {
+        match due_ms.filter(|due_ms| *due_ms > unix_time_ms()) {
+            Some(due_ms) => self.due_ms.store(due_ms, Ordering::Release),
+            None => {
+                self.due_ms.store(NONE, Ordering::Release);
+                self.epoch.fetch_add(1, Ordering::AcqRel);
+            }
         }
     }
 

@@ -137,10 +137,11 @@ impl Cache {
         Err(OutOfMemory)
     }
 
-    /// Removes all items, now or `delay_s` from now; a later call takes the place of an earlier one
-    /// that still waits. Items are gone at once; their memory comes back bit by bit.
-    pub fn flush(&self, delay_s: u32) {
-        self.flushes.flush(delay_s);
+    /// Removes all items, now or at a time to come in milliseconds since the Unix epoch; a later call
+    /// takes the place of an earlier one that still waits. Items are gone at once; their memory comes
+    /// back bit by bit.
+    pub fn flush(&self, due_ms: Option<u64>) {
+        self.flushes.flush(due_ms);
     }
 
     /// Bytes of all items.

@@ -33,7 +33,8 @@ impl Segment {
     pub const ALL: [Self; 3] = [Self::Hot, Self::Warm, Self::Cold];
 
     /// The share of bytes, in percent, that the list keeps.
-    const fn percent_max(self) -> usize {
+    #[must_use]
+    pub const fn percent_max(self) -> usize {
         match self {
             Self::Hot => 20,
             Self::Warm => 40,

@@ -106,7 +106,7 @@ proptest! {
                     }
                 }
                 Step::Flush => {
-                    cache.flush(0);
+                    cache.flush(None);
                     model.clear();
                 }
                 Step::Reap => {
@@ -122,7 +122,6 @@ proptest! {
                 let twice = seen.insert(item.key()[0], item.content.value.to_vec());
                 assert_eq!(twice, None);
             },
-            || (),
         );
         prop_assert_eq!(seen, model);
         prop_assert_eq!(cache.stats().evictions, 0);
@@ -222,7 +221,7 @@ fn cas_values_of_a_key_never_come_again() {
 fn a_delayed_flush_takes_what_was_stored_meanwhile() {
     let cache = cache(MIB);
     put(&cache, b"before", &content(b"1")).unwrap();
-    cache.flush(1);
+    cache.flush(Some(unix_time_ms() + 1000));
     assert!(get(&cache, b"before").is_some());
     put(&cache, b"meanwhile", &content(b"1")).unwrap();
     let start = unix_time_ms();
@@ -234,8 +233,8 @@ fn a_delayed_flush_takes_what_was_stored_meanwhile() {
     put(&cache, b"after", &content(b"1")).unwrap();
     assert!(get(&cache, b"after").is_some());
     // One at once cancels one that waits.
-    cache.flush(1000);
-    cache.flush(0);
+    cache.flush(Some(unix_time_ms() + 1_000_000));
+    cache.flush(None);
     assert_eq!(get(&cache, b"after"), None);
 }
 
@@ -258,7 +257,7 @@ fn the_reaper_looks_only_where_something_may_be_expired() {
     assert!((1..100).contains(&stats.inspected), "{}", stats.inspected);
     cache.reap(0);
     assert_eq!(cache.stats().inspected, stats.inspected);
-    cache.flush(0);
+    cache.flush(None);
     cache.reap(0);
     assert_eq!((cache.len(), cache.memory_bytes()), (0, 0));
 }

@@ -27,6 +27,23 @@ pub struct Arithmetic<'a> {
     pub binary_key: bool,
 }
 
+impl<'a> Arithmetic<'a> {
+    /// Adds 1 to the key's number.
+    #[must_use]
+    pub fn new(key: &'a [u8]) -> Self {
+        Self {
+            key,
+            delta: 1,
+            decrement: false,
+            condition: Condition::Any,
+            new_cas: None,
+            expire_at_ms: None,
+            vivify: None,
+            binary_key: false,
+        }
+    }
+}
+
 /// A number that is made when there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vivify {

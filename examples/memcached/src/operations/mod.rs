@@ -6,7 +6,7 @@ mod removal;
 mod storage;
 
 pub use arithmetic::{Arithmetic, Computed, Number, Vivify};
-pub use fetch::Found;
+pub use fetch::{Fetch, Fetched, Found};
 pub use removal::{Delete, Deleted};
 pub use storage::{Condition, Store, Stored};
 

@@ -34,6 +34,24 @@ pub struct Store<'a> {
     pub vivify: Option<Option<u64>>,
 }
 
+impl<'a> Store<'a> {
+    /// Stores data and nothing more, in any case that `mode` allows.
+    #[must_use]
+    pub fn new(mode: StoreMode, key: &'a [u8], data: &'a [u8]) -> Self {
+        Self {
+            mode,
+            key,
+            data,
+            flags: 0,
+            expire_at_ms: None,
+            condition: Condition::Any,
+            new_cas: None,
+            binary_key: false,
+            vivify: None,
+        }
+    }
+}
+
 /// What CAS value an item must have to be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {

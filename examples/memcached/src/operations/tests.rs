@@ -40,33 +40,6 @@ impl World {
     }
 }
 
-fn request<'a>(mode: StoreMode, key: &'a [u8], data: &'a [u8]) -> Store<'a> {
-    Store {
-        mode,
-        key,
-        data,
-        flags: 0,
-        expire_at_ms: None,
-        condition: Condition::Any,
-        new_cas: None,
-        binary_key: false,
-        vivify: None,
-    }
-}
-
-fn number(key: &[u8]) -> Arithmetic<'_> {
-    Arithmetic {
-        key,
-        delta: 1,
-        decrement: false,
-        condition: Condition::Any,
-        new_cas: None,
-        expire_at_ms: None,
-        vivify: None,
-        binary_key: false,
-    }
-}
-
 fn cas_of(stored: Result<Stored, crate::cache::OutOfMemory>) -> u64 {
     match stored {
         Ok(Stored::Stored { cas, .. }) => cas,
@@ -83,17 +56,17 @@ fn modes_store_on_their_conditions() {
     let world = World::new();
     let operations = world.operations();
     for mode in [StoreMode::Replace, StoreMode::Append, StoreMode::Prepend] {
-        let stored = operations.store(&request(mode, b"k", b"x"));
+        let stored = operations.store(&Store::new(mode, b"k", b"x"));
         assert_eq!(stored, Ok(Stored::NotStored), "{mode:?}");
     }
-    cas_of(operations.store(&request(StoreMode::Add, b"k", b"b")));
-    let again = operations.store(&request(StoreMode::Add, b"k", b"x"));
+    cas_of(operations.store(&Store::new(StoreMode::Add, b"k", b"b")));
+    let again = operations.store(&Store::new(StoreMode::Add, b"k", b"x"));
     assert_eq!(again, Ok(Stored::NotStored));
-    cas_of(operations.store(&request(StoreMode::Append, b"k", b"c")));
-    let stored = operations.store(&request(StoreMode::Prepend, b"k", b"a"));
+    cas_of(operations.store(&Store::new(StoreMode::Append, b"k", b"c")));
+    let stored = operations.store(&Store::new(StoreMode::Prepend, b"k", b"a"));
     assert!(matches!(stored, Ok(Stored::Stored { data_len: 3, .. })));
     assert_eq!(data(operations, b"k"), Some(b"abc".to_vec()));
-    cas_of(operations.store(&request(StoreMode::Replace, b"k", b"r")));
+    cas_of(operations.store(&Store::new(StoreMode::Replace, b"k", b"r")));
     assert_eq!(data(operations, b"k"), Some(b"r".to_vec()));
 }
 
@@ -106,16 +79,16 @@ fn appending_keeps_flags_and_expiry_and_stays_within_the_longest_item() {
     cas_of(operations.store(&Store {
         flags: 7,
         expire_at_ms,
-        ..request(StoreMode::Set, b"k", &half)
+        ..Store::new(StoreMode::Set, b"k", &half)
     }));
     let more = Store {
         flags: 9,
-        ..request(StoreMode::Append, b"k", &half[..1000])
+        ..Store::new(StoreMode::Append, b"k", &half[..1000])
     };
     cas_of(operations.store(&more));
     let kept = world.cache.with(b"k", |item| item.content.clone()).unwrap();
     assert_eq!((kept.flags, kept.expire_at_ms), (7, expire_at_ms));
-    let too_much = operations.store(&request(StoreMode::Append, b"k", &half));
+    let too_much = operations.store(&Store::new(StoreMode::Append, b"k", &half));
     assert_eq!(too_much, Ok(Stored::NotStored));
     assert_eq!(
         data(operations, b"k").map(|data| data.len()),
@@ -129,16 +102,16 @@ fn a_cas_value_is_good_for_one_change() {
     let operations = world.operations();
     let with_cas = |cas| Store {
         condition: Condition::Cas(cas),
-        ..request(StoreMode::Set, b"k", b"new")
+        ..Store::new(StoreMode::Set, b"k", b"new")
     };
     assert_eq!(operations.store(&with_cas(1)), Ok(Stored::NotFound));
-    let first = cas_of(operations.store(&request(StoreMode::Set, b"k", b"old")));
+    let first = cas_of(operations.store(&Store::new(StoreMode::Set, b"k", b"old")));
     let second = cas_of(operations.store(&with_cas(first)));
     assert_ne!(first, second);
     assert_eq!(operations.store(&with_cas(first)), Ok(Stored::Exists));
     let stale = Store {
         condition: Condition::CasOrStale(first),
-        ..request(StoreMode::Set, b"k", b"stale")
+        ..Store::new(StoreMode::Set, b"k", b"stale")
     };
     cas_of(operations.store(&stale));
     assert_eq!(
@@ -147,7 +120,7 @@ fn a_cas_value_is_good_for_one_change() {
     );
     let own = Store {
         new_cas: Some(12),
-        ..request(StoreMode::Set, b"k", b"own")
+        ..Store::new(StoreMode::Set, b"k", b"own")
     };
     assert_eq!(cas_of(operations.store(&own)), 12);
 }
@@ -156,17 +129,20 @@ fn a_cas_value_is_good_for_one_change() {
 fn numbers_wrap_up_and_stop_at_zero_down() {
     let world = World::new();
     let operations = world.operations();
-    assert_eq!(operations.compute(&number(b"n")), Ok(Computed::NotFound));
-    cas_of(operations.store(&request(StoreMode::Set, b"n", b"18446744073709551615")));
+    assert_eq!(
+        operations.compute(&Arithmetic::new(b"n")),
+        Ok(Computed::NotFound)
+    );
+    cas_of(operations.store(&Store::new(StoreMode::Set, b"n", b"18446744073709551615")));
     let value = |computed| match computed {
         Ok(Computed::Done(number)) => number.value,
         other => panic!("{other:?}"),
     };
-    assert_eq!(value(operations.compute(&number(b"n"))), 0);
+    assert_eq!(value(operations.compute(&Arithmetic::new(b"n"))), 0);
     let down = Arithmetic {
         decrement: true,
         delta: 5,
-        ..number(b"n")
+        ..Arithmetic::new(b"n")
     };
     assert_eq!(value(operations.compute(&down)), 0);
     assert_eq!(
@@ -178,19 +154,22 @@ fn numbers_wrap_up_and_stop_at_zero_down() {
             initial: 40,
             expire_at_ms: None,
         }),
-        ..number(b"fresh")
+        ..Arithmetic::new(b"fresh")
     };
     assert_eq!(value(operations.compute(&made)), 40);
     assert_eq!(value(operations.compute(&made)), 41);
-    cas_of(operations.store(&request(StoreMode::Set, b"n", b"apple")));
-    assert_eq!(operations.compute(&number(b"n")), Ok(Computed::NonNumeric));
+    cas_of(operations.store(&Store::new(StoreMode::Set, b"n", b"apple")));
+    assert_eq!(
+        operations.compute(&Arithmetic::new(b"n")),
+        Ok(Computed::NonNumeric)
+    );
 }
 
 #[test]
 fn deletions_can_leave_a_mark() {
     let world = World::new();
     let operations = world.operations();
-    let cas = cas_of(operations.store(&request(StoreMode::Set, b"k", b"value")));
+    let cas = cas_of(operations.store(&Store::new(StoreMode::Set, b"k", b"value")));
     let other = Delete {
         condition: Condition::Cas(cas + 1000),
         ..Delete::new(b"k")
@@ -212,11 +191,11 @@ fn deletions_can_leave_a_mark() {
 fn a_set_without_memory_takes_the_old_value_with_it() {
     let world = World::with_memory(5000);
     let operations = world.operations();
-    cas_of(operations.store(&request(StoreMode::Set, b"k", b"old")));
+    cas_of(operations.store(&Store::new(StoreMode::Set, b"k", b"old")));
     let large = [0; 10_000];
     assert!(
         operations
-            .store(&request(StoreMode::Set, b"k", &large))
+            .store(&Store::new(StoreMode::Set, b"k", &large))
             .is_err()
     );
     assert_eq!(data(operations, b"k"), None);
@@ -229,23 +208,23 @@ fn concurrent_appends_and_increments_all_count() {
     cas_of(
         world
             .operations()
-            .store(&request(StoreMode::Set, b"n", b"0")),
+            .store(&Store::new(StoreMode::Set, b"n", b"0")),
     );
     cas_of(
         world
             .operations()
-            .store(&request(StoreMode::Set, b"s", b"")),
+            .store(&Store::new(StoreMode::Set, b"s", b"")),
     );
     let threads: Vec<_> = (0..3)
         .map(|_| {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 for _ in 0..ROUNDS {
-                    world.operations().compute(&number(b"n")).unwrap();
+                    world.operations().compute(&Arithmetic::new(b"n")).unwrap();
                     cas_of(
                         world
                             .operations()
-                            .store(&request(StoreMode::Append, b"s", b"+")),
+                            .store(&Store::new(StoreMode::Append, b"s", b"+")),
                     );
                 }
             })
