@@ -166,7 +166,7 @@ done
         "$(uname -sr)" "$(nproc)" "$REPEATS" "$DURATION_S"
     for table in latency throughput; do
         compgen -G "$output/$table.*.json" >/dev/null || continue
-        cat "$output/$table".*.json | jq -rsf "bench/${table}_table.jq"
+        cat "$output/$table".*.json | jq --arg psp psp-redis -rsf "bench/${table}_table.jq"
         printf '\n'
     done
 } | tee "$output/tables.md"
