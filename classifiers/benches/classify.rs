@@ -6,11 +6,12 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use psp_classifiers::prefix::{PrefixClassifier, memcached_key, resp_key};
 use psp_classifiers::{
     ChainClassifier, MemcachedClassifier, PspHeaderClassifier, RandomClassifier, RespClassifier,
-    SizeClassifier,
+    RpcClassifier, SizeClassifier,
 };
 use psp_protocols::memcached::binary::{RequestParts, encode_request};
 use psp_protocols::psp_header::{Header, Kind};
 use psp_protocols::resp::encode_command;
+use psp_protocols::rpc::Request;
 use psp_server::{Classifier, TypeSpec, TypeTable};
 
 fn three_types() -> TypeTable {
@@ -44,6 +45,27 @@ fn resp(criterion: &mut Criterion) {
         &classifier,
         b"GET key:0000012345\r\n",
     );
+}
+
+fn rpc(criterion: &mut Criterion) {
+    let classifier = RpcClassifier::new()
+        .group(TypeSpec::new("short"), ["Get", "Put"])
+        .group(TypeSpec::new("long"), ["Scan"]);
+    for (name, method, payload_len) in [
+        ("get", "Get", 16),
+        ("put_16k", "Put", 16 << 10),
+        ("unknown", "NoSuchMethod", 16),
+    ] {
+        let request = Request {
+            id: 12_345,
+            method: method.to_owned(),
+            deadline_us: 100,
+            payload: vec![0; payload_len].into(),
+        };
+        let mut frame = Vec::new();
+        request.encode_frame(&mut frame);
+        measure(criterion, &format!("rpc/{name}"), &classifier, &frame);
+    }
 }
 
 fn memcached(criterion: &mut Criterion) {
@@ -130,5 +152,5 @@ fn others(criterion: &mut Criterion) {
     measure(criterion, "random", &random, b"");
 }
 
-criterion_group!(benches, resp, memcached, combined, others);
+criterion_group!(benches, resp, memcached, rpc, combined, others);
 criterion_main!(benches);

@@ -3,6 +3,7 @@
 //! | classifier              | looks at                                  | answers                     |
 //! |-------------------------|-------------------------------------------|-----------------------------|
 //! | [`RespClassifier`]      | command name, if need be arguments        | type of the command's group |
+//! | [`RpcClassifier`]       | method of the RPC message                 | type of the method's group  |
 //! | [`MemcachedClassifier`] | command or opcode, number of keys         | type of the command's group |
 //! | [`PspHeaderClassifier`] | type field of the psp header              | that type                   |
 //! | [`PrefixClassifier`]    | the key, as a function finds it           | type of its longest prefix  |
@@ -20,6 +21,7 @@ mod psp_header;
 mod random;
 mod registry;
 pub mod resp;
+mod rpc;
 mod size;
 mod thresholds;
 
@@ -29,4 +31,5 @@ pub use prefix::PrefixClassifier;
 pub use psp_header::PspHeaderClassifier;
 pub use random::RandomClassifier;
 pub use resp::RespClassifier;
+pub use rpc::RpcClassifier;
 pub use size::SizeClassifier;

@@ -4,13 +4,20 @@ use proptest::prelude::*;
 use psp_classifiers::prefix::{PrefixClassifier, memcached_key, resp_key};
 use psp_classifiers::{
     ChainClassifier, MemcachedClassifier, PspHeaderClassifier, RandomClassifier, RespClassifier,
-    SizeClassifier,
+    RpcClassifier, SizeClassifier,
 };
 use psp_protocols::resp::encode_command;
+use psp_protocols::rpc::Request;
 use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
 
 fn three_types() -> TypeTable {
     ["a", "b", "c"].map(TypeSpec::new).into_iter().collect()
+}
+
+fn rpc() -> RpcClassifier {
+    RpcClassifier::new()
+        .group(TypeSpec::new("a"), ["Get"])
+        .group(TypeSpec::new("b"), ["Scan", ""])
 }
 
 fn is_known_or_unknown(classifier: &impl Classifier, request: &[u8]) -> bool {
@@ -82,6 +89,7 @@ proptest! {
     fn bytes_without_form(request in prop::collection::vec(any::<u8>(), 0..100)) {
         prop_assert!(is_known_or_unknown(&RespClassifier::redis(), &request));
         prop_assert!(is_known_or_unknown(&PspHeaderClassifier::new(three_types()), &request));
+        prop_assert!(is_known_or_unknown(&rpc(), &request));
         prop_assert!(is_known_or_unknown(&RandomClassifier::new(three_types(), 1), &request));
         prop_assert!(is_known_or_unknown(&combined(), &request));
     }
@@ -97,6 +105,21 @@ proptest! {
         encode_command(&args, &mut frame);
         prop_assert!(is_known_or_unknown(&classifier, &frame));
         prop_assert!(is_known_or_unknown(&classifier, &frame[..cut.index(frame.len())]));
+    }
+
+    #[test]
+    fn rpc_requests_whole_and_cut(
+        method in "Get|Scan|[a-z]{0,3}",
+        id: u64,
+        payload in prop::collection::vec(any::<u8>(), 0..40),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let payload = payload.into();
+        let is_known = ["Get", "Scan"].contains(&method.as_str());
+        let mut frame = Vec::new();
+        Request { id, method, deadline_us: 0, payload }.encode_frame(&mut frame);
+        prop_assert_eq!(rpc().classify(&frame) != RequestType::UNKNOWN, is_known);
+        prop_assert_eq!(rpc().classify(&frame[..cut.index(frame.len())]), RequestType::UNKNOWN);
     }
 
     #[test]

@@ -1,19 +1,14 @@
 //! Commands with placeholders, drawn anew for each request.
 
+use std::time::Duration;
+
+use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::arrivals::stream_rng;
 use crate::keys::{KeyDraws, Keyspace};
-
-/// Commands that may be written without arguments, and what they then stand for. Any other bare
-/// command is sent as it is.
-const BARE: &[(&str, &str)] = &[
-    ("GET", "GET {key}"),
-    ("SET", "SET {key} {value}"),
-    ("DEL", "DEL {key}"),
-    ("EXISTS", "EXISTS {key}"),
-    ("KEYS", "KEYS *"),
-];
+use crate::target::Protocol;
+use crate::wire::{self, RequestWriter};
 
 /// Most arguments one template may expand to.
 const ARGUMENTS_MAX: usize = 100_000;
@@ -21,16 +16,19 @@ const ARGUMENTS_MAX: usize = 100_000;
 /// A command as it is written in a mix, e.g. `LRANGE bigkey 0 -1` or `SET {key} {value}`.
 ///
 /// Words are separated by blanks; double quotes keep blanks together. Placeholders: `{key}`, a
-/// random key; `{keys:N}`, N random keys as N arguments; `{value}`; `{n}`, the request's number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// random key; `{key:HIT}`, the same in the part HIT of all requests and in the others a key that is
+/// never preloaded; `{keys:N}`, N random keys as N arguments; `{value}`; `{n}`, the request's number.
+#[derive(Debug, Clone, PartialEq)]
 pub struct CommandTemplate {
     arguments: Vec<Vec<Piece>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 enum Piece {
     Literal(Vec<u8>),
     Key,
+    /// A key that is there in this part of all requests.
+    KeyOrMiss(f64),
     Value,
     Number,
 }
@@ -45,10 +43,19 @@ pub enum TemplateError {
     #[error("a double quote is not closed")]
     Quote,
     /// Not one of the placeholders.
-    #[error("unknown placeholder `{{{name}}}`; there are {{key}}, {{keys:N}}, {{value}}, {{n}}")]
+    #[error(
+        "unknown placeholder `{{{name}}}`; there are {{key}}, {{key:HIT}}, {{keys:N}}, {{value}}, \
+         {{n}}"
+    )]
     Placeholder {
         /// What stands between the braces.
         name: String,
+    },
+    /// `{key:HIT}` with a HIT that is no part of a whole.
+    #[error("`{{key:{hits}}}`: the part of requests that hit is a number from 0 to 1")]
+    HitRatio {
+        /// What stands after the colon.
+        hits: String,
     },
     /// `{keys:N}` with an N that is not a number, or too many arguments.
     #[error(
@@ -58,19 +65,42 @@ pub enum TemplateError {
         /// What stands after the colon.
         count: String,
     },
+    /// The protocol has no such command.
+    #[error("the target's protocol has no command `{command}`; there are {known}")]
+    Command {
+        /// The command.
+        command: String,
+        /// All that there are.
+        known: String,
+    },
+    /// The arguments are not those of the command.
+    #[error("the target takes {usage}")]
+    Shape {
+        /// What it takes.
+        usage: String,
+    },
+    /// The protocol separates arguments by blanks, so that none can hold one or be empty.
+    #[error("arguments of the target's commands have no blanks and are not empty")]
+    Blank,
 }
 
 impl CommandTemplate {
-    /// Parses a template. A bare `GET`, `SET`, `DEL`, `EXISTS` or `KEYS` gets its usual arguments.
+    /// Parses a template of what a server that speaks `protocol` is sent. A command without
+    /// arguments gets its usual ones: `GET` is `GET {key}`.
+    ///
+    /// # Errors
+    /// [`TemplateError`] says what is wrong, or that the protocol has no such command.
+    pub fn for_protocol(text: &str, protocol: Protocol) -> Result<Self, TemplateError> {
+        let template = Self::parse(&wire::complete(protocol, text))?;
+        RequestWriter::new(protocol, &template, Duration::ZERO)?;
+        Ok(template)
+    }
+
+    /// Parses a template that has all of its arguments.
     ///
     /// # Errors
     /// [`TemplateError`] says what is wrong.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
-        let trimmed = text.trim();
-        let text = BARE
-            .iter()
-            .find(|(command, _)| command.eq_ignore_ascii_case(trimmed))
-            .map_or(trimmed, |(_, full)| full);
         let mut arguments = Vec::new();
         for word in split_words(text)? {
             if let Some(count) = word
@@ -92,6 +122,29 @@ impl CommandTemplate {
             return Err(TemplateError::Empty);
         }
         Ok(Self { arguments })
+    }
+
+    /// Number of arguments, the command's name included.
+    pub(crate) fn arguments(&self) -> usize {
+        self.arguments.len()
+    }
+
+    /// The argument of that number, if there is one without placeholders; the first is the
+    /// command's name.
+    pub(crate) fn literal(&self, argument: usize) -> Option<&[u8]> {
+        match &self.arguments.get(argument)?[..] {
+            [Piece::Literal(literal)] => Some(literal),
+            _ => None,
+        }
+    }
+
+    /// The parts of an argument that are no placeholders.
+    pub(crate) fn literals(&self, argument: usize) -> impl Iterator<Item = &[u8]> {
+        let pieces = self.arguments.get(argument).into_iter().flatten();
+        pieces.filter_map(|piece| match piece {
+            Piece::Literal(literal) => Some(&literal[..]),
+            Piece::Key | Piece::KeyOrMiss(_) | Piece::Value | Piece::Number => None,
+        })
     }
 }
 
@@ -131,16 +184,7 @@ fn parse_pieces(word: &str) -> Result<Vec<Piece>, TemplateError> {
             "key" => Piece::Key,
             "value" => Piece::Value,
             "n" => Piece::Number,
-            _ => {
-                return Err(match name.strip_prefix("keys:") {
-                    Some(count) => TemplateError::KeyCount {
-                        count: count.to_owned(),
-                    },
-                    None => TemplateError::Placeholder {
-                        name: name.to_owned(),
-                    },
-                });
-            }
+            _ => parse_parameter(name)?,
         });
         rest = after;
     }
@@ -148,6 +192,28 @@ fn parse_pieces(word: &str) -> Result<Vec<Piece>, TemplateError> {
         pieces.push(Piece::Literal(rest.into()));
     }
     Ok(pieces)
+}
+
+/// A placeholder with a parameter.
+fn parse_parameter(name: &str) -> Result<Piece, TemplateError> {
+    match name.split_once(':') {
+        Some(("key", hits)) => {
+            let ratio = hits
+                .parse()
+                .ok()
+                .filter(|ratio| (0.0..=1.0).contains(ratio));
+            let piece = ratio.map(Piece::KeyOrMiss);
+            piece.ok_or_else(|| TemplateError::HitRatio {
+                hits: hits.to_owned(),
+            })
+        }
+        Some(("keys", count)) => Err(TemplateError::KeyCount {
+            count: count.to_owned(),
+        }),
+        _ => Err(TemplateError::Placeholder {
+            name: name.to_owned(),
+        }),
+    }
 }
 
 /// Draws the commands of one request type.
@@ -218,6 +284,14 @@ impl CommandSource {
                         let index = self.keys.draw(&mut self.rng);
                         self.keyspace.push_key(index, bytes);
                     }
+                    Piece::KeyOrMiss(hits) => {
+                        let index = if self.rng.random::<f64>() < *hits {
+                            self.keys.draw(&mut self.rng)
+                        } else {
+                            self.keyspace.draw_missing(&mut self.rng)
+                        };
+                        self.keyspace.push_key(index, bytes);
+                    }
                     Piece::Value => {
                         bytes.extend_from_slice(self.keyspace.draw_value(&mut self.rng));
                     }
@@ -239,7 +313,7 @@ mod tests {
     use super::*;
 
     fn source(template: &str) -> CommandSource {
-        let template = CommandTemplate::parse(template).unwrap();
+        let template = CommandTemplate::for_protocol(template, Protocol::Redis).unwrap();
         CommandSource::new(template, Keyspace::new(50, 3), 1, 0)
     }
 
@@ -271,6 +345,21 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_the_keys_is_not_there() {
+        let mut source = source("GET {key:0.8}");
+        let mut misses = 0;
+        for _ in 0..10_000 {
+            let key = &draw(&mut source)[1];
+            let index: u64 = key["key:".len()..].parse().unwrap();
+            assert!(index < 100, "{key}");
+            misses += u32::from(index >= 50);
+        }
+        assert!((1_850..2_150).contains(&misses), "{misses}");
+        let always = draw(&mut self::source("GET {key:0}"));
+        assert!(*always[1] >= *"key:000000000050", "{always:?}");
+    }
+
+    #[test]
     fn bare_commands_get_their_arguments() {
         assert_eq!(draw(&mut source("keys")), ["KEYS", "*"]);
         assert_eq!(draw(&mut source("SET"))[2], "abc");
@@ -289,6 +378,12 @@ mod tests {
             ("MGET {keys:0}", key_count("0")),
             ("MGET {keys:many}", key_count("many")),
             ("MGET x{keys:2}", key_count("2")),
+            (
+                "GET {key:1.1}",
+                TemplateError::HitRatio {
+                    hits: "1.1".to_owned(),
+                },
+            ),
             (
                 "GET {kee}",
                 TemplateError::Placeholder {

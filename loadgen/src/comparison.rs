@@ -51,7 +51,7 @@ pub struct Compared {
 pub struct Ratios {
     /// Name of the type, or `overall`.
     pub name: String,
-    /// Completed requests per second.
+    /// Replies per second of the measured part; see [`Summary::achieved_rps`].
     pub achieved_rps: Option<Spread>,
     /// Latency; absent when a run has none.
     pub latency: Option<Percentiles<Spread>>,

@@ -190,6 +190,12 @@ impl Keyspace {
         out.extend_from_slice(itoa::Buffer::new().format(index).as_bytes());
     }
 
+    /// The number of a key that is not there: as many lie behind the last key as there are keys.
+    #[must_use]
+    pub(crate) fn draw_missing(&self, rng: &mut Xoshiro256PlusPlus) -> u64 {
+        rng.random_range(self.keys..self.keys * 2)
+    }
+
     /// The value that key number `index` has at first.
     #[must_use]
     pub fn first_value(&self, index: u64) -> &[u8] {

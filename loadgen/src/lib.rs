@@ -11,6 +11,7 @@
 //!                  settings   sockets   histograms JSON       HTML with plots
 //!
 //!   workload ─► sim_settings, SimPlan ─► sim ─► sim_report
+//!                         sim_target ─► sim_run ─► report
 //!                               capacity ─┘
 //! ```
 //!
@@ -39,17 +40,19 @@ pub mod plan;
 pub mod preload;
 pub mod preset;
 pub mod record;
-pub mod reply;
 pub mod report;
 pub mod runs;
 pub mod server;
 pub mod sim;
 pub mod sim_report;
+pub mod sim_run;
 pub mod sim_settings;
+pub mod sim_target;
 pub mod sizes;
 pub mod statistics;
 pub mod sweep;
 mod table;
 pub mod target;
 pub mod trace;
+mod wire;
 pub mod workload;

@@ -1,11 +1,12 @@
 //! Command mixes: `GET:90,SET:9,LRANGE bigkey 0 -1:1` or `GET@10000/s,KEYS@2/s`.
 
 use crate::command::{CommandTemplate, TemplateError};
+use crate::target::Protocol;
 
 /// What to send and in which proportions.
 ///
 /// Items are separated by commas outside double quotes. Each is a command template
-/// ([`CommandTemplate`]), optionally after `NAME=`, followed by its weight (`:90`) or by its own
+/// ([`CommandTemplate::for_protocol`]), optionally after `NAME=`, followed by its weight (`:90`) or by its own
 /// rate (`@10000/s`). Weights share one rate; they need not add up to 100.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mix {
@@ -16,7 +17,8 @@ pub struct Mix {
 /// One request type of a [`Mix`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct MixItem {
-    /// Name in reports: what stands before `=`, or the command's first word in capitals.
+    /// Name in reports: what stands before `=`, or the command's first word, in capitals where the
+    /// protocol takes any case.
     pub name: String,
     /// What to send.
     pub command: CommandTemplate,
@@ -67,13 +69,15 @@ pub enum MixError {
     NothingShares,
 }
 
-impl std::str::FromStr for Mix {
-    type Err = MixError;
-
-    fn from_str(text: &str) -> Result<Self, MixError> {
+impl Mix {
+    /// Parses a mix for a server that speaks `protocol`.
+    ///
+    /// # Errors
+    /// [`MixError`] says what is wrong.
+    pub fn parse(text: &str, protocol: Protocol) -> Result<Self, MixError> {
         let mut items: Vec<MixItem> = Vec::new();
         for text in split_items(text) {
-            let item = parse_item(text)?;
+            let item = parse_item(text, protocol)?;
             if items.iter().any(|other| other.name == item.name) {
                 return Err(MixError::Duplicate { name: item.name });
             }
@@ -81,9 +85,7 @@ impl std::str::FromStr for Mix {
         }
         Ok(Self { items })
     }
-}
 
-impl Mix {
     /// Requests per second of each item when the weights share `shared_rps`.
     ///
     /// # Errors
@@ -126,7 +128,7 @@ fn split_items(text: &str) -> impl Iterator<Item = &str> {
     .map(str::trim)
 }
 
-fn parse_item(item: &str) -> Result<MixItem, MixError> {
+fn parse_item(item: &str, protocol: Protocol) -> Result<MixItem, MixError> {
     let rate_error = || MixError::Rate {
         item: item.to_owned(),
     };
@@ -146,17 +148,11 @@ fn parse_item(item: &str) -> Result<MixItem, MixError> {
     }
     .ok_or_else(rate_error)?;
     let (name, text) = split_name(named);
-    let command = CommandTemplate::parse(text).map_err(|source| MixError::Template {
-        item: item.to_owned(),
-        source,
+    let command = CommandTemplate::for_protocol(text, protocol).map_err(|source| {
+        let item = item.to_owned();
+        MixError::Template { item, source }
     })?;
-    let name = name.map_or_else(
-        || {
-            let word = text.split_whitespace().next().unwrap_or_default();
-            word.to_uppercase()
-        },
-        str::to_owned,
-    );
+    let name = name.map_or_else(|| protocol.type_name(text), str::to_owned);
     Ok(MixItem {
         name,
         command,
@@ -183,13 +179,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn redis(text: &str) -> Result<Mix, MixError> {
+        Mix::parse(text, Protocol::Redis)
+    }
+
     fn names(mix: &Mix) -> Vec<&str> {
         mix.items.iter().map(|item| item.name.as_str()).collect()
     }
 
     #[test]
     fn weights_share_the_rate() {
-        let mix: Mix = "GET:90, SET:9 ,LRANGE bigkey 0 -1:1".parse().unwrap();
+        let mix = redis("GET:90, SET:9 ,LRANGE bigkey 0 -1:1").unwrap();
         assert_eq!(names(&mix), ["GET", "SET", "LRANGE"]);
         assert_eq!(mix.rates_rps(Some(1e4)).unwrap(), [9_000.0, 900.0, 100.0]);
         let name = "GET".to_owned();
@@ -198,22 +198,34 @@ mod tests {
 
     #[test]
     fn absolute_rates_stand_beside_weights() {
-        let mix: Mix = "GET:3,SET:1,KEYS@2/s".parse().unwrap();
+        let mix = redis("GET:3,SET:1,KEYS@2/s").unwrap();
         assert_eq!(mix.rates_rps(Some(400.0)).unwrap(), [300.0, 100.0, 2.0]);
-        let mix: Mix = "GET@10000/s,KEYS@0.5/s".parse().unwrap();
+        let mix = redis("GET@10000/s,KEYS@0.5/s").unwrap();
         assert_eq!(mix.rates_rps(None).unwrap(), [10_000.0, 0.5]);
         assert_eq!(mix.rates_rps(Some(1.0)), Err(MixError::NothingShares));
     }
 
     #[test]
     fn names_colons_and_quotes_are_understood() {
-        let mix: Mix = r#"small=LRANGE list:1 0 9:1,big=LRANGE list:2 0 -1:2,SET "a,b" "x=1:2":1"#
-            .parse()
-            .unwrap();
+        let text = r#"small=LRANGE list:1 0 9:1,big=LRANGE list:2 0 -1:2,SET "a,b" "x=1:2":1"#;
+        let mix = redis(text).unwrap();
         assert_eq!(names(&mix), ["small", "big", "SET"]);
         let literal = |text| CommandTemplate::parse(text).unwrap();
         assert_eq!(mix.items[1].command, literal("LRANGE list:2 0 -1"));
         assert_eq!(mix.items[2].command, literal(r#"SET "a,b" "x=1:2""#));
+    }
+
+    #[test]
+    fn commands_are_those_of_the_protocol() {
+        let text = "get:90,SET:9,mget 100:1,touched=TOUCH {key} 60:1";
+        let mix = Mix::parse(text, Protocol::MemcachedMeta).unwrap();
+        assert_eq!(names(&mix), ["GET", "SET", "MGET", "touched"]);
+        let keys = CommandTemplate::parse("MGET {keys:100}").unwrap();
+        assert_eq!(mix.items[2].command, keys);
+        let mix = Mix::parse("Get:99,Scan {key}:1,get:1", Protocol::Protobuf).unwrap();
+        assert_eq!(names(&mix), ["Get", "Scan", "get"]);
+        let error = Mix::parse("KEYS:1", Protocol::Memcached).unwrap_err();
+        assert!(matches!(error, MixError::Template { .. }));
     }
 
     #[test]
@@ -230,7 +242,7 @@ mod tests {
             ("GET {x}:5", "unknown placeholder `{x}`"),
             ("GET:1,get:2", "two mix items are called `GET`"),
         ] {
-            let error = anyhow::Error::from(text.parse::<Mix>().unwrap_err());
+            let error = anyhow::Error::from(redis(text).unwrap_err());
             let error = format!("{error:#}");
             assert!(error.contains(reason), "{text}: {error}");
         }
@@ -239,7 +251,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics_and_rates_add_up(text in "[A-Zk{}n:@/s,=\" 0-9.]{0,40}") {
-            if let Ok(mix) = text.parse::<Mix>() {
+            if let Ok(mix) = redis(&text) {
                 let weighted = mix.items.iter().any(|item| item.weight().is_some());
                 let rates = mix.rates_rps(weighted.then_some(1e3)).unwrap();
                 let own: f64 = mix.items.iter().filter_map(|item| match item.rate {

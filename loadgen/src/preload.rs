@@ -1,14 +1,16 @@
 //! Fills a server before a run: keys, and the collections that slow commands walk.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::time::Duration;
 
-use psp_protocols::resp::encode_command;
+use psp_protocols::skip::{NotAReply, Skipped};
+use socket2::Socket;
 
+use crate::command::{Arguments, CommandTemplate, TemplateError};
 use crate::engine::connect;
 use crate::keys::Keyspace;
-use crate::reply::{NotResp, ReplySkipper, Skipped};
 use crate::target::{Protocol, Target};
+use crate::wire::{Replies, RequestWriter};
 
 /// Commands sent before their replies are read.
 const BATCH_COMMANDS: usize = 256;
@@ -54,9 +56,15 @@ pub enum CollectionKind {
 /// Why a server cannot be filled.
 #[derive(Debug, thiserror::Error)]
 pub enum PreloadError {
-    /// Only servers that speak RESP hold data.
-    #[error("{target} holds no data; only redis:// targets can be preloaded")]
+    /// Nobody knows what would set keys there.
+    #[error("{target} holds no keys; only redis and memcached targets can be preloaded")]
     Protocol {
+        /// The target.
+        target: String,
+    },
+    /// Only Redis has collections.
+    #[error("{target} has no lists and sorted sets")]
+    NoCollections {
         /// The target.
         target: String,
     },
@@ -71,9 +79,12 @@ pub enum PreloadError {
     /// The connection broke.
     #[error("the connection broke")]
     Lost(#[from] io::Error),
-    /// The server does not speak RESP.
+    /// The server does not speak the protocol.
     #[error(transparent)]
-    NotResp(#[from] NotResp),
+    NotAReply(#[from] NotAReply),
+    /// The protocol cannot set keys.
+    #[error(transparent)]
+    NoSet(#[from] TemplateError),
     /// The server refused a command.
     #[error("the server refused a command: {kind}")]
     Refused {
@@ -97,16 +108,24 @@ impl PreloadPlan {
 /// # Errors
 /// When the server cannot be reached or refuses a command.
 pub fn preload(plan: &PreloadPlan, progress: &mut dyn FnMut(u64)) -> Result<(), PreloadError> {
-    if plan.target.protocol != Protocol::Redis {
+    let protocol = plan.target.protocol;
+    if matches!(protocol, Protocol::Protobuf | Protocol::PspUdp) {
         return Err(PreloadError::Protocol {
             target: plan.target.to_string(),
         });
     }
-    let socket = connect(plan.target.addr).map_err(|source| PreloadError::Connect {
+    if protocol != Protocol::Redis && !plan.collections.is_empty() {
+        return Err(PreloadError::NoCollections {
+            target: plan.target.to_string(),
+        });
+    }
+    let socket = connect(&plan.target.endpoint).map_err(|source| PreloadError::Connect {
         target: plan.target.to_string(),
         source,
     })?;
-    let mut pipeline = Pipeline::new(socket, progress);
+    let set = CommandTemplate::for_protocol("SET", protocol);
+    let set = set.and_then(|set| RequestWriter::new(protocol, &set, Duration::ZERO))?;
+    let mut pipeline = Pipeline::new(socket, set, Replies::new(protocol), progress);
     if let Some(keyspace) = &plan.keyspace {
         let mut key = Vec::new();
         for index in 0..keyspace.keys() {
@@ -155,22 +174,33 @@ fn scattered(place: u64, len: u64) -> u64 {
 
 /// Sends commands in batches and reads their replies.
 struct Pipeline<'a> {
-    socket: TcpStream,
+    socket: Socket,
     out: Vec<u8>,
     buffer: Vec<u8>,
-    skipper: ReplySkipper,
+    arguments: Arguments,
+    writer: RequestWriter,
+    replies: Replies,
     commands: usize,
     values: u64,
     progress: &'a mut dyn FnMut(u64),
 }
 
 impl<'a> Pipeline<'a> {
-    fn new(socket: TcpStream, progress: &'a mut dyn FnMut(u64)) -> Self {
+    /// `writer` writes commands, whichever they are, and is to set keys in protocols that write
+    /// each of theirs differently.
+    fn new(
+        socket: Socket,
+        writer: RequestWriter,
+        replies: Replies,
+        progress: &'a mut dyn FnMut(u64),
+    ) -> Self {
         Self {
             socket,
             out: Vec::new(),
             buffer: vec![0; BATCH_BYTES],
-            skipper: ReplySkipper::default(),
+            arguments: Arguments::default(),
+            writer,
+            replies,
             commands: 0,
             values: 0,
             progress,
@@ -178,7 +208,11 @@ impl<'a> Pipeline<'a> {
     }
 
     fn command(&mut self, arguments: &[&[u8]], values: u64) -> Result<(), PreloadError> {
-        encode_command(arguments, &mut self.out);
+        self.arguments.clear();
+        for argument in arguments {
+            self.arguments.push(argument);
+        }
+        self.writer.write(&self.arguments, 0, &mut self.out);
         self.commands += 1;
         self.values += values;
         if self.commands >= BATCH_COMMANDS || self.out.len() >= BATCH_BYTES {
@@ -197,18 +231,16 @@ impl<'a> Pipeline<'a> {
             }
             let mut input = &self.buffer[..count];
             while !input.is_empty() {
-                match self.skipper.skip(input)? {
-                    Skipped::Reply { len } => {
-                        input = &input[len..];
-                        self.commands = self.commands.saturating_sub(1);
-                    }
-                    Skipped::Error { .. } => {
-                        return Err(PreloadError::Refused {
-                            kind: self.skipper.error_kind().to_owned(),
-                        });
-                    }
-                    Skipped::NeedMore => break,
+                let Skipped::Reply { len, outcome } = self.replies.skip(input)? else {
+                    break;
+                };
+                if let Some(kind) = self.replies.error_kind(outcome) {
+                    return Err(PreloadError::Refused {
+                        kind: kind.to_owned(),
+                    });
                 }
+                input = &input[len..];
+                self.commands = self.commands.saturating_sub(1);
             }
         }
         (self.progress)(self.values);

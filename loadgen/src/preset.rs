@@ -21,22 +21,22 @@ pub struct Preset {
 }
 
 const PRESETS: &[Preset] = &[
-    // 30 GETs for each SET. Keys: section 5, generalised extreme values. Values: section 5, the
+    // 30 GETs for each SET, hit rate of table 2. Keys: section 5, generalised extreme values. Values: section 5, the
     // probabilities of the first 15 sizes (table 5) and a generalised Pareto distribution from 15
     // bytes on.
     Preset {
         name: "etc",
-        mix: "GET:30,SET:1",
+        mix: "GET {key:0.814}:30,SET:1",
         key_bytes: "gev:30.7984:8.20449:0.078688",
         value_bytes: "0@0.00536,1@0.00047,2@0.17820,3@0.09239,4@0.00018,5@0.02740,6@0.00065,\
                       7@0.00606,8@0.00023,9@0.00837,10@0.00837,11@0.08989,12@0.00092,13@0.00326,\
                       14@0.01980,pareto:214.476:0.348238:15@0.55845",
         key_distribution: "zipf:0.99",
     },
-    // Section 3: keys of 16 and 21 bytes, values of 2 bytes, almost no writes.
+    // Section 3: keys of 16 and 21 bytes, values of 2 bytes, almost no writes. Hit rate of table 2.
     Preset {
         name: "usr",
-        mix: "GET:99.8,SET:0.2",
+        mix: "GET {key:0.982}:99.8,SET:0.2",
         key_bytes: "16@1,21@1",
         value_bytes: "2",
         key_distribution: "zipf:0.99",
@@ -72,6 +72,7 @@ mod tests {
     use crate::keys::KeyDistribution;
     use crate::mix::Mix;
     use crate::sizes::Sizes;
+    use crate::target::Protocol;
 
     /// The part of all sizes that `counted` says yes to.
     fn part(sizes: &Sizes, counted: impl Fn(usize) -> bool) -> f64 {
@@ -84,8 +85,14 @@ mod tests {
     #[test]
     fn presets_are_what_the_command_line_takes() {
         for preset in PRESETS {
-            let mix: Mix = preset.mix.parse().unwrap();
-            assert_eq!(mix.items.len(), 2);
+            for protocol in [
+                Protocol::Redis,
+                Protocol::Memcached,
+                Protocol::MemcachedMeta,
+            ] {
+                let mix = Mix::parse(preset.mix, protocol).unwrap();
+                assert_eq!(mix.items.len(), 2);
+            }
             preset.key_distribution.parse::<KeyDistribution>().unwrap();
             preset.key_bytes.parse::<Sizes>().unwrap();
             preset.value_bytes.parse::<Sizes>().unwrap();

@@ -22,9 +22,9 @@ const ERROR_KINDS_MAX: usize = 32;
 
 /// What became of one type's requests.
 ///
-/// Only requests whose intended time is inside the measured part of the run are in it. Every one of
-/// them ends in exactly one place: `scheduled = completed + errors + timeouts + dropped +
-/// unfinished`.
+/// Only requests whose intended time is inside the measured part of the run are in it, except for
+/// [`completed_within`](Self::completed_within). Every one of them ends in exactly one place:
+/// `scheduled = completed + errors + timeouts + dropped + unfinished`.
 #[derive(Debug, Clone)]
 pub struct TypeRecord {
     /// Arrivals of the schedule.
@@ -36,6 +36,10 @@ pub struct TypeRecord {
     pub sent_in_time: u64,
     /// Requests answered without an error.
     pub completed: u64,
+    /// Replies without an error that came while the measured part lasted, those to requests of the
+    /// warm-up included: what the server gave in that time. Replies to measured requests that came
+    /// after its end are not in it.
+    pub completed_within: u64,
     /// Requests not sent because too many were outstanding.
     pub dropped: u64,
     /// Requests given up without a reply, sent or not.
@@ -46,6 +50,11 @@ pub struct TypeRecord {
     pub queued: u64,
     /// Times a connection was opened again.
     pub reconnects: u64,
+    /// What was looked up and was there, in requests that count in `completed`, or failed later on:
+    /// keys where the protocol tells, replies otherwise.
+    pub hits: u64,
+    /// The same of what was not there.
+    pub misses: u64,
     /// Requests answered with an error, or lost with their connection, by kind.
     pub errors: ErrorCounts,
     /// Completed requests: intended send time to the last byte of the reply, in nanoseconds.
@@ -67,11 +76,14 @@ impl Default for TypeRecord {
             sent: 0,
             sent_in_time: 0,
             completed: 0,
+            completed_within: 0,
             dropped: 0,
             timeouts: 0,
             unfinished: 0,
             queued: 0,
             reconnects: 0,
+            hits: 0,
+            misses: 0,
             errors: ErrorCounts::default(),
             latency_ns: new_histogram(),
             lag_ns: new_histogram(),
@@ -88,11 +100,14 @@ impl TypeRecord {
         self.sent += other.sent;
         self.sent_in_time += other.sent_in_time;
         self.completed += other.completed;
+        self.completed_within += other.completed_within;
         self.dropped += other.dropped;
         self.timeouts += other.timeouts;
         self.unfinished += other.unfinished;
         self.queued += other.queued;
         self.reconnects += other.reconnects;
+        self.hits += other.hits;
+        self.misses += other.misses;
         for (kind, count) in other.errors.iter() {
             self.errors.add(kind, count);
         }
@@ -236,6 +251,7 @@ impl Recorder {
         self.live
             .latency_ns_max
             .fetch_max(latency_ns, Ordering::Relaxed);
+        self.record.completed_within += u64::from(self.measured_ns.contains(&now_ns));
         if let Some(record) = self.measured(intended_ns) {
             record.completed += 1;
             record.latency_ns.saturating_record(latency_ns);
@@ -250,6 +266,14 @@ impl Recorder {
                 record.slowdown.saturating_record(slowdown);
             }
             self.intervals.completed(now_ns, latency_ns);
+        }
+    }
+
+    /// So much of what a request looked up was there, and so much was not.
+    pub(crate) fn looked_up(&mut self, intended_ns: u64, hits: u64, misses: u64) {
+        if let Some(record) = self.measured(intended_ns) {
+            record.hits += hits;
+            record.misses += misses;
         }
     }
 
@@ -335,6 +359,22 @@ mod tests {
         assert!(record.latency_ns.equivalent(record.latency_ns.max(), 8_000));
         assert_eq!(live.completed.load(Ordering::Relaxed), 2);
         assert_eq!(live.failed.load(Ordering::Relaxed), 5);
+    }
+
+    #[test]
+    fn what_came_within_the_measured_part_is_counted_by_the_time_of_the_reply() {
+        let intervals = IntervalCollector::default().add_type(1_000);
+        let mut recorder = Recorder::new(1_000..2_000, Arc::default(), intervals);
+        for (intended_ns, replied_ns) in [
+            (500, 999),     // warm-up alone
+            (900, 1_000),   // sent in the warm-up, answered after it
+            (1_000, 1_999), // measured and in time
+            (1_900, 2_000), // measured, answered after the end
+        ] {
+            recorder.completed(intended_ns, replied_ns, None);
+        }
+        let record = recorder.into_record();
+        assert_eq!((record.completed, record.completed_within), (2, 2));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::parallel;
 use crate::percentiles::{CurvePoint, PERCENTILE_HEADS, curve};
 use crate::plan::{Pacing, RunPlan, ThreadClass, Waiting};
 use crate::record::TypeRecord;
+use crate::sim_run::SimulationReport;
 use crate::table::{Table, number};
 
 /// Name and version of [`Report`]'s JSON. The version is [`SCHEMA_VERSION`].
@@ -57,6 +58,9 @@ pub struct Report {
     /// The recorded arrivals; absent where they were drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceReport>,
+    /// The simulated server; absent when it was a live one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulation: Option<SimulationReport>,
     /// Seed of schedules and keys.
     pub seed: u64,
     /// When the measured part began, in seconds since 1970.
@@ -88,28 +92,38 @@ pub struct Client {
     pub system: String,
     /// Cores that it might use.
     pub cores: usize,
-    /// How its threads waited: `busy-poll` or `spin-N-us`.
+    /// How its threads waited: `busy-poll` or `spin-N-us`; `virtual-time` where all was simulated.
     pub waiting: String,
-    /// Requests that might be in flight on one connection.
+    /// Requests that might be in flight on one connection; 0 where there was none.
     pub pipeline: usize,
-    /// A request without a reply for so long was given up, in seconds.
+    /// A request without a reply for so long was given up, in seconds; 0 where none was.
     pub timeout_s: f64,
 }
 
 impl Client {
     fn new(plan: &RunPlan) -> Self {
-        let uname = rustix::system::uname();
-        let part = |text: &CStr| text.to_string_lossy().into_owned();
         Self {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            system: format!("{} {}", part(uname.sysname()), part(uname.release())),
-            cores: parallel::cores(),
             waiting: match plan.waiting {
                 Waiting::BusyPoll => "busy-poll".to_owned(),
                 Waiting::SleepThenSpin(spin) => format!("spin-{}-us", spin.as_micros()),
             },
             pipeline: plan.pipeline,
             timeout_s: plan.timeout.as_secs_f64(),
+            ..Self::simulated()
+        }
+    }
+
+    /// No connections, and no request is given up.
+    pub(crate) fn simulated() -> Self {
+        let uname = rustix::system::uname();
+        let part = |text: &CStr| text.to_string_lossy().into_owned();
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            system: format!("{} {}", part(uname.sysname()), part(uname.release())),
+            cores: parallel::cores(),
+            waiting: "virtual-time".to_owned(),
+            pipeline: 0,
+            timeout_s: 0.0,
         }
     }
 }
@@ -176,7 +190,8 @@ pub struct Summary {
     /// Absent in a closed loop, which offers no rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_kept: Option<bool>,
-    /// Completed requests per second.
+    /// Replies without an error per second of the measured part, by the time at which they came:
+    /// those to requests of the warm-up count, those after the end do not.
     pub achieved_rps: f64,
     /// Arrivals of the schedule. Each ends in one of the counts below.
     pub scheduled: u64,
@@ -187,6 +202,9 @@ pub struct Summary {
     pub sent_in_time: u64,
     /// Requests answered without an error.
     pub completed: u64,
+    /// Replies without an error that came while the measured part lasted.
+    #[serde(default)]
+    pub completed_within: u64,
     /// Requests answered with an error or lost with their connection, by kind.
     pub errors: BTreeMap<String, u64>,
     /// Requests not sent because too many were outstanding.
@@ -199,6 +217,12 @@ pub struct Summary {
     pub queued: u64,
     /// Times a connection was opened again.
     pub reconnects: u64,
+    /// What was looked up and was there; absent when replies told nothing of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hits: Option<u64>,
+    /// What was looked up and was not there; absent like `hits`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misses: Option<u64>,
     /// Intended send time to last byte of the reply, in microseconds; absent when none completed.
     pub latency_us: Option<Percentiles>,
     /// The same divided by the dilation; absent without dilation.
@@ -272,6 +296,7 @@ impl Report {
                 }),
                 Pacing::Drawn | Pacing::Closed(_) => None,
             },
+            simulation: None,
             seed: plan.seed,
             started_unix_s: result
                 .measured_from
@@ -297,7 +322,7 @@ impl Report {
         report
     }
 
-    fn doubts(&self) -> Vec<String> {
+    pub(crate) fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         if self.mode == Mode::Closed {
             doubts.push(
@@ -352,7 +377,12 @@ impl Report {
 
 impl Summary {
     /// `drawn_rps` is the planned rate where arrivals are drawn.
-    fn new(record: &TypeRecord, drawn_rps: f64, has_slowdown: bool, offers: &Offers<'_>) -> Self {
+    pub(crate) fn new(
+        record: &TypeRecord,
+        drawn_rps: f64,
+        has_slowdown: bool,
+        offers: &Offers<'_>,
+    ) -> Self {
         let Offers {
             pacing,
             duration_s,
@@ -367,6 +397,7 @@ impl Summary {
             }
         };
         let late = record.scheduled.saturating_sub(record.sent_in_time) as f64;
+        let looked_up = record.hits + record.misses > 0;
         let late_max = (record.scheduled as f64 * RATE_SHORTFALL_MAX).max(1.0);
         Self {
             offered_rps: match pacing {
@@ -378,11 +409,12 @@ impl Summary {
                 Pacing::Drawn | Pacing::Trace(_) => Some(late <= late_max),
                 Pacing::Closed(_) => None,
             },
-            achieved_rps: per_second(record.completed),
+            achieved_rps: per_second(record.completed_within),
             scheduled: record.scheduled,
             sent: record.sent,
             sent_in_time: record.sent_in_time,
             completed: record.completed,
+            completed_within: record.completed_within,
             errors: record
                 .errors
                 .iter()
@@ -393,6 +425,8 @@ impl Summary {
             unfinished: record.unfinished,
             queued: record.queued,
             reconnects: record.reconnects,
+            hits: looked_up.then_some(record.hits),
+            misses: looked_up.then_some(record.misses),
             latency_us: latency(1e3),
             latency_undilated_us: (dilation > 1)
                 .then(|| latency(1e3 * f64::from(dilation)))
@@ -418,10 +452,10 @@ impl Summary {
 }
 
 /// What the summaries of a run have in common.
-struct Offers<'a> {
-    pacing: &'a Pacing,
-    duration_s: f64,
-    dilation: u32,
+pub(crate) struct Offers<'a> {
+    pub(crate) pacing: &'a Pacing,
+    pub(crate) duration_s: f64,
+    pub(crate) dilation: u32,
 }
 
 /// The name under which all types together go.
@@ -525,6 +559,18 @@ impl fmt::Display for Report {
             "{}: {pace}, {:.1} s measured after {:.1} s of warm-up, seed {}",
             self.target, self.duration_s, self.warmup_s, self.seed,
         )?;
+        if let Some(simulation) = &self.simulation {
+            writeln!(
+                f,
+                "simulated: {} on {} workers, {:.1} % of their time service, {:.1} % overhead, \
+                 {} preemptions",
+                simulation.policy,
+                simulation.workers,
+                simulation.utilization * 100.0,
+                simulation.overhead * 100.0,
+                simulation.preemptions,
+            )?;
+        }
         let [counts, points @ ..] = &self.tables()[..] else {
             return Ok(());
         };
@@ -532,6 +578,10 @@ impl fmt::Display for Report {
         for TypeReport { name, summary, .. } in &self.types {
             for (kind, count) in &summary.errors {
                 writeln!(f, "  {name}: {count} x {kind}")?;
+            }
+            if let (Some(hits), Some(misses)) = (summary.hits, summary.misses) {
+                let share = misses as f64 / (hits + misses) as f64 * 100.0;
+                writeln!(f, "  {name}: {hits} hits, {misses} misses ({share:.1} %)")?;
             }
             if summary.reconnects > 0 {
                 let count = summary.reconnects;
@@ -649,6 +699,7 @@ pub(crate) mod tests {
             sent: 100,
             sent_in_time: 100,
             completed: 90,
+            completed_within: 90,
             timeouts: 4,
             ..TypeRecord::default()
         };

@@ -21,7 +21,7 @@ pub struct Folded<T> {
     pub name: String,
     /// Planned rate in requests per second.
     pub offered_rps: f64,
-    /// Completed requests per second.
+    /// Replies per second of the measured part; see [`Summary::achieved_rps`].
     pub achieved_rps: T,
     /// Errors, drops and timeouts.
     pub failed: T,

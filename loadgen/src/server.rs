@@ -11,7 +11,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 use psp_protocols::psp_header::{Header, Kind};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::target::{Protocol, Target};
+use crate::engine::{connect_datagram, connect_within};
+use crate::target::{Endpoint, Protocol, Target};
 
 /// How long a server may take until it answers.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -224,25 +225,28 @@ impl Drop for Server {
 /// Whether a server is ready to be measured.
 fn answers(target: &Target) -> bool {
     let answer = match target.protocol {
-        Protocol::Redis => redis_answer(target.addr),
-        Protocol::PspUdp => psp_answer(target.addr),
+        Protocol::Redis => stream_answer(&target.endpoint, b"PING\r\n"),
+        Protocol::Memcached => stream_answer(&target.endpoint, b"version\r\n"),
+        Protocol::MemcachedMeta => stream_answer(&target.endpoint, b"mn\r\n"),
+        // An empty message: a request for no method.
+        Protocol::Protobuf => stream_answer(&target.endpoint, &[0]),
+        Protocol::PspUdp => psp_answer(&target.endpoint),
     };
     answer.unwrap_or(false)
 }
 
-/// A server that still reads its data says so.
-fn redis_answer(addr: SocketAddr) -> io::Result<bool> {
-    let mut socket = TcpStream::connect_timeout(&addr, ANSWER_TIMEOUT)?;
+/// A Redis server that still reads its data says so.
+fn stream_answer(endpoint: &Endpoint, request: &[u8]) -> io::Result<bool> {
+    let mut socket = connect_within(endpoint, ANSWER_TIMEOUT)?;
     socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    socket.write_all(b"PING\r\n")?;
+    socket.write_all(request)?;
     let mut answer = [0; 64];
     let len = socket.read(&mut answer)?;
     Ok(len > 0 && !answer.starts_with(b"-LOADING"))
 }
 
-fn psp_answer(addr: SocketAddr) -> io::Result<bool> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    socket.connect(addr)?;
+fn psp_answer(endpoint: &Endpoint) -> io::Result<bool> {
+    let socket = connect_datagram(endpoint)?;
     socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let request = Header {
         kind: Kind::Request,

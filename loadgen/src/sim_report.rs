@@ -185,7 +185,8 @@ impl TypePoint {
 }
 
 impl Conditions {
-    fn title(&self) -> String {
+    /// How much was simulated.
+    pub(crate) fn title(&self) -> String {
         let Self {
             requests,
             warmup,
@@ -263,6 +264,14 @@ impl Found for SimReport {
 }
 
 impl SimReport {
+    /// Titles and tables: the points, and the types of each.
+    pub(crate) fn tables(&self) -> Vec<(String, Table)> {
+        vec![
+            ("Simulations".to_owned(), self.points_table()),
+            ("Types".to_owned(), self.types_table()),
+        ]
+    }
+
     fn points_table(&self) -> Table {
         let heads = [
             "workload",
@@ -465,7 +474,7 @@ impl Found for CapacityReport {
 }
 
 /// The values in the order in which they come first.
-fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub(crate) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for value in values {
         if !distinct.contains(&value) {
@@ -475,9 +484,22 @@ fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     distinct
 }
 
-/// A table with a row for each result.
-impl fmt::Display for CapacityReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl CapacityReport {
+    /// A title and a table with a row for each result.
+    pub(crate) fn tables(&self) -> Vec<(String, Table)> {
+        vec![(self.objective(), self.results_table())]
+    }
+
+    fn objective(&self) -> String {
+        let Slo {
+            slowdown,
+            percentile,
+            scope,
+        } = self.slo;
+        format!("slowdown of at most {slowdown} at percentile {percentile}, {scope}")
+    }
+
+    fn results_table(&self) -> Table {
         let heads = [
             "workload",
             "policy",
@@ -504,16 +526,15 @@ impl fmt::Display for CapacityReport {
                 miss.map_or_else(absent, |miss| miss.rejected.to_string()),
             ]);
         }
-        let Slo {
-            slowdown,
-            percentile,
-            scope,
-        } = self.slo;
-        write!(
-            f,
-            "slowdown of at most {slowdown} at percentile {percentile}, {scope}; {}\n\n{table}",
-            self.conditions.title(),
-        )
+        table
+    }
+}
+
+/// A table with a row for each result.
+impl fmt::Display for CapacityReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (objective, table) = (self.objective(), self.results_table());
+        write!(f, "{objective}; {}\n\n{table}", self.conditions.title())
     }
 }
 

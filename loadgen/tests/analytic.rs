@@ -95,6 +95,28 @@ fn one_worker_and_exponential_service_wait_as_in_m_m_1() {
     assert_waiting(one_type(EXPONENTIAL), 1, 0.6, exact);
 }
 
+/// The percentiles that reports give. Time in the system is exponential.
+#[test]
+fn percentiles_of_one_worker_are_those_of_m_m_1() {
+    let outcome = run(one_type(EXPONENTIAL), Policy::c_fcfs(), 1, 0.6);
+    let reported = outcome.types[0].latency_us().unwrap();
+    let mean_us = SERVICE_NS as f64 / 1e3 / (1.0 - 0.6);
+    assert_close(reported.mean, mean_us, "mean");
+    for (quantile, reported_us) in [
+        (0.5, reported.p50),
+        (0.9, reported.p90),
+        (0.99, reported.p99),
+        (0.999, reported.p999),
+    ] {
+        let exact = -(1.0_f64 - quantile).ln() * mean_us;
+        let error = reported_us / exact - 1.0;
+        assert!(
+            error.abs() < 0.05,
+            "{quantile}: {reported_us}, exactly {exact}"
+        );
+    }
+}
+
 #[test]
 fn many_workers_and_exponential_service_wait_as_erlang_says() {
     for (workers, load) in [(4, 0.7), (16, 0.8)] {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use psp_loadgen::engine;
 use psp_loadgen::keys::Keyspace;
-use psp_loadgen::plan::ThreadClass;
+use psp_loadgen::plan::{ClosedLoop, Pacing, ThreadClass};
 use psp_loadgen::preload::{Collection, CollectionKind, PreloadPlan, preload};
 use psp_loadgen::report::Report;
 use psp_protocols::psp_header::Kind;
@@ -119,6 +119,36 @@ fn pipelining_allows_more_in_flight_on_a_connection() {
     assert_every_arrival_ends_once(record);
     assert!(record.sent >= 20, "{}", record.sent);
     assert_eq!(record.completed, 0);
+}
+
+#[test]
+fn what_is_written_together_is_answered_or_lost_one_by_one() {
+    let requests = AtomicU64::new(0);
+    let addr = resp_server(
+        move |_| match requests.fetch_add(1, Ordering::Relaxed) % 100 {
+            99 => Answer::Close,
+            _ => Answer::Reply(b"+OK\r\n"),
+        },
+    );
+    let mut plan = plan(
+        target("redis", addr),
+        vec![command("GET", 1.0, ThreadClass::Fast)],
+    );
+    plan.types[0].connections = 2;
+    plan.pipeline = 16;
+    plan.pacing = Pacing::Closed(ClosedLoop {
+        outstanding: 32,
+        per_type: false,
+        think: Duration::ZERO,
+    });
+    let record = &run(&plan).records[0];
+    assert_every_arrival_ends_once(record);
+    assert!(record.reconnects > 0 && record.completed >= 99);
+    let kinds: Vec<_> = record.errors.iter().map(|(kind, _)| kind).collect();
+    assert_eq!(kinds, ["CONNECTION"]);
+    // A connection takes no more than its pipeline with it.
+    let lost = record.errors.total();
+    assert!(lost <= 16 * (record.reconnects + 2), "{lost}");
 }
 
 #[test]

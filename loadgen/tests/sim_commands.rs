@@ -353,6 +353,45 @@ fn capacities_in_csv_are_those_in_json() {
 }
 
 #[test]
+fn simulations_become_a_page_and_a_figures_numbers_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = format!("--workload high-bimodal --policy c-fcfs,darc --workers 4 {SHORT}");
+    let found = [
+        ("sim", json(&format!("sim {server} --load 0.4,0.6"))),
+        (
+            "capacity",
+            json(&format!("capacity {server} --slo-slowdown 20")),
+        ),
+    ];
+    for (name, found) in found {
+        fs::write(dir.path().join(name), found.to_string()).unwrap();
+    }
+    let dir = dir.path().display();
+    stdout(&format!(
+        "report {dir}/sim {dir}/capacity --out {dir}/page.html"
+    ));
+    let page = fs::read_to_string(format!("{dir}/page.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 1);
+    assert!(page.contains("id=\"simulated-1\"") && page.contains("<polyline"));
+    for text in [
+        "<h2>Simulation</h2>",
+        "<h2>Capacity</h2>",
+        "slowdown p99.9",
+        "seed 1",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+
+    stdout(&format!(
+        "figure shinjuku-4 --quick --out {dir}/figure.svg --data {dir}/figure.csv"
+    ));
+    let refused = run(&format!("report {dir}/figure.csv --out {dir}/page.html"));
+    assert_eq!(refused.status.code(), Some(1));
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert!(errors.contains("no JSON report of psp-loadgen"), "{errors}");
+}
+
+#[test]
 fn a_looser_objective_is_kept_at_a_higher_load_and_a_rejection_misses_it() {
     let line = "capacity --workload high-bimodal --policy c-fcfs --workers 8 --requests 20000";
     let load = |more: &str| {

@@ -17,6 +17,7 @@ pub mod framing;
 pub mod memcached;
 pub mod psp_header;
 pub mod resp;
+pub mod rpc;
 pub mod sink;
 pub mod skip;
 

@@ -8,12 +8,12 @@ use anyhow::anyhow;
 use clap::Args;
 use psp_loadgen::comparison::CompareReport;
 use psp_loadgen::page::Results;
-use psp_loadgen::plan::RunPlan;
 
 use super::Failure;
 use super::contestants::{ContestantArgs, start_all};
 use super::interrupt::stop_on_signals;
 use super::measure::run_once;
+use super::measurement::Measurement;
 use super::output::{TextOrJson, print};
 use super::report::write_page;
 use super::run::RunArgs;
@@ -53,16 +53,16 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         let few = anyhow!("a comparison needs two targets; give URLs or --start");
         return Err(Failure::usage(few));
     }
-    let plans: anyhow::Result<Vec<RunPlan>> = contestants
+    let planned: anyhow::Result<Vec<Measurement>> = contestants
         .iter()
-        .map(|contestant| args.run.plan(contestant.target.clone()))
+        .map(|contestant| args.run.measurement(&contestant.subject))
         .collect();
-    let mut plans = plans.map_err(Failure::usage)?;
+    let mut measurements = planned.map_err(Failure::usage)?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signals(&stop).map_err(Failure::work)?;
     start_all(&mut contestants, &stop)?;
-    for plan in &plans {
-        args.run.preload(plan)?;
+    for measurement in &measurements {
+        args.run.preload(measurement)?;
     }
     let mut runs: Vec<Vec<_>> = contestants.iter().map(|_| Vec::new()).collect();
     'rounds: for round in 0..args.runs {
@@ -71,14 +71,14 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
             let place = (round + step) % contestants.len();
             let name = &contestants[place].name;
             let title = format!("round {} of {}: {name}", round + 1, args.runs);
-            let report = run_once(&title, &plans[place], &stop)?;
+            let report = run_once(&title, &measurements[place], &stop)?;
             if stop.load(Ordering::Relaxed) {
                 break 'rounds;
             }
             runs[place].push(report);
         }
-        for plan in &mut plans {
-            plan.seed = plan.seed.wrapping_add(1);
+        for measurement in &mut measurements {
+            measurement.advance_seed();
         }
     }
     let interrupted = stop.load(Ordering::Relaxed);

@@ -5,16 +5,16 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use psp_loadgen::server::{PORT_PLACEHOLDER, Server, ServerError, free_port};
-use psp_loadgen::target::Target;
 
 use super::Failure;
+use super::target::{ProtocolArgs, Subject};
 
 /// The target of a command when nobody says otherwise.
 const URL_DEFAULT: &str = "redis://127.0.0.1:{port}";
 
 #[derive(Debug, Args)]
 pub(super) struct ContestantArgs {
-    /// What to measure: [NAME=]URL, or the NAME of a --start. {port} in a URL is the port of the
+    /// What to measure: [NAME=]URL as in `psp-loadgen run`, or the NAME of a --start. {port} in a URL is the port of the
     /// server that --start starts under this name
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
@@ -22,6 +22,8 @@ pub(super) struct ContestantArgs {
     /// end; may be repeated. Its target is redis://127.0.0.1:{port} unless TARGET says otherwise
     #[arg(long, value_name = "NAME=COMMAND", value_parser = name_and_command)]
     start: Vec<(String, String)>,
+    #[command(flatten)]
+    protocol: ProtocolArgs,
 }
 
 fn name_and_command(text: &str) -> Result<(String, String), String> {
@@ -38,7 +40,7 @@ fn name_and_command(text: &str) -> Result<(String, String), String> {
 pub(super) struct Contestant {
     pub(super) name: String,
     pub(super) command: Option<String>,
-    pub(super) target: Target,
+    pub(super) subject: Subject,
     server: Option<Server>,
 }
 
@@ -48,7 +50,7 @@ impl ContestantArgs {
     pub(super) fn contestants(&self) -> anyhow::Result<Vec<Contestant>> {
         let mut named: Vec<(String, String)> = Vec::new();
         for text in &self.targets {
-            let (name, url) = match (text.split_once('='), text.find("://")) {
+            let (name, url) = match (text.split_once('='), text.find(':')) {
                 (Some((name, url)), Some(scheme)) if name.len() < scheme => (name, url),
                 (_, Some(_)) => (text.as_str(), text.as_str()),
                 (_, None) => (text.as_str(), URL_DEFAULT),
@@ -76,8 +78,13 @@ impl ContestantArgs {
                 let command = self.start.iter().find(|(started, _)| *started == name);
                 let port = free_port().context("no free port")?.to_string();
                 let with_port = |text: &str| text.replace(PORT_PLACEHOLDER, &port);
+                let subject = self.protocol.subject(&with_port(&url))?;
+                ensure!(
+                    command.is_none() || matches!(subject, Subject::Live(_)),
+                    "`{name}` is simulated; no server is started for it"
+                );
                 Ok(Contestant {
-                    target: with_port(&url).parse()?,
+                    subject,
                     command: command.map(|(_, command)| with_port(command)),
                     name,
                     server: None,
@@ -90,9 +97,9 @@ impl ContestantArgs {
 /// Starts the servers of all that have a command. They stop when the contestants are dropped.
 pub(super) fn start_all(contestants: &mut [Contestant], stop: &AtomicBool) -> Result<(), Failure> {
     for contestant in contestants {
-        if let Some(command) = &contestant.command {
+        if let (Some(command), Subject::Live(target)) = (&contestant.command, &contestant.subject) {
             let mut server = Server::start(command).map_err(Failure::work)?;
-            let ready = server.wait_until_ready(&contestant.target, stop);
+            let ready = server.wait_until_ready(target, stop);
             ready.map_err(|error| match error {
                 ServerError::Interrupted { .. } => {
                     Failure::interrupted("nothing was measured".to_owned())
@@ -108,6 +115,7 @@ pub(super) fn start_all(contestants: &mut [Contestant], stop: &AtomicBool) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use psp_loadgen::target::Endpoint;
 
     fn contestants(targets: &[&str], start: &[&str]) -> anyhow::Result<Vec<Contestant>> {
         let args = ContestantArgs {
@@ -116,6 +124,7 @@ mod tests {
                 .iter()
                 .map(|text| name_and_command(text).unwrap())
                 .collect(),
+            protocol: ProtocolArgs::default(),
         };
         args.contestants()
     }
@@ -134,9 +143,16 @@ mod tests {
         let names: Vec<_> = found.iter().map(|found| found.name.as_str()).collect();
         assert_eq!(names, ["psp", "redis://127.0.0.1:7/", "b", "a"]);
         assert_eq!(found[1].command, None);
-        let port = found[2].target.addr.port();
+        let target = |place: usize| match &found[place].subject {
+            Subject::Live(target) => target,
+            Subject::Simulated(_) => panic!("not live"),
+        };
+        let Endpoint::Inet(addr) = target(2).endpoint else {
+            panic!("not a port");
+        };
+        let port = addr.port();
         assert_eq!(found[2].command, Some(format!("other -p {port} x=1")));
-        assert!(found[0].target.to_string().starts_with("psp://127.0.0.1:"));
+        assert!(target(0).to_string().starts_with("psp://127.0.0.1:"));
     }
 
     #[test]
@@ -149,10 +165,13 @@ mod tests {
                 "two targets are called `x`",
             ),
             (&["http://127.0.0.1"][..], "a target is one of"),
+            (&["sim:fifo?workers=1"][..], "no policy is called"),
         ] {
             let error = contestants(targets, &[]).unwrap_err().to_string();
             assert!(error.contains(reason), "{targets:?}: {error}");
         }
+        let simulated = contestants(&["a=sim:darc?workers=4"], &["a=serve"]).unwrap_err();
+        assert!(simulated.to_string().contains("`a` is simulated"));
         assert!(name_and_command("=x").is_err());
         assert!(name_and_command("redis-server").is_err());
     }

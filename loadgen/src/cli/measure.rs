@@ -10,26 +10,25 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use psp_loadgen::condition::Condition;
-use psp_loadgen::engine::{self, Observer};
+use psp_loadgen::engine::Observer;
 use psp_loadgen::hdr_log::HdrLog;
 use psp_loadgen::intervals::Interval;
 use psp_loadgen::page::Results;
-use psp_loadgen::plan::RunPlan;
 use psp_loadgen::record::LiveCounters;
 use psp_loadgen::report::Report;
 use psp_loadgen::runs::RunsReport;
-use psp_loadgen::target::Target;
 
 use super::Failure;
 use super::interrupt::stop_on_signals;
 use super::live::LiveLine;
+use super::measurement::Measurement;
 use super::output::{json, print};
 use super::report::write_page;
 use super::run::RunArgs;
+use super::target::{COMMANDS, ProtocolArgs, Subject, TARGETS};
 use super::values::at_least_one;
 
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
+const EXAMPLES: &str = "Examples:
   psp-loadgen run --target redis://127.0.0.1 --preload --mix \"GET@10000/s,KEYS@2/s\"
   psp-loadgen run --target redis://127.0.0.1 --mix \"GET:90,SET:9,LRANGE big 0 -1:1\" --rate 5000
   psp-loadgen run --target redis://127.0.0.1 --preload --preset etc --rate 20000
@@ -37,6 +36,9 @@ use super::values::at_least_one;
   psp-loadgen run --target redis://127.0.0.1 --trace requests.txt --trace-speed 2
   psp-loadgen run --target redis://127.0.0.1 --mix GET:9,SET:1 --closed-loop 64
   psp-loadgen run --target psp://127.0.0.1:9000 --workload high-bimodal --load 0.8 --workers 14 --dilate 1000
+  psp-loadgen run --target memcached+meta://127.0.0.1 --preload --mix \"GET:90,SET:10,MGET 100:1\" --rate 20000
+  psp-loadgen run --target protobuf://127.0.0.1:9000 --mix \"Get:99,Scan:1\" --rate 10000 --pipeline 16
+  psp-loadgen run --target 'sim:darc?workers=14&preempt-ns=700' --workload high-bimodal --load 0.8 --workers 14
   In CI, with five runs and an exit code:
     psp-loadgen run --target redis://127.0.0.1 --mix GET@5000/s --runs 5 --fail-if 'GET.p99_9 > 2ms' --fail-if 'GET.errors > 0.1%'
 
@@ -46,11 +48,18 @@ p99_99 mean max; the same of lag_ and slowdown_; errors timeouts dropped failed 
 achieved_rps offered_rps. A figure that there is not, since nothing was completed, fails too.
 
 Exit codes: 0 the run was made, 1 it failed, 2 the command line is wrong, 3 a condition of --fail-if
-holds.")]
+holds.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{TARGETS}\n\n{COMMANDS}\n\n{EXAMPLES}"))]
 pub(super) struct MeasureArgs {
-    /// The server: redis://HOST[:PORT], or psp://HOST:PORT for the psp header over UDP
+    /// The server: redis://, memcached://, memcached+meta://, protobuf:// or psp://HOST[:PORT];
+    /// SCHEME+unix:PATH for a local socket; sim:POLICY?workers=N for a simulated one. --help lists
+    /// them all
     #[arg(long, value_name = "URL")]
     target: String,
+    #[command(flatten)]
+    protocol: ProtocolArgs,
     #[command(flatten)]
     run: RunArgs,
 
@@ -85,21 +94,27 @@ enum Output {
 }
 
 pub(super) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
-    let target: Target = args.target.parse().map_err(Failure::usage)?;
-    let mut plan = args.run.plan(target).map_err(Failure::usage)?;
-    require_types(&args.fail_if, &plan)?;
-    args.run.preload(&plan)?;
+    let subject = args
+        .protocol
+        .subject(&args.target)
+        .map_err(Failure::usage)?;
+    let measurement = args.run.measurement(&subject);
+    let mut measurement = measurement.map_err(Failure::usage)?;
+    if let (Subject::Simulated(_), Some(_)) = (&subject, &args.hdr) {
+        let reason = anyhow!("a simulation has no seconds for a log; --hdr goes with live targets");
+        return Err(Failure::usage(reason));
+    }
+    require_types(&args.fail_if, &measurement)?;
+    args.run.preload(&measurement)?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signals(&stop).map_err(Failure::work)?;
-    let hdr = args.hdr.as_ref().map(|path| open_log(path, &plan));
+    let hdr = args.hdr.as_ref().map(|path| open_log(path, &measurement));
     let mut hdr = hdr.transpose().map_err(Failure::work)?;
     let mut reports = Vec::with_capacity(args.runs);
     while reports.len() < args.runs && !stop.load(Ordering::Relaxed) {
-        let mut observer = RunObserver::new(&plan, hdr.as_mut());
-        let result = engine::run(&plan, &stop, &mut observer).map_err(Failure::work)?;
-        observer.logged.context("--hdr").map_err(Failure::work)?;
-        reports.push(Report::new(&plan, &result));
-        plan.seed = plan.seed.wrapping_add(1);
+        let observer = RunObserver::new(&measurement, hdr.as_mut());
+        reports.push(measurement.run(&stop, observer)?);
+        measurement.advance_seed();
     }
     if let Some(log) = hdr {
         log.finish().context("--hdr").map_err(Failure::work)?;
@@ -123,7 +138,7 @@ pub(super) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
         }
     }
     if is_silent {
-        let silence = anyhow!("{} answered none of the requests", plan.target);
+        let silence = anyhow!("{} answered none of the requests", args.target);
         return Err(Failure::work(silence));
     }
     if violated.is_empty() {
@@ -140,8 +155,12 @@ pub(super) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
 }
 
 /// Refuses conditions on types that the plan does not have.
-pub(super) fn require_types(conditions: &[Condition], plan: &RunPlan) -> Result<(), Failure> {
-    let names = plan.types.iter().map(|ty| ty.name.as_str());
+pub(super) fn require_types(
+    conditions: &[Condition],
+    measurement: &Measurement,
+) -> Result<(), Failure> {
+    let names = measurement.type_names();
+    let names = names.iter().map(String::as_str);
     conditions
         .iter()
         .try_for_each(|condition| condition.require_subject(names.clone()))
@@ -170,6 +189,8 @@ impl Output {
             (_, Results::Runs(runs)) => json(runs)?,
             (_, Results::Sweep(sweep)) => json(sweep)?,
             (_, Results::Compare(compare)) => json(compare)?,
+            (_, Results::Sim(sim)) => json(sim)?,
+            (_, Results::Capacity(capacity)) => json(capacity)?,
         };
         print(&text)
     }
@@ -177,9 +198,10 @@ impl Output {
 
 type Log = HdrLog<BufWriter<File>>;
 
-fn open_log(path: &PathBuf, plan: &RunPlan) -> anyhow::Result<Log> {
+fn open_log(path: &PathBuf, measurement: &Measurement) -> anyhow::Result<Log> {
     let file = File::create(path).with_context(|| format!("--hdr {}", path.display()))?;
-    let names = plan.types.iter().map(|ty| ty.name.as_str());
+    let names = measurement.type_names();
+    let names = names.iter().map(String::as_str);
     Ok(HdrLog::new(BufWriter::new(file), names))
 }
 
@@ -192,13 +214,17 @@ pub(super) struct RunObserver<'a> {
 }
 
 impl<'a> RunObserver<'a> {
-    fn new(plan: &RunPlan, hdr: Option<&'a mut Log>) -> Self {
-        let names = plan.types.iter().map(|ty| ty.name.clone());
+    fn new(measurement: &Measurement, hdr: Option<&'a mut Log>) -> Self {
         Self {
-            live: LiveLine::new(names.collect()),
+            live: LiveLine::new(measurement.type_names()),
             hdr,
             logged: Ok(()),
         }
+    }
+
+    /// Says whether the log could be written.
+    pub(super) fn finish(self) -> io::Result<()> {
+        self.logged
     }
 
     fn log(&mut self, write: impl FnOnce(&mut Log) -> io::Result<()>) {
@@ -225,11 +251,10 @@ impl Observer for RunObserver<'_> {
 /// One run of a sweep or a comparison.
 pub(super) fn run_once(
     title: &str,
-    plan: &RunPlan,
+    measurement: &Measurement,
     stop: &Arc<AtomicBool>,
 ) -> Result<Report, Failure> {
-    let mut observer = RunObserver::new(plan, None);
+    let observer = RunObserver::new(measurement, None);
     observer.live.announce(title);
-    let result = engine::run(plan, stop, &mut observer).map_err(Failure::work)?;
-    Ok(Report::new(plan, &result))
+    measurement.run(stop, observer)
 }

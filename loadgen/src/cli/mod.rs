@@ -9,6 +9,7 @@ mod interrupt;
 mod keyspace;
 mod live;
 mod measure;
+mod measurement;
 mod output;
 mod pacing;
 mod preload;
@@ -17,6 +18,7 @@ mod report;
 mod run;
 mod sim;
 mod sweep;
+mod target;
 mod values;
 
 use clap::{Parser, Subcommand};

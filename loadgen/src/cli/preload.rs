@@ -3,22 +3,25 @@
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use psp_loadgen::preload::{self as library, Collection, CollectionKind, PreloadPlan};
-use psp_loadgen::target::Target;
 
 use super::Failure;
 use super::keyspace::KeyspaceArgs;
+use super::target::ProtocolArgs;
 
 #[derive(Debug, Args)]
 pub(super) struct PreloadArgs {
-    /// The server: redis://HOST[:PORT]
+    /// The server: redis://, memcached:// or memcached+meta://HOST[:PORT], or SCHEME+unix:PATH for a
+    /// local socket
     #[arg(long, value_name = "URL")]
     target: String,
     #[command(flatten)]
+    protocol: ProtocolArgs,
+    #[command(flatten)]
     keyspace: KeyspaceArgs,
-    /// Create a list of LEN numbers in scattered order; may be repeated
+    /// Create a list, in Redis, of LEN numbers in scattered order; may be repeated
     #[arg(long, value_name = "KEY:LEN", value_parser = key_and_len)]
     list: Vec<(String, u64)>,
-    /// Create a sorted set of LEN members; may be repeated
+    /// Create a sorted set, in Redis, of LEN members; may be repeated
     #[arg(long, value_name = "KEY:LEN", value_parser = key_and_len)]
     zset: Vec<(String, u64)>,
 }
@@ -31,7 +34,8 @@ fn key_and_len(text: &str) -> Result<(String, u64), String> {
 }
 
 pub(super) fn preload(args: &PreloadArgs) -> Result<(), Failure> {
-    let target: Target = args.target.parse().map_err(Failure::usage)?;
+    let target = args.protocol.target(&args.target);
+    let target = target.map_err(Failure::usage)?;
     let of_kind = |kind, named: &[(String, u64)]| -> Vec<Collection> {
         let collection = |(key, len): &(String, u64)| Collection {
             kind,

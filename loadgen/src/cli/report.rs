@@ -16,8 +16,8 @@ use super::Failure;
   done
   psp-loadgen report *.json --out page.html
 
-Files are what --output json of run, sweep and compare prints. The page needs nothing else and opens
-offline.
+Files are what --output json of run, sweep, compare, sim and capacity prints. The page needs nothing
+else and opens offline.
 
 Exit codes: 0 the page was written, 1 it was not, 2 the command line is wrong.")]
 pub(super) struct ReportArgs {

@@ -11,14 +11,18 @@ use psp_loadgen::plan::{
     ClosedLoop, Pacing, RequestPlan, RunPlan, ThreadClass, TypePlan, Waiting, assign_threads,
 };
 use psp_loadgen::preload::PreloadPlan;
+use psp_loadgen::sim_run::SimRun;
+use psp_loadgen::sim_target::SimTarget;
 use psp_loadgen::target::{Protocol, Target};
 use psp_loadgen::trace::{Trace, TraceTypes};
 use psp_loadgen::workload::{LiveWorkload, OfferedLoad};
 
 use super::Failure;
 use super::keyspace::KeyspaceArgs;
+use super::measurement::Measurement;
 use super::pacing::PacingArgs;
 use super::preload::with_progress;
+use super::target::Subject;
 use super::values::{at_least_one, positive, seconds};
 
 /// Keys when nobody says otherwise.
@@ -38,9 +42,9 @@ const SLOW_CONNECTIONS: usize = 4;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
-    /// Commands with weights (GET:90) or rates (GET@10000/s), separated by commas. Placeholders:
-    /// {key} {keys:N} {value}, and n in braces: the number of the request. NAME=COMMAND:90 names a
-    /// type
+    /// Commands with weights (GET:90) or rates (GET@10000/s), separated by commas; of a protobuf://
+    /// target, methods. Placeholders: {key} {key:HIT} {keys:N} {value}, and n in braces: the number
+    /// of the request. NAME=COMMAND:90 names a type
     #[arg(
         long,
         value_name = "MIX",
@@ -48,11 +52,11 @@ pub(super) struct RunArgs {
         help_heading = "What to send"
     )]
     mix: Option<String>,
-    /// A workload of the literature for psp:// targets: high-bimodal, extreme-bimodal, tpcc, ...; or
-    /// a TOML file, for any target
+    /// A workload of the literature for psp:// and sim: targets: high-bimodal, extreme-bimodal, tpcc,
+    /// ...; or a TOML file, for any target
     #[arg(long, value_name = "NAME|FILE.toml", help_heading = "What to send")]
     workload: Option<String>,
-    /// Set all keys before the run
+    /// Set all keys before the run, of redis and memcached targets
     #[arg(long, help_heading = "What to send")]
     preload: bool,
     #[command(flatten)]
@@ -177,11 +181,12 @@ impl RunArgs {
         self.rate.is_some() || self.load.is_some()
     }
 
-    /// Sets all keys of the plan's target, if the command line says so.
-    pub(super) fn preload(&self, plan: &RunPlan) -> Result<(), Failure> {
-        if !self.preload {
-            return Ok(());
-        }
+    /// Sets all keys of a live target, if the command line says so.
+    pub(super) fn preload(&self, measurement: &Measurement) -> Result<(), Failure> {
+        let plan = match measurement {
+            Measurement::Live(plan) if self.preload => plan,
+            Measurement::Live(_) | Measurement::Simulated(_) => return Ok(()),
+        };
         with_progress(&PreloadPlan {
             target: plan.target.clone(),
             keyspace: Some(plan.keyspace.clone()),
@@ -189,7 +194,43 @@ impl RunArgs {
         })
     }
 
-    pub(super) fn plan(&self, target: Target) -> anyhow::Result<RunPlan> {
+    /// What is to be measured of `subject`.
+    pub(super) fn measurement(&self, subject: &Subject) -> anyhow::Result<Measurement> {
+        match subject {
+            Subject::Live(target) => {
+                let plan = self.plan(target.clone())?;
+                Ok(Measurement::Live(Box::new(plan)))
+            }
+            Subject::Simulated(target) => {
+                let run = self.sim_run(target.clone())?;
+                Ok(Measurement::Simulated(Box::new(run)))
+            }
+        }
+    }
+
+    /// The simulation of a target. Options about connections, threads and keys mean nothing to it.
+    fn sim_run(&self, target: SimTarget) -> anyhow::Result<SimRun> {
+        let Some(workload) = &self.workload else {
+            bail!("a sim: target needs --workload");
+        };
+        ensure!(
+            self.pacing.has_rates(),
+            "requests of a simulation arrive at rates; --trace and --closed-loop go with live targets"
+        );
+        ensure!(self.dilate == 1, "a simulation needs no --dilate");
+        let live = LiveWorkload::named_or_file(workload)?;
+        let offered = self.offered(&live)?;
+        let mut workload = live.simulated()?;
+        workload.arrivals = self.pacing.arrivals(workload.arrivals)?;
+        let warmup = Duration::from_secs_f64(self.warmup.unwrap_or(WARMUP_S));
+        let duration = Duration::try_from_secs_f64(self.duration.unwrap_or(DURATION_S));
+        let duration = duration.context("--duration")?;
+        Ok(SimRun::new(
+            target, workload, offered, self.seed, warmup, duration,
+        )?)
+    }
+
+    fn plan(&self, target: Target) -> anyhow::Result<RunPlan> {
         let Sent {
             types,
             arrivals,
@@ -252,18 +293,15 @@ impl RunArgs {
                     workload.arrivals(),
                 )
             }
-            (Some(mix), None) if protocol == Protocol::Redis => {
-                (self.mix_types(&mix.parse()?)?, ArrivalProcess::Poisson)
+            (_, None) if protocol.is_datagram() => bail!("a {protocol}:// target needs --workload"),
+            (Some(mix), None) => {
+                let mix = Mix::parse(mix, protocol)?;
+                (self.mix_types(&mix)?, ArrivalProcess::Poisson)
             }
-            (None, None) if protocol == Protocol::Redis && trace.is_some() => {
-                (Vec::new(), ArrivalProcess::Poisson)
+            (None, None) if trace.is_some() => (Vec::new(), ArrivalProcess::Poisson),
+            (None, None) => {
+                bail!("a {protocol} target needs --mix, --preset, --workload or --trace")
             }
-            (_, None) => match protocol {
-                Protocol::Redis => {
-                    bail!("a redis:// target needs --mix, --preset, --workload or --trace")
-                }
-                Protocol::PspUdp => bail!("a psp:// target needs --workload"),
-            },
         };
         if let Some((path, speed)) = trace {
             let steady = types.iter().all(|ty| ty.phases.is_empty());
@@ -279,7 +317,7 @@ impl RunArgs {
             };
             let trace = Trace::open(path, speed, columns)?;
             return Ok(Sent {
-                types: traced_types(types, &trace)?,
+                types: traced_types(types, &trace, protocol)?,
                 arrivals,
                 pacing: Pacing::Trace(trace),
             });
@@ -329,13 +367,20 @@ impl RunArgs {
         workload: &LiveWorkload,
         protocol: Protocol,
     ) -> anyhow::Result<Vec<TypePlan>> {
-        let offered = match (self.rate.or(workload.rate_rps()), self.load, self.workers) {
-            _ if !self.pacing.has_rates() => OfferedLoad::Rate(1.0),
-            (_, Some(load), Some(workers)) => OfferedLoad::Workers { load, workers },
-            (Some(rate_rps), None, _) => OfferedLoad::Rate(rate_rps),
-            _ => bail!("give either --rate, or --load with --workers"),
-        };
+        let offered = self.offered(workload)?;
         Ok(workload.type_plans(protocol, offered, self.dilate)?)
+    }
+
+    /// How much of a workload is offered.
+    fn offered(&self, workload: &LiveWorkload) -> anyhow::Result<OfferedLoad> {
+        Ok(
+            match (self.rate.or(workload.rate_rps()), self.load, self.workers) {
+                _ if !self.pacing.has_rates() => OfferedLoad::Rate(1.0),
+                (_, Some(load), Some(workers)) => OfferedLoad::Workers { load, workers },
+                (Some(rate_rps), None, _) => OfferedLoad::Rate(rate_rps),
+                _ => bail!("give either --rate, or --load with --workers"),
+            },
+        )
     }
 
     /// Gives the types their threads and connections.
@@ -345,7 +390,7 @@ impl RunArgs {
         protocol: Protocol,
         pacing: &Pacing,
     ) -> anyhow::Result<Vec<TypePlan>> {
-        if protocol == Protocol::PspUdp {
+        if protocol.is_datagram() {
             // Replies of 16 bytes delay nobody, and one socket is for all.
             return Ok(types);
         }
@@ -393,13 +438,16 @@ impl RunArgs {
 
 /// The types of a trace, with the rates at which it has them: `types`, or those that its commands
 /// are.
-fn traced_types(mut types: Vec<TypePlan>, trace: &Trace) -> anyhow::Result<Vec<TypePlan>> {
+fn traced_types(
+    mut types: Vec<TypePlan>,
+    trace: &Trace,
+    protocol: Protocol,
+) -> anyhow::Result<Vec<TypePlan>> {
     if types.is_empty() {
         for column in trace.columns() {
-            let command = CommandTemplate::parse(column)
+            let command = CommandTemplate::for_protocol(column, protocol)
                 .with_context(|| format!("command `{column}` of the trace"))?;
-            let word = column.split_whitespace().next().unwrap_or_default();
-            let word = word.to_uppercase();
+            let word = protocol.type_name(column);
             // Commands that begin alike have all of their text for a name.
             let is_taken = types.iter().any(|ty| ty.name == word);
             let name = if is_taken { column.clone() } else { word };
@@ -471,6 +519,11 @@ mod tests {
                 "`SET` is none",
             ),
             ("--target psp://127.0.0.1:9 --rate 1", "needs --workload"),
+            (
+                "--target memcached://127.0.0.1 --mix KEYS:1 --rate 1",
+                "no command `KEYS`",
+            ),
+            ("--target protobuf://127.0.0.1:9 --rate 1", "needs --mix"),
             (
                 "--target redis://127.0.0.1 --mix GET@1/s --closed-loop 5",
                 "have no rates",

@@ -26,6 +26,10 @@ use super::values::{in_range, positive};
     psp-loadgen sweep --mix GET:1 --preload --from 5000 --slo 'GET.p99 < 500us' --html sweep.html \\
         --start redis='redis-server --port {port} --save \"\"' --start psp='psp-redis --port {port}'
 
+  Simulated policies, in virtual time:
+    psp-loadgen sweep 'darc=sim:darc?workers=14' 'fcfs=sim:c-fcfs?workers=14' --workload high-bimodal \\
+        --from 50000 --slo 'short.slowdown_p99_9 < 10'
+
 Only the types with weights are scaled; those with rates of their own keep them. A rate is held when all
 conditions hold, the offered rate was sent, and at most one request in a thousand of each type failed.
 Conditions are those of `psp-loadgen run --fail-if`.
@@ -90,15 +94,15 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<(), Failure> {
     }
     let first = args.run.at_rate(args.from);
     for contestant in &contestants {
-        let plan = first.plan(contestant.target.clone());
-        require_types(&args.slo, &plan.map_err(Failure::usage)?)?;
+        let measurement = first.measurement(&contestant.subject);
+        require_types(&args.slo, &measurement.map_err(Failure::usage)?)?;
     }
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signals(&stop).map_err(Failure::work)?;
     start_all(&mut contestants, &stop)?;
     for contestant in &contestants {
-        let plan = first.plan(contestant.target.clone());
-        args.run.preload(&plan.map_err(Failure::usage)?)?;
+        let measurement = first.measurement(&contestant.subject);
+        args.run.preload(&measurement.map_err(Failure::usage)?)?;
     }
     let range = Range {
         from_rps: args.from,
@@ -159,9 +163,10 @@ fn search_all(
             let Some(rate_rps) = search.next_rps().filter(|_| !stop.load(Ordering::Relaxed)) else {
                 continue;
             };
-            let plan = args.run.at_rate(rate_rps).plan(contestant.target.clone());
+            let run = args.run.at_rate(rate_rps);
+            let measurement = run.measurement(&contestant.subject);
             let title = format!("{} at {rate_rps:.0}/s", contestant.name);
-            let report = run_once(&title, &plan.map_err(Failure::usage)?, stop)?;
+            let report = run_once(&title, &measurement.map_err(Failure::usage)?, stop)?;
             if stop.load(Ordering::Relaxed) {
                 continue;
             }

@@ -1,16 +1,16 @@
 //! One stream connection: its socket, what is in flight on it, what is still to be written.
 
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{SockAddr, Socket, Type};
 
-use crate::reply::ReplySkipper;
+use crate::engine::in_flight::InFlight;
+use crate::target::{Endpoint, Target};
+use crate::wire::Replies;
 
 /// How long the first connect may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -21,25 +21,53 @@ const PAUSE_NS_MIN: u64 = 100_000_000;
 const PAUSE_NS_MAX: u64 = 1_600_000_000;
 
 /// Opens a blocking connection.
-pub(crate) fn connect(addr: SocketAddr) -> io::Result<TcpStream> {
-    let socket = TcpStream::connect_timeout(&addr, CONNECT_TIMEOUT)?;
-    socket.set_nodelay(true)?;
+pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<Socket> {
+    connect_within(endpoint, CONNECT_TIMEOUT)
+}
+
+/// The same with another timeout.
+pub(crate) fn connect_within(endpoint: &Endpoint, timeout: Duration) -> io::Result<Socket> {
+    let addr = socket_addr(endpoint)?;
+    let socket = stream_socket(&addr)?;
+    if addr.is_unix() {
+        // A local socket connects at once, or waits for room in the backlog as it would for room
+        // to write.
+        socket.set_write_timeout(Some(timeout))?;
+        socket.connect(&addr)?;
+        socket.set_write_timeout(None)?;
+    } else {
+        socket.connect_timeout(&addr, timeout)?;
+    }
+    Ok(socket)
+}
+
+fn socket_addr(endpoint: &Endpoint) -> io::Result<SockAddr> {
+    match endpoint {
+        Endpoint::Inet(addr) => Ok((*addr).into()),
+        Endpoint::Unix(path) => SockAddr::unix(path),
+    }
+}
+
+fn stream_socket(addr: &SockAddr) -> io::Result<Socket> {
+    let socket = Socket::new(addr.domain(), Type::STREAM, None)?;
+    if !addr.is_unix() {
+        socket.set_tcp_nodelay(true)?;
+    }
     Ok(socket)
 }
 
 #[derive(Debug)]
 pub(crate) struct Connection {
-    addr: SocketAddr,
+    addr: SockAddr,
     /// Place of its type on its thread.
     pub(crate) type_index: usize,
     /// What its socket is registered with.
     data: u64,
     state: State,
-    /// Intended send times of the requests that wait for replies, in order.
-    pub(crate) in_flight: VecDeque<u64>,
+    pub(crate) in_flight: InFlight,
     /// Whether it stands in its type's list of free connections.
     pub(crate) is_listed: bool,
-    pub(crate) skipper: ReplySkipper,
+    pub(crate) replies: Replies,
     /// Bytes of requests; those from `out_start` on are not written yet.
     pub(crate) out: Vec<u8>,
     out_start: usize,
@@ -52,44 +80,49 @@ pub(crate) struct Connection {
 
 #[derive(Debug)]
 enum State {
-    Open(TcpStream),
-    Connecting(TcpStream),
+    Open(Socket),
+    Connecting(Socket),
     Closed { retry_ns: u64 },
 }
 
 impl Connection {
-    /// Takes over a connected socket and registers it with `epoll` as `data`.
-    pub(crate) fn new(
-        socket: TcpStream,
+    /// An open connection, registered with `epoll` as `data`.
+    pub(crate) fn open(
+        target: &Target,
         type_index: usize,
         data: u64,
         epoll: &OwnedFd,
     ) -> io::Result<Self> {
+        let socket = connect(&target.endpoint)?;
         socket.set_nonblocking(true)?;
         epoll::add(epoll, &socket, EventData::new_u64(data), EventFlags::IN)?;
-        let addr = socket.peer_addr()?;
-        let mut opened = Self::planned(addr, type_index, data, 0);
+        let mut opened = Self::planned(target, type_index, data, 0)?;
         opened.state = State::Open(socket);
         opened.was_open = true;
         Ok(opened)
     }
 
     /// A connection that [`reopen`](Self::reopen) opens at `open_ns`.
-    pub(crate) fn planned(addr: SocketAddr, type_index: usize, data: u64, open_ns: u64) -> Self {
-        Self {
-            addr,
+    pub(crate) fn planned(
+        target: &Target,
+        type_index: usize,
+        data: u64,
+        open_ns: u64,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            addr: socket_addr(&target.endpoint)?,
             type_index,
             data,
             state: State::Closed { retry_ns: open_ns },
-            in_flight: VecDeque::new(),
+            in_flight: InFlight::default(),
             is_listed: false,
-            skipper: ReplySkipper::default(),
+            replies: Replies::new(target.protocol),
             out: Vec::new(),
             out_start: 0,
             waits_for_write: false,
             pause_ns: PAUSE_NS_MIN,
             was_open: false,
-        }
+        })
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -147,7 +180,7 @@ impl Connection {
         self.out.clear();
         self.out_start = 0;
         self.waits_for_write = false;
-        self.skipper = ReplySkipper::default();
+        self.replies.restart();
     }
 
     fn rest(&mut self, now_ns: u64) -> State {
@@ -176,19 +209,17 @@ impl Connection {
         };
     }
 
-    fn begin_connect(&self, epoll: &OwnedFd) -> io::Result<TcpStream> {
-        let domain = Domain::for_address(self.addr);
-        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    fn begin_connect(&self, epoll: &OwnedFd) -> io::Result<Socket> {
+        let socket = stream_socket(&self.addr)?;
         socket.set_nonblocking(true)?;
-        socket.set_tcp_nodelay(true)?;
-        match socket.connect(&self.addr.into()) {
+        match socket.connect(&self.addr) {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
             Err(error) => return Err(error),
         }
         let data = EventData::new_u64(self.data);
         epoll::add(epoll, &socket, data, EventFlags::OUT)?;
-        Ok(socket.into())
+        Ok(socket)
     }
 
     /// Finishes a connect whose socket has become ready. `None` unless the connection has just

@@ -18,6 +18,7 @@ use crate::engine::services::Services;
 use crate::engine::waiter::Waiter;
 use crate::plan::RunPlan;
 use crate::record::{Failure, Recorder, TypeRecord};
+use crate::target::Endpoint;
 
 /// Longest datagram that is read; psp replies of a synthetic server are 16 bytes.
 const DATAGRAM_LEN_MAX: usize = 64 * 1024;
@@ -79,6 +80,18 @@ pub(crate) struct DatagramTypeSetup {
     pub(crate) recorder: Recorder,
 }
 
+/// A socket whose datagrams go to `endpoint`.
+pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<UdpSocket> {
+    let (any, addr): (SocketAddr, _) = match *endpoint {
+        Endpoint::Inet(addr @ SocketAddr::V4(_)) => ((Ipv4Addr::UNSPECIFIED, 0).into(), addr),
+        Endpoint::Inet(addr @ SocketAddr::V6(_)) => ((Ipv6Addr::UNSPECIFIED, 0).into(), addr),
+        Endpoint::Unix(_) => return Err(ErrorKind::Unsupported.into()),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(addr)?;
+    Ok(socket)
+}
+
 impl DatagramLane {
     /// Opens the socket.
     pub(crate) fn connect(
@@ -86,12 +99,7 @@ impl DatagramLane {
         setups: Vec<DatagramTypeSetup>,
         waiter: &Waiter,
     ) -> io::Result<Self> {
-        let any: SocketAddr = match plan.target.addr {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let socket = UdpSocket::bind(any)?;
-        socket.connect(plan.target.addr)?;
+        let socket = connect(&plan.target.endpoint)?;
         socket.set_nonblocking(true)?;
         let options = SockRef::from(&socket);
         options.set_recv_buffer_size(SOCKET_BUFFER_LEN)?;

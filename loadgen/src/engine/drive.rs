@@ -7,9 +7,6 @@ use crate::engine::pacer::{Arrival, Pacer};
 use crate::engine::waiter::{Events, Waiter};
 use crate::record::TypeRecord;
 
-/// Arrivals handled before replies are looked at again, when the thread is behind.
-const ARRIVALS_PER_TURN: usize = 32;
-
 /// How often requests are checked for their timeout, in nanoseconds.
 const EXPIRY_INTERVAL_NS: u64 = 5_000_000;
 
@@ -17,6 +14,15 @@ const EXPIRY_INTERVAL_NS: u64 = 5_000_000;
 pub(crate) trait Lane {
     /// Sends the request, or lets it wait, or drops it.
     fn issue(&mut self, arrival: Arrival, waiter: &Waiter, clock: &RunClock);
+
+    /// Arrivals handled before they are written and replies are looked at again, when the thread is
+    /// behind.
+    fn arrivals_per_turn(&self) -> usize {
+        32
+    }
+
+    /// Writes what [`issue`](Self::issue) and [`ready`](Self::ready) left to be written together.
+    fn flush(&mut self, _waiter: &Waiter, _clock: &RunClock) {}
 
     /// Handles a ready socket; `data` is what it was registered with.
     fn ready(&mut self, data: u64, waiter: &Waiter, clock: &RunClock);
@@ -61,20 +67,7 @@ pub(crate) fn drive<L: Lane>(
     let mut expiry_ns = 0;
     let mut events = Events::new();
     while !stop.load(Ordering::Relaxed) {
-        if let Some(clients) = pacer.clients() {
-            for index in 0..lane.types() {
-                for _ in 0..lane.take_ended(index) {
-                    clients.ended(index, clock.now_ns());
-                }
-            }
-        }
-        for _ in 0..ARRIVALS_PER_TURN {
-            let has_room = |index| lane.has_room(index);
-            let Some(arrival) = pacer.take_due(clock.now_ns(), has_room)? else {
-                break;
-            };
-            lane.issue(arrival, waiter, clock);
-        }
+        send_due(&mut lane, &mut pacer, waiter, clock)?;
         let next_ns = pacer.next_ns(clock.now_ns(), |index| lane.has_room(index));
         if next_ns.is_none() && lane.outstanding() == 0 {
             break;
@@ -86,6 +79,9 @@ pub(crate) fn drive<L: Lane>(
         waiter.wait(&mut events, clock, deadline_ns, lane.sent_ns())?;
         for data in events.data() {
             lane.ready(data, waiter, clock);
+            // Nobody waits for what other sockets have: a closed loop would else let the server wait
+            // while it reads, and the server it.
+            send_due(&mut lane, &mut pacer, waiter, clock)?;
         }
         let now_ns = clock.now_ns();
         if now_ns >= expiry_ns {
@@ -94,4 +90,30 @@ pub(crate) fn drive<L: Lane>(
         }
     }
     Ok(lane.finish())
+}
+
+/// Sends what is due, up to the arrivals of a turn.
+fn send_due<L: Lane>(
+    lane: &mut L,
+    pacer: &mut Pacer,
+    waiter: &Waiter,
+    clock: &RunClock,
+) -> std::io::Result<()> {
+    if let Some(clients) = pacer.clients() {
+        let now_ns = clock.now_ns();
+        for index in 0..lane.types() {
+            for _ in 0..lane.take_ended(index) {
+                clients.ended(index, now_ns);
+            }
+        }
+    }
+    for _ in 0..lane.arrivals_per_turn() {
+        let has_room = |index| lane.has_room(index);
+        let Some(arrival) = pacer.take_due(clock.now_ns(), has_room)? else {
+            break;
+        };
+        lane.issue(arrival, waiter, clock);
+    }
+    lane.flush(waiter, clock);
+    Ok(())
 }

@@ -10,6 +10,7 @@ mod clients;
 mod connection;
 mod datagram;
 mod drive;
+mod in_flight;
 mod pacer;
 mod services;
 mod stream;
@@ -23,7 +24,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-pub(crate) use connection::connect;
+pub(crate) use connection::{connect, connect_within};
+pub(crate) use datagram::connect as connect_datagram;
 
 use crate::arrivals::Schedule;
 use crate::clock::RunClock;
@@ -33,6 +35,7 @@ use crate::lot::Lot;
 use crate::plan::{Pacing, RequestPlan, RunPlan, ThreadClass, TypePlan};
 use crate::record::{LiveCounters, Recorder, TypeRecord};
 use crate::target::Protocol;
+use crate::wire::RequestWriter;
 
 use clients::Clients;
 use datagram::{DatagramLane, DatagramTypeSetup};
@@ -349,15 +352,21 @@ impl AnyLane {
         };
         let types = || indices.iter().map(|&index| (index, &plan.types[index]));
         let connected = match plan.target.protocol {
-            Protocol::Redis => {
+            protocol @ (Protocol::Redis
+            | Protocol::Memcached
+            | Protocol::MemcachedMeta
+            | Protocol::Protobuf) => {
                 let setups = types().map(|(index, ty)| {
                     let RequestPlan::Command(template) = &ty.request else {
                         return Err(mismatch(plan, ty));
                     };
+                    let writer = RequestWriter::new(protocol, template, plan.timeout)
+                        .map_err(|_| mismatch(plan, ty))?;
                     let keyspace = plan.keyspace.clone();
                     let stream = KEY_STREAMS + index as u64;
                     Ok(StreamTypeSetup {
                         source: CommandSource::new(template.clone(), keyspace, plan.seed, stream),
+                        writer,
                         recorder: recorder(index),
                         connections: ty.connections,
                     })

@@ -1,4 +1,4 @@
-//! RESP over TCP: connections of its own for each type.
+//! Protocols over streams: connections of its own for each type.
 //!
 //! ```text
 //!   arrival ──► free connection? ──yes──► write ──► in flight ──► reply: latency
@@ -9,24 +9,38 @@
 //!
 //! The queue makes the loop open although connections are few: a request that waits in it keeps its
 //! intended send time. Queue and in-flight requests together are bounded.
+//!
+//! Where connections carry several requests at a time, those that are due together are written
+//! together: a system call takes longer than the making of a dozen requests.
+//!
+//! Replies come in the order of the requests, or name them by id. A request that is not answered in
+//! time closes its connection in the first case, since nothing after it can be, and is given up
+//! alone in the second.
 
 use std::collections::VecDeque;
 use std::io;
 
-use psp_protocols::resp::{Encoder, Version};
+use psp_protocols::skip::{Outcome, Skipped};
 
 use crate::clock::RunClock;
 use crate::command::CommandSource;
-use crate::engine::connection::{self, Connection};
+use crate::engine::connection::Connection;
 use crate::engine::drive::Lane;
+use crate::engine::in_flight::{Answered, Pending};
 use crate::engine::pacer::Arrival;
 use crate::engine::waiter::Waiter;
 use crate::plan::RunPlan;
 use crate::record::{Failure, Recorder, TypeRecord};
-use crate::reply::Skipped;
+use crate::wire::RequestWriter;
 
 /// Bytes read at once: small enough to stay in the second-level cache.
 const READ_LEN: usize = 128 * 1024;
+
+/// Arrivals of a turn whose requests are written together.
+const ARRIVALS_PER_WRITE: usize = 256;
+
+/// Arrivals of a turn whose requests are written one by one.
+const ARRIVALS_WRITTEN: usize = 32;
 
 /// Reads of one connection before others get their turn.
 const READS_PER_TURN: usize = 8;
@@ -43,6 +57,8 @@ pub(crate) struct StreamLane {
     types: Vec<StreamType>,
     connections: Vec<Connection>,
     buffer: Vec<u8>,
+    /// Connections with requests that are to be written at the end of the turn.
+    unwritten: Vec<usize>,
     limits: Limits,
     in_flight: usize,
     queued: usize,
@@ -54,6 +70,7 @@ pub(crate) struct StreamLane {
 #[derive(Debug)]
 struct StreamType {
     source: CommandSource,
+    writer: RequestWriter,
     recorder: Recorder,
     /// Intended send times of requests that wait for a connection.
     queue: VecDeque<u64>,
@@ -73,8 +90,33 @@ struct Limits {
 #[derive(Debug)]
 pub(crate) struct StreamTypeSetup {
     pub(crate) source: CommandSource,
+    pub(crate) writer: RequestWriter,
     pub(crate) recorder: Recorder,
     pub(crate) connections: usize,
+}
+
+impl StreamType {
+    /// Takes notes of one of the replies to `pending`. An error ends the request at once, and what
+    /// else answers it is read and forgotten.
+    fn note(&mut self, pending: &mut Pending, outcome: Outcome, error_kind: Option<&str>) {
+        let Pending {
+            intended_ns,
+            expected,
+            has_failed,
+        } = pending;
+        expected.replies = expected.replies.saturating_sub(1);
+        match error_kind {
+            Some(kind) if !*has_failed => {
+                *has_failed = true;
+                self.recorder.failed(*intended_ns, Failure::Error(kind));
+            }
+            Some(_) => {}
+            None => {
+                let (hits, misses) = expected.lookup.hits_and_misses(outcome);
+                self.recorder.looked_up(*intended_ns, hits, misses);
+            }
+        }
+    }
 }
 
 impl StreamLane {
@@ -96,21 +138,21 @@ impl StreamLane {
             let mut free = VecDeque::with_capacity(count);
             for place in 0..count {
                 let index = first + place;
-                let (addr, data) = (plan.target.addr, index as u64);
+                let (target, data) = (&plan.target, index as u64);
                 let open_ns = ramp_ns * place as u64 / count as u64;
                 let mut connection = if open_ns > 0 {
                     planned += 1;
-                    Connection::planned(addr, type_index, data, open_ns)
+                    Connection::planned(target, type_index, data, open_ns)?
                 } else {
-                    let socket = connection::connect(addr)?;
                     free.push_back(index);
-                    Connection::new(socket, type_index, data, waiter.epoll())?
+                    Connection::open(target, type_index, data, waiter.epoll())?
                 };
                 connection.is_listed = connection.is_open();
                 connections.push(connection);
             }
             types.push(StreamType {
                 source: setup.source,
+                writer: setup.writer,
                 recorder: setup.recorder,
                 queue: VecDeque::new(),
                 free,
@@ -121,6 +163,7 @@ impl StreamLane {
             types,
             connections,
             buffer: vec![0; READ_LEN],
+            unwritten: Vec::new(),
             limits: Limits {
                 outstanding_max: plan.outstanding_max,
                 pipeline: plan.pipeline.max(1),
@@ -153,21 +196,31 @@ impl StreamLane {
     fn send(&mut self, index: usize, intended_ns: u64, sent_ns: u64, waiter: &Waiter) {
         let connection = &mut self.connections[index];
         let ty = &mut self.types[connection.type_index];
-        let arguments = ty.source.draw().iter();
-        let mut encoder = Encoder::new(&mut connection.out, Version::Resp2);
-        encoder.array(arguments.len());
-        for argument in arguments {
-            encoder.bulk(argument);
-        }
-        connection.in_flight.push_back(intended_ns);
+        // What is left of an earlier write goes on when the socket says so.
+        let is_first = connection.out.is_empty();
+        let (arguments, id) = (ty.source.draw(), connection.in_flight.next_id());
+        let expected = ty.writer.write(arguments, id, &mut connection.out);
+        connection.in_flight.push(intended_ns, expected);
         ty.in_flight += 1;
         self.in_flight += 1;
         ty.recorder.sent(intended_ns, sent_ns);
-        if connection.flush(waiter.epoll()).is_err() {
-            self.break_connection(index, Failure::Error(CONNECTION_LOST), sent_ns);
-        } else {
+        if self.limits.pipeline > 1 {
+            if is_first {
+                self.unwritten.push(index);
+            }
+            self.list_free(index);
+        } else if self.write(index, sent_ns, waiter) {
             self.list_free(index);
         }
+    }
+
+    /// Writes what the connection has to send; whether it is still of use.
+    fn write(&mut self, index: usize, now_ns: u64, waiter: &Waiter) -> bool {
+        let is_written = self.connections[index].flush(waiter.epoll()).is_ok();
+        if !is_written {
+            self.break_connection(index, Failure::Error(CONNECTION_LOST), now_ns);
+        }
+        is_written
     }
 
     /// Sends queued requests of the type while it has free connections.
@@ -190,8 +243,10 @@ impl StreamLane {
             ty.free.retain(|&free| free != index);
         }
         let lost = connection.in_flight.len();
-        for intended_ns in connection.in_flight.drain(..) {
-            ty.recorder.failed(intended_ns, failure);
+        for pending in connection.in_flight.drain() {
+            if !pending.has_failed {
+                ty.recorder.failed(pending.intended_ns, failure);
+            }
         }
         ty.in_flight -= lost;
         self.in_flight -= lost;
@@ -209,22 +264,30 @@ impl StreamLane {
             let now_ns = clock.now_ns();
             let mut input = &self.buffer[..count];
             while !input.is_empty() {
-                let skipped = connection.skipper.skip(input).map_err(drop)?;
-                let (Skipped::Reply { len } | Skipped::Error { len }) = skipped else {
+                let skipped = connection.replies.skip(input).map_err(drop)?;
+                let Skipped::Reply { len, outcome } = skipped else {
                     break;
                 };
                 input = &input[len..];
                 connection.answered();
-                // A reply that nobody asked for.
-                let intended_ns = connection.in_flight.pop_front().ok_or(())?;
+                let Connection {
+                    in_flight, replies, ..
+                } = connection;
+                let id = match in_flight.answered(replies.id()) {
+                    Answered::Pending(id) => id,
+                    Answered::Late => continue,
+                    Answered::Nothing => return Err(()),
+                };
+                let pending = in_flight.get_mut(id).ok_or(())?;
+                ty.note(pending, outcome, replies.error_kind(outcome));
+                if pending.expected.replies > 0 {
+                    continue;
+                }
+                if let Some(done) = in_flight.remove(id).filter(|done| !done.has_failed) {
+                    ty.recorder.completed(done.intended_ns, now_ns, None);
+                }
                 ty.in_flight -= 1;
                 self.in_flight -= 1;
-                if matches!(skipped, Skipped::Error { .. }) {
-                    let kind = connection.skipper.error_kind();
-                    ty.recorder.failed(intended_ns, Failure::Error(kind));
-                } else {
-                    ty.recorder.completed(intended_ns, now_ns, None);
-                }
             }
             if count < self.buffer.len() {
                 break;
@@ -266,6 +329,20 @@ impl Lane for StreamLane {
         }
     }
 
+    fn arrivals_per_turn(&self) -> usize {
+        if self.limits.pipeline > 1 {
+            ARRIVALS_PER_WRITE
+        } else {
+            ARRIVALS_WRITTEN
+        }
+    }
+
+    fn flush(&mut self, waiter: &Waiter, clock: &RunClock) {
+        while let Some(index) = self.unwritten.pop() {
+            self.write(index, clock.now_ns(), waiter);
+        }
+    }
+
     fn ready(&mut self, data: u64, waiter: &Waiter, clock: &RunClock) {
         let Some(index) = usize::try_from(data)
             .ok()
@@ -298,21 +375,29 @@ impl Lane for StreamLane {
         let now_ns = clock.now_ns();
         let timeout_ns = self.limits.timeout_ns;
         let is_late = |intended_ns: &u64| now_ns.saturating_sub(*intended_ns) >= timeout_ns;
+        let is_given_up = |pending: &Pending| is_late(&pending.intended_ns);
         for index in 0..self.connections.len() {
             let connection = &mut self.connections[index];
             connection.reopen(now_ns, waiter.epoll());
-            if !connection.in_flight.front().is_some_and(is_late) {
+            let ty = &mut self.types[connection.type_index];
+            let mut given_up = 0;
+            while let Some(pending) = connection.in_flight.pop_oldest_if(is_given_up) {
+                if !pending.has_failed {
+                    ty.recorder.failed(pending.intended_ns, Failure::Timeout);
+                }
+                given_up += 1;
+            }
+            ty.in_flight -= given_up;
+            self.in_flight -= given_up;
+            if given_up == 0 {
                 continue;
             }
-            // Replies come in order: without this one the connection is blocked.
-            let ty = &mut self.types[connection.type_index];
-            while connection.in_flight.front().is_some_and(is_late) {
-                let intended_ns = connection.in_flight.pop_front().unwrap_or(now_ns);
-                ty.recorder.failed(intended_ns, Failure::Timeout);
-                ty.in_flight -= 1;
-                self.in_flight -= 1;
+            if connection.replies.are_ordered() {
+                // Without this one the others' replies cannot come.
+                self.break_connection(index, Failure::Error(CONNECTION_LOST), now_ns);
+            } else {
+                self.list_free(index);
             }
-            self.break_connection(index, Failure::Error(CONNECTION_LOST), now_ns);
         }
         for ty in &mut self.types {
             ty.recorder.tick(now_ns);
@@ -352,10 +437,12 @@ impl Lane for StreamLane {
 
     fn finish(self) -> Vec<TypeRecord> {
         let mut types = self.types;
-        for connection in &self.connections {
+        for mut connection in self.connections {
             let recorder = &mut types[connection.type_index].recorder;
-            for &intended_ns in &connection.in_flight {
-                recorder.failed(intended_ns, Failure::Unfinished);
+            for pending in connection.in_flight.drain() {
+                if !pending.has_failed {
+                    recorder.failed(pending.intended_ns, Failure::Unfinished);
+                }
             }
         }
         types

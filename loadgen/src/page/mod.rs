@@ -1,6 +1,7 @@
 //! Results as one HTML page that needs nothing else: tables, and plots as inline SVG.
 
 mod plots;
+mod simulated;
 
 use serde::Deserialize;
 
@@ -8,6 +9,7 @@ use crate::comparison::{COMPARE_SCHEMA, CompareReport};
 use crate::condition::Condition;
 use crate::report::{Report, SCHEMA};
 use crate::runs::{RUNS_SCHEMA, RunsReport};
+use crate::sim_report::{CAPACITY_SCHEMA, CapacityReport, Conditions, SIM_SCHEMA, SimReport};
 use crate::sweep::{SWEEP_SCHEMA, SweepReport};
 use crate::table::{Table, escaped, number};
 
@@ -57,23 +59,35 @@ pub enum Results {
     Sweep(SweepReport),
     /// A comparison.
     Compare(CompareReport),
+    /// Simulations.
+    Sim(SimReport),
+    /// The loads that policies bear.
+    Capacity(CapacityReport),
 }
 
 /// Why a file cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
     /// It is not JSON, or lacks a field.
-    #[error("it is no report of psp-loadgen")]
+    #[error("it is no JSON report of psp-loadgen")]
     Json(#[from] serde_json::Error),
     /// It is JSON of another kind or version.
-    #[error("its schema is `{schema}`; this program reads {known}")]
+    #[error("its schema is `{schema}`; this program reads {}", KNOWN.join(", "))]
     Schema {
         /// The schema.
         schema: String,
-        /// Those that can be read.
-        known: String,
     },
 }
+
+/// The schemas that can be read.
+const KNOWN: [&str; 6] = [
+    SCHEMA,
+    RUNS_SCHEMA,
+    SWEEP_SCHEMA,
+    COMPARE_SCHEMA,
+    SIM_SCHEMA,
+    CAPACITY_SCHEMA,
+];
 
 #[derive(Deserialize)]
 struct Schema {
@@ -92,13 +106,9 @@ impl Results {
             RUNS_SCHEMA => Self::Runs(serde_json::from_str(json)?),
             SWEEP_SCHEMA => Self::Sweep(serde_json::from_str(json)?),
             COMPARE_SCHEMA => Self::Compare(serde_json::from_str(json)?),
-            _ => {
-                let known = [SCHEMA, RUNS_SCHEMA, SWEEP_SCHEMA, COMPARE_SCHEMA];
-                return Err(ResultsError::Schema {
-                    schema,
-                    known: known.join(", "),
-                });
-            }
+            SIM_SCHEMA => Self::Sim(serde_json::from_str(json)?),
+            CAPACITY_SCHEMA => Self::Capacity(serde_json::from_str(json)?),
+            _ => return Err(ResultsError::Schema { schema }),
         })
     }
 
@@ -135,6 +145,16 @@ impl Results {
                     })
                 })
                 .collect(),
+            Self::Sim(_) | Self::Capacity(_) => Vec::new(),
+        }
+    }
+
+    /// How it was simulated, if it was.
+    fn simulated(&self) -> Option<&Conditions> {
+        match self {
+            Self::Sim(report) => Some(&report.conditions),
+            Self::Capacity(report) => Some(&report.conditions),
+            Self::Run(_) | Self::Runs(_) | Self::Sweep(_) | Self::Compare(_) => None,
         }
     }
 
@@ -144,6 +164,8 @@ impl Results {
             Self::Runs(runs) => runs.tables(),
             Self::Sweep(sweep) => sweep.tables(),
             Self::Compare(compare) => compare.tables(),
+            Self::Sim(report) => report.tables(),
+            Self::Capacity(report) => report.tables(),
         }
     }
 
@@ -153,13 +175,15 @@ impl Results {
             Self::Runs(runs) => format!("{} runs", runs.runs.len()),
             Self::Sweep(_) => "Sweep".to_owned(),
             Self::Compare(_) => "Comparison".to_owned(),
+            Self::Sim(_) => "Simulation".to_owned(),
+            Self::Capacity(_) => "Capacity".to_owned(),
         }
     }
 
     /// Names of targets and the commands that started them.
     fn commands(&self) -> Vec<(&str, &str)> {
         let named: Vec<(&String, &Option<String>)> = match self {
-            Self::Run(_) | Self::Runs(_) => Vec::new(),
+            Self::Run(_) | Self::Runs(_) | Self::Sim(_) | Self::Capacity(_) => Vec::new(),
             Self::Sweep(sweep) => {
                 let targets = sweep.targets.iter();
                 targets
@@ -185,6 +209,16 @@ impl Results {
             Self::Runs(runs) => runs.runs.iter().any(|run| run.interrupted),
             Self::Sweep(sweep) => sweep.interrupted,
             Self::Compare(compare) => compare.interrupted,
+            Self::Sim(_) | Self::Capacity(_) => self
+                .simulated()
+                .is_some_and(|conditions| conditions.interrupted),
+        }
+    }
+
+    fn as_sim(&self) -> Option<&SimReport> {
+        match self {
+            Self::Sim(report) => Some(report),
+            _ => None,
         }
     }
 
@@ -224,7 +258,9 @@ pub fn html(title: &str, results: &[Results]) -> String {
             ));
         }
     }
-    for Plot { id, caption, svg } in plots::plots(&measured, &slo) {
+    let simulations: Vec<_> = results.iter().filter_map(Results::as_sim).collect();
+    let plots = plots::plots(&measured, &slo).into_iter();
+    for Plot { id, caption, svg } in plots.chain(simulated::plots(&simulations)) {
         let caption = escaped(&caption);
         page.push_str(&format!(
             "<figure class=\"plot\" id=\"{id}\">\n{svg}<figcaption>{caption}</figcaption>\n\
@@ -232,7 +268,12 @@ pub fn html(title: &str, results: &[Results]) -> String {
         ));
     }
     page.push_str(&heading("Conditions"));
-    page.push_str(&conditions(results, &measured));
+    if !measured.is_empty() {
+        page.push_str(&conditions(results, &measured));
+    }
+    for simulated in results.iter().filter_map(Results::simulated) {
+        page.push_str(&simulated_conditions(simulated));
+    }
     page.push_str(&warnings(&measured));
     page.push_str("</body>\n</html>\n");
     page
@@ -286,6 +327,19 @@ fn conditions(results: &[Results], measured: &[Measured<'_>]) -> String {
     text
 }
 
+fn simulated_conditions(conditions: &Conditions) -> String {
+    let settings = conditions.settings.describe(&conditions.policies, " ");
+    let lines = settings
+        .lines()
+        .map(|line| format!("<code>{}</code>", escaped(line)));
+    let settings: Vec<String> = lines.collect();
+    format!(
+        "<p>Simulated in virtual time: {}.<br>\n{}</p>\n",
+        escaped(&conditions.title()),
+        settings.join("<br>\n"),
+    )
+}
+
 fn target(name: &str, url: &str) -> String {
     if name == url {
         name.to_owned()
@@ -328,8 +382,12 @@ pub(crate) fn names<'a>(measured: &[Measured<'a>]) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capacity::{Scope, Slo};
     use crate::report::tests::report;
+    use crate::sim_report::CapacityResult;
     use crate::sweep::{Range, SweepPoint, Swept};
+
+    use super::simulated::tests::sim_report;
 
     fn at_rate(rate_rps: f64) -> Report {
         let mut report = report();
@@ -388,6 +446,8 @@ mod tests {
             Results::Runs(runs.clone()),
             Results::Sweep(sweep()),
             Results::Compare(CompareReport::new(named, false)),
+            Results::Sim(sim_report()),
+            Results::Capacity(capacity()),
         ];
         for result in results {
             let json = match &result {
@@ -395,20 +455,47 @@ mod tests {
                 Results::Runs(runs) => serde_json::to_string(runs),
                 Results::Sweep(sweep) => serde_json::to_string(sweep),
                 Results::Compare(compare) => serde_json::to_string(compare),
+                Results::Sim(sim) => serde_json::to_string(sim),
+                Results::Capacity(capacity) => serde_json::to_string(capacity),
             };
             assert_eq!(Results::from_json(&json.unwrap()).unwrap(), result);
+            let plot = match result {
+                Results::Sim(_) => "id=\"simulated-1\"",
+                Results::Capacity(_) => "<td>darc</td>",
+                _ => "percentile-curve",
+            };
+            let is_live = result.simulated().is_none();
             let page = html("page", &[result]);
-            assert!(page.contains("percentile-curve"));
+            assert!(page.contains(plot), "{plot}");
+            assert_eq!(page.contains("intended send time"), is_live);
+            assert_eq!(page.contains("Simulated in virtual time"), !is_live);
         }
+    }
+
+    fn capacity() -> CapacityReport {
+        let slo = Slo {
+            slowdown: 10.0,
+            percentile: 99.9,
+            scope: Scope::PerType,
+        };
+        let result = CapacityResult {
+            policy: "darc".to_owned(),
+            workload: "high-bimodal".to_owned(),
+            workers: 4,
+            capacity_load: 0.8,
+            capacity_rps: 60_000.0,
+            miss: None,
+        };
+        CapacityReport::new(sim_report().conditions, slo, 0.01, vec![result])
     }
 
     #[test]
     fn other_files_are_refused() {
         for (json, reason) in [
-            ("{}", "no report"),
-            ("[1", "no report"),
+            ("{}", "no JSON report"),
+            ("figure,panel,series", "no JSON report"),
             (r#"{"schema": "psp-run/9"}"#, "`psp-run/9`"),
-            (r#"{"schema": "psp-run/1"}"#, "no report"),
+            (r#"{"schema": "psp-run/1"}"#, "no JSON report"),
         ] {
             let error = Results::from_json(json).unwrap_err().to_string();
             assert!(error.contains(reason), "{json}: {error}");

@@ -14,14 +14,17 @@ use super::{Measured, names};
 /// Panels of a row, at most.
 const COLUMNS_MAX: usize = 3;
 
+/// The axis of latencies.
+const LATENCY: &str = "latency, us";
+
 /// A plot on a page.
 pub(super) struct Plot {
-    pub(super) id: &'static str,
+    pub(super) id: String,
     pub(super) caption: String,
     pub(super) svg: String,
 }
 
-type Points = Vec<(f64, f64)>;
+pub(super) type Points = Vec<(f64, f64)>;
 
 /// A percentile by its name in text and in conditions.
 type Shown = (&'static str, &'static str, fn(&Percentiles) -> f64);
@@ -56,7 +59,7 @@ pub(super) fn plots(measured: &[Measured<'_>], slo: &[Condition]) -> Vec<Plot> {
     let plots = loads.into_iter().filter_map(|(id, caption, drawing)| {
         let drawing = drawing?;
         drawing.has_points().then(|| Plot {
-            id,
+            id: id.to_owned(),
             caption: caption.to_owned(),
             svg: svg(&drawing),
         })
@@ -145,7 +148,7 @@ fn latency_by_load(measured: &[Measured<'_>], slo: &[Condition]) -> Option<Drawi
             panels.push(Panel {
                 title: format!("{ty} {title}"),
                 x: Axis::linear("offered, requests/s", 0.0, most),
-                y: latency_axis(&lines, limit.as_ref().map(|(limit, _)| *limit)),
+                y: decades(LATENCY, &lines, limit.as_ref().map(|(limit, _)| *limit)),
                 lines,
                 target: limit,
                 stretches: Vec::new(),
@@ -176,7 +179,7 @@ fn percentile_curves(measured: &[Measured<'_>]) -> Option<Drawing> {
                 1.0,
                 decade_above(last.fold(10.0, f64::max)),
             ),
-            y: latency_axis(&lines, None),
+            y: decades(LATENCY, &lines, None),
             lines,
             target: None,
             stretches: Vec::new(),
@@ -235,7 +238,7 @@ fn timelines(measured: &[Measured<'_>]) -> Option<Drawing> {
             stretches: Vec::new(),
             steps: false,
         };
-        panels.push(panel("p99", latency_axis(&latencies, None), latencies));
+        panels.push(panel("p99", decades(LATENCY, &latencies, None), latencies));
         let axis = Axis::linear("completed, requests/s", 0.0, most);
         panels.push(panel("completed", axis, counts));
     }
@@ -255,7 +258,12 @@ fn at_rates(measured: &[Measured<'_>], names: &[&str]) -> Vec<String> {
     names.iter().map(name).collect()
 }
 
-fn drawing(title: &str, series: &[impl AsRef<str>], panels: Vec<Panel>, columns: usize) -> Drawing {
+pub(super) fn drawing(
+    title: &str,
+    series: &[impl AsRef<str>],
+    panels: Vec<Panel>,
+    columns: usize,
+) -> Drawing {
     Drawing {
         name: "report",
         title: title.to_owned(),
@@ -266,8 +274,8 @@ fn drawing(title: &str, series: &[impl AsRef<str>], panels: Vec<Panel>, columns:
     }
 }
 
-/// Whole decades around all values.
-fn latency_axis(lines: &[Points], limit: Option<f64>) -> Axis {
+/// A logarithmic axis of whole decades around all values.
+pub(super) fn decades(label: &str, lines: &[Points], limit: Option<f64>) -> Axis {
     let values = || lines.iter().flatten().map(|(_, value)| *value).chain(limit);
     let least = values().fold(f64::INFINITY, f64::min);
     let most = values().fold(0.0, f64::max);
@@ -276,7 +284,7 @@ fn latency_axis(lines: &[Points], limit: Option<f64>) -> Axis {
     } else {
         (1.0, decade_above(most.max(1.0)))
     };
-    Axis::log("latency, us", from, to)
+    Axis::log(label, from, to)
 }
 
 /// The power of ten above `value`.

@@ -84,6 +84,11 @@ impl Slowdowns {
         self.histogram.mean() / SLOWDOWN_STEPS
     }
 
+    /// In steps of [`SLOWDOWN_STEPS`] per unit.
+    pub(crate) const fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+
     /// How many requests.
     #[must_use]
     pub fn count(&self) -> u64 {

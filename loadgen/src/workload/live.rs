@@ -53,6 +53,14 @@ impl LiveWorkload {
         })
     }
 
+    /// The workload as it is simulated.
+    ///
+    /// # Errors
+    /// When a type has no service time.
+    pub fn simulated(&self) -> Result<Workload, WorkloadError> {
+        self.file.clone().simulated()
+    }
+
     /// How arrivals are spaced.
     #[must_use]
     pub fn arrivals(&self) -> ArrivalProcess {
@@ -144,15 +152,19 @@ impl LiveWorkload {
     ) -> Result<RequestPlan, WorkloadError> {
         let name = &ty.name;
         match protocol {
-            Protocol::Redis => {
+            Protocol::Redis
+            | Protocol::Memcached
+            | Protocol::MemcachedMeta
+            | Protocol::Protobuf => {
                 let command = self.file.commands[index].as_ref().ok_or_else(|| {
                     self.not_live(format!(
-                        "type `{name}` has no `command` that a redis:// server could be sent"
+                        "type `{name}` has no `command` that a {protocol} server could be sent"
                     ))
                 })?;
-                let template = CommandTemplate::parse(command).map_err(|error| {
-                    self.not_live(format!("the command of type `{name}`: {error}"))
-                })?;
+                let template =
+                    CommandTemplate::for_protocol(command, protocol).map_err(|error| {
+                        self.not_live(format!("the command of type `{name}`: {error}"))
+                    })?;
                 Ok(RequestPlan::Command(template))
             }
             Protocol::PspUdp => Ok(RequestPlan::Synthetic {

@@ -10,7 +10,7 @@ use psp_loadgen::engine::{self, RunResult};
 use psp_loadgen::keys::Keyspace;
 use psp_loadgen::plan::{RequestPlan, RunPlan, ServicePlan, ThreadClass, TypePlan, Waiting};
 use psp_loadgen::record::TypeRecord;
-use psp_loadgen::target::Target;
+use psp_loadgen::target::{Protocol, Target};
 use psp_loadgen::workload::Distribution;
 
 pub(crate) fn target(scheme: &str, addr: SocketAddr) -> Target {
@@ -32,7 +32,8 @@ pub(crate) fn plan(target: Target, types: Vec<TypePlan>) -> RunPlan {
 }
 
 pub(crate) fn command(text: &str, rate_rps: f64, thread: ThreadClass) -> TypePlan {
-    let request = RequestPlan::Command(CommandTemplate::parse(text).unwrap());
+    let request =
+        RequestPlan::Command(CommandTemplate::for_protocol(text, Protocol::Redis).unwrap());
     TypePlan {
         connections: 4,
         thread,

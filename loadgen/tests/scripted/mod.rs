@@ -1,23 +1,16 @@
 //! Servers that do what a test tells them.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+mod serve;
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::thread;
 
 use psp_protocols::psp_header::{Header, Kind};
 use psp_protocols::resp::Resp;
-use psp_protocols::{Framing, Step};
 
-/// What becomes of one request.
-pub(crate) enum Answer {
-    /// These bytes are sent.
-    Reply(&'static [u8]),
-    /// Nothing is sent.
-    Silence,
-    /// The connection is closed.
-    Close,
-}
+pub(crate) use serve::Answer;
+use serve::serve;
 
 /// Starts a RESP server whose connections all ask `script` for the answer to each frame. Its
 /// threads end with the test's process.
@@ -47,30 +40,11 @@ pub(crate) fn serve_all(
         on_connect();
         let script = Arc::clone(&script);
         // A client that has gone is no failure of the server.
-        thread::spawn(move || serve(socket?, &*script));
-    }
-}
-
-fn serve(mut socket: TcpStream, script: &dyn Fn(&[u8]) -> Answer) -> std::io::Result<()> {
-    let framing = Resp::default();
-    let mut input = Vec::new();
-    let mut buffer = [0; 4096];
-    socket.set_nodelay(true)?;
-    loop {
-        let mut cursor = Default::default();
-        while let Ok(Step::Frame { len }) = framing.next_frame(&mut cursor, &input) {
-            match script(&input[..len]) {
-                Answer::Reply(bytes) => socket.write_all(bytes)?,
-                Answer::Silence => {}
-                Answer::Close => return Ok(()),
-            }
-            input.drain(..len);
-        }
-        let count = socket.read(&mut buffer)?;
-        if count == 0 {
-            return Ok(());
-        }
-        input.extend_from_slice(&buffer[..count]);
+        thread::spawn(move || {
+            let socket = socket?;
+            socket.set_nodelay(true)?;
+            serve(socket, &Resp::default(), &*script)
+        });
     }
 }
 

@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# How many requests one core of a client makes: psp-loadgen beside memtier_benchmark and
+# redis-benchmark, with pipelined GETs of random keys against one redis-server. Client and server have
+# a core each. Clients take turns, again and again, because a machine's speed drifts; the ratios are
+# those of one round, and the table shows the medians.
+#
+#   bench/client_throughput.sh [OUTPUT_DIR]
+#
+# Needs two cores, redis-server, redis-benchmark, redis-cli and jq. MEMTIER is the program
+# memtier_benchmark, built from https://github.com/RedisLabs/memtier_benchmark; it is left out where
+# there is none. Settings come from the environment; the defaults are below.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+ROUNDS=${ROUNDS:-5}
+DURATION_S=${DURATION_S:-5}
+PIPELINE=${PIPELINE:-32}
+CONNECTIONS=${CONNECTIONS:-16}
+MEMTIER=${MEMTIER:-memtier_benchmark}
+SERVER_CORE=${SERVER_CORE:-0}
+CLIENT_CORE=${CLIENT_CORE:-1}
+PORT=${PORT:-7650}
+# Set keys, of 16 bytes in all clients; values of 64 bytes.
+readonly KEYS=200000
+
+for program in redis-server redis-benchmark redis-cli jq taskset; do
+    command -v "$program" >/dev/null || {
+        echo "no $program" >&2
+        exit 1
+    }
+done
+target_dir=$(cargo metadata --no-deps --format-version 1 | jq -r .target_directory)
+output=${1:-$target_dir/client_throughput/$(date +%Y%m%d-%H%M%S)}
+mkdir -p "$output"
+if [[ -z ${LOADGEN:-} ]]; then
+    cargo build --release --bin psp-loadgen
+fi
+LOADGEN=${LOADGEN:-$target_dir/release/psp-loadgen}
+
+clients=(psp-loadgen)
+if command -v "$MEMTIER" >/dev/null; then
+    clients+=(memtier)
+else
+    echo "left out: no $MEMTIER" >&2
+fi
+clients+=(redis-benchmark)
+
+work=$(mktemp -d)
+taskset --cpu-list "$SERVER_CORE" redis-server --bind 127.0.0.1 --port "$PORT" --save "" \
+    --dir "$work" >"$output/redis.log" 2>&1 &
+server=$!
+finish() {
+    kill "$server" 2>/dev/null || true
+    wait
+    rm -rf "$work"
+}
+trap finish EXIT
+for _ in {1..100}; do
+    [[ $(redis-cli -p "$PORT" ping 2>/dev/null) == PONG ]] && break
+    sleep 0.1
+done
+"$LOADGEN" preload --target "redis://127.0.0.1:$PORT" --keys "$KEYS"
+
+# Each prints requests per second. Numbers from 100 000 to 199 999 have as many digits in all of them.
+run_psp-loadgen() {
+    "$LOADGEN" run --target "redis://127.0.0.1:$PORT" --mix GET:1 --keys "$KEYS" --warmup 0 \
+        --closed-loop "$((CONNECTIONS * PIPELINE))" --pipeline "$PIPELINE" \
+        --duration "$DURATION_S" --output json | jq .overall.achieved_rps
+}
+run_memtier() {
+    local started=$EPOCHREALTIME
+    "$MEMTIER" --server 127.0.0.1 --port "$PORT" --threads 1 --clients "$CONNECTIONS" \
+        --pipeline "$PIPELINE" --ratio 0:1 --key-prefix key:000000 --key-minimum 100000 \
+        --key-maximum 199999 --test-time "$DURATION_S" --hide-histogram \
+        --json-out-file "$work/memtier.json" >/dev/null
+    # Its own rate divides by the time it was told to take, not by what it took.
+    jq --argjson started "$started" --argjson ended "$EPOCHREALTIME" \
+        '."ALL STATS".Gets.Count / ($ended - $started)' "$work/memtier.json"
+}
+run_redis-benchmark() {
+    # It counts requests, not seconds: as many as the others may make.
+    redis-benchmark -p "$PORT" -t get -r 100000 -c "$CONNECTIONS" -P "$PIPELINE" \
+        -n "$((DURATION_S * 600000))" --csv | tail -n 1 | jq -R 'split(",")[1] | fromjson | tonumber'
+}
+
+# measure ROUND CLIENT: requests per second, and the part of its core that the client used.
+measure() {
+    local round=$1 client=$2 rps user_s system_s started=$EPOCHREALTIME ended
+    echo "round $round, $client" >&2
+    local TIMEFORMAT='%U %S'
+    {
+        time rps=$(
+            exec 2>>"$output/$client.log"
+            taskset --cpu-list --pid "$CLIENT_CORE" "$BASHPID" >/dev/null
+            "run_$client"
+        )
+    } 2>"$work/cpu"
+    ended=$EPOCHREALTIME
+    read -r user_s system_s <"$work/cpu"
+    jq -n --arg client "$client" --argjson round "$round" --argjson rps "$rps" \
+        --argjson cpu_s "$user_s" --argjson system_s "$system_s" \
+        --argjson started "$started" --argjson ended "$ended" \
+        '{$client, $round, $rps, core: (($cpu_s + $system_s) / ($ended - $started))}' \
+        >"$output/$client.$round.json"
+}
+
+for ((round = 1; round <= ROUNDS; round++)); do
+    # Whoever was first is last in the next round.
+    for ((place = 0; place < ${#clients[@]}; place++)); do
+        measure "$round" "${clients[(place + round) % ${#clients[@]}]}"
+    done
+done
+
+{
+    printf '%s, %s rounds of %s s, %s connections, pipelines of %s\n\n' \
+        "$(uname -sr)" "$ROUNDS" "$DURATION_S" "$CONNECTIONS" "$PIPELINE"
+    cat "$output"/*.*.json | jq -rsf bench/client_table.jq
+} | tee "$output/table.md"
+echo "raw results: $output" >&2

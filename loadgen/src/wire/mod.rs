@@ -1,0 +1,19 @@
+//! What a mix's commands look like in each protocol over streams.
+//!
+//! ```text
+//!   "MGET 100" ─► dialect ─► CommandTemplate ─► Arguments ─► RequestWriter ─► bytes
+//!                 bare words                    drawn anew        └─► what to expect
+//!                                                                          │
+//!                                   bytes ─► Replies ─► outcome, id ───────┴─► hits, misses
+//! ```
+
+mod dialect;
+mod memcached;
+mod replies;
+mod writer;
+
+pub(crate) use dialect::complete;
+pub(crate) use replies::Replies;
+#[cfg(test)]
+pub(crate) use writer::Lookup;
+pub(crate) use writer::{Expected, RequestWriter};

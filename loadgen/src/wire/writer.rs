@@ -1,0 +1,212 @@
+//! Requests as bytes, and what their replies tell.
+
+use std::time::Duration;
+
+use psp_protocols::resp::{Encoder, Version};
+use psp_protocols::rpc::RequestRef;
+use psp_protocols::skip::Outcome;
+
+use crate::command::{Arguments, CommandTemplate, TemplateError};
+use crate::target::Protocol;
+
+use super::memcached::Verb;
+
+/// Writes the requests of one type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestWriter {
+    /// An array of bulk strings.
+    Resp,
+    /// A command of the text protocol.
+    MemcachedText(Verb),
+    /// Meta commands.
+    MemcachedMeta(Verb),
+    /// An envelope with a method and a payload.
+    Rpc {
+        /// How long the request is of use.
+        deadline_us: u64,
+    },
+}
+
+/// What will answer a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// So many replies, at least 1.
+    pub(crate) replies: u32,
+    /// What each of them tells.
+    pub(crate) lookup: Lookup,
+}
+
+/// What a reply tells about keys that were looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// Nothing.
+    None,
+    /// Whether there was anything at all: one hit or one miss.
+    Reply,
+    /// How many of so many keys were there.
+    Keys(u64),
+}
+
+impl Expected {
+    /// One reply.
+    pub(super) const fn one(lookup: Lookup) -> Self {
+        Self { replies: 1, lookup }
+    }
+}
+
+impl Lookup {
+    pub(super) const fn keys(count: usize) -> Self {
+        Self::Keys(count as u64)
+    }
+
+    /// Hits and misses in a reply with that outcome.
+    pub(crate) fn hits_and_misses(self, outcome: Outcome) -> (u64, u64) {
+        match (self, outcome) {
+            (Self::Reply, Outcome::Hit { .. }) => (1, 0),
+            (Self::Reply, Outcome::Miss) => (0, 1),
+            (Self::Keys(keys), Outcome::Done) => (keys, 0),
+            (Self::Keys(keys), Outcome::Hit { values }) => {
+                let hits = values.min(keys);
+                (hits, keys - hits)
+            }
+            (Self::Keys(keys), Outcome::Miss) => (0, keys),
+            (Self::None, _)
+            | (Self::Reply, Outcome::Done)
+            | (_, Outcome::NotStored | Outcome::Error | Outcome::Busy) => (0, 0),
+        }
+    }
+}
+
+impl RequestWriter {
+    /// What writes requests of `template` in `protocol`; a reply is of use for `timeout`.
+    ///
+    /// # Errors
+    /// [`TemplateError`] when the protocol has no such command.
+    pub(crate) fn new(
+        protocol: Protocol,
+        template: &CommandTemplate,
+        timeout: Duration,
+    ) -> Result<Self, TemplateError> {
+        let shape_error = |usage: &str| TemplateError::Shape {
+            usage: usage.to_owned(),
+        };
+        match protocol {
+            Protocol::Redis => Ok(Self::Resp),
+            Protocol::Memcached => verb(template).map(Self::MemcachedText),
+            Protocol::MemcachedMeta => verb(template).map(Self::MemcachedMeta),
+            Protocol::Protobuf => {
+                if template.literal(0).is_none() || template.arguments() > 2 {
+                    return Err(shape_error("METHOD [PAYLOAD]"));
+                }
+                Ok(Self::Rpc {
+                    deadline_us: u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX),
+                })
+            }
+            Protocol::PspUdp => Err(shape_error("no commands, but --workload")),
+        }
+    }
+
+    /// Appends a request with these arguments, the name of the command first. `id` tells it from
+    /// others on its connection.
+    pub(crate) fn write(self, arguments: &Arguments, id: u64, out: &mut Vec<u8>) -> Expected {
+        match self {
+            Self::Resp => {
+                let arguments = arguments.iter();
+                let mut encoder = Encoder::new(out, Version::Resp2);
+                encoder.array(arguments.len());
+                for argument in arguments {
+                    encoder.bulk(argument);
+                }
+                Expected::one(Lookup::Reply)
+            }
+            Self::MemcachedText(verb) => verb.write_text(arguments, out),
+            Self::MemcachedMeta(verb) => verb.write_meta(arguments, out),
+            Self::Rpc { deadline_us } => {
+                let mut arguments = arguments.iter();
+                let method = arguments.next().unwrap_or_default();
+                let request = RequestRef {
+                    id,
+                    method: str::from_utf8(method).unwrap_or_default(),
+                    deadline_us,
+                    payload: arguments.next().unwrap_or_default(),
+                };
+                request.encode_frame(out);
+                Expected::one(Lookup::Reply)
+            }
+        }
+    }
+}
+
+/// The command of a template for memcached.
+fn verb(template: &CommandTemplate) -> Result<Verb, TemplateError> {
+    let name = template.literal(0).unwrap_or_default();
+    let verb = Verb::named(name).ok_or_else(|| TemplateError::Command {
+        command: String::from_utf8_lossy(name).into_owned(),
+        known: Verb::names(),
+    })?;
+    let operands = template.arguments() - 1;
+    if !verb.takes(operands) {
+        return Err(TemplateError::Shape {
+            usage: verb.usage.to_owned(),
+        });
+    }
+    let is_word = |operand: usize| {
+        let mut literals = template.literals(operand + 1);
+        literals.all(|literal| literal.iter().all(u8::is_ascii_graphic))
+            && template.literal(operand + 1) != Some(b"")
+    };
+    match (0..operands).find(|&operand| !verb.is_data(operand) && !is_word(operand)) {
+        Some(_) => Err(TemplateError::Blank),
+        None => Ok(verb),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn writer(protocol: Protocol, text: &str) -> Result<RequestWriter, String> {
+        let template = CommandTemplate::parse(text).unwrap();
+        let writer = RequestWriter::new(protocol, &template, Duration::from_secs(1));
+        writer.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn commands_that_a_protocol_does_not_have_are_refused() {
+        for (protocol, text, reason) in [
+            (Protocol::Memcached, "KEYS *", "`KEYS`; there are GET, MGET"),
+            (Protocol::Memcached, "{key} a", "``; there are GET"),
+            (Protocol::Memcached, "SET a", "SET KEY VALUE"),
+            (Protocol::MemcachedMeta, "INCR a", "INCR KEY DELTA"),
+            (Protocol::Memcached, "GET \"a b\"", "no blanks"),
+            (Protocol::Memcached, "DELETE \"\"", "no blanks"),
+            (Protocol::Memcached, "GET {key}\u{7}", "no blanks"),
+            (Protocol::Protobuf, "Get a b", "METHOD [PAYLOAD]"),
+            (Protocol::Protobuf, "{key}", "METHOD [PAYLOAD]"),
+            (Protocol::PspUdp, "GET a", "--workload"),
+        ] {
+            let error = writer(protocol, text).unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+        assert!(writer(Protocol::Memcached, "SET {key} \"a b\" 60").is_ok());
+    }
+
+    #[test]
+    fn hits_and_misses_are_told_by_the_reply_or_by_its_values() {
+        let two = Outcome::Hit { values: 2 };
+        for (lookup, outcome, expected) in [
+            (Lookup::keys(5), two, (2, 3)),
+            (Lookup::keys(1), two, (1, 0)),
+            (Lookup::keys(5), Outcome::Miss, (0, 5)),
+            (Lookup::keys(1), Outcome::Done, (1, 0)),
+            (Lookup::keys(1), Outcome::Error, (0, 0)),
+            (Lookup::keys(1), Outcome::NotStored, (0, 0)),
+            (Lookup::Reply, two, (1, 0)),
+            (Lookup::Reply, Outcome::Miss, (0, 1)),
+            (Lookup::Reply, Outcome::Done, (0, 0)),
+            (Lookup::None, two, (0, 0)),
+        ] {
+            assert_eq!(lookup.hits_and_misses(outcome), expected);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! `psp-loadgen run` against each kind of target, from its arguments to its report.
+
+mod memcached;
+mod program;
+mod protobuf;
+#[path = "../scripted/serve.rs"]
+mod serve;
+mod simulated;
+mod unix;

@@ -1,0 +1,175 @@
+//! Where a request ends, and refusals.
+
+use crate::framing::{FrameError, Framing, Rejection, Step};
+use crate::sink::Sink;
+
+use super::fields::peek_id;
+use super::message::Response;
+use super::status::Status;
+use super::varint::{Overflow, Varint};
+
+/// Most bytes of the length in front of a message: it has 32 bits.
+pub const PREFIX_LEN_MAX: usize = 5;
+
+/// [`Framing`] of requests: a message behind its length.
+///
+/// The message itself is not looked at. One that is no request is the handler's to answer, with
+/// [`Status::InvalidArgument`], and costs nobody else on the connection anything.
+#[derive(Debug, Clone)]
+pub struct Rpc {
+    /// Longest message in bytes, its length in front of it not counted; 4 MiB by default.
+    pub message_len_max: u32,
+}
+
+impl Default for Rpc {
+    fn default() -> Self {
+        Self {
+            message_len_max: 4 << 20,
+        }
+    }
+}
+
+impl Framing for Rpc {
+    type Cursor = ();
+
+    #[inline]
+    fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
+        let prefix = &input[..input.len().min(PREFIX_LEN_MAX)];
+        let (len, prefix_len) = match Varint::read(prefix) {
+            Ok(Some(read)) => read,
+            Ok(None) if prefix.len() < PREFIX_LEN_MAX => {
+                return Ok(Step::NeedMore {
+                    len_min: input.len() + 1,
+                });
+            }
+            Ok(None) | Err(Overflow) => {
+                return Err(FrameError::new(
+                    "rpc: the length is not a varint of 32 bits",
+                ));
+            }
+        };
+        if len > u64::from(self.message_len_max) {
+            return Err(FrameError::new("rpc: message too long"));
+        }
+        let len = usize::try_from(len).map_or(usize::MAX, |len| len.saturating_add(prefix_len));
+        if input.len() < len {
+            Ok(Step::NeedMore { len_min: len })
+        } else {
+            Ok(Step::Frame { len })
+        }
+    }
+
+    fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
+        let (status, error) = match rejection {
+            Rejection::Busy { type_name } => (
+                Status::ResourceExhausted,
+                format!("typed queue of '{type_name}' is full"),
+            ),
+            Rejection::HandlerFailed => (Status::Internal, "the handler failed".to_owned()),
+            Rejection::ReplyTooLarge { limit_bytes } => (
+                Status::Internal,
+                format!("the response is larger than the limit of {limit_bytes} bytes"),
+            ),
+            Rejection::Malformed(error) => (Status::InvalidArgument, error.to_string()),
+            Rejection::TooManyConnections => {
+                (Status::ResourceExhausted, "too many connections".to_owned())
+            }
+            Rejection::OutOfBuffers => (Status::ResourceExhausted, "out of buffers".to_owned()),
+            Rejection::ShuttingDown => (Status::Unavailable, "shutting down".to_owned()),
+        };
+        let id = peek_id(request).unwrap_or_default();
+        Response::failed(id, status, error).encode_frame(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Request;
+    use super::*;
+
+    fn step(input: &[u8]) -> Result<Step, String> {
+        let rpc = Rpc {
+            message_len_max: 300,
+        };
+        rpc.next_frame(&mut (), input)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn frames_are_a_length_and_a_message() {
+        assert_eq!(step(b""), Ok(Step::NeedMore { len_min: 1 }));
+        assert_eq!(step(b"\0rest"), Ok(Step::Frame { len: 1 }));
+        assert_eq!(step(b"\x02a"), Ok(Step::NeedMore { len_min: 3 }));
+        assert_eq!(step(b"\x02abc"), Ok(Step::Frame { len: 3 }));
+        assert_eq!(step(b"\xac"), Ok(Step::NeedMore { len_min: 2 }));
+        assert_eq!(step(b"\xac\x02"), Ok(Step::NeedMore { len_min: 302 }));
+    }
+
+    #[test]
+    fn limits_hold() {
+        assert_eq!(step(b"\xad\x02"), Err("rpc: message too long".to_owned()));
+        assert_eq!(
+            step(b"\xff\xff\xff\xff\x0f"),
+            Err("rpc: message too long".to_owned())
+        );
+        let endless = Err("rpc: the length is not a varint of 32 bits".to_owned());
+        assert_eq!(step(b"\x80\x80\x80\x80\x80"), endless);
+        assert_eq!(step(b"\x80\x80\x80\x80"), Ok(Step::NeedMore { len_min: 5 }));
+    }
+
+    #[test]
+    fn refusals_name_their_request_and_their_reason() {
+        let request = Request {
+            id: 77,
+            method: "Scan".to_owned(),
+            ..Request::default()
+        };
+        let mut frame = Vec::new();
+        request.encode_frame(&mut frame);
+        let malformed = FrameError::new("rpc: message too long");
+        for (rejection, status, error) in [
+            (
+                Rejection::Busy { type_name: "scan" },
+                Status::ResourceExhausted,
+                "typed queue of 'scan' is full",
+            ),
+            (
+                Rejection::HandlerFailed,
+                Status::Internal,
+                "the handler failed",
+            ),
+            (
+                Rejection::ReplyTooLarge { limit_bytes: 5 },
+                Status::Internal,
+                "the response is larger than the limit of 5 bytes",
+            ),
+            (
+                Rejection::Malformed(&malformed),
+                Status::InvalidArgument,
+                "rpc: message too long",
+            ),
+            (
+                Rejection::TooManyConnections,
+                Status::ResourceExhausted,
+                "too many connections",
+            ),
+            (
+                Rejection::OutOfBuffers,
+                Status::ResourceExhausted,
+                "out of buffers",
+            ),
+            (
+                Rejection::ShuttingDown,
+                Status::Unavailable,
+                "shutting down",
+            ),
+        ] {
+            for (request, id) in [(&frame[..], 77), (b"", 0)] {
+                let mut out = Vec::new();
+                Rpc::default().encode_rejection(&rejection, request, &mut out);
+                let expected = Response::failed(id, status, error);
+                assert_eq!(Response::from_frame(&out), Ok(expected));
+            }
+        }
+    }
+}
