@@ -18,7 +18,7 @@ LOADGEN_FLAGS=${LOADGEN_FLAGS:---spin-us 20}
 GET_RATE=${GET_RATE:-10000}
 MULTIGET=${MULTIGET:-MGET 5000@10/s}
 KEYS=${KEYS:-100000}
-CONNECTIONS=${CONNECTIONS:-50}
+CONNECTIONS=${CONNECTIONS:-16}
 PIPELINE=${PIPELINE:-16}
 # Which cases to measure, a regular expression: alone, multiget, pipelined.
 ONLY=${ONLY:-.}
@@ -117,8 +117,8 @@ for ((repeat = 1; repeat <= REPEATS; repeat++)); do
         [[ multiget =~ $ONLY ]] &&
             measure multiget "$server" "$repeat" $LOADGEN_FLAGS --mix "GET@$GET_RATE/s,$MULTIGET"
         [[ pipelined =~ $ONLY ]] &&
-            measure pipelined "$server" "$repeat" --closed --connections "$CONNECTIONS" \
-                --pipeline "$PIPELINE" --mix GET
+            measure pipelined "$server" "$repeat" --mix GET:1 \
+                --closed-loop "$((CONNECTIONS * PIPELINE))" --pipeline "$PIPELINE"
     done
 done
 

@@ -12,9 +12,11 @@
 
 mod program;
 mod server_process;
+mod twemproxy;
 
 pub use program::run_program;
 pub use server_process::{ServerProcess, Start, free_port, other_server};
+pub use twemproxy::{Protocol, start_twemproxy};
 
 use std::time::{Duration, Instant};
 

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use common::{Connection, Server, run_program};
-use psp_harness::{ServerProcess, Start, free_port};
+use psp_harness::{Protocol, start_twemproxy};
 
 fn script(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "clients", name]
@@ -61,35 +61,12 @@ fn memjs() {
     assert!(output.ends_with("all checks passed\n"), "{output}");
 }
 
-/// Starts twemproxy before servers at these ports.
-fn nutcracker(ports: [String; 2], redis: bool) -> ServerProcess {
-    ServerProcess::start(|directory| {
-        let port = free_port();
-        let [first, second] = &ports;
-        let config = format!(
-            "pool:\n  listen: 127.0.0.1:{port}\n  hash: fnv1a_64\n  distribution: ketama\n  \
-             redis: {redis}\n  servers:\n   - 127.0.0.1:{first}:1 first\n   - \
-             127.0.0.1:{second}:1 second\n"
-        );
-        let file = directory.join("nutcracker.yml");
-        std::fs::write(&file, config).unwrap();
-        let mut command = Command::new("nutcracker");
-        command
-            .arg("-c")
-            .arg(file)
-            .args(["-s", &free_port().to_string()]);
-        Start {
-            command,
-            port: Some(port),
-        }
-    })
-}
-
 #[test]
 #[ignore = "needs nutcracker; run by .ci/run"]
 fn twemproxy_before_two_servers() {
     let servers = [Server::start(), Server::start()];
-    let proxy = nutcracker(servers.each_ref().map(|server| server.port()), false);
+    let ports = servers.each_ref().map(|server| server.port());
+    let proxy = start_twemproxy(ports, Protocol::Memcached);
     let mut client = Connection::open(proxy.address()).unwrap();
     let keys: Vec<String> = (0..200).map(|index| format!("key{index}")).collect();
     for key in &keys {

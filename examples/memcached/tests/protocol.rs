@@ -165,7 +165,8 @@ fn meta_commands() {
         ("ma n", "NF"),
         ("ma n N0 J13 v", "VA 2|13"),
         ("ma n v", "VA 2|14"),
-        ("ma n D10 MD v t", "VA 2 t-1|4 "),
+        ("ma n D10 MD v t", "VA 1 t-1|4"),
+        ("mg n v", "VA 2|4 "),
         ("ma n q", ""),
         ("ma n N0 q v", ""),
         ("ms Zm9v 3 b k|bar", "HD kZm9v b"),
@@ -206,7 +207,8 @@ fn what_newer_releases_add_to_meta_commands() {
         ("md k x", "HD"),
         ("mg k v", "VA 0|"),
         ("ms a 3 MA N0 s|abc", "HD s3"),
-        ("ms a 1 C1 I E9|x", "EX"),
+        ("ms k 1 C1 I|x", "HD"),
+        ("mg k v", "VA 1 X W|x"),
     ]);
 }
 

@@ -238,6 +238,27 @@ mod tests {
     }
 
     #[test]
+    fn discarded_bytes_are_dropped_as_they_come() {
+        let mut pool = BufferPool::new();
+        let mut input = InputBuffer::default();
+        fill(&mut input, &mut pool, b"frame and some", 1);
+        input.consume(5);
+        input.discard(100_000);
+        let mut stream: &[u8] = &[b"x".repeat(100_000 - 9), b"next".to_vec()].concat();
+        let mut received = 0;
+        while !stream.is_empty() {
+            assert!(input.is_empty());
+            input.make_room(1, &mut pool);
+            match input.read_from(&mut stream).unwrap() {
+                Fill::Read { count, .. } => received += count,
+                other => panic!("{other:?}"),
+            }
+            assert!(input.held_bytes() <= POOLED_LEN);
+        }
+        assert_eq!((received, input.data()), (99_995, &b"next"[..]));
+    }
+
+    #[test]
     fn idle_input_holds_nothing_and_waiting_input_little() {
         let mut pool = BufferPool::new();
         let mut input = InputBuffer::default();

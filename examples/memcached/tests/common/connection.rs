@@ -81,6 +81,13 @@ impl Connection {
         self.line()
     }
 
+    /// Whether the server answers on this connection, rather than refuse it.
+    pub(crate) fn is_served(&mut self) -> bool {
+        let mut line = String::new();
+        let sent = self.try_send(b"mn\r\n");
+        sent.is_ok() && self.reader.read_line(&mut line).is_ok() && line == "MN\r\n"
+    }
+
     /// Reads one line, without its end.
     ///
     /// # Panics
