@@ -25,7 +25,7 @@ fn wrong_requests_are_answered_as_memcached_does() {
         ("set a 0 0 -1", FORMAT),
         ("set a -1 0 1", FORMAT),
         ("set a 0 0 x", FORMAT),
-        ("set a 0 0 99999999999", FORMAT),
+        ("set a 0 0 2147483647", FORMAT),
         ("touch a x", "CLIENT_ERROR invalid exptime argument"),
         ("mg a !", "CLIENT_ERROR invalid flag"),
         ("verbosity", "ERROR"),
