@@ -22,7 +22,7 @@ CONNECTIONS=${CONNECTIONS:-16}
 PIPELINE=${PIPELINE:-16}
 # Which cases to measure, a regular expression: alone, multiget, pipelined.
 ONLY=${ONLY:-.}
-# As in compare_redis.sh: a spinner in the idle class on each core.
+# Keep cores from sleeping (keep_awake in servers.sh); 0 turns it off.
 KEEP_AWAKE=${KEEP_AWAKE:-1}
 PORT_FIRST=${PORT_FIRST:-7700}
 MEMCACHED=${MEMCACHED:-memcached}
@@ -39,17 +39,6 @@ fi
 PSP_MEMCACHED=${PSP_MEMCACHED:-$target_dir/release/psp-memcached}
 LOADGEN=${LOADGEN:-$target_dir/release/psp-loadgen}
 
-servers=()
-declare -A port_of
-pids=()
-stop_servers() {
-    for pid in "${pids[@]}"; do
-        kill "$pid" 2>/dev/null || true
-    done
-    wait
-}
-trap stop_servers EXIT
-
 # answers PORT: whether a memcached listens there.
 answers() {
     (
@@ -60,39 +49,18 @@ answers() {
     ) 2>/dev/null
 }
 
-# start NAME PROGRAM FLAG...: address, port and limits are added.
-start() {
-    local name=$1 port=$((PORT_FIRST + ${#servers[@]}))
-    shift
-    "$@" -l 127.0.0.1 -p "$port" -m 256 -c 1024 >"$output/$name.log" 2>&1 &
-    pids+=($!)
-    for _ in {1..100}; do
-        if answers "$port"; then
-            servers+=("$name")
-            port_of[$name]=$port
-            return
-        fi
-        sleep 0.1
-    done
-    echo "$name does not start:" >&2
-    tail "$output/$name.log" >&2
-    exit 1
-}
+. bench/servers.sh
+readonly COMMON_FLAGS=(-l 127.0.0.1 -p {port} -m 256 -c 1024)
 
 # shellcheck disable=SC2086 # the flags are words
-start psp-memcached "$PSP_MEMCACHED" $PSP_MEMCACHED_FLAGS
+start psp-memcached "$PSP_MEMCACHED" $PSP_MEMCACHED_FLAGS "${COMMON_FLAGS[@]}"
 user=()
 ((EUID)) || user=(-u root)
 for threads in $MEMCACHED_THREADS; do
-    start "memcached-t$threads" "$MEMCACHED" "${user[@]}" -t "$threads"
+    start "memcached-t$threads" "$MEMCACHED" "${user[@]}" -t "$threads" "${COMMON_FLAGS[@]}"
 done
 
-if ((KEEP_AWAKE)); then
-    for ((core = 0; core < $(nproc); core++)); do
-        chrt --idle 0 taskset --cpu-list "$core" bash -c 'while :; do :; done' &
-        pids+=($!)
-    done
-fi
+((!KEEP_AWAKE)) || keep_awake
 
 # measure CASE SERVER REPEAT FLAG...: one run of the load generator.
 measure() {

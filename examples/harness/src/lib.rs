@@ -12,10 +12,12 @@
 
 mod program;
 mod server_process;
+mod socket;
 mod twemproxy;
 
 pub use program::run_program;
 pub use server_process::{ServerProcess, Start, free_port, other_server};
+pub use socket::{connect, read_to_close};
 pub use twemproxy::{Protocol, start_twemproxy};
 
 use std::time::{Duration, Instant};
