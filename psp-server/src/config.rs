@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
+use crate::preempt::PreemptPolicy;
+use crate::runtime::SEATS_MAX;
 
 /// Which threads a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -77,6 +79,19 @@ pub struct Config {
     /// Slice of a net thread that shares its core: with a short one the kernel lets it run as soon as
     /// it wakes, whoever holds the core. 0 leaves it at the system's default.
     pub net_slice_us: u64,
+    /// How policies that share time make a request give way; the others never do. With `none` no
+    /// such policy can be chosen, and workers have no contexts.
+    pub preempt: PreemptPolicy,
+    /// Contexts of each worker: all but one may hold a request that has begun, and that one takes
+    /// over when a request gives way. Where none is left, the worker begins no other request.
+    /// With `kernel-thread` they are threads, 64 at most.
+    pub contexts_per_worker: usize,
+    /// Stack of each context, in bytes. It is reserved at the start, and takes memory as it is used.
+    /// The threads of `kernel-thread` have the usual stack of a thread instead.
+    pub stack_bytes: usize,
+    /// A request that was asked to give way and has not done so for this long is counted and logged;
+    /// 0 never.
+    pub preempt_warn_ms: u64,
     /// Seed of the policies that draw lots.
     pub seed: u64,
 }
@@ -98,6 +113,10 @@ impl Default for Config {
             spin_us: 50,
             background_nice: 19,
             net_slice_us: 100,
+            preempt: PreemptPolicy::default(),
+            contexts_per_worker: 32,
+            stack_bytes: 256 * 1024,
+            preempt_warn_ms: 100,
             seed: 1,
         }
     }
@@ -105,7 +124,7 @@ impl Default for Config {
 
 impl Config {
     pub(crate) fn validate(&self) -> Result<(), BuildError> {
-        let checks: [(&'static str, bool, &str); 8] = [
+        let checks: [(&'static str, bool, &str); 10] = [
             ("workers", self.workers != Some(0), "must be at least 1"),
             (
                 "queue_capacity",
@@ -142,6 +161,16 @@ impl Config {
                 self.net_slice_us == 0 || (100..=100_000).contains(&self.net_slice_us),
                 "must be 0 or between 100 and 100000",
             ),
+            (
+                "contexts_per_worker",
+                (2..=65_536).contains(&self.contexts_per_worker),
+                "must be between 2 and 65536",
+            ),
+            (
+                "stack_bytes",
+                (64 << 10..=1 << 30).contains(&self.stack_bytes),
+                "must be between 64 KiB and 1 GiB",
+            ),
         ];
         for (setting, valid, reason) in checks {
             if !valid {
@@ -150,6 +179,12 @@ impl Config {
                     reason: reason.to_owned(),
                 });
             }
+        }
+        if self.preempt == PreemptPolicy::KernelThread && self.contexts_per_worker > SEATS_MAX {
+            return Err(BuildError::Setting {
+                setting: "contexts_per_worker",
+                reason: format!("must be at most {SEATS_MAX} with kernel-thread"),
+            });
         }
         Ok(())
     }

@@ -51,6 +51,9 @@ pub enum RunError {
     /// The event queue failed.
     #[error("event queue: {0}")]
     Events(#[source] io::Error),
+    /// There is no memory for the contexts of a worker.
+    #[error("cannot make the stacks of a worker: {0}")]
+    Stacks(#[source] io::Error),
     /// Signals could not be registered.
     #[error("cannot watch for signals: {0}")]
     Signals(#[source] io::Error),

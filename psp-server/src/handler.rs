@@ -11,7 +11,11 @@ use crate::server::ServerHandle;
 ///
 /// Any `Fn(Request<'_, ()>, &mut Reply<'_>)` is a handler without state per worker or connection.
 pub trait Handler: Send + Sync + 'static {
-    /// State of one worker. Only that worker touches it, so it needs no locks.
+    /// State of one context of a worker: one request at a time touches it, so it needs no locks.
+    ///
+    /// A worker whose requests can be preempted has several
+    /// [contexts](crate::Config::contexts_per_worker), for one request may be begun while another of
+    /// the same worker is not done; without preemption it has one.
     type Worker: Send + 'static;
 
     /// State of one connection. Shared, because a protocol may have several requests of one
@@ -24,7 +28,7 @@ pub trait Handler: Send + Sync + 'static {
         let _ = server;
     }
 
-    /// Called once on each worker's own thread before its first request.
+    /// Called on each worker's own thread before its first request, once for each of its contexts.
     fn init_worker(&self, worker: WorkerId) -> Self::Worker;
 
     /// Called when a connection was accepted.

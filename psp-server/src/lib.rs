@@ -35,16 +35,21 @@
 //! # }
 //! ```
 
+mod admission;
 pub mod classifier;
 pub mod config;
 pub mod error;
+mod fiber;
 pub mod handler;
 pub mod policy;
+pub mod preempt;
+pub mod reload;
 pub mod reply;
 pub mod request_type;
 mod runtime;
 pub mod server;
 pub mod shutdown;
+mod sleep;
 pub mod telemetry;
 mod transport;
 
@@ -53,9 +58,11 @@ pub use config::{Config, Topology};
 pub use error::{BuildError, RunError};
 pub use handler::{Handler, Request};
 pub use policy::{Policy, WorkerId};
+pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, no_preempt};
 pub use reply::Reply;
 pub use request_type::{RequestType, TypeSpec, TypeTable};
 pub use server::{DrainReport, Server, ServerBuilder, ServerHandle};
 pub use shutdown::Shutdown;
+pub use sleep::sleep;
 
 pub use psp_protocols as protocols;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::preempt::PreemptPolicy;
+
 /// Number of a request type: an index into the [`TypeTable`], or [`RequestType::UNKNOWN`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestType(u32);
@@ -41,6 +43,8 @@ pub struct TypeSpec {
     pub share: Option<f64>,
     /// Requests that may wait in the typed queue; the server's default when absent.
     pub queue_capacity: Option<usize>,
+    /// How its requests give way; as the server says when absent.
+    pub preempt: Option<PreemptPolicy>,
 }
 
 impl TypeSpec {
@@ -52,6 +56,7 @@ impl TypeSpec {
             slo: None,
             share: None,
             queue_capacity: None,
+            preempt: None,
         }
     }
 
@@ -80,6 +85,15 @@ impl TypeSpec {
     #[must_use]
     pub fn queue_capacity(mut self, queue_capacity: usize) -> Self {
         self.queue_capacity = Some(queue_capacity);
+        self
+    }
+
+    /// Says how its requests give way: [`PreemptPolicy::None`] for never,
+    /// [`PreemptPolicy::Cooperative`] for at checkpoints only, or what
+    /// [`Config::preempt`](crate::Config::preempt) is.
+    #[must_use]
+    pub fn preempt(mut self, preempt: PreemptPolicy) -> Self {
+        self.preempt = Some(preempt);
         self
     }
 }

@@ -9,13 +9,16 @@ use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use psp_protocols::Framing;
 
+use crate::admission;
 use crate::classifier::Classifier;
 use crate::config::{Config, Topology};
 use crate::error::{BuildError, RunError};
 use crate::handler::Handler;
-use crate::policy::{Policy, SchedulerSetup};
+use crate::policy::{Policy, PolicyError};
+use crate::preempt::{PreemptPolicy, SignalPreemptible};
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::runtime::cores::Cores;
+use crate::runtime::policy_mailbox::PolicyMailbox;
 use crate::runtime::shared::Shared;
 use crate::runtime::{Launch, WAKER, launch};
 use crate::shutdown::Shutdown;
@@ -23,8 +26,6 @@ use crate::telemetry::{Snapshot, Telemetry};
 use crate::transport::datagram::Endpoint;
 use crate::transport::listener::{bind_udp, listen_tcp};
 
-/// Cores up to which [`Topology::Auto`] is [`Topology::Inline`].
-const INLINE_CORES_MAX: usize = 4;
 /// Datagrams that are between two states while every typed queue is full.
 const DATAGRAMS_SPARE: usize = 64;
 
@@ -64,6 +65,8 @@ struct Settings {
     types: Option<TypeTable>,
     policy: Policy,
     config: Config,
+    /// The handler's author vouches for it, see [`SignalPreemptible`].
+    signal_preemptible: bool,
     error: Option<BuildError>,
 }
 
@@ -95,6 +98,7 @@ impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
             types: None,
             policy: Policy::c_fcfs(),
             config: Config::default(),
+            signal_preemptible: false,
             error: None,
         };
         ServerBuilder {
@@ -177,11 +181,12 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     #[must_use]
     pub fn handler<G: Handler>(self, handler: G) -> ServerBuilder<F, K, G> {
         let Self {
-            settings,
+            mut settings,
             framing,
             classifier,
             ..
         } = self;
+        settings.signal_preemptible = false;
         ServerBuilder {
             settings,
             framing,
@@ -199,8 +204,8 @@ impl<F, K, H> ServerBuilder<F, K, H> {
 
     /// Sets the policy: a [`Policy`], or the settings of one.
     ///
-    /// One that [needs preemption](Policy::needs_preemption) is refused by
-    /// [`build`](Self::build).
+    /// One that [needs preemption](Policy::needs_preemption) is refused by [`build`](Self::build) where
+    /// [`Config::preempt`] is `none`, or the topology [`Inline`](Topology::Inline).
     #[must_use]
     pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
         self.settings.policy = policy.into();
@@ -221,11 +226,27 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Sets everything else, and replaces what [`workers`](Self::workers) and
-    /// [`topology`](Self::topology) had set.
+    /// Sets how policies that share time make a request give way.
+    #[must_use]
+    pub fn preempt(mut self, preempt: PreemptPolicy) -> Self {
+        self.settings.config.preempt = preempt;
+        self
+    }
+
+    /// Sets everything else, and replaces what [`workers`](Self::workers),
+    /// [`topology`](Self::topology) and [`preempt`](Self::preempt) had set.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.settings.config = config;
+        self
+    }
+}
+
+impl<F, K, H: SignalPreemptible> ServerBuilder<F, K, H> {
+    /// Allows [`PreemptPolicy::Signal`] for this handler.
+    #[must_use]
+    pub fn signal_preemption(mut self) -> Self {
+        self.settings.signal_preemptible = true;
         self
     }
 }
@@ -239,16 +260,15 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
         if let Some(error) = self.settings.error.take() {
             return Err(error);
         }
-        self.settings.config.validate()?;
+        let config = &self.settings.config;
+        config.validate()?;
+        config.preempt.validate(self.settings.signal_preemptible)?;
         if self.settings.tcp.is_empty() && self.settings.udp.is_empty() {
             return Err(BuildError::NoAddress);
         }
         let cores = Cores::discover();
-        let topology = match self.settings.config.topology {
-            Topology::Auto if cores.count <= INLINE_CORES_MAX => Topology::Inline,
-            Topology::Auto => Topology::Dedicated,
-            chosen => chosen,
-        };
+        let Settings { config, policy, .. } = &self.settings;
+        let topology = admission::topology(config, policy, cores.count);
         let workers = self.settings.config.workers.unwrap_or(match topology {
             // One more for long requests than there are cores costs nothing while they are idle.
             Topology::Inline => cores.count.max(2),
@@ -259,14 +279,14 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             .types
             .take()
             .unwrap_or_else(|| self.classifier.types());
-        self.settings
-            .policy
-            .validate(workers)
-            .and_then(|()| self.settings.policy.validate_to_completion())
-            .map_err(|error| BuildError::Setting {
+        let preempt = preempt_by_slot(&types, self.settings.config.preempt)?;
+        let Settings { config, policy, .. } = &self.settings;
+        admission::admit(policy, config, topology, workers).map_err(|error| {
+            BuildError::Setting {
                 setting: "policy",
                 reason: error.to_string(),
-            })?;
+            }
+        })?;
 
         let poll = new_poll()?;
         let waker =
@@ -296,8 +316,9 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             config: self.settings.config.clone(),
             topology,
             workers,
-            policy: self.settings.policy.to_string(),
+            policy: PolicyMailbox::new(self.settings.policy.clone()),
             types,
+            preempt,
             shutdown: Shutdown::new(),
             started: Instant::now(),
         });
@@ -312,6 +333,30 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             local_addrs,
         })
     }
+}
+
+/// How each type gives way, by its slot.
+fn preempt_by_slot(
+    types: &TypeTable,
+    server: PreemptPolicy,
+) -> Result<Vec<PreemptPolicy>, BuildError> {
+    let of = |spec: &TypeSpec| match spec.preempt {
+        None => Ok(server),
+        Some(PreemptPolicy::None) => Ok(PreemptPolicy::None),
+        Some(PreemptPolicy::Cooperative) if server != PreemptPolicy::None => {
+            Ok(PreemptPolicy::Cooperative)
+        }
+        Some(chosen) if chosen == server => Ok(server),
+        Some(chosen) => Err(BuildError::Setting {
+            setting: "preempt",
+            reason: format!(
+                "type {} asks for {chosen}, which a server with {server} does not have",
+                spec.name
+            ),
+        }),
+    };
+    let slots = types.specs().iter().map(of);
+    slots.chain([Ok(server)]).collect()
 }
 
 fn new_poll() -> Result<Poll, BuildError> {
@@ -364,14 +409,8 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
         } = self;
         shutdown.attach(waker.clone());
         shared.shutdown.attach(waker.clone());
-        let setup = SchedulerSetup {
-            workers: shared.workers,
-            types: &shared.types,
-            queue_capacity: shared.config.queue_capacity,
-            inline: shared.topology == Topology::Inline,
-            preemption: None,
-            seed: shared.config.seed,
-        };
+        shared.policy.attach(waker.clone());
+        let setup = shared.scheduler_setup();
         let scheduler = parts.settings.policy.scheduler(&setup);
         let datagrams = if udp_sockets.is_empty() {
             0
@@ -396,7 +435,7 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
             .collect();
         tracing::info!(
             addresses = ?local_addrs,
-            policy = shared.policy,
+            policy = parts.settings.policy.spelled(),
             topology = %shared.topology,
             workers = shared.workers,
             cores = cores.count,
@@ -434,10 +473,24 @@ impl ServerHandle {
         Snapshot::read(&self.shared.telemetry, &self.shared.types)
     }
 
-    /// The policy in force, by name and settings.
+    /// The policy in force. One that was set a moment ago may be about to take over.
     #[must_use]
-    pub fn policy(&self) -> &str {
-        &self.shared.policy
+    pub fn policy(&self) -> Policy {
+        self.shared.policy.policy()
+    }
+
+    /// Changes the policy. The net thread takes the new one before it next reads from a socket; what waits
+    /// and runs goes on under it, and no request is lost. What the old one had measured is: a
+    /// policy starts from hints.
+    ///
+    /// # Errors
+    /// What [`ServerBuilder::build`] would say of it. The policy in force stays then.
+    pub fn set_policy(&self, policy: impl Into<Policy>) -> Result<(), PolicyError> {
+        let policy = policy.into();
+        let shared = &self.shared;
+        admission::admit(&policy, &shared.config, shared.topology, shared.workers)?;
+        shared.policy.post(policy);
+        Ok(())
     }
 
     /// The topology in force; never [`Topology::Auto`].

@@ -1,13 +1,14 @@
 //! Asking a server to stop.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use mio::Waker;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::error::RunError;
+use crate::runtime::late_waker::LateWaker;
 
 /// Stops the server that runs until it. Cheap to clone; any clone triggers it.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +19,7 @@ pub struct Shutdown {
 #[derive(Debug, Default)]
 struct Inner {
     triggered: AtomicBool,
-    waker: Mutex<Option<Arc<Waker>>>,
+    waker: LateWaker,
 }
 
 impl Shutdown {
@@ -58,16 +59,7 @@ impl Shutdown {
     /// Asks the server to drain and return.
     pub fn trigger(&self) {
         self.inner.triggered.store(true, Ordering::Release);
-        let waker = self
-            .inner
-            .waker
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(waker) = &*waker
-            && let Err(error) = waker.wake()
-        {
-            tracing::warn!(%error, "cannot wake the net worker; it stops at its next event");
-        }
+        self.inner.waker.wake();
     }
 
     /// Whether it was triggered.
@@ -77,10 +69,6 @@ impl Shutdown {
     }
 
     pub(crate) fn attach(&self, waker: Arc<Waker>) {
-        *self
-            .inner
-            .waker
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(waker);
+        self.inner.waker.attach(waker);
     }
 }

@@ -7,7 +7,7 @@ use std::net::{Shutdown as Half, UdpSocket};
 use std::sync::atomic::Ordering;
 
 use common::{Client, Lines, PATIENCE, TestServer, start, until};
-use psp_server::{Config, Policy, Reply, Request, Server, Topology};
+use psp_server::{Config, Policy, PreemptPolicy, Reply, Request, Server, Topology};
 
 fn shapes() -> Vec<(Topology, Config)> {
     let mut shapes = Vec::new();
@@ -435,28 +435,38 @@ fn an_endless_line_is_cut_off() {
 }
 
 #[test]
-fn policies_that_preempt_are_refused_by_name() {
-    let refusal = |policy: Policy| {
+fn policies_that_preempt_are_refused_by_name_where_nothing_can_be() {
+    let refusal = |policy: &Policy, preempt, topology| {
         let server = Server::builder()
             .tcp("127.0.0.1:0")
             .framing(Lines)
             .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
-            .policy(policy)
+            .policy(policy.clone())
+            .config(Config {
+                preempt,
+                topology,
+                ..two_workers()
+            })
             .build();
         server.err().map(|error| error.to_string())
     };
+    let (none, cooperative) = (PreemptPolicy::None, PreemptPolicy::Cooperative);
     for name in Policy::NAMES {
         let policy: Policy = name.parse().unwrap();
-        let preempts = policy.needs_preemption();
-        match refusal(policy) {
-            None => assert!(!preempts, "{name}"),
-            Some(message) => {
-                assert!(preempts, "{message}");
+        for (preempt, topology, reason) in [
+            (none, Topology::Dedicated, "preempt = none"),
+            (cooperative, Topology::Inline, "topology dedicated"),
+        ] {
+            let refused = refusal(&policy, preempt, topology);
+            assert_eq!(refused.is_some(), policy.needs_preemption(), "{name}");
+            if let Some(message) = refused {
                 let text = format!("policy: policy {name} preempts requests");
                 assert!(message.starts_with(&text), "{message}");
-                assert!(message.contains("d-fcfs, c-fcfs"), "{message}");
+                assert!(message.contains(reason), "{message}");
             }
         }
+        for topology in [Topology::Auto, Topology::Dedicated] {
+            assert_eq!(refusal(&policy, cooperative, topology), None, "{name}");
+        }
     }
-    assert!(refusal(Policy::mq().quantum_us(10).into()).is_some());
 }

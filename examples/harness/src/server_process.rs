@@ -34,7 +34,7 @@ pub struct ServerProcess {
     process: Child,
     address: SocketAddr,
     log: Arc<Mutex<Vec<String>>>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl ServerProcess {
@@ -70,7 +70,7 @@ impl ServerProcess {
             process,
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port.unwrap_or(0))),
             log,
-            _directory: directory,
+            directory,
         };
         if port.is_none() {
             match announced.recv_timeout(DEADLINE) {
@@ -108,12 +108,26 @@ impl ServerProcess {
         self.address.port().to_string()
     }
 
+    /// The folder that the server was given.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// Asks the process to end, as a service manager does.
     ///
     /// # Panics
     /// When it has ended already.
     pub fn terminate(&self) {
-        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
+    }
+
+    /// Asks the process to read its configuration again.
+    ///
+    /// # Panics
+    /// When it has ended already.
+    pub fn hang_up(&self) {
+        self.signal(Signal::HUP);
     }
 
     /// Waits for the process to end.
@@ -149,6 +163,10 @@ impl ServerProcess {
     #[must_use]
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
     fn exit_status(&mut self) -> Option<ExitStatus> {

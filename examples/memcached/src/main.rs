@@ -16,7 +16,7 @@ fn main() -> anyhow::Result<()> {
         print!("{}", toml::to_string(&config)?);
         return Ok(());
     }
-    config.log_level.start_log();
+    let _log = config.log_level.start_log();
     let memcached = startup::build(config)?;
     psp_program::run(memcached.server)
 }

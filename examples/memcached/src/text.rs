@@ -6,6 +6,8 @@ use psp_protocols::memcached::text::{
     server_error, stat, status, value, value_shared, version,
 };
 
+use psp_server::checkpoint;
+
 use crate::cache::OutOfMemory;
 use crate::counters::Counter;
 use crate::exptime::expire_at_ms;
@@ -15,6 +17,9 @@ use crate::operations::{
 };
 use crate::report::{self, MEMCACHED_VERSION, Report};
 use crate::{dump, meta};
+
+/// Keys of a multiget after which other requests may have the worker.
+const KEYS_PER_CHECKPOINT: usize = 64;
 
 /// Values from this length on are sent from where they are.
 pub(crate) const SHARED_LEN_MIN: usize = 8 * 1024;
@@ -90,7 +95,10 @@ fn refuse(operations: Operations<'_>, frame: &[u8], error: &RequestError, out: &
 
 fn get(operations: Operations<'_>, request: &Get<'_>, out: &mut dyn Sink) {
     let expire_at_ms = request.touch.map(expire_at_ms);
-    for key in request.keys {
+    for (index, key) in request.keys.enumerate() {
+        if index > 0 && index.is_multiple_of(KEYS_PER_CHECKPOINT) {
+            checkpoint();
+        }
         let found = match expire_at_ms {
             None => operations.get(key),
             Some(expire_at_ms) => operations.get_and_touch(key, expire_at_ms),

@@ -12,5 +12,5 @@ mod log_level;
 mod scheduling;
 
 pub use life::run;
-pub use log_level::LogLevel;
+pub use log_level::{Log, LogLevel};
 pub use scheduling::SchedulingFlags;

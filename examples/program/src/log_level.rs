@@ -3,6 +3,9 @@
 use std::io::IsTerminal;
 
 use serde::{Deserialize, Serialize};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::{Registry, reload};
 
 /// Severity of log messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -35,11 +38,27 @@ impl From<LogLevel> for tracing::Level {
 
 impl LogLevel {
     /// Starts to log messages of this severity and worse. To be called once.
-    pub fn start_log(self) {
-        tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::from(self))
+    #[must_use = "it changes the level later"]
+    pub fn start_log(self) -> Log {
+        let (level, handle) = reload::Layer::new(LevelFilter::from_level(self.into()));
+        let text = tracing_subscriber::fmt::layer()
             .with_ansi(std::io::stderr().is_terminal())
-            .with_writer(std::io::stderr)
-            .init();
+            .with_writer(std::io::stderr);
+        tracing_subscriber::registry().with(level).with(text).init();
+        Log { handle }
+    }
+}
+
+/// The log of the process.
+#[derive(Debug)]
+pub struct Log {
+    handle: reload::Handle<LevelFilter, Registry>,
+}
+
+impl Log {
+    /// Logs messages of this severity and worse from now on.
+    pub fn set_level(&self, level: LogLevel) {
+        // It fails only when the subscriber is gone.
+        let _ = self.handle.reload(LevelFilter::from_level(level.into()));
     }
 }

@@ -90,7 +90,7 @@ impl Limits {
 /// A Redis-compatible server whose short commands stay fast while long ones run.
 ///
 /// Flags take precedence over the configuration file.
-#[derive(Debug, Default, Parser)]
+#[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-redis", version)]
 pub struct Flags {
     /// Configuration file (TOML).
@@ -173,6 +173,8 @@ impl Flags {
 mod tests {
     use std::io::Write;
 
+    use psp_server::policy::Darc;
+
     use super::*;
 
     fn resolve(file: &str, flags: &[&str]) -> anyhow::Result<Config> {
@@ -207,6 +209,8 @@ mod tests {
         assert_ne!(config.policy, Policy::darc());
         let other_policy = resolve(file, &["--policy", "c-fcfs"]).expect("valid");
         assert_eq!(other_policy.policy, Policy::c_fcfs());
+        let settings = resolve(file, &["--policy", "darc delta=7"]).expect("valid");
+        assert_eq!(settings.policy, Darc::default().delta(7.0).into());
     }
 
     #[test]

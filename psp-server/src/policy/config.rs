@@ -1,7 +1,6 @@
 //! Which policy, with which settings: the user's side.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -81,16 +80,29 @@ pub enum PolicyError {
     /// No policy has this name.
     #[error("no policy is called `{0}`; there are {names}", names = Policy::NAMES.join(", "))]
     UnknownName(String),
+    /// A policy is not spelled as [`FromStr`](std::str::FromStr) takes it.
+    #[error("policy `{line}`: {reason}")]
+    Spelling {
+        /// What was given.
+        line: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// There is nobody to schedule.
     #[error("a server needs at least one worker")]
     NoWorkers,
-    /// Requests cannot be preempted where this policy is to be used.
+    /// The server was told not to preempt requests.
     #[error(
-        "policy {0} preempts requests, and a live server cannot do that yet; \
+        "policy {0} preempts requests, and preempt = none; \
          the policies that run requests to completion are {names}",
         names = Policy::names_to_completion().join(", ")
     )]
     NeedsPreemption(&'static str),
+    /// The server's net thread runs requests itself, which nobody could preempt.
+    #[error(
+        "policy {0} preempts requests, and the net thread runs some itself; it needs topology dedicated"
+    )]
+    NeedsDedicated(&'static str),
     /// A setting is out of its range.
     #[error("policy {policy}: {setting} is {value}, it must be {expected}")]
     Setting {
@@ -229,7 +241,31 @@ impl Policy {
         DarcLending::default().into()
     }
 
-    /// The name by which [`FromStr`] and configuration files know it.
+    /// The policy of that name with its default settings.
+    pub(super) fn named(name: &str) -> Result<Self, PolicyError> {
+        match name {
+            "d-fcfs" => Ok(Self::d_fcfs()),
+            "c-fcfs" => Ok(Self::c_fcfs()),
+            "stealing" => Ok(Self::stealing()),
+            "fixed-priority" => Ok(Self::fixed_priority()),
+            "static-partition" => Ok(Self::static_partition()),
+            "darc" => Ok(Self::darc()),
+            "darc-lending" => Ok(Self::darc_lending()),
+            "darc-static" => Ok(Self::DarcStatic(DarcStatic::default())),
+            "sjf" => Ok(Self::sjf()),
+            "edf" => Ok(Self::edf()),
+            "drr" => Ok(Self::drr()),
+            "cscq" => Ok(Self::cscq()),
+            "sq" => Ok(Self::sq().into()),
+            "mq" => Ok(Self::mq().into()),
+            "jbsq" => Ok(Self::jbsq().into()),
+            "jsq" => Ok(Self::jsq().into()),
+            "synergy" => Ok(Self::synergy().into()),
+            _ => Err(PolicyError::UnknownName(name.to_owned())),
+        }
+    }
+
+    /// The name by which [`FromStr`](std::str::FromStr) and configuration files know it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -263,27 +299,20 @@ impl Policy {
         )
     }
 
-    /// The names of the policies that do not [need preemption](Self::needs_preemption), which live
-    /// servers can run.
+    /// Whether it preempts requests where that is possible: it
+    /// [needs preemption](Self::needs_preemption), or is `darc-lending`.
+    #[must_use]
+    pub const fn can_preempt(&self) -> bool {
+        self.needs_preemption() || matches!(self, Self::DarcLending(_))
+    }
+
+    /// The names of the policies that do not [need preemption](Self::needs_preemption).
     #[must_use]
     pub fn names_to_completion() -> Vec<&'static str> {
         let runs_to_completion =
-            |name: &&str| Self::from_str(name).is_ok_and(|policy| !policy.needs_preemption());
+            |name: &&str| Self::named(name).is_ok_and(|policy| !policy.needs_preemption());
         let names = Self::NAMES.into_iter();
         names.filter(runs_to_completion).collect()
-    }
-
-    /// Refuses a policy that [needs preemption](Self::needs_preemption), for a driver that has
-    /// none.
-    ///
-    /// # Errors
-    ///
-    /// [`PolicyError::NeedsPreemption`].
-    pub fn validate_to_completion(&self) -> Result<(), PolicyError> {
-        if self.needs_preemption() {
-            return Err(PolicyError::NeedsPreemption(self.name()));
-        }
-        Ok(())
     }
 
     /// Checks the settings for a server with that many workers.
@@ -378,34 +407,6 @@ from_settings!(
 impl fmt::Display for Policy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
-    }
-}
-
-impl FromStr for Policy {
-    type Err = PolicyError;
-
-    /// The policy of that name with its default settings.
-    fn from_str(name: &str) -> Result<Self, PolicyError> {
-        match name {
-            "d-fcfs" => Ok(Self::d_fcfs()),
-            "c-fcfs" => Ok(Self::c_fcfs()),
-            "stealing" => Ok(Self::stealing()),
-            "fixed-priority" => Ok(Self::fixed_priority()),
-            "static-partition" => Ok(Self::static_partition()),
-            "darc" => Ok(Self::darc()),
-            "darc-lending" => Ok(Self::darc_lending()),
-            "darc-static" => Ok(Self::DarcStatic(DarcStatic::default())),
-            "sjf" => Ok(Self::sjf()),
-            "edf" => Ok(Self::edf()),
-            "drr" => Ok(Self::drr()),
-            "cscq" => Ok(Self::cscq()),
-            "sq" => Ok(Self::sq().into()),
-            "mq" => Ok(Self::mq().into()),
-            "jbsq" => Ok(Self::jbsq().into()),
-            "jsq" => Ok(Self::jsq().into()),
-            "synergy" => Ok(Self::synergy().into()),
-            _ => Err(PolicyError::UnknownName(name.to_owned())),
-        }
     }
 }
 
@@ -675,19 +676,5 @@ mod tests {
             "policy darc-static: reserved is 1, it must be less than the number of workers, 1, \
              or longer types never run"
         );
-    }
-
-    #[test]
-    fn a_policy_that_preempts_is_refused_where_nothing_can_be() {
-        for name in Policy::NAMES {
-            let policy: Policy = name.parse().unwrap();
-            let refused = policy.validate_to_completion();
-            assert_eq!(refused.is_err(), policy.needs_preemption(), "{name}");
-        }
-        let error = Policy::from(Policy::mq()).validate_to_completion();
-        let message = error.unwrap_err().to_string();
-        let others = "the policies that run requests to completion are d-fcfs, c-fcfs";
-        assert!(message.starts_with("policy mq preempts requests") && message.contains(others));
-        assert!(!message.contains("sq,"), "{message}");
     }
 }

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! A policy is a small file that makes one decision; what it decides over is shared: `queues`
-//! (bounded per type, in as many lanes as the policy wants), `workers` (the idle ones, most
-//! recently active first), `running` (what runs where), `quanta` (for how long while others wait,
+//! (bounded per type, in as many lanes as the policy wants; over `lists`), `homes` (what is suspended
+//! on workers that alone can go on with it), `workers` (the idle ones, most recently active first),
+//! `eligible` (what those can take up), `running` (what runs where), `quanta` (for how long while others wait,
 //! by [`WorkerTimes`]), `profile` (windows of measurements, estimates over windows), `dispersion`
 //! (how far service times lie apart), `grouped` (typed queues, with or without groups of types by
 //! length), and `plan` (who of these may run where).
@@ -31,11 +32,14 @@ mod darc;
 mod dispersion;
 mod drr;
 mod edf;
+mod eligible;
 mod fixed_priority;
 mod grouped;
+mod homes;
 mod jbsq;
 mod jsq;
 mod lending;
+mod lists;
 mod mq;
 mod own_queues;
 mod plan;
@@ -47,6 +51,7 @@ mod rehearsal;
 mod running;
 mod settings;
 mod sjf;
+mod spelling;
 mod sq;
 mod static_partition;
 mod stealing;
@@ -173,10 +178,50 @@ pub enum HandOff {
 }
 
 /// What a preemption costs and allows.
+///
+/// A live server suspends a preempted request on a stack of its worker, and goes on with it there
+/// and nowhere else: that worker is the request's *home*. The simulators of the papers let every
+/// worker go on with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preemption {
     /// Time from the decision to the freed worker, in nanoseconds.
     pub cost_ns: u64,
+    /// Whether any worker may go on with a preempted request. Otherwise its home alone may; a
+    /// request that never ran may begin anywhere in either case.
+    pub migrates: bool,
+    /// Requests that a worker can hold which have begun and not ended: the one that it runs and
+    /// those that are suspended there, at least 1. Where none is left the worker begins no other
+    /// request, and what it runs is preempted only for one that is suspended there. Of no account
+    /// where requests migrate.
+    pub contexts: usize,
+}
+
+impl Preemption {
+    /// Any worker may go on with a preempted request.
+    #[must_use]
+    pub const fn migrating(cost_ns: u64) -> Self {
+        Self {
+            cost_ns,
+            migrates: true,
+            contexts: usize::MAX,
+        }
+    }
+
+    /// Whether a worker can run anything else beside what it suspended.
+    pub(crate) const fn frees_workers(self) -> bool {
+        self.migrates || self.contexts > 1
+    }
+
+    /// A preempted request goes on at the worker that it began on, each of which can hold
+    /// `contexts` requests, the one that it runs included.
+    #[must_use]
+    pub const fn at_home(cost_ns: u64, contexts: usize) -> Self {
+        Self {
+            cost_ns,
+            migrates: false,
+            contexts,
+        }
+    }
 }
 
 /// Everything that waits and runs, on its way from one scheduler to another; see

@@ -40,7 +40,7 @@ impl Rehearsal {
         workers: usize,
         types: impl IntoIterator<Item = TypeSpec>,
     ) -> Self {
-        let preemption = Some(Preemption { cost_ns: 1000 });
+        let preemption = Some(Preemption::migrating(1000));
         Self::with_preemption(policy, workers, types, preemption)
     }
 

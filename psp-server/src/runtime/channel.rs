@@ -1,11 +1,17 @@
 //! Tasks between the net worker and one worker: two SPSC rings and a way to wake either end.
 //!
 //! ```text
-//!   net worker ── Message::Run ──► ring ──► worker      wakes it with unpark
-//!              ◄── ring ◄────────── Task ──             wakes it through its event queue
+//!   net worker ── Run, Resume, Stop ──► ring ──► worker    wakes it with unpark
+//!              ◄── ring ◄── Completed, Yielded ──          wakes it through its event queue
 //! ```
 //!
-//! A message is a tagged pointer of 16 bytes; the payload it points to never moves.
+//! A task is a tagged pointer of 16 bytes; the payload it points to never moves. One that yielded
+//! stays with its worker until it was resumed and is complete.
+//!
+//! `Run` and `Resume` begin a *turn*. Both ends number the turns of a link alike, from 1, so that a
+//! request to give way which comes too late can be told from one that is meant.
+//!
+//! The worker may be a team of threads: then the port is with the one that holds the baton.
 
 use std::sync::Arc;
 use std::thread::Thread;
@@ -15,6 +21,8 @@ use ringbuf::traits::{Consumer, Producer, Split};
 use ringbuf::{CachingCons, CachingProd, HeapRb};
 
 use super::sleep_flag::SleepFlag;
+use super::team::Team;
+use crate::policy::RequestId;
 
 /// Tasks that one ring holds. A scheduler gives a worker one task at a time; the second place is
 /// for the message that stops it.
@@ -24,9 +32,34 @@ const RING_LEN: usize = 4;
 #[derive(Debug)]
 pub(crate) enum Message<T> {
     /// Run this and send it back.
-    Run(T),
+    Run {
+        /// The name under which it would be resumed.
+        request: RequestId,
+        /// What to run.
+        task: T,
+    },
+    /// Go on with a task that yielded.
+    Resume(RequestId),
     /// Return from the thread.
     Stop,
+}
+
+/// What a worker tells the net worker. The worker is idle then.
+#[derive(Debug)]
+pub(crate) enum Report<T> {
+    /// The task of this turn is done.
+    Completed(T),
+    /// The task of this turn waits for another turn.
+    Yielded {
+        /// For how long it ran in this one.
+        served_ns: u64,
+    },
+}
+
+/// A way to make what runs on a worker give way.
+pub(crate) trait Preempter: Send {
+    /// Asks the task of the turn with this number to yield; a turn that is over is left alone.
+    fn preempt(&self, turn: u64);
 }
 
 type Ring<T> = Arc<HeapRb<T>>;
@@ -34,30 +67,41 @@ type Ring<T> = Arc<HeapRb<T>>;
 /// The net worker's end.
 pub(crate) struct WorkerLink<T> {
     to_worker: CachingProd<Ring<Message<T>>>,
-    from_worker: CachingCons<Ring<T>>,
-    thread: Option<Thread>,
+    from_worker: CachingCons<Ring<Report<T>>>,
+    receiver: Option<Receiver>,
+    preempter: Option<Box<dyn Preempter>>,
+    /// Number of the turn that began last.
+    turn: u64,
+}
+
+/// Who reads the messages.
+enum Receiver {
+    Thread(Thread),
+    Team(Arc<Team>),
 }
 
 /// The worker's end.
 pub(crate) struct TaskPort<T> {
-    tasks: CachingCons<Ring<Message<T>>>,
-    completions: CachingProd<Ring<T>>,
+    messages: CachingCons<Ring<Message<T>>>,
+    reports: CachingProd<Ring<Report<T>>>,
     doorbell: Arc<Doorbell>,
 }
 
 /// Makes both ends.
 pub(crate) fn channel<T>(doorbell: Arc<Doorbell>) -> (WorkerLink<T>, TaskPort<T>) {
-    let (to_worker, tasks) = HeapRb::new(RING_LEN).split();
-    let (completions, from_worker) = HeapRb::new(RING_LEN).split();
+    let (to_worker, messages) = HeapRb::new(RING_LEN).split();
+    let (reports, from_worker) = HeapRb::new(RING_LEN).split();
     (
         WorkerLink {
             to_worker,
             from_worker,
-            thread: None,
+            receiver: None,
+            preempter: None,
+            turn: 0,
         },
         TaskPort {
-            tasks,
-            completions,
+            messages,
+            reports,
             doorbell,
         },
     )
@@ -66,20 +110,47 @@ pub(crate) fn channel<T>(doorbell: Arc<Doorbell>) -> (WorkerLink<T>, TaskPort<T>
 impl<T> WorkerLink<T> {
     /// Says which thread to wake.
     pub(crate) fn attach(&mut self, thread: Thread) {
-        self.thread = Some(thread);
+        self.receiver = Some(Receiver::Thread(thread));
+    }
+
+    /// Says which team reads the messages, and that its running request can be preempted.
+    pub(crate) fn attach_team(&mut self, team: Arc<Team>) {
+        self.preempter = Some(Box::new(team.clone()));
+        self.receiver = Some(Receiver::Team(team));
+    }
+
+    /// Says how to make what runs there give way.
+    pub(crate) fn attach_preempter(&mut self, preempter: Box<dyn Preempter>) {
+        self.preempter = Some(preempter);
+    }
+
+    /// Asks what runs there to give way. It may be done before it hears of it. One that
+    /// [sleeps](crate::sleep) is woken to hear it.
+    pub(crate) fn preempt(&mut self) {
+        if let Some(preempter) = &self.preempter {
+            preempter.preempt(self.turn);
+        }
+        // Of a team another thread takes over, whatever this one does.
+        if let Some(Receiver::Thread(thread)) = &self.receiver {
+            thread.unpark();
+        }
     }
 
     /// Sends a message and wakes the worker. Gives the message back when the ring is full.
     pub(crate) fn send(&mut self, message: Message<T>) -> Result<(), Message<T>> {
+        let begins_turn = !matches!(message, Message::Stop);
         self.to_worker.try_push(message)?;
-        if let Some(thread) = &self.thread {
-            thread.unpark();
+        self.turn += u64::from(begins_turn);
+        match &self.receiver {
+            Some(Receiver::Thread(thread)) => thread.unpark(),
+            Some(Receiver::Team(team)) => team.wake(),
+            None => {}
         }
         Ok(())
     }
 
-    /// The next task that came back.
-    pub(crate) fn receive(&mut self) -> Option<T> {
+    /// The next report.
+    pub(crate) fn receive(&mut self) -> Option<Report<T>> {
         self.from_worker.try_pop()
     }
 }
@@ -88,13 +159,13 @@ impl<T> TaskPort<T> {
     /// The next message. The caller parks when there is none: `send` leaves a token, so that a
     /// message sent between the two wakes it at once.
     pub(crate) fn receive(&mut self) -> Option<Message<T>> {
-        self.tasks.try_pop()
+        self.messages.try_pop()
     }
 
-    /// Sends a task back and wakes the net worker if it sleeps.
-    pub(crate) fn complete(&mut self, task: T) {
-        let sent = self.completions.try_push(task).is_ok();
-        debug_assert!(sent, "a worker has one task at a time");
+    /// Ends a turn, and wakes the net worker if it sleeps.
+    pub(crate) fn report(&mut self, report: Report<T>) {
+        let sent = self.reports.try_push(report).is_ok();
+        debug_assert!(sent, "a worker has one turn at a time");
         self.doorbell.ring();
     }
 }

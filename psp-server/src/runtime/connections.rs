@@ -192,15 +192,16 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
-    /// Lends the connection whose run the scheduler dispatched.
-    pub(crate) fn lend(&mut self, slot: u32) -> Box<Stream<C>> {
+    /// Lends the connection whose run the scheduler dispatched. `None` when it is lent already:
+    /// its run yielded.
+    pub(crate) fn lend(&mut self, slot: u32) -> Option<Box<Stream<C>>> {
         let place = &mut self.slots[slot as usize];
+        let mut stream = place.stream.take()?;
         debug_assert_eq!(place.phase, Phase::Queued);
         place.phase = Phase::Lent;
         place.writable = false;
-        let mut stream = place.stream.take().expect("a queued connection is at home");
         stream.output.lend_buffer(&mut self.output_buffers);
-        stream
+        Some(stream)
     }
 
     /// Takes a connection back after its run.

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use super::shared::Shared;
+use super::turns::Turns;
 use crate::classifier::Classifier;
-use crate::policy::{Action, Event, RequestId, Sample, Scheduler, WorkerId};
+use crate::policy::{Action, Event, Policy, RequestId, Sample, Scheduler, TypeStatus, WorkerId};
 use crate::request_type::RequestType;
 
 /// How often queue lengths and reservations are copied to where others can read them.
 const PUBLISH_INTERVAL_NS: u64 = 10_000_000;
 /// How often the scheduler hears of the time when nothing else happens.
 const TICK_INTERVAL_NS: u64 = 1_000_000;
+/// A deadline that a tick did not move has another tick after this time: it must not keep the net
+/// thread awake.
+const UNMOVED_DEADLINE_NS: u64 = 10_000;
 
 /// Runs on the net thread (Perséphone 5.1 puts both on one core, too): on kernel sockets the
 /// system calls cost more than the decisions, and a hop between threads would cost more than both.
@@ -18,8 +22,19 @@ pub(crate) struct Dispatcher<K> {
     classifier: K,
     scheduler: Box<dyn Scheduler>,
     shared: Arc<Shared>,
+    turns: Turns,
+    /// What schedulers counted that were in force before this one.
+    before: Counted,
     publish_at_ns: u64,
     tick_at_ns: u64,
+    ticked_ns: u64,
+}
+
+/// What a scheduler counts itself, from its own start.
+struct Counted {
+    /// Per type slot.
+    steals: Vec<u64>,
+    reservation_updates: u64,
 }
 
 impl<K: Classifier> Dispatcher<K> {
@@ -27,10 +42,28 @@ impl<K: Classifier> Dispatcher<K> {
         Self {
             classifier,
             scheduler,
+            turns: Turns::new(shared.clone()),
+            before: Counted {
+                steals: vec![0; shared.types.len() + 1],
+                reservation_updates: 0,
+            },
             shared,
             publish_at_ns: 0,
             tick_at_ns: 0,
+            ticked_ns: 0,
         }
+    }
+
+    /// Goes on under another policy with all that waits and runs.
+    pub(crate) fn switch_to(&mut self, now_ns: u64, policy: &Policy) {
+        for (slot, steals) in self.before.steals.iter_mut().enumerate() {
+            *steals += self.scheduler.type_status(slot).steals;
+        }
+        self.before.reservation_updates += self.scheduler.reservation_updates();
+        let mut next = policy.scheduler(&self.shared.scheduler_setup());
+        next.take_over(now_ns, self.scheduler.hand_over());
+        self.scheduler = next;
+        self.publish_at_ns = now_ns;
     }
 
     /// The request's type. An answer beyond the table, or a panic, is `UNKNOWN`.
@@ -87,29 +120,66 @@ impl<K: Classifier> Dispatcher<K> {
     }
 
     pub(crate) fn completed(&mut self, now_ns: u64, worker: WorkerId, samples: &[Sample]) {
+        self.turns.completed(worker);
         self.scheduler
             .on_event(now_ns, Event::Completed { worker, samples });
     }
 
-    pub(crate) fn poll(&mut self, now_ns: u64) -> Option<Action> {
-        self.scheduler.poll(now_ns)
+    pub(crate) fn yielded(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
+        self.turns.yielded(worker);
+        self.scheduler
+            .on_event(now_ns, Event::Yielded { worker, served_ns });
     }
 
-    /// What has to be done now and then.
+    pub(crate) fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        let action = self.scheduler.poll(now_ns)?;
+        self.turns.decided(now_ns, &action);
+        Some(action)
+    }
+
+    /// Whether what runs on `worker` can be made to give way.
+    pub(crate) fn gives_way(&self, worker: WorkerId) -> bool {
+        self.turns.gives_way(worker)
+    }
+
+    /// When [`Dispatcher::tick`] is to be called at the latest, if not with the next event.
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        let moved_ns = |deadline_ns| {
+            if deadline_ns > self.ticked_ns {
+                deadline_ns
+            } else {
+                self.ticked_ns + UNMOVED_DEADLINE_NS
+            }
+        };
+        let scheduler_ns = self.scheduler.deadline_ns().map(moved_ns);
+        scheduler_ns.into_iter().chain(self.turns.watch_ns()).min()
+    }
+
+    /// What has to be done now and then, and at the scheduler's deadlines.
     pub(crate) fn tick(&mut self, now_ns: u64) {
-        if now_ns >= self.tick_at_ns {
+        let deadline_ns = self.scheduler.deadline_ns().unwrap_or(u64::MAX);
+        if now_ns >= self.tick_at_ns || now_ns >= deadline_ns {
+            self.ticked_ns = now_ns;
             self.tick_at_ns = now_ns + TICK_INTERVAL_NS;
             self.scheduler.on_event(now_ns, Event::Tick);
+            self.turns.watch(now_ns);
         }
         if now_ns >= self.publish_at_ns {
             self.publish_at_ns = now_ns + PUBLISH_INTERVAL_NS;
-            for (slot, counters) in self.shared.telemetry.types.iter().enumerate() {
-                counters.0.publish(&self.scheduler.type_status(slot));
-            }
-            self.shared
-                .telemetry
-                .reservation_updates
-                .set(self.scheduler.reservation_updates());
+            self.publish();
         }
+    }
+
+    fn publish(&self) {
+        let telemetry = &self.shared.telemetry;
+        for (slot, counters) in telemetry.types.iter().enumerate() {
+            let status = self.scheduler.type_status(slot);
+            counters.0.publish(&TypeStatus {
+                steals: status.steals + self.before.steals[slot],
+                ..status
+            });
+        }
+        let updates = self.before.reservation_updates + self.scheduler.reservation_updates();
+        telemetry.reservation_updates.set(updates);
     }
 }

@@ -1,6 +1,8 @@
 //! Running requests: the same code on a worker's thread and on the net thread.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use psp_protocols::{Framing, Rejection};
@@ -8,8 +10,10 @@ use psp_protocols::{Framing, Rejection};
 use super::clock::Clock;
 use super::shared::Shared;
 use super::task::Task;
+use crate::fiber::preemptible;
 use crate::handler::{Handler, Request};
 use crate::policy::{Sample, WorkerId};
+use crate::preempt::PreemptPolicy;
 use crate::reply::{Reply, ReplyOutcome};
 use crate::request_type::RequestType;
 use crate::telemetry::Counter;
@@ -41,10 +45,13 @@ pub(crate) struct Executor<F, H: Handler> {
     clock: Clock,
     state: H::Worker,
     sending: Sending,
+    /// Time that the present run was away from the worker, in nanoseconds.
+    away_ns: Rc<Cell<u64>>,
 }
 
 impl<F: Framing, H: Handler> Executor<F, H> {
-    /// To be called on the worker's own thread.
+    /// To be called on the worker's own thread. Time in `away_ns`, which runs may spend between
+    /// turns, is not measured as service.
     pub(crate) fn new(
         worker: WorkerId,
         handler: Arc<H>,
@@ -52,6 +59,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
         shared: Arc<Shared>,
         clock: Clock,
         sending: Sending,
+        away_ns: Rc<Cell<u64>>,
     ) -> Self {
         let state = handler.init_worker(worker);
         Self {
@@ -62,7 +70,13 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             clock,
             state,
             sending,
+            away_ns,
         }
+    }
+
+    /// The time that this run has had so far, from any beginning.
+    fn service_clock_ns(&self) -> u64 {
+        self.clock.now_ns() - self.away_ns.get()
     }
 
     /// Runs what the task holds, sends the replies, and leaves its measurements in it.
@@ -76,7 +90,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
     fn run_stream(&mut self, stream: &mut Stream<H::Connection>) {
         stream.samples.clear();
         stream.done = 0;
-        let start_ns = self.clock.now_ns();
+        let start_ns = self.service_clock_ns();
         let mut now_ns = start_ns;
         while let Some(&frame) = stream.run.get(stream.done) {
             let mark = stream.output.len();
@@ -105,7 +119,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             stream.closing |= outcome.is_ok_and(|outcome| outcome.close);
             stream.input.consume(frame.len);
             stream.done += 1;
-            let end_ns = self.clock.now_ns();
+            let end_ns = self.service_clock_ns();
             self.shared
                 .measure(self.worker, frame.request_type, end_ns - now_ns);
             record(&mut stream.samples, frame.request_type, end_ns - now_ns);
@@ -115,7 +129,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
                 if !stream.output.is_empty() {
                     break;
                 }
-                now_ns = self.clock.now_ns();
+                now_ns = self.service_clock_ns();
             }
             if stream.closing || now_ns - start_ns > RUN_NS_MAX {
                 break;
@@ -137,7 +151,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
     }
 
     fn run_datagram(&mut self, datagram: &mut Datagram<H::Connection>) {
-        let start_ns = self.clock.now_ns();
+        let start_ns = self.service_clock_ns();
         let Some(endpoint) = datagram.endpoint.take() else {
             return;
         };
@@ -172,7 +186,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
                 outcome.written
             };
         }
-        let service_ns = self.clock.now_ns() - start_ns;
+        let service_ns = self.service_clock_ns() - start_ns;
         if written > 0 {
             // A full socket buffer drops the reply, as the network may.
             if let Ok(sent) = endpoint.socket.send_to(&free[..written], datagram.peer) {
@@ -226,7 +240,14 @@ impl Shared {
         request: Request<'_, H::Connection>,
         reply: &mut Reply<'_>,
     ) -> Result<ReplyOutcome, Panicked> {
-        match catch_unwind(AssertUnwindSafe(|| handler.handle(state, request, reply))) {
+        let slot = self.types.slot(request.request_type);
+        let preempt = self.preempt[slot];
+        let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
+        let handled = catch_unwind(|| match preempt {
+            PreemptPolicy::None => handle(),
+            _ => preemptible(slot, preempt, handle),
+        });
+        match handled {
             Ok(()) => Ok(reply.outcome()),
             Err(_) => {
                 self.telemetry.workers[worker.index()].panics.add(1);

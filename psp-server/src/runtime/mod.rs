@@ -13,19 +13,25 @@
 //! The net thread owns every socket, connection and queue. It lends a connection to the worker
 //! that the policy picked and gets it back, so no two threads ever touch the same data.
 
+mod alarm;
 pub(crate) mod channel;
 pub(crate) mod clock;
 mod connections;
 pub(crate) mod cores;
 pub(crate) mod dispatcher;
 mod executor;
+pub(crate) mod late_waker;
 mod net_worker;
+pub(crate) mod policy_mailbox;
 mod scheduling;
 pub(crate) mod shared;
 mod sleep_flag;
 mod start;
 mod task;
+mod team;
+mod turns;
 mod worker;
 
 pub(crate) use net_worker::WAKER;
 pub(crate) use start::{Launch, launch};
+pub(crate) use team::SEATS_MAX;

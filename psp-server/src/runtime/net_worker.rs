@@ -12,7 +12,8 @@ use mio::{Events, Interest, Poll, Token};
 use psp_protocols::{Framing, Rejection, Step};
 use rustix::io::Errno;
 
-use super::channel::{Doorbell, Message, WorkerLink};
+use super::alarm::Alarm;
+use super::channel::{Doorbell, Message, Report, WorkerLink};
 use super::clock::Clock;
 use super::connections::Connections;
 use super::dispatcher::Dispatcher;
@@ -28,8 +29,10 @@ use crate::transport::datagram::{DatagramPool, Endpoint};
 
 /// Wakes the net worker.
 pub(crate) const WAKER: Token = Token(0);
-/// Sockets come after the waker, connections after the sockets.
-const SOCKET_FIRST: usize = 1;
+/// The scheduler's deadline has come.
+const ALARM: Token = Token(1);
+/// Sockets come after the alarm, connections after the sockets.
+const SOCKET_FIRST: usize = 2;
 /// Request ids from here on are datagrams; below are connections.
 const DATAGRAM_FIRST: u32 = 1 << 30;
 
@@ -72,6 +75,7 @@ pub(crate) enum Link<F, H: Handler> {
 pub(crate) struct NetWorker<F: Framing, K, H: Handler> {
     parts: Parts<F, K, H>,
     events: Events,
+    alarm: Alarm,
     connections: Connections<F, H::Connection>,
     datagrams: DatagramPool<H::Connection>,
     /// Sockets with input: listeners first, then endpoints.
@@ -109,6 +113,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
         }
         let sockets = parts.listeners.len() + parts.endpoints.len();
         Ok(Self {
+            alarm: Alarm::new(parts.poll.registry(), ALARM).map_err(RunError::Events)?,
             events: Events::with_capacity(EVENTS_PER_TURN),
             connections: Connections::new(parts.framing.clone(), parts.shared.clone()),
             datagrams: DatagramPool::new(parts.datagrams, parts.shared.config.datagram_bytes_max),
@@ -136,6 +141,10 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                 self.start_draining();
             }
             self.receive_completions();
+            if let Some(policy) = self.parts.shared.policy.take() {
+                self.parts.dispatcher.switch_to(self.now_ns, &policy);
+                tracing::info!(policy = policy.spelled(), "policy changed");
+            }
             self.accept();
             self.receive_datagrams();
             self.parts.dispatcher.tick(self.now_ns);
@@ -153,6 +162,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
     fn wait(&mut self) -> io::Result<()> {
         let mut timeout = self.timeout();
         if !timeout.is_zero() {
+            timeout = timeout.min(self.until_deadline());
             self.parts.doorbell.announce_sleep();
             if self.receive_completions() > 0 {
                 timeout = Duration::ZERO;
@@ -176,6 +186,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                 token if token >= SOCKET_FIRST => {
                     self.readable[token - SOCKET_FIRST] = self.draining_until_ns.is_none();
                 }
+                _ if event.token() == ALARM => self.alarm.rang(),
                 _ => {}
             }
         }
@@ -200,6 +211,19 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
         Duration::from_nanos(self.sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
     }
 
+    /// The longest timeout with which the scheduler's deadline is kept. The alarm is set for it where
+    /// the event queue's timeout, which counts milliseconds, would be too late.
+    fn until_deadline(&mut self) -> Duration {
+        let Some(deadline_ns) = self.parts.dispatcher.deadline_ns() else {
+            return Duration::MAX;
+        };
+        let now_ns = self.parts.clock.now_ns();
+        if deadline_ns > now_ns && self.alarm.set(now_ns, deadline_ns) {
+            return Duration::MAX;
+        }
+        Duration::from_nanos(deadline_ns.saturating_sub(now_ns))
+    }
+
     fn datagrams_free(&self) -> bool {
         self.datagrams.in_use() < self.parts.datagrams
     }
@@ -210,11 +234,21 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             let Link::Thread(link) = &mut self.parts.links[index] else {
                 continue;
             };
-            if let Some(task) = link.receive() {
-                received += 1;
-                self.lent -= 1;
-                let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
-                self.completed(worker, task, true);
+            let Some(report) = link.receive() else {
+                continue;
+            };
+            received += 1;
+            let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
+            match report {
+                Report::Completed(task) => {
+                    self.lent -= 1;
+                    self.completed(worker, task, true);
+                }
+                Report::Yielded { served_ns } => {
+                    let dispatcher = &mut self.parts.dispatcher;
+                    dispatcher.yielded(self.now_ns, worker, served_ns);
+                    self.busy_at_ns = self.now_ns;
+                }
             }
         }
         received
@@ -381,32 +415,54 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                         self.datagrams.discard(request.0 - DATAGRAM_FIRST);
                     }
                 }
-                // Never said without a way to preempt; to leave it undone is allowed, too.
-                Some(Action::Preempt { .. }) => {}
-                Some(Action::Run {
-                    worker, request, ..
-                }) => {
-                    let mut task = if request.0 < DATAGRAM_FIRST {
-                        Task::Stream(self.connections.lend(request.0))
-                    } else {
-                        Task::Datagram(self.datagrams.take(request.0 - DATAGRAM_FIRST))
-                    };
-                    match &mut self.parts.links[worker.index()] {
-                        Link::Inline(executor) => {
-                            executor.run(&mut task);
-                            self.now_ns = self.parts.clock.now_ns();
-                            self.completed(worker, task, false);
-                        }
-                        Link::Thread(link) => {
-                            self.lent += 1;
-                            let sent = link.send(Message::Run(task));
-                            assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
-                        }
+                Some(Action::Preempt { worker }) => {
+                    // What the net thread runs itself is done by now.
+                    if let Link::Thread(link) = &mut self.parts.links[worker.index()]
+                        && self.parts.dispatcher.gives_way(worker)
+                    {
+                        link.preempt();
                     }
                 }
+                Some(Action::Run {
+                    worker, request, ..
+                }) => self.run(worker, request),
             }
         }
         self.unfinished = true;
+    }
+
+    /// Runs a request on `worker`, or goes on with it there if it yielded.
+    fn run(&mut self, worker: WorkerId, request: RequestId) {
+        let Some(mut task) = self.lend(request) else {
+            let Link::Thread(link) = &mut self.parts.links[worker.index()] else {
+                unreachable!("what the net thread runs never yields");
+            };
+            let sent = link.send(Message::Resume(request));
+            assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
+            return;
+        };
+        match &mut self.parts.links[worker.index()] {
+            Link::Inline(executor) => {
+                executor.run(&mut task);
+                self.now_ns = self.parts.clock.now_ns();
+                self.completed(worker, task, false);
+            }
+            Link::Thread(link) => {
+                self.lent += 1;
+                let sent = link.send(Message::Run { request, task });
+                assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
+            }
+        }
+    }
+
+    /// `None` for a request that is lent already, because it yielded.
+    fn lend(&mut self, request: RequestId) -> Option<Task<H::Connection>> {
+        if request.0 < DATAGRAM_FIRST {
+            self.connections.lend(request.0).map(Task::Stream)
+        } else {
+            let datagram = self.datagrams.take(request.0 - DATAGRAM_FIRST);
+            datagram.map(Task::Datagram)
+        }
     }
 
     fn sweep(&mut self) {

@@ -1,5 +1,6 @@
 //! What travels between threads.
 
+use super::channel::Report;
 use crate::transport::datagram::Datagram;
 use crate::transport::stream::Stream;
 
@@ -9,4 +10,4 @@ pub(crate) enum Task<C> {
     Datagram(Box<Datagram<C>>),
 }
 
-const _: () = assert!(size_of::<Task<()>>() == 16);
+const _: () = assert!(size_of::<Task<()>>() == 16 && size_of::<Report<Task<()>>>() == 16);

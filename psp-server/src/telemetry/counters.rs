@@ -35,6 +35,8 @@ pub(crate) struct Telemetry {
     /// One place for each registered type and a last one for `UNKNOWN`.
     pub(crate) types: Vec<Padded<DispatchCounters>>,
     pub(crate) workers: Vec<WorkerCounters>,
+    /// One place for each worker.
+    pub(crate) turns: Vec<Padded<TurnCounters>>,
     pub(crate) reservation_updates: Counter,
 }
 
@@ -69,6 +71,16 @@ pub(crate) struct DispatchCounters {
     pub(crate) worker_first: Counter,
     pub(crate) steals: Counter,
     pub(crate) service_ns_profiled: Counter,
+    pub(crate) turns: TurnCounters,
+}
+
+/// Written by the dispatcher, for one type or one worker.
+#[derive(Debug, Default)]
+pub(crate) struct TurnCounters {
+    pub(crate) turns: Counter,
+    pub(crate) preemptions_asked: Counter,
+    pub(crate) preemptions_honoured: Counter,
+    pub(crate) preemptions_late: Counter,
 }
 
 impl DispatchCounters {
@@ -91,6 +103,9 @@ pub(crate) struct WorkerCounters {
     pub(crate) types: Vec<Padded<WorkCounters>>,
     pub(crate) panics: Counter,
     pub(crate) bytes_sent: Counter,
+    pub(crate) preempted: Counter,
+    pub(crate) preemptions_missed: Counter,
+    pub(crate) contexts_exhausted: Counter,
 }
 
 /// Written by one worker, for one type.
@@ -107,11 +122,15 @@ impl Telemetry {
             types: (0..type_slots).map(|_| Padded::default()).collect(),
             panics: Counter::default(),
             bytes_sent: Counter::default(),
+            preempted: Counter::default(),
+            preemptions_missed: Counter::default(),
+            contexts_exhausted: Counter::default(),
         };
         Self {
             net: Padded::default(),
             types: (0..type_slots).map(|_| Padded::default()).collect(),
             workers: (0..workers).map(|_| worker()).collect(),
+            turns: (0..workers).map(|_| Padded::default()).collect(),
             reservation_updates: Counter::default(),
         }
     }

@@ -35,6 +35,12 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_rejections_total", &label).absolute(ty.rejections);
         metrics::counter!("psp_steals_total", &label).absolute(ty.steals);
         metrics::counter!("psp_service_ns_total", &label).absolute(ty.service_ns_total);
+        metrics::counter!("psp_turns_total", &label).absolute(ty.turns.turns);
+        metrics::counter!("psp_preemptions_asked_total", &label)
+            .absolute(ty.turns.preemptions_asked);
+        metrics::counter!("psp_preemptions_honoured_total", &label)
+            .absolute(ty.turns.preemptions_honoured);
+        metrics::counter!("psp_preemptions_late_total", &label).absolute(ty.turns.preemptions_late);
         metrics::gauge!("psp_queue_length", &label).set(ty.queued as f64);
         metrics::gauge!("psp_workers_reserved", &label).set(ty.workers_reserved as f64);
     }
@@ -43,5 +49,10 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_worker_completions_total", &label).absolute(worker.completions);
         metrics::counter!("psp_worker_service_ns_total", &label).absolute(worker.service_ns_total);
         metrics::counter!("psp_worker_panics_total", &label).absolute(worker.panics);
+        metrics::counter!("psp_worker_preempted_total", &label).absolute(worker.preempted);
+        metrics::counter!("psp_worker_preemptions_missed_total", &label)
+            .absolute(worker.preemptions_missed);
+        metrics::counter!("psp_worker_contexts_exhausted_total", &label)
+            .absolute(worker.contexts_exhausted);
     }
 }

@@ -1,6 +1,6 @@
 //! A readable copy of all counters.
 
-use super::counters::{Counter, Telemetry};
+use super::counters::{Counter, Telemetry, TurnCounters};
 use crate::request_type::TypeTable;
 
 /// All counters of a server at about one moment: each figure is exact, but two figures may be some
@@ -69,6 +69,33 @@ pub struct TypeSnapshot {
     pub worker_first: Option<u64>,
     /// Times a request of the type ran on a worker reserved for a longer group.
     pub steals: u64,
+    /// Turns that its requests had on workers.
+    pub turns: TurnSnapshot,
+}
+
+/// Turns on workers: of one type's requests (or runs), or on one worker. A request that is never
+/// preempted has one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct TurnSnapshot {
+    /// Turns that began.
+    pub turns: u64,
+    /// Times a request was asked to give way.
+    pub preemptions_asked: u64,
+    /// Times it did. The others were complete before.
+    pub preemptions_honoured: u64,
+    /// Times it had not done so after [`Config::preempt_warn_ms`](crate::Config::preempt_warn_ms).
+    pub preemptions_late: u64,
+}
+
+impl TurnSnapshot {
+    fn read(counters: &TurnCounters) -> Self {
+        Self {
+            turns: counters.turns.get(),
+            preemptions_asked: counters.preemptions_asked.get(),
+            preemptions_honoured: counters.preemptions_honoured.get(),
+            preemptions_late: counters.preemptions_late.get(),
+        }
+    }
 }
 
 /// What one worker counts.
@@ -82,6 +109,15 @@ pub struct WorkerSnapshot {
     pub panics: u64,
     /// Bytes that it sent itself.
     pub bytes_sent: u64,
+    /// Turns that ended because the request gave way.
+    pub preempted: u64,
+    /// Turns whose request was asked to give way and ran to its end instead: it was nearly done, had
+    /// no checkpoint, stayed in `no_preempt`, or there was no context.
+    pub preemptions_missed: u64,
+    /// How many of these had no context to give way to.
+    pub contexts_exhausted: u64,
+    /// Turns that requests had on it.
+    pub turns: TurnSnapshot,
 }
 
 impl Snapshot {
@@ -112,9 +148,11 @@ impl Snapshot {
                 worker_first: (workers_reserved > 0 && worker_first != u64::MAX)
                     .then_some(worker_first),
                 steals: dispatch.steals.get(),
+                turns: TurnSnapshot::read(&dispatch.turns),
             }
         });
-        let workers = telemetry.workers.iter().map(|worker| WorkerSnapshot {
+        let workers = telemetry.workers.iter().zip(&telemetry.turns);
+        let workers = workers.map(|(worker, turns)| WorkerSnapshot {
             completions: worker
                 .types
                 .iter()
@@ -127,6 +165,10 @@ impl Snapshot {
                 .sum(),
             panics: worker.panics.get(),
             bytes_sent: worker.bytes_sent.get(),
+            preempted: worker.preempted.get(),
+            preemptions_missed: worker.preemptions_missed.get(),
+            contexts_exhausted: worker.contexts_exhausted.get(),
+            turns: TurnSnapshot::read(&turns.0),
         });
         let net = &telemetry.net.0;
         Self {

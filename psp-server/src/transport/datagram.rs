@@ -94,11 +94,9 @@ impl<C> DatagramPool<C> {
         Ok(Some(datagram))
     }
 
-    /// Lends a received datagram to a worker.
-    pub(crate) fn take(&mut self, slot: u32) -> Box<Datagram<C>> {
-        self.all[slot as usize]
-            .take()
-            .expect("a received datagram is lent once")
+    /// Lends a received datagram to a worker. `None` when it is lent already.
+    pub(crate) fn take(&mut self, slot: u32) -> Option<Box<Datagram<C>>> {
+        self.all[slot as usize].take()
     }
 
     /// Frees a received datagram that was not lent.

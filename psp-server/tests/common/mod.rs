@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
 use psp_server::{
     Config, DrainReport, Policy, Reply, Request, RequestType, Server, ServerHandle, Shutdown,
-    Topology, TypeSpec,
+    Topology, TypeSpec, checkpoint,
 };
 
 /// Long enough for any machine; reached only when a test fails.
@@ -83,6 +83,9 @@ impl Gate {
     }
 }
 
+/// What requests of type `long` begin with.
+const LONG: [&[u8]; 3] = [b"wait", b"big", b"spin"];
+
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) udp: SocketAddr,
@@ -92,8 +95,9 @@ pub(crate) struct TestServer {
     thread: Option<JoinHandle<DrainReport>>,
 }
 
-/// Requests: `wait ..` stands at the gate, `panic ..` panics, `big N` answers N bytes, `quit`
-/// closes; everything else is echoed with `ok`. `wait` and `big` are of type `long`, lines that
+/// Requests: `wait ..` stands at the gate, `panic ..` panics, `big N` answers N bytes, `spin N`
+/// passes N checkpoints, `quit` closes; everything else is echoed with `ok`. `wait`, `big` and `spin` are
+/// of type `long`, lines that
 /// start with `?` of no known type, the rest `short`.
 pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestServer {
     let gate = Arc::new(Gate::default());
@@ -107,7 +111,7 @@ pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestS
             TypeSpec::new("long").service_time(Duration::from_millis(10)),
         ])
         .classifier(|line: &[u8]| match line {
-            line if line.starts_with(b"wait") || line.starts_with(b"big") => RequestType::new(1),
+            line if LONG.iter().any(|word| line.starts_with(word)) => RequestType::new(1),
             line if line.starts_with(b"?") => RequestType::UNKNOWN,
             _ => RequestType::new(0),
         })
@@ -128,6 +132,13 @@ pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestS
                     let len: usize = len.parse().unwrap();
                     for _ in 0..len / 1000 {
                         reply.put(&chunk);
+                    }
+                }
+                Some(("spin", rounds)) => {
+                    let rounds = rounds.split_once('.').map_or(rounds, |(rounds, _)| rounds);
+                    for _ in 0..rounds.parse().unwrap() {
+                        (0..32).for_each(|_| std::hint::spin_loop());
+                        checkpoint();
                     }
                 }
                 _ if line == "quit" => reply.close(),
@@ -161,13 +172,7 @@ pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestS
 
 impl TestServer {
     pub(crate) fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Client {
-            reader: BufReader::new(stream.try_clone().unwrap()),
-            stream,
-        }
+        Client::new(TcpStream::connect(self.address).unwrap())
     }
 
     pub(crate) fn stop(mut self) -> DrainReport {
@@ -192,6 +197,15 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            reader: BufReader::new(stream.try_clone().unwrap()),
+            stream,
+        }
+    }
+
     pub(crate) fn send(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).unwrap();
     }

@@ -160,7 +160,7 @@ impl Simulation {
         types: &TypeTable,
         cost_ns: u64,
     ) -> Self {
-        let preemption = Some(Preemption { cost_ns });
+        let preemption = Some(Preemption::migrating(cost_ns));
         Self {
             scheduler: scheduler_of(policy, workers, types, preemption),
             preemption,

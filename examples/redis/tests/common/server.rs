@@ -3,12 +3,14 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use psp_harness::{ServerProcess, Start, free_port, other_server};
 
 use super::Connection;
+
+const CONFIG_FILE: &str = "psp-redis.toml";
 
 /// How to start the server. What is not set keeps the server's default.
 #[derive(Debug, Default, Clone)]
@@ -107,6 +109,11 @@ impl Server {
     pub(crate) fn assert_alive(&self) {
         assert_eq!(self.connect().ask("PING"), "+PONG");
     }
+
+    /// The file given with `--config`; written by [`Options::config`].
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.directory().join(CONFIG_FILE)
+    }
 }
 
 fn psp_redis(options: &Options, directory: &Path) -> Start {
@@ -116,7 +123,7 @@ fn psp_redis(options: &Options, directory: &Path) -> Start {
         .args(options.common_flags())
         .args(options.scheduling_flags());
     if let Some(text) = options.config {
-        let file = directory.join("psp-redis.toml");
+        let file = directory.join(CONFIG_FILE);
         fs::write(&file, text).unwrap();
         command.arg("--config").arg(file);
     }

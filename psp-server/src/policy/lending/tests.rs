@@ -101,7 +101,7 @@ fn one_worker_serves_many_shorts_and_another_comes_when_it_cannot() {
 
 #[test]
 fn who_cannot_wait_for_a_preemption_does_not_lend() {
-    let preemption = Some(Preemption { cost_ns: 6_000 });
+    let preemption = Some(Preemption::migrating(6_000));
     let mut rehearsal = Rehearsal::with_preemption(Policy::darc_lending(), 3, types(), preemption);
     for (id, expected) in [(0, "0@1"), (1, "1@2"), (2, "")] {
         assert_eq!(rehearsal.arrives(0, id, LONG), expected);

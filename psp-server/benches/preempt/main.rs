@@ -1,0 +1,156 @@
+//! What the parts of a preemption cost: switching contexts, asking, being asked.
+//!
+//! ```sh
+//! cargo bench -p psp-server --bench preempt
+//! ```
+//!
+//! `preempt_gap` measures whole preemptions, across threads.
+
+// The mechanism is private to the crate: its files are compiled into the benchmark.
+#[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
+#[path = "../../src/fiber/mod.rs"]
+mod fiber;
+use psp_server::{handler, policy, preempt};
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+
+use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, PreemptSafeAlloc, Target, Wake};
+use policy::RequestId;
+use preempt::PreemptPolicy;
+
+const STACK_BYTES: usize = 256 * 1024;
+const ONE: RequestId = RequestId(1);
+
+/// Gives way to nobody.
+struct Nobody;
+
+impl GiveWay for Nobody {
+    fn give_way(&self) {}
+
+    fn describe(&self, _slot: usize, _out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+        Ok(())
+    }
+}
+
+/// Times `switches` times there and back between two contexts of a pool.
+fn there_and_back(switches: u64) -> Duration {
+    let spent = std::rc::Rc::new(std::cell::Cell::new(Duration::ZERO));
+    let mut first = true;
+    let pool = ContextPool::new(2, STACK_BYTES, || {
+        let (is_first, spent) = (std::mem::take(&mut first), spent.clone());
+        move || {
+            if is_first {
+                let start = Instant::now();
+                for _ in 0..switches {
+                    fiber::pause(Pause::Yielded(ONE));
+                }
+                spent.set(start.elapsed());
+                fiber::pause(Pause::Stop);
+            } else {
+                while fiber::pause(Pause::StepAside(ONE)) == Wake::Serve {}
+            }
+        }
+    });
+    pool.unwrap().run();
+    spent.get()
+}
+
+fn contexts(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("contexts");
+    group.bench_function("preempted and resumed", |bencher| {
+        bencher.iter_custom(there_and_back);
+    });
+    group.bench_function("made, run and dropped", |bencher| {
+        bencher.iter(|| {
+            let pool = ContextPool::new(1, STACK_BYTES, || {
+                || {
+                    fiber::pause(Pause::Stop);
+                }
+            });
+            pool.unwrap().run();
+        });
+    });
+    group.finish();
+}
+
+/// What handlers pay while nobody asks anything of them.
+fn unasked(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("unasked");
+    let flag = PreemptFlag::new();
+    fiber::occupy(&flag, &Nobody, || {
+        fiber::begin_turn();
+        fiber::preemptible(0, PreemptPolicy::Signal, || {
+            group.bench_function("checkpoint", |bencher| bencher.iter(fiber::checkpoint));
+            group.bench_function("no_preempt", |bencher| {
+                bencher.iter(|| fiber::no_preempt(|| black_box(1)));
+            });
+            let layout = Layout::new::<[u64; 8]>();
+            let guarded = PreemptSafeAlloc(System);
+            group.bench_function("allocation", |bencher| {
+                bencher.iter(|| round_trip(&System, layout));
+            });
+            group.bench_function("allocation, not preempted", |bencher| {
+                bencher.iter(|| round_trip(&guarded, layout));
+            });
+        });
+        group.bench_function("preemptible", |bencher| {
+            bencher.iter(|| fiber::preemptible(0, PreemptPolicy::Signal, || black_box(1)));
+        });
+    });
+    group.finish();
+}
+
+#[allow(unsafe_code)]
+fn round_trip(allocator: &impl GlobalAlloc, layout: Layout) {
+    // SAFETY: the layout is not empty, and the memory is given back with it at once.
+    unsafe {
+        let memory = black_box(allocator.alloc(layout));
+        allocator.dealloc(memory, layout);
+    }
+}
+
+/// What asking costs the dispatcher.
+fn asking(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("asking");
+    let flag = PreemptFlag::new();
+    let mut turn = 0;
+    group.bench_function("by the flag", |bencher| {
+        bencher.iter(|| {
+            turn += 1;
+            flag.ask(black_box(turn));
+        });
+    });
+    if fiber::prepare_process().is_ok() {
+        let target = Arc::new(Target::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let ready = Arc::new(AtomicBool::new(false));
+        let worker = std::thread::spawn({
+            let (target, stop, ready) = (target.clone(), stop.clone(), ready.clone());
+            move || {
+                fiber::prepare_thread();
+                target.register();
+                ready.store(true, Ordering::Release);
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+                target.retire();
+            }
+        });
+        while !ready.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        group.bench_function("by a signal", |bencher| bencher.iter(|| target.signal()));
+        stop.store(true, Ordering::Relaxed);
+        worker.join().unwrap();
+    }
+    group.finish();
+}
+
+criterion_group!(benches, contexts, unasked, asking);
+criterion_main!(benches);

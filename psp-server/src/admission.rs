@@ -1,0 +1,122 @@
+//! Which policies a server can run, at its start and later, and in which topology.
+//!
+//! | policy | `preempt = none` | topology `inline` | `dedicated` |
+//! | --- | --- | --- | --- |
+//! | runs requests to completion | yes | yes | yes |
+//! | `darc-lending` | as `darc` | as `darc` | yes |
+//! | needs preemption | no | no | yes |
+//!
+//! The net thread cannot preempt what it runs itself as worker 0: it would have to be at two places.
+
+use crate::config::{Config, Topology};
+use crate::policy::{Policy, PolicyError, Preemption};
+use crate::preempt::PreemptPolicy;
+
+/// Cores up to which [`Topology::Auto`] is [`Topology::Inline`].
+const INLINE_CORES_MAX: usize = 4;
+
+/// Refuses a policy that a server cannot run.
+pub(crate) fn admit(
+    policy: &Policy,
+    config: &Config,
+    topology: Topology,
+    workers: usize,
+) -> Result<(), PolicyError> {
+    policy.validate(workers)?;
+    if !policy.needs_preemption() {
+        Ok(())
+    } else if config.preempt == PreemptPolicy::None {
+        Err(PolicyError::NeedsPreemption(policy.name()))
+    } else if topology == Topology::Inline {
+        Err(PolicyError::NeedsDedicated(policy.name()))
+    } else {
+        Ok(())
+    }
+}
+
+/// The topology for the policy that a server starts with, on so many cores.
+pub(crate) fn topology(config: &Config, policy: &Policy, cores: usize) -> Topology {
+    let preempts = policy.can_preempt() && config.preempt != PreemptPolicy::None;
+    match config.topology {
+        Topology::Auto if cores <= INLINE_CORES_MAX && !preempts => Topology::Inline,
+        Topology::Auto => Topology::Dedicated,
+        chosen => chosen,
+    }
+}
+
+/// What policies are told of preemption. Without it they run requests to completion.
+pub(crate) fn preemption(config: &Config, topology: Topology) -> Option<Preemption> {
+    // One context takes over from whatever gives way.
+    let contexts = config.contexts_per_worker - 1;
+    let cost_ns = match config.preempt {
+        PreemptPolicy::None => return None,
+        PreemptPolicy::Cooperative => 1_000,
+        PreemptPolicy::KernelThread => 8_000,
+        PreemptPolicy::Signal => 5_000,
+    };
+    (topology != Topology::Inline).then(|| Preemption::at_home(cost_ns, contexts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(preempt: PreemptPolicy, topology: Topology) -> Config {
+        Config {
+            preempt,
+            topology,
+            ..Config::default()
+        }
+    }
+
+    #[test]
+    fn policies_that_preempt_need_a_mechanism_and_a_net_thread_that_runs_nothing() {
+        for name in Policy::NAMES {
+            let policy: Policy = name.parse().unwrap();
+            let refusal = |preempt, topology| {
+                let config = config(preempt, topology);
+                let admitted = admit(&policy, &config, topology, 2);
+                admitted.err().map(|error| error.to_string())
+            };
+            let none = refusal(PreemptPolicy::None, Topology::Dedicated);
+            let inline = refusal(PreemptPolicy::Cooperative, Topology::Inline);
+            for (refused, reason) in [(none, "preempt = none"), (inline, "topology dedicated")] {
+                assert_eq!(refused.is_some(), policy.needs_preemption(), "{name}");
+                if let Some(message) = refused {
+                    assert!(message.starts_with(&format!("policy {name} preempts requests")));
+                    assert!(message.contains(reason), "{message}");
+                }
+            }
+            let refused = refusal(PreemptPolicy::Cooperative, Topology::Dedicated);
+            assert_eq!(refused, None, "{name}");
+        }
+        let error = admit(&Policy::darc(), &Config::default(), Topology::Inline, 0);
+        assert_eq!(error, Err(PolicyError::NoWorkers));
+    }
+
+    #[test]
+    fn auto_has_a_net_thread_of_its_own_where_the_policy_preempts() {
+        let chosen = |policy: Policy, preempt, cores| {
+            topology(&config(preempt, Topology::Auto), &policy, cores)
+        };
+        let cooperative = PreemptPolicy::Cooperative;
+        assert_eq!(chosen(Policy::darc(), cooperative, 4), Topology::Inline);
+        assert_eq!(chosen(Policy::darc(), cooperative, 5), Topology::Dedicated);
+        for policy in [Policy::mq().into(), Policy::darc_lending()] {
+            assert_eq!(chosen(policy, cooperative, 2), Topology::Dedicated);
+        }
+        let lending = chosen(Policy::darc_lending(), PreemptPolicy::None, 2);
+        assert_eq!(lending, Topology::Inline);
+        let asked = config(cooperative, Topology::Inline);
+        assert_eq!(topology(&asked, &Policy::mq().into(), 64), Topology::Inline);
+    }
+
+    #[test]
+    fn policies_hear_of_preemption_where_there_is_some() {
+        let told = |preempt, topology| preemption(&config(preempt, topology), topology);
+        assert_eq!(told(PreemptPolicy::None, Topology::Dedicated), None);
+        assert_eq!(told(PreemptPolicy::Signal, Topology::Inline), None);
+        let cooperative = told(PreemptPolicy::Cooperative, Topology::Dedicated).unwrap();
+        assert_eq!((cooperative.migrates, cooperative.contexts), (false, 31));
+    }
+}

@@ -1,0 +1,123 @@
+//! Tells the user which request used up its stack, before the process dies of it.
+//!
+//! The page below a context's stack cannot be touched. Who runs into it gets SIGSEGV, whose handler, on
+//! the worker's alternate stack, knows by the address what happened. It says so and lets the signal
+//! take its default course. All other faults go to the handler that was there before, which in Rust
+//! programs is that of std.
+
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::ffi::c_void;
+use std::fmt::Write;
+use std::sync::OnceLock;
+use std::{mem, ptr};
+
+use super::place;
+
+/// The signals that systems send for it.
+const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+/// What handled each of [`SIGNALS`] before.
+static BEFORE: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
+
+type Handler = extern "C" fn(c_int);
+type InfoHandler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// Installs the handler, once for the process.
+pub(crate) fn report_overflows() {
+    BEFORE.get_or_init(|| SIGNALS.map(install));
+}
+
+fn install(signal: c_int) -> libc::sigaction {
+    // SAFETY: both structures are plain data, for which zeroes are valid, and live until the call returns.
+    // `on_fault` has the signature that SA_SIGINFO asks for. A fault between this and the end of
+    // `get_or_init` takes its default course.
+    unsafe {
+        let mut before: libc::sigaction = mem::zeroed();
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigaction(signal, &raw const action, &raw mut before);
+        before
+    }
+}
+
+extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: with SA_SIGINFO the second argument points to what the kernel says of the signal.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let stack = place::stack();
+    if (stack.guard..stack.limit).contains(&address) {
+        let mut message = Message::new();
+        // What does not fit is cut off.
+        let _ = write!(message, "\npsp-server: stack overflow on ");
+        let _ = place::describe(&mut message);
+        let bytes = stack.base - stack.limit;
+        let _ = writeln!(
+            message,
+            ": all {bytes} bytes are used; raise Config::stack_bytes"
+        );
+        message.print();
+        take_default(signal);
+        return;
+    }
+    let index = usize::from(signal == SIGNALS[1]);
+    let before = BEFORE.get().map(|before| &before[index]);
+    match before {
+        Some(before) if before.sa_sigaction == libc::SIG_IGN => {}
+        Some(before) if before.sa_sigaction != libc::SIG_DFL => {
+            // SAFETY: `sigaction` gave this as the handler that was installed, of the type that its flags say.
+            unsafe {
+                if before.sa_flags & libc::SA_SIGINFO != 0 {
+                    let handler: InfoHandler = mem::transmute(before.sa_sigaction);
+                    handler(signal, info, context);
+                } else {
+                    let handler: Handler = mem::transmute(before.sa_sigaction);
+                    handler(signal);
+                }
+            }
+        }
+        _ => take_default(signal),
+    }
+}
+
+/// Once the handler has returned, the same instruction faults again, and ends the process.
+fn take_default(signal: c_int) {
+    // SAFETY: the structure is plain data, for which zeroes are valid: no flags, an empty mask.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = libc::SIG_DFL;
+        libc::sigaction(signal, &raw const action, ptr::null_mut());
+    }
+}
+
+/// Text made without allocation.
+struct Message {
+    bytes: [u8; 512],
+    len: usize,
+}
+
+impl Message {
+    fn new() -> Self {
+        Self {
+            bytes: [0; 512],
+            len: 0,
+        }
+    }
+
+    fn print(&self) {
+        // SAFETY: the first `len` bytes are there. `write` is async-signal-safe; that it may write less, or
+        // nothing, is nothing to be done about.
+        unsafe { libc::write(libc::STDERR_FILENO, self.bytes.as_ptr().cast(), self.len) };
+    }
+}
+
+impl Write for Message {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = &mut self.bytes[self.len..];
+        let len = text.len().min(room.len());
+        room[..len].copy_from_slice(&text.as_bytes()[..len]);
+        self.len += len;
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Where interrupted code goes on: saves what it had, gives way, and gives it all back.
+
+#![allow(unsafe_code)]
+
+use std::arch::naked_asm;
+use std::sync::atomic::Ordering;
+
+use super::xstate::{AREA_BYTES, MASK};
+use crate::fiber::place;
+
+/// What the System V ABI lets a function use below its stack pointer without telling anybody.
+const RED_ZONE_BYTES: usize = 128;
+/// General registers, flags and the return address.
+const REGISTERS_BYTES: usize = 17 * 8;
+/// The extended state is aligned to this.
+const AREA_ALIGNMENT: usize = 64;
+/// For the frames of `give_way` and of what it calls, down to the switch.
+const FRAMES_BYTES: usize = 16 * 1024;
+
+/// Control and status of SSE as a program has it at its start: round to nearest, no exceptions.
+static MXCSR_DEFAULT: u32 = 0x1f80;
+
+/// Stack that has to be free below the interrupted code's stack pointer.
+pub(super) fn room_bytes() -> usize {
+    RED_ZONE_BYTES
+        + REGISTERS_BYTES
+        + AREA_BYTES.load(Ordering::Relaxed)
+        + AREA_ALIGNMENT
+        + FRAMES_BYTES
+}
+
+/// Changes where a signal's context goes on: to the trampoline, and from there back to where it was.
+///
+/// # Safety
+/// `registers` are those of code that was interrupted on a context's stack, with [`room_bytes`] free
+/// below its stack pointer, and that may be preempted there: the place was entered for it.
+pub(super) unsafe fn redirect(registers: &mut [libc::greg_t; 23]) {
+    let rip = registers[libc::REG_RIP as usize];
+    let rsp = registers[libc::REG_RSP as usize] as usize - RED_ZONE_BYTES - size_of::<usize>();
+    // SAFETY: the caller says that there is room. The red zone, which the interrupted code may use,
+    // lies above.
+    unsafe { std::ptr::with_exposed_provenance_mut::<i64>(rsp).write_unaligned(rip) };
+    registers[libc::REG_RSP as usize] = rsp as i64;
+    registers[libc::REG_RIP as usize] = trampoline as *const () as i64;
+}
+
+/// The address that it returns to is at the top of the stack, and above it the red zone.
+///
+/// The interrupted code may be anywhere: between two instructions of a loop, with its flags, its x87
+/// stack and half of its vector registers in use. All of it is put back as it was. What runs
+/// meanwhile finds the direction flag, x87 and MXCSR as the ABI has them at the start of a program.
+#[unsafe(naked)]
+unsafe extern "C" fn trampoline() {
+    naked_asm!(
+        "pushfq",
+        "push rax",
+        "push rcx",
+        "push rdx",
+        "push rbx",
+        "push rbp",
+        "push rsi",
+        "push rdi",
+        "push r8",
+        "push r9",
+        "push r10",
+        "push r11",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "cld",
+        "mov rbp, rsp",
+        // An area of the standard format, whose header has to be clear.
+        "sub rsp, qword ptr [rip + {area_bytes}]",
+        "and rsp, -{alignment}",
+        "xor eax, eax",
+        "mov qword ptr [rsp + 512], rax",
+        "mov qword ptr [rsp + 520], rax",
+        "mov qword ptr [rsp + 528], rax",
+        "mov qword ptr [rsp + 536], rax",
+        "mov qword ptr [rsp + 544], rax",
+        "mov qword ptr [rsp + 552], rax",
+        "mov qword ptr [rsp + 560], rax",
+        "mov qword ptr [rsp + 568], rax",
+        "mov eax, dword ptr [rip + {mask}]",
+        "mov edx, dword ptr [rip + {mask} + 4]",
+        "xsave64 [rsp]",
+        "fninit",
+        "ldmxcsr dword ptr [rip + {mxcsr}]",
+        "call {give_way}",
+        "mov eax, dword ptr [rip + {mask}]",
+        "mov edx, dword ptr [rip + {mask} + 4]",
+        "xrstor64 [rsp]",
+        "mov rsp, rbp",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop r11",
+        "pop r10",
+        "pop r9",
+        "pop r8",
+        "pop rdi",
+        "pop rsi",
+        "pop rbp",
+        "pop rbx",
+        "pop rdx",
+        "pop rcx",
+        "pop rax",
+        "popfq",
+        // Back, and over the red zone.
+        "ret {red_zone}",
+        area_bytes = sym AREA_BYTES,
+        mask = sym MASK,
+        mxcsr = sym MXCSR_DEFAULT,
+        give_way = sym give_way,
+        alignment = const AREA_ALIGNMENT,
+        red_zone = const RED_ZONE_BYTES,
+    )
+}
+
+/// Gives way; `errno` belongs to the interrupted code.
+extern "C" fn give_way() {
+    // SAFETY: `__errno_location` answers with the address of this thread's `errno`, which is valid as
+    // long as the thread, and a context stays on its thread.
+    let errno = unsafe { &mut *libc::__errno_location() };
+    let kept = *errno;
+    place::give_way_interrupted();
+    *errno = kept;
+}

@@ -1,0 +1,27 @@
+//! Requests that give way at checkpoints.
+
+use psp_server::{Config, PreemptPolicy};
+
+use crate::common::until;
+use crate::rig::start;
+
+#[test]
+fn a_request_that_calls_no_checkpoint_is_counted() {
+    for blocking in ["hold 0", "block 0"] {
+        let server = start(Config {
+            preempt: PreemptPolicy::Cooperative,
+            ..Config::default()
+        });
+        let mut long = server.begin(blocking);
+        let mut short = server.connect();
+        short.send("short 1\n");
+        until("it waits", || server.handle.snapshot().types[0].queued == 1);
+        server.gates.open(0);
+        assert_eq!(long.line(), format!("ok {blocking}"));
+        assert_eq!(short.line(), "ok short 1");
+        let worker = &server.handle.snapshot().workers[0];
+        assert_eq!(worker.preempted, 0);
+        assert_eq!(worker.preemptions_missed, 1);
+        assert_eq!(worker.contexts_exhausted, 0);
+    }
+}

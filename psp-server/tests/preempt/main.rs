@@ -1,0 +1,19 @@
+//! Preemption in a running server, one mechanism after the other.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod cooperative;
+mod every_mechanism;
+mod kernel_thread;
+mod overflow;
+mod rig;
+mod signal;
+mod stress;
+mod work;
+
+use std::alloc::System;
+
+use psp_server::preempt::PreemptSafeAlloc;
+
+#[global_allocator]
+static ALLOCATOR: PreemptSafeAlloc<System> = PreemptSafeAlloc(System);

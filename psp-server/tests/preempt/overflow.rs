@@ -1,0 +1,105 @@
+//! What the user sees when a request uses up its stack: tested on a process that dies of it.
+
+#![allow(unsafe_code)]
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+use psp_server::protocols::Sink;
+use psp_server::{
+    Config, Policy, Reply, Request, RequestType, Server, Shutdown, Topology, TypeSpec,
+};
+
+use crate::common::{Client, Lines};
+
+const SIGSEGV: i32 = 11;
+/// Set in the process that dies, to the request that it gets.
+const REQUEST: &str = "PSP_TEST_FATAL_REQUEST";
+
+/// Runs [`dies`] in a process of its own.
+fn after(request: &str) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "overflow::dies", "--ignored", "--nocapture"])
+        .env(REQUEST, request)
+        .output()
+        .unwrap()
+}
+
+fn recurse(depth: u64) -> u64 {
+    let frame = std::hint::black_box([depth; 64]);
+    if depth == u64::MAX {
+        return 0;
+    }
+    recurse(depth + 1) + std::hint::black_box(frame)[7]
+}
+
+#[test]
+#[ignore = "kills its process: the other tests run it in one of its own"]
+fn dies() {
+    let Ok(request) = std::env::var(REQUEST) else {
+        return;
+    };
+    let server = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .types([TypeSpec::new("shallow"), TypeSpec::new("deep")])
+        .classifier(|line: &[u8]| RequestType::new(u32::from(line.starts_with(b"deep"))))
+        .policy(Policy::sq())
+        .config(Config {
+            workers: Some(2),
+            topology: Topology::Dedicated,
+            stack_bytes: 128 * 1024,
+            ..Config::default()
+        })
+        .handler(|request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            match request.payload.trim_ascii() {
+                b"deep" => {
+                    recurse(0);
+                }
+                // SAFETY: none, this is to fault; the address is in no mapping.
+                b"null" => unsafe {
+                    std::hint::black_box(std::ptr::without_provenance::<u8>(16)).read_volatile();
+                },
+                b"thread" => {
+                    let thread = std::thread::Builder::new().name("other".into());
+                    let _ = thread.spawn(|| recurse(0)).unwrap().join();
+                }
+                _ => {}
+            }
+            reply.put(b"ok\n");
+        })
+        .build()
+        .unwrap();
+    let address = server.local_addrs()[0];
+    std::thread::spawn(move || server.run_until(&Shutdown::new()));
+    let mut client = Client::new(std::net::TcpStream::connect(address).unwrap());
+    assert_eq!(client.ask("shallow"), "ok");
+    client.ask(&request);
+}
+
+#[test]
+fn an_overflow_names_worker_type_and_setting() {
+    let output = after("deep");
+    assert_eq!(output.status.signal(), Some(SIGSEGV));
+    let text = String::from_utf8_lossy(&output.stderr);
+    for part in [
+        "stack overflow on worker ",
+        "in a request of type deep",
+        "131072 bytes",
+        "Config::stack_bytes",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn other_faults_are_left_to_whom_they_belong() {
+    let output = after("null");
+    assert_eq!(output.status.signal(), Some(SIGSEGV));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!text.contains("overflow"), "{text}");
+    let output = after("thread");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.signal().is_some());
+    assert!(text.contains("'other'"), "std names its thread: {text}");
+}

@@ -1,0 +1,248 @@
+//! A server with one worker whose long requests run until the test lets them go.
+
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use psp_server::protocols::Sink;
+use psp_server::{
+    Config, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    ServerHandle, Shutdown, SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint,
+    no_preempt,
+};
+
+use crate::common::{Client, Lines, until};
+
+/// Long requests by the digit at the end of their line.
+const GATES: usize = 10;
+
+/// All that preempts, on this platform.
+pub(crate) const MECHANISMS: &[PreemptPolicy] = &[
+    PreemptPolicy::Cooperative,
+    #[cfg(target_os = "linux")]
+    PreemptPolicy::KernelThread,
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    PreemptPolicy::Signal,
+];
+
+/// What tests and handlers share.
+#[derive(Default)]
+pub(crate) struct Gates {
+    /// Which long requests may end.
+    open: Mutex<[bool; GATES]>,
+    /// Long requests that have begun.
+    pub(crate) begun: AtomicUsize,
+    /// Held by `keep` and `need`.
+    kept: Mutex<()>,
+}
+
+impl Gates {
+    pub(crate) fn open(&self, gate: usize) {
+        self.open.lock().unwrap()[gate] = true;
+    }
+
+    fn is_open(&self, gate: usize) -> bool {
+        no_preempt(|| self.open.lock().unwrap()[gate])
+    }
+}
+
+thread_local! {
+    static BORROWED: RefCell<()> = const { RefCell::new(()) };
+}
+static LOCKED: Mutex<()> = Mutex::new(());
+
+/// Requests end in the digit of their gate:
+///
+/// | request | until its gate is open it |
+/// | --- | --- |
+/// | `spin` | spins, and calls checkpoints where requests give way at them |
+/// | `hold` | does so within `no_preempt` |
+/// | `hold-then-spin` | does so, and then spins until the next gate is open |
+/// | `fail` | spins, and panics then |
+/// | `block` | sleeps in a system call |
+/// | `borrow`, `lock` | spins with a thread-local variable borrowed, a lock held |
+/// | `keep` | spins with a lock held that `need ..` waits for |
+///
+/// `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, and everything else answers
+/// at once.
+pub(crate) struct Rig {
+    gates: Arc<Gates>,
+    pause: fn(),
+}
+
+impl Rig {
+    /// Sleeps, a millisecond at a time for want of a signal that could not be lost.
+    fn block(&self, gate: usize) {
+        while !self.gates.is_open(gate) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn spin(&self, gate: usize) {
+        while !self.gates.is_open(gate) {
+            (self.pause)();
+        }
+    }
+}
+
+// SAFETY: it keeps the contract but for `borrow` and `lock`, which break it to show what comes of it; a
+// `RefCell` and a `Mutex` notice.
+unsafe impl SignalPreemptible for Rig {}
+
+impl Handler for Rig {
+    type Worker = ();
+    type Connection = ();
+
+    fn init_worker(&self, _worker: WorkerId) {}
+
+    fn connect(&self, _peer: SocketAddr) {}
+
+    fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
+        let line = std::str::from_utf8(request.payload).unwrap().trim_end();
+        let (word, digits) = line.split_once(' ').unwrap_or((line, ""));
+        let gate = digits.parse().unwrap_or(0);
+        let long = request.request_type == RequestType::new(1);
+        self.gates
+            .begun
+            .fetch_add(usize::from(long), Ordering::SeqCst);
+        let mut taken = false;
+        match word {
+            "spin" => self.spin(gate),
+            "hold" => no_preempt(|| self.spin(gate)),
+            "hold-then-spin" => {
+                no_preempt(|| self.spin(gate));
+                self.spin(gate + 1);
+            }
+            "fail" => {
+                self.spin(gate);
+                panic!("the test asked for it");
+            }
+            "block" => self.block(gate),
+            "borrow" => BORROWED.with_borrow_mut(|()| self.spin(gate)),
+            "borrow-briefly" => BORROWED.with_borrow_mut(|()| {}),
+            "lock" => {
+                let _held = LOCKED.lock().unwrap();
+                self.spin(gate);
+            }
+            "keep" => {
+                let _kept = self.gates.kept.lock().unwrap();
+                self.spin(gate);
+            }
+            "need" => drop(self.gates.kept.lock().unwrap()),
+            "try-lock" => taken = LOCKED.try_lock().is_err(),
+            "work" => {
+                for _ in 0..2_000 {
+                    std::hint::spin_loop();
+                }
+            }
+            _ => {}
+        }
+        reply.put(if taken { b"taken " } else { b"ok " });
+        reply.put(line.as_bytes());
+        reply.put(b"\n");
+    }
+}
+
+pub(crate) struct RigServer {
+    address: SocketAddr,
+    pub(crate) handle: ServerHandle,
+    pub(crate) gates: Arc<Gates>,
+    shutdown: Shutdown,
+    thread: Option<JoinHandle<DrainReport>>,
+}
+
+/// One worker, two types, and a quantum that is over as soon as somebody waits.
+pub(crate) fn start(config: Config) -> RigServer {
+    start_with(config, TypeSpec::new("long"))
+}
+
+/// The same with a long type of one's own.
+pub(crate) fn start_with(config: Config, long: TypeSpec) -> RigServer {
+    let preempt = long.preempt.unwrap_or(config.preempt);
+    let gates = Arc::new(Gates::default());
+    let server = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .types([TypeSpec::new("short"), long])
+        .classifier(|line: &[u8]| {
+            let long = [
+                "spin ", "hold", "fail ", "block ", "borrow ", "lock ", "keep ",
+            ];
+            let long = long.iter().any(|word| line.starts_with(word.as_bytes()));
+            RequestType::new(u32::from(long))
+        })
+        .policy(Policy::sq().quantum_us(1.0))
+        .config(Config {
+            workers: Some(1),
+            topology: Topology::Dedicated,
+            // Whatever else runs on the machine.
+            background_nice: 0,
+            ..config
+        })
+        .handler(Rig {
+            gates: gates.clone(),
+            pause: match preempt {
+                PreemptPolicy::Cooperative => checkpoint,
+                _ => std::hint::spin_loop,
+            },
+        })
+        .signal_preemption()
+        .build()
+        .unwrap();
+    let address = server.local_addrs()[0];
+    let handle = server.handle();
+    let shutdown = Shutdown::new();
+    let until = shutdown.clone();
+    let thread = Some(std::thread::spawn(move || {
+        server.run_until(&until).unwrap()
+    }));
+    RigServer {
+        address,
+        handle,
+        gates,
+        shutdown,
+        thread,
+    }
+}
+
+impl RigServer {
+    pub(crate) fn connect(&self) -> Client {
+        Client::new(TcpStream::connect(self.address).unwrap())
+    }
+
+    /// A client whose long request has begun.
+    pub(crate) fn begin(&self, line: &str) -> Client {
+        let before = self.gates.begun.load(Ordering::SeqCst);
+        let mut client = self.connect();
+        client.send(&format!("{line}\n"));
+        until("the long request runs", || {
+            self.gates.begun.load(Ordering::SeqCst) > before
+        });
+        client
+    }
+
+    /// Times that a request gave way.
+    pub(crate) fn preempted(&self) -> u64 {
+        self.handle.snapshot().workers[0].preempted
+    }
+
+    pub(crate) fn stop(mut self) -> DrainReport {
+        self.shutdown.trigger();
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for RigServer {
+    fn drop(&mut self) {
+        (0..GATES).for_each(|gate| self.gates.open(gate));
+        self.shutdown.trigger();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Handlers that do all kinds of work, preempted as often as the machine can, have the results that
+//! they have alone.
+
+#![allow(unsafe_code)]
+
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+use psp_server::{
+    Config, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
+    SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint, protocols::Sink,
+};
+
+use crate::common::{Client, Lines};
+use crate::work::{KINDS, Kind, Pause, disturb};
+
+/// Preemptions of the short run.
+const FEW: u64 = 20_000;
+const MANY: u64 = 1_000_000;
+/// How long a run may take that makes no progress.
+const STALLED: Duration = Duration::from_secs(60);
+/// Results of each kind that are compared.
+const SEEDS: u64 = 9;
+/// Connections that ask for work, and others that disturb it.
+const WORKING: usize = 6;
+const DISTURBING: usize = 2;
+
+/// `KIND SEED` answers the result of that work, one of [`KINDS`] or `disturb`.
+struct Work {
+    pause: Pause,
+}
+
+impl Handler for Work {
+    type Worker = ();
+    type Connection = ();
+
+    fn init_worker(&self, _worker: WorkerId) {}
+
+    fn connect(&self, _peer: std::net::SocketAddr) {}
+
+    fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
+        let line = std::str::from_utf8(request.payload).unwrap().trim_end();
+        let (name, seed) = line.split_once(' ').unwrap();
+        let number = seed.parse().unwrap();
+        let result = match KINDS.iter().find(|(kind, _)| *kind == name) {
+            Some((_, work)) => work(number, self.pause),
+            None => disturb(number),
+        };
+        reply.put(format!("{name} {seed} {result:x}\n").as_bytes());
+    }
+}
+
+// SAFETY: its work leaves nothing half done that others of its thread could find, except within
+// `no_preempt`; the test's allocator is a `PreemptSafeAlloc`; its thread-local variables need no
+// initialisation and are borrowed within `no_preempt` (`LIST` has a destructor, which its first use
+// registers there).
+unsafe impl SignalPreemptible for Work {}
+
+/// Requests for some work of each kind, and their replies as computed without preemption.
+fn expected(kinds: &[Kind]) -> Vec<(String, String)> {
+    let requests = (0..SEEDS).flat_map(|seed| kinds.iter().map(move |kind| (kind, seed)));
+    let replies = requests.map(|((name, work), seed)| {
+        let request = format!("{name} {seed}");
+        let reply = format!("{request} {:x}", work(seed, || {}));
+        (request, reply)
+    });
+    replies.collect()
+}
+
+/// A server of one worker, so that all requests meet on it.
+fn run(preempt: PreemptPolicy, preemptions: u64) {
+    let pause: Pause = match preempt {
+        PreemptPolicy::Cooperative => checkpoint,
+        _ => || {},
+    };
+    let server = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .types([TypeSpec::new("disturbs"), TypeSpec::new("works")])
+        .classifier(|line: &[u8]| RequestType::new(u32::from(!line.starts_with(b"disturb"))))
+        .policy(Policy::sq().quantum_us(1.0))
+        .config(Config {
+            workers: Some(1),
+            topology: Topology::Dedicated,
+            preempt,
+            background_nice: 0,
+            ..Config::default()
+        })
+        .handler(Work { pause })
+        .signal_preemption()
+        .build()
+        .unwrap();
+    let address = server.local_addrs()[0];
+    let handle = server.handle();
+    let expected = [
+        expected(&KINDS),
+        expected(&[("disturb", |seed, _| disturb(seed))]),
+    ];
+    let shutdown = Shutdown::new();
+    let enough = AtomicBool::new(false);
+    let preempted = || handle.snapshot().workers[0].preempted;
+    std::thread::scope(|scope| {
+        let until = shutdown.clone();
+        let serving = scope.spawn(move || server.run_until(&until).unwrap());
+        let clients: Vec<_> = (0..WORKING + DISTURBING)
+            .map(|connection| {
+                let (expected, enough) = (&expected, &enough);
+                scope.spawn(move || {
+                    let mut client = Client::new(TcpStream::connect(address).unwrap());
+                    let expected = &expected[usize::from(connection >= WORKING)];
+                    let own = expected.iter().cycle().skip(connection);
+                    for (request, reply) in own.take_while(|_| !enough.load(Ordering::Relaxed)) {
+                        assert_eq!(client.ask(request), *reply, "{preempt}");
+                    }
+                })
+            })
+            .collect();
+        let mut last = (preempted(), Instant::now());
+        while last.0 < preemptions && !clients.iter().any(ScopedJoinHandle::is_finished) {
+            std::thread::yield_now();
+            let now = preempted();
+            if now > last.0 {
+                last = (now, Instant::now());
+            }
+            assert!(last.1.elapsed() < STALLED, "no preemption since {}", last.0);
+        }
+        enough.store(true, Ordering::Relaxed);
+        for client in clients {
+            client.join().unwrap();
+        }
+        shutdown.trigger();
+        assert_eq!(serving.join().unwrap().abandoned, 0);
+    });
+    let worker = &handle.snapshot().workers[0];
+    assert!(worker.preempted >= preemptions);
+    assert_eq!(worker.panics, 0);
+}
+
+#[test]
+fn cooperative_preemption_changes_no_result() {
+    run(PreemptPolicy::Cooperative, FEW);
+}
+
+#[test]
+#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), ignore)]
+fn preemption_by_signals_changes_no_result() {
+    run(PreemptPolicy::Signal, FEW);
+}
+
+#[test]
+#[cfg_attr(not(target_os = "linux"), ignore)]
+fn preemption_by_kernel_threads_changes_no_result() {
+    run(PreemptPolicy::KernelThread, FEW);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_million_preemptions_by_kernel_threads_change_no_result() {
+    run(PreemptPolicy::KernelThread, MANY);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_million_cooperative_preemptions_change_no_result() {
+    run(PreemptPolicy::Cooperative, MANY);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_million_preemptions_by_signals_change_no_result() {
+    run(PreemptPolicy::Signal, MANY);
+}
