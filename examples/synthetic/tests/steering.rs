@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use psp_protocols::psp_header::{Header, Kind};
 use psp_server::{DrainReport, Policy, PreemptPolicy, ServerHandle, Shutdown, Topology};
@@ -54,7 +54,7 @@ impl Running {
     }
 }
 
-/// Sends a request of 300 ms and then short ones; the types of the replies in their order.
+/// Sends a request of 300 ms, and short ones when it runs; the types of the replies in their order.
 fn order_of_replies(server: &Running) -> Vec<u16> {
     const SHORTS: u64 = 5;
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -69,6 +69,11 @@ fn order_of_replies(server: &Running) -> Vec<u16> {
             payload_len: 0,
         };
         client.send_to(&header.encode(), server.address).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while server.handle.snapshot().types[1].turns.turns == 0 {
+            assert!(Instant::now() < deadline, "the long request does not begin");
+            std::thread::yield_now();
+        }
     }
     let mut reply = [0; 64];
     let replies = (0..=SHORTS).map(|_| {
@@ -80,14 +85,14 @@ fn order_of_replies(server: &Running) -> Vec<u16> {
 
 #[test]
 fn short_requests_pass_a_long_one_that_spins_or_sleeps() {
-    let mq = || Policy::mq().quantum_us(1000);
+    let sq = || Policy::sq().quantum_us(1000);
     for (mode, preempt) in [
         (Mode::Spin, PreemptPolicy::Cooperative),
         (Mode::Sleep, PreemptPolicy::Cooperative),
         (Mode::Spin, PreemptPolicy::Signal),
         (Mode::Spin, PreemptPolicy::KernelThread),
     ] {
-        let server = Running::start(mode, mq(), preempt);
+        let server = Running::start(mode, sq(), preempt);
         let order = order_of_replies(&server);
         assert_eq!(order.last(), Some(&1), "{mode:?} {preempt}: {order:?}");
         let turns = server.handle.snapshot().types[1].turns;

@@ -542,15 +542,23 @@ mod tests {
             parse("[policy]\nname = 'edf'\nslo-factor = 3.0"),
             Ok(Edf::default().slo_factor(3.0).into())
         );
-        let cscq = File {
-            policy: Cscq::default().reserved(2).into(),
-        };
-        assert_eq!(toml::from_str(&toml::to_string(&cscq).unwrap()), Ok(cscq));
+        let optional = [
+            Cscq::default().reserved(2).into(),
+            Policy::sq().into(),
+            Policy::mq().spare_finishing(false).into(),
+        ];
+        for policy in optional {
+            let file = File { policy };
+            assert_eq!(toml::from_str(&toml::to_string(&file).unwrap()), Ok(file));
+        }
         assert_eq!(
-            parse("[policy]\nname = 'sq'\nquantum-us = 0.5\nrequeue = 'automatic'"),
+            parse(
+                "[policy]\nname = 'sq'\nquantum-us = 0.5\nrequeue = 'automatic'\nspare-finishing = true"
+            ),
             Ok(Policy::sq()
                 .quantum_us(0.5)
                 .requeue(Requeue::Automatic)
+                .spare_finishing(true)
                 .into())
         );
         assert_eq!(

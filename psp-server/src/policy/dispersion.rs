@@ -14,7 +14,8 @@
 //!
 //! Heavy tails and rare long requests show in the squared coefficient of variation (variance over
 //! squared mean), modes of similar weight in the spread (standard deviation of the logarithm).
-//! *Wide* is what exceeds an exponential distribution by a margin in either.
+//! *Wide* is what exceeds an exponential distribution by a margin in either. Of types that are not,
+//! [`finishing`](super::finishing) asks for mean and deviation.
 
 use super::profile::blend;
 use super::{Sample, SchedulerSetup};
@@ -49,6 +50,10 @@ impl Moments {
         self.log2_squared += count * log2 * log2;
     }
 
+    fn mean_ns(&self) -> f64 {
+        self.ns / self.samples
+    }
+
     /// Variance over squared mean. Rounding must not make it negative.
     fn scv(&self) -> f64 {
         (self.ns_squared * self.samples / (self.ns * self.ns) - 1.0).max(0.0)
@@ -60,11 +65,20 @@ impl Moments {
     }
 }
 
-/// How far service times lie apart.
+/// How far service times lie apart, and around what.
 #[derive(Debug, Clone, Copy)]
 struct Measures {
+    mean_ns: f64,
     scv: f64,
     spread_squared: f64,
+}
+
+/// Service times of a type.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Service {
+    pub(super) mean_ns: f64,
+    /// Standard deviation.
+    pub(super) deviation_ns: f64,
 }
 
 /// One distribution of service times.
@@ -84,11 +98,13 @@ impl Distribution {
         }
         let window = std::mem::take(&mut self.window);
         let latest = Measures {
+            mean_ns: window.mean_ns(),
             scv: window.scv(),
             spread_squared: window.spread_squared(),
         };
         let before = self.known.unwrap_or(latest);
         self.known = Some(Measures {
+            mean_ns: blend(before.mean_ns, latest.mean_ns, WEIGHT),
             scv: blend(before.scv, latest.scv, WEIGHT),
             spread_squared: blend(before.spread_squared, latest.spread_squared, WEIGHT),
         });
@@ -103,6 +119,7 @@ impl Distribution {
         let Measures {
             scv,
             spread_squared,
+            ..
         } = self.known?;
         Some(scv > SCV_WIDE || spread_squared > SPREAD_WIDE * SPREAD_WIDE)
     }
@@ -156,6 +173,15 @@ impl Dispersion {
     /// Whether all service times together are heavy-tailed or multi-modal.
     pub(super) fn is_wide_overall(&self) -> Option<bool> {
         self.overall.is_wide()
+    }
+
+    /// Mean and deviation of the service times of the type at `slot`.
+    pub(super) fn service(&self, slot: usize) -> Option<Service> {
+        let Measures { mean_ns, scv, .. } = self.types[slot].known?;
+        Some(Service {
+            mean_ns,
+            deviation_ns: mean_ns * scv.sqrt(),
+        })
     }
 
     /// Whether those of the type at `slot` are.

@@ -77,3 +77,99 @@ pub(super) fn take_next(
     };
     Some((worker, waiting?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::rehearsal::setup;
+    use super::super::{Preemption, RequestId, SchedulerSetup};
+    use super::*;
+    use crate::request_type::{RequestType, TypeTable};
+
+    const LANE: usize = 0;
+
+    /// Requests that arrived in the order of their ids, of which those with a home ran there.
+    fn queues(contexts: usize, homes: &[Option<u32>]) -> Queues {
+        let types = TypeTable::new();
+        let setup = SchedulerSetup {
+            preemption: Some(Preemption::at_home(0, contexts)),
+            ..setup(3, &types)
+        };
+        let mut queues = Queues::typed(&setup);
+        for id in 0..homes.len() as u32 {
+            queues.push(LANE, 0, RequestId(id), RequestType::UNKNOWN);
+        }
+        let mut all: Vec<Waiting> = std::iter::from_fn(|| queues.pop(LANE)).collect();
+        for (waiting, &home) in all.iter_mut().zip(homes) {
+            waiting.home = home.map(WorkerId);
+            queues.put_back_first(LANE, *waiting);
+        }
+        queues
+    }
+
+    /// Three workers, of which these are idle.
+    fn idle(workers: &[u32]) -> WorkerSet {
+        let mut set = WorkerSet::new(3, false);
+        for worker in (0..3).filter(|worker| !workers.contains(worker)) {
+            set.remove(WorkerId(worker));
+        }
+        set
+    }
+
+    /// Who runs where, one after the other, as `request@worker`.
+    fn taken(queues: &mut Queues, idle: &mut WorkerSet) -> Vec<String> {
+        let next = || take_next(queues, idle, LANE);
+        std::iter::from_fn(next)
+            .map(|(worker, waiting)| format!("{}@{}", waiting.request.0, worker.0))
+            .collect()
+    }
+
+    #[test]
+    fn the_first_goes_on_whose_home_is_idle_and_new_ones_begin_where_nothing_is_suspended() {
+        let mut queues = queues(4, &[Some(0), Some(2), None, None]);
+        let mut idle = idle(&[1, 2]);
+        assert_eq!(next_of(&queues, &idle, LANE).unwrap().request.0, 1);
+        assert_eq!(taken(&mut queues, &mut idle), ["1@2", "2@1"]);
+        assert!(next_of(&queues, &idle, LANE).is_none());
+        idle.release(WorkerId(0));
+        assert_eq!(taken(&mut queues, &mut idle), ["0@0"]);
+    }
+
+    #[test]
+    fn a_new_one_that_is_first_leaves_homes_to_others_if_it_can() {
+        let mut one = queues(4, &[None, Some(0)]);
+        assert_eq!(taken(&mut one, &mut idle(&[0, 1])), ["0@1", "1@0"]);
+        let mut other = queues(4, &[None, Some(0)]);
+        assert_eq!(
+            taken(&mut other, &mut idle(&[0])),
+            ["0@0"],
+            "none else is idle"
+        );
+    }
+
+    #[test]
+    fn without_a_context_left_a_worker_goes_on_with_what_it_has() {
+        let mut queues = queues(1, &[None, Some(0), None]);
+        let mut idle = idle(&[0]);
+        assert_eq!(next_of(&queues, &idle, LANE).unwrap().request.0, 1);
+        assert_eq!(worker_for_new(&queues, &idle, idle.all()), None);
+        assert_eq!(taken(&mut queues, &mut idle), ["1@0"]);
+        idle.release(WorkerId(0));
+        assert_eq!(taken(&mut queues, &mut idle), ["0@0"]);
+    }
+
+    #[test]
+    fn a_worker_is_lent_where_what_it_begins_can_be_suspended() {
+        let queues = queues(2, &[Some(0), None]);
+        let idle = idle(&[0]);
+        assert_eq!(
+            worker_for_new(&queues, &idle, idle.all()),
+            Some(WorkerId(0))
+        );
+        assert_eq!(worker_to_lend(&queues, &idle, idle.all()), None);
+        let both = self::idle(&[0, 2]);
+        assert_eq!(
+            worker_to_lend(&queues, &both, both.all()),
+            Some(WorkerId(2))
+        );
+    }
+}

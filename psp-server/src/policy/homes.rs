@@ -162,3 +162,101 @@ impl Homes {
         worker.index() * self.lanes.lists() + self.lanes.list(lane)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::rehearsal::setup;
+    use super::super::{Preemption, RequestId};
+    use super::*;
+    use crate::request_type::TypeTable;
+
+    /// Homes on two workers, each of which can hold `contexts`, and entries for them.
+    fn homes(preemption: Preemption, lanes: Lanes) -> (Homes, Lists<Waiting>) {
+        let types = TypeTable::new();
+        let setup = SchedulerSetup {
+            preemption: Some(preemption),
+            ..setup(2, &types)
+        };
+        (Homes::new(&setup, lanes), Lists::with_capacity(8))
+    }
+
+    /// The ids are the ranks.
+    fn insert(parts: &mut (Homes, Lists<Waiting>), lane: usize, home: u32, rank: u32) {
+        let waiting = Waiting {
+            request: RequestId(rank),
+            rank: rank.into(),
+            ..Waiting::example()
+        };
+        parts.0.insert(&mut parts.1, lane, WorkerId(home), waiting);
+    }
+
+    fn pop(parts: &mut (Homes, Lists<Waiting>), lane: usize, home: u32) -> Option<u32> {
+        let waiting = parts.0.pop(&mut parts.1, lane, WorkerId(home))?;
+        Some(waiting.request.0)
+    }
+
+    #[test]
+    fn each_lane_of_each_worker_is_in_order_of_rank() {
+        let mut parts = homes(Preemption::at_home(0, 8), Lanes::shared(2));
+        for (lane, home, rank) in [(0, 1, 5), (0, 0, 4), (1, 1, 3), (0, 1, 2)] {
+            insert(&mut parts, lane, home, rank);
+        }
+        assert_eq!(parts.0.total(), 4);
+        assert_eq!([0, 1].map(|home| parts.0.suspended(WorkerId(home))), [1, 3]);
+        let order = [(0, 1), (0, 1), (0, 1), (1, 1), (1, 0), (0, 0)]
+            .map(|(lane, home)| pop(&mut parts, lane, home));
+        assert_eq!(order, [Some(2), Some(5), None, Some(3), None, Some(4)]);
+        assert_eq!(parts.0.total(), 0);
+    }
+
+    #[test]
+    fn a_workers_own_lane_has_one_list_and_shared_ones_one_each() {
+        let lanes = Lanes::own_and(2, 1);
+        assert_eq!(lanes.len(), 3);
+        let mut parts = homes(Preemption::at_home(0, 8), lanes);
+        assert_eq!(parts.0.lists().len(), 4);
+        for (lane, home, rank) in [(0, 0, 1), (2, 0, 2), (1, 1, 3), (2, 1, 4)] {
+            insert(&mut parts, lane, home, rank);
+        }
+        let order =
+            [(2, 1), (1, 1), (2, 0), (0, 0)].map(|(lane, home)| pop(&mut parts, lane, home));
+        assert_eq!(order, [Some(4), Some(3), Some(2), Some(1)]);
+    }
+
+    #[test]
+    fn contexts_are_for_what_is_suspended_and_the_one_that_runs() {
+        let mut parts = homes(Preemption::at_home(0, 2), Lanes::shared(1));
+        let left = |parts: &(Homes, _), home| {
+            let homes = &parts.0;
+            (
+                homes.has_context(WorkerId(home)),
+                homes.has_another_context(WorkerId(home)),
+            )
+        };
+        assert_eq!(left(&parts, 0), (true, true));
+        insert(&mut parts, 0, 0, 1);
+        assert_eq!(left(&parts, 0), (true, false));
+        insert(&mut parts, 0, 0, 2);
+        assert_eq!(left(&parts, 0), (false, false));
+        assert_eq!(left(&parts, 1), (true, true));
+        pop(&mut parts, 0, 0);
+        assert_eq!(left(&parts, 0), (true, false));
+    }
+
+    #[test]
+    fn where_requests_migrate_there_are_none() {
+        let (homes, _) = homes(Preemption::migrating(0), Lanes::shared(2));
+        assert!(!homes.exist() && homes.lists().is_empty());
+        assert!(homes.has_context(WorkerId(1)) && homes.has_another_context(WorkerId(1)));
+        assert!(homes.list(0, WorkerId(1)).is_none());
+    }
+
+    #[test]
+    fn emptied_for_other_lanes_they_hold_nothing_and_as_many() {
+        let mut parts = homes(Preemption::at_home(0, 2), Lanes::shared(1));
+        insert(&mut parts, 0, 1, 1);
+        let emptied = parts.0.emptied(Lanes::shared(3));
+        assert_eq!((emptied.total(), emptied.lists().len()), (0, 6));
+        assert!(emptied.has_another_context(WorkerId(1)));
+    }
+}

@@ -14,7 +14,7 @@
 //! (bounded per type, in as many lanes as the policy wants; over `lists`), `homes` (what is suspended
 //! on workers that alone can go on with it), `workers` (the idle ones, most recently active first),
 //! `eligible` (what those can take up), `running` (what runs where), `quanta` (for how long while others wait,
-//! by [`WorkerTimes`]), `profile` (windows of measurements, estimates over windows), `dispersion`
+//! by [`WorkerTimes`]), `finishing` (who is left alone beyond that), `profile` (windows of measurements, estimates over windows), `dispersion`
 //! (how far service times lie apart), `grouped` (typed queues, with or without groups of types by
 //! length), and `plan` (who of these may run where).
 //! Policies with a dispatcher and a queue per worker share `own_queues`.
@@ -33,6 +33,7 @@ mod dispersion;
 mod drr;
 mod edf;
 mod eligible;
+mod finishing;
 mod fixed_priority;
 mod grouped;
 mod homes;

@@ -11,6 +11,7 @@
 //! are served in order of arrival.
 
 use super::dispersion::Dispersion;
+use super::finishing::Finishing;
 use super::grouped::Grouped;
 use super::profile::Profile;
 use super::quanta::Quanta;
@@ -26,6 +27,7 @@ pub(super) struct Mq {
     slos: Slos,
     requeue: Requeue,
     dispersion: Dispersion,
+    finishing: Finishing,
     /// A request that would be chosen again this long after it is asked to stop is left alone.
     spare_chosen_after_ns: Option<u64>,
 }
@@ -41,6 +43,7 @@ impl Mq {
             profile,
             requeue: settings.requeue,
             dispersion: Dispersion::new(setup),
+            finishing: Finishing::new(setup, settings.spare_finishing),
             spare_chosen_after_ns: preemption.map(|preemption| preemption.cost_ns),
         }
     }
@@ -112,8 +115,18 @@ impl Mq {
         })
     }
 
+    /// The worker that is expired longest and not about to finish.
+    fn expired(&mut self, now_ns: u64) -> Option<WorkerId> {
+        let Grouped {
+            queues, running, ..
+        } = &self.grouped;
+        let (finishing, dispersion) = (self.finishing, &self.dispersion);
+        let finishes_ns = |worker| finishing.until_ns(now_ns, worker, running, queues, dispersion);
+        self.quanta.expired_for(queues, now_ns, finishes_ns)
+    }
+
     fn preempt(&mut self, now_ns: u64) -> Option<Action> {
-        while let Some(worker) = self.quanta.expired_for(&self.grouped.queues, now_ns) {
+        while let Some(worker) = self.expired(now_ns) {
             let spare = self
                 .spare_chosen_after_ns
                 .is_some_and(|cost_ns| self.would_resume(worker, now_ns.saturating_add(cost_ns)));

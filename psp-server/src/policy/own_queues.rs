@@ -72,7 +72,7 @@ impl OwnQueues {
 
     /// Sends the dispatcher's next request to `worker`.
     pub(super) fn send(&mut self, worker: WorkerId) {
-        self.enqueue(worker, |queues, from, to| queues.move_first(from, to));
+        self.enqueue(worker, Queues::move_first);
     }
 
     /// Sends `worker` the dispatcher's next request that is suspended there.

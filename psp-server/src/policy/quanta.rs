@@ -10,6 +10,10 @@
 //!     ├── within its quantum ──┼───── expired ─────┼───── stopping ────┤
 //! ```
 //!
+//! A policy may leave those alone that are about to finish ([`finishing`](super::finishing)). Such a worker
+//! is *finishing* until it should be idle, and expired again after that. It counts as one that comes
+//! for somebody who waits, as a stopping one does.
+//!
 //! With one queue for all workers, or typed queues, every worker counts that could go on with one
 //! of those that wait: with what is suspended there, or, if it has a context left, with what any
 //! worker may take up. With a queue per worker the policy [spares](Quanta::spare) those for which
@@ -33,8 +37,20 @@ enum State {
     Idle,
     /// Runs a request with a quantum that ends, or ended, at this time.
     Until(u64),
+    /// As `Until`: it should finish before, and is left alone.
+    Finishing(u64),
     /// Was asked to stop and has not done so.
     Stopping,
+}
+
+impl State {
+    const fn is_stopping(self) -> bool {
+        matches!(self, Self::Stopping)
+    }
+
+    const fn is_finishing(self) -> bool {
+        matches!(self, Self::Finishing(_))
+    }
 }
 
 /// See the [module](self). Nothing ends where requests cannot be preempted.
@@ -47,6 +63,7 @@ pub(super) struct Quanta {
     /// so the longest expired is the earliest.
     ends: WorkerTimes,
     stopping: usize,
+    finishing: usize,
 }
 
 impl Quanta {
@@ -59,7 +76,19 @@ impl Quanta {
             states: vec![State::Idle; setup.workers],
             ends: WorkerTimes::new(setup.workers),
             stopping: 0,
+            finishing: 0,
         }
+    }
+
+    /// The state before.
+    fn set(&mut self, worker: WorkerId, state: State) -> State {
+        let count = |state, of: fn(State) -> bool| usize::from(of(state));
+        let before = std::mem::replace(&mut self.states[worker.index()], state);
+        self.stopping += count(state, State::is_stopping);
+        self.stopping -= count(before, State::is_stopping);
+        self.finishing += count(state, State::is_finishing);
+        self.finishing -= count(before, State::is_finishing);
+        before
     }
 
     /// A request begins or goes on at `worker`, with a new quantum. One that was asked to stop
@@ -70,19 +99,16 @@ impl Quanta {
 
     /// As [`Quanta::start`], with a quantum of the policy's own choice.
     pub(super) fn start_for(&mut self, now_ns: u64, worker: WorkerId, quantum_ns: u64) {
-        let state = &mut self.states[worker.index()];
-        if self.preemptive && *state != State::Stopping {
+        if self.preemptive && self.states[worker.index()] != State::Stopping {
             let end_ns = now_ns.saturating_add(quantum_ns);
-            *state = State::Until(end_ns);
+            self.set(worker, State::Until(end_ns));
             self.ends.set(worker, end_ns);
         }
     }
 
     /// `worker` is idle: what ran there completed or yielded.
     pub(super) fn stop(&mut self, worker: WorkerId) {
-        let state = &mut self.states[worker.index()];
-        let before = std::mem::replace(state, State::Idle);
-        self.stopping -= usize::from(before == State::Stopping);
+        self.set(worker, State::Idle);
         self.ends.clear(worker);
     }
 
@@ -94,16 +120,31 @@ impl Quanta {
 
     /// Somebody waits for `worker` again. If its quantum ended meanwhile it is expired since then.
     pub(super) fn expose(&mut self, worker: WorkerId) {
-        if let State::Until(end_ns) = self.states[worker.index()] {
+        if let State::Until(end_ns) | State::Finishing(end_ns) = self.states[worker.index()] {
             self.ends.set(worker, end_ns);
         }
     }
 
     /// The worker that is expired longest, of those whose end makes a difference to what waits in
-    /// `queues`.
-    pub(super) fn expired_for(&self, queues: &Queues, now_ns: u64) -> Option<WorkerId> {
-        let (end_ns, worker) = self.earliest_for(queues)?;
-        (end_ns <= now_ns).then_some(worker)
+    /// `queues`. `finishes_ns` says until when those are left alone that are about to finish; it is
+    /// later than `now_ns`.
+    pub(super) fn expired_for(
+        &mut self,
+        queues: &Queues,
+        now_ns: u64,
+        finishes_ns: impl Fn(WorkerId) -> Option<u64>,
+    ) -> Option<WorkerId> {
+        loop {
+            let (end_ns, worker) = self.earliest_for(queues)?;
+            if end_ns > now_ns {
+                return None;
+            }
+            let Some(finishes_ns) = finishes_ns(worker) else {
+                return Some(worker);
+            };
+            self.set(worker, State::Finishing(finishes_ns));
+            self.ends.set(worker, finishes_ns);
+        }
     }
 
     /// Asks what runs on `worker` to stop. `None` when it was asked before, nothing runs there, or
@@ -113,9 +154,8 @@ impl Quanta {
             return None;
         }
         let action = running.preempt(worker)?;
-        self.states[worker.index()] = State::Stopping;
+        self.set(worker, State::Stopping);
         self.ends.clear(worker);
-        self.stopping += 1;
         Some(action)
     }
 
@@ -134,21 +174,32 @@ impl Quanta {
         now_ns: u64,
         running: &mut Running,
     ) -> Option<Action> {
-        let worker = self.expired_for(queues, now_ns)?;
+        let worker = self.expired_for(queues, now_ns, |_| None)?;
         self.preempt(worker, running)
     }
 
     /// The earliest end of a quantum that makes a difference to what waits in `queues`.
     fn earliest_for(&self, queues: &Queues) -> Option<(u64, WorkerId)> {
         if !queues.any_suspended() {
-            return (queues.len() > self.stopping).then(|| self.ends.earliest())?;
+            if queues.len() <= self.stopping {
+                return None;
+            }
+            if queues.len() > self.stopping + self.finishing {
+                return self.ends.earliest();
+            }
         }
-        let workers = || (0..).map(WorkerId).zip(&self.states);
-        let coming = workers()
-            .filter(|&(worker, &state)| state == State::Stopping && queues.suspended(worker) == 0);
-        let wanted = queues.unbound() > coming.count();
+        let workers = || (0..).map(WorkerId).zip(self.states.iter().copied());
+        let coming = |is: fn(State) -> bool| {
+            let free = |worker| queues.suspended(worker) == 0;
+            workers()
+                .filter(|&(worker, state)| is(state) && free(worker))
+                .count()
+        };
+        let left = queues.unbound().saturating_sub(coming(State::is_stopping));
+        let wanted = left > coming(State::is_finishing);
         workers()
-            .filter(|&(worker, _)| {
+            .filter(|&(worker, state)| {
+                let wanted = wanted || (left > 0 && state.is_finishing());
                 queues.suspended(worker) > 0 || (wanted && queues.has_another_context(worker))
             })
             .filter_map(|(worker, _)| Some((self.ends.get(worker)?, worker)))
@@ -171,8 +222,7 @@ impl Quanta {
     pub(super) fn take_over(&mut self, now_ns: u64, running: &Running) {
         for (worker, turn) in running.turns() {
             if turn.preempted {
-                self.states[worker.index()] = State::Stopping;
-                self.stopping += 1;
+                self.set(worker, State::Stopping);
             } else {
                 self.start(now_ns, worker);
             }
@@ -292,10 +342,70 @@ mod tests {
         run(&mut quanta, &mut running, 0, 0);
         run(&mut quanta, &mut running, 0, 1);
         quanta.start_for(0, WorkerId(0), 100);
-        assert_eq!(quanta.expired_for(&waiting(1), 50), Some(WorkerId(1)));
+        assert_eq!(
+            quanta.expired_for(&waiting(1), 50, |_| None),
+            Some(WorkerId(1))
+        );
         quanta.spare(WorkerId(1));
-        assert_eq!(quanta.expired_for(&waiting(1), 99), None);
+        assert_eq!(quanta.expired_for(&waiting(1), 99, |_| None), None);
         assert_eq!(quanta.next_ns(), Some(100));
+    }
+
+    #[test]
+    fn who_is_about_to_finish_comes_for_one_who_waits_and_others_stop_for_the_rest() {
+        let (mut quanta, mut running) = preemptive(3);
+        for (now_ns, worker) in [(0, 2), (1, 0), (2, 1)] {
+            run(&mut quanta, &mut running, now_ns, worker);
+        }
+        let ends_ns = |worker| (worker == WorkerId(2)).then_some(14);
+        assert_eq!(quanta.expired_for(&waiting(1), 12, ends_ns), None);
+        assert_eq!(quanta.deadline_for(&waiting(1)), Some(14));
+        assert_eq!(
+            quanta.expired_for(&waiting(2), 12, ends_ns),
+            Some(WorkerId(0))
+        );
+        quanta.preempt(WorkerId(0), &mut running);
+        assert_eq!(quanta.expired_for(&waiting(2), 12, ends_ns), None);
+        assert_eq!(quanta.deadline_for(&waiting(1)), None, "worker 0 comes");
+        assert_eq!(quanta.deadline_for(&waiting(2)), Some(14));
+        assert_eq!(
+            quanta.expired_for(&waiting(2), 14, |_| None),
+            Some(WorkerId(2)),
+            "it did not finish"
+        );
+        running.finish(WorkerId(2));
+        quanta.stop(WorkerId(2));
+        assert_eq!(quanta.deadline_for(&waiting(2)), Some(12));
+    }
+
+    #[test]
+    fn where_something_is_suspended_the_finishing_are_waited_for_too() {
+        let types = TypeTable::new();
+        let setup = SchedulerSetup {
+            preemption: Some(Preemption::at_home(0, 3)),
+            ..setup(3, &types)
+        };
+        let (mut quanta, mut running) = (Quanta::new(&setup, QUANTUM_NS), Running::new(3));
+        let mut queues = Queues::typed(&setup);
+        for worker in 0..3 {
+            run(&mut quanta, &mut running, u64::from(worker), worker);
+        }
+        queues.put_back_last(0, running.give_up(WorkerId(0), 1));
+        quanta.stop(WorkerId(0));
+        run(&mut quanta, &mut running, 3, 0);
+        queues.push(0, 0, RequestId(9), RequestType::UNKNOWN);
+        let ends_ns = |worker| (worker == WorkerId(1)).then_some(20);
+        assert_eq!(
+            quanta.expired_for(&queues, 12, ends_ns),
+            None,
+            "worker 1 comes for the one that never ran, and worker 0 is within its quantum"
+        );
+        assert_eq!(
+            quanta.deadline_for(&queues),
+            Some(13),
+            "worker 0 has another"
+        );
+        assert_eq!(quanta.expired_for(&queues, 13, ends_ns), Some(WorkerId(0)));
     }
 
     #[test]

@@ -82,6 +82,18 @@ macro_rules! quantum_setter {
     };
 }
 
+/// Writes the builder-style setter of `spare_finishing`, which is one or the other once it is set.
+macro_rules! spare_finishing_setter {
+    () => {
+        /// Sets [`spare_finishing`](field@Self::spare_finishing).
+        #[must_use]
+        pub fn spare_finishing(mut self, spare_finishing: bool) -> Self {
+            self.spare_finishing = Some(spare_finishing);
+            self
+        }
+    };
+}
+
 mod cscq;
 mod darc_lending;
 mod drr;

@@ -8,6 +8,7 @@
 
 use super::c_fcfs::{CFcfs, LANE};
 use super::dispersion::Dispersion;
+use super::finishing::Finishing;
 use super::quanta::Quanta;
 use super::settings::Requeue;
 use super::{Action, Backlog, Event, Scheduler, SchedulerSetup, TypeStatus, settings};
@@ -18,6 +19,7 @@ pub(super) struct Sq {
     quanta: Quanta,
     requeue: Requeue,
     dispersion: Dispersion,
+    finishing: Finishing,
 }
 
 impl Sq {
@@ -27,6 +29,7 @@ impl Sq {
             quanta: Quanta::new(setup, settings::nanoseconds(settings.quantum_us)),
             requeue: settings.requeue,
             dispersion: Dispersion::new(setup),
+            finishing: Finishing::new(setup, settings.spare_finishing),
         }
     }
 
@@ -34,6 +37,19 @@ impl Sq {
     fn take_turns(&self) -> bool {
         let wide = || self.dispersion.is_wide_overall();
         self.requeue.is_tail(wide).unwrap_or(true)
+    }
+
+    fn preempt(&mut self, now_ns: u64) -> Option<Action> {
+        if !self.take_turns() {
+            return None;
+        }
+        let CFcfs {
+            queues, running, ..
+        } = &mut self.fcfs;
+        let (finishing, dispersion) = (self.finishing, &self.dispersion);
+        let finishes_ns = |worker| finishing.until_ns(now_ns, worker, running, queues, dispersion);
+        let worker = self.quanta.expired_for(queues, now_ns, finishes_ns)?;
+        self.quanta.preempt(worker, running)
     }
 }
 
@@ -61,15 +77,9 @@ impl Scheduler for Sq {
     }
 
     fn poll(&mut self, now_ns: u64) -> Option<Action> {
-        let take_turns = self.take_turns();
         let action = self.fcfs.poll(now_ns);
         match action {
-            None => {
-                let CFcfs {
-                    queues, running, ..
-                } = &mut self.fcfs;
-                take_turns.then(|| self.quanta.preempt_for(queues, now_ns, running))?
-            }
+            None => self.preempt(now_ns),
             Some(Action::Run { worker, .. }) => {
                 self.quanta.start(now_ns, worker);
                 action

@@ -78,7 +78,7 @@ impl<'a> Model<'a> {
         Self {
             case,
             scheduler: policy.scheduler(&case.setup()),
-            promises: Promises::of(policy, case.can_preempt()),
+            promises: Promises::of(policy, case.useful_preemption()),
             since_ns: 0,
             now_ns: 0,
             told_ns: 0,
@@ -281,7 +281,7 @@ impl<'a> Model<'a> {
         let mut next = policy.scheduler(&self.case.setup());
         next.take_over(self.now_ns, self.scheduler.hand_over());
         self.scheduler = next;
-        self.promises = Promises::of(policy, self.case.can_preempt());
+        self.promises = Promises::of(policy, self.case.useful_preemption());
         self.since_ns = self.now_ns;
         for waiting in self.waiting.values_mut() {
             waiting.ran_on = None;

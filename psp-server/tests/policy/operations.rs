@@ -92,10 +92,10 @@ impl Case {
         }
     }
 
-    /// Whether a worker can run anything in place of what it is asked to stop.
-    pub(crate) fn can_preempt(&self) -> bool {
+    /// Preemption, where a worker can run anything in place of what it is asked to stop.
+    pub(crate) fn useful_preemption(&self) -> Option<Preemption> {
         self.preemption
-            .is_some_and(|preemption| preemption.migrates || preemption.contexts > 1)
+            .filter(|preemption| preemption.migrates || preemption.contexts > 1)
     }
 
     /// How many requests of the type at `slot` may wait.

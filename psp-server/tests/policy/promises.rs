@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use psp_server::Policy;
-use psp_server::policy::{Darc, HandOff, Requeue, Scheduler};
+use psp_server::policy::{Darc, HandOff, Preemption, Requeue, Scheduler};
 
 /// A row of the table.
 #[derive(Debug, Clone)]
@@ -114,7 +114,11 @@ const OWN_QUEUES: Promises = Promises {
 };
 
 impl Promises {
-    pub(crate) fn of(policy: &Policy, preemptive: bool) -> Self {
+    pub(crate) fn of(policy: &Policy, preemption: Option<Preemption>) -> Self {
+        let preemptive = preemption.is_some();
+        let spares = |setting: Option<bool>| {
+            setting.unwrap_or_else(|| preemption.is_some_and(|preemption| !preemption.migrates))
+        };
         match policy {
             Policy::DFcfs => Self {
                 stays: true,
@@ -149,7 +153,7 @@ impl Promises {
             },
             Policy::Sq(settings) => Self {
                 preempts: Preempts::OneForEachWaiting,
-                quantum: if settings.requeue == Requeue::Tail {
+                quantum: if settings.requeue == Requeue::Tail && !spares(settings.spare_finishing) {
                     Quantum::ForAll(nanoseconds(settings.quantum_us))
                 } else {
                     Quantum::Endless
@@ -159,7 +163,7 @@ impl Promises {
             Policy::Mq(settings) => Self {
                 order: Order::ArrivalInType,
                 preempts: Preempts::OneForEachWaiting,
-                quantum: if settings.spare_chosen {
+                quantum: if settings.spare_chosen || spares(settings.spare_finishing) {
                     Quantum::Endless
                 } else {
                     Quantum::ForAll(nanoseconds(settings.quantum_us))
@@ -199,7 +203,7 @@ impl Promises {
                 ..CENTRAL
             },
             Policy::DarcLending(settings) if !preemptive => {
-                Self::of(&settings.darc.clone().into(), preemptive)
+                Self::of(&settings.darc.clone().into(), preemption)
             }
             Policy::DarcLending(settings) => Self {
                 idling: Idling::UnlessLent(Places::Reservation(settings.darc.clone())),

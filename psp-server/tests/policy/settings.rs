@@ -42,25 +42,32 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
                 DarcStatic::default().reserved(reserved).delta(delta).into()
             })
             .boxed(),
-        Policy::Sq(_) => (quantum_us(), requeue())
-            .prop_map(|(quantum_us, requeue)| {
+        Policy::Sq(_) => (quantum_us(), requeue(), any::<Option<bool>>())
+            .prop_map(|(quantum_us, requeue, spare_finishing)| {
                 Sq {
                     quantum_us,
                     requeue,
+                    spare_finishing,
                 }
                 .into()
             })
             .boxed(),
-        Policy::Mq(_) => (quantum_us(), requeue(), slo_factor(), any::<bool>())
-            .prop_map(|(quantum_us, requeue, slo_factor, spare_chosen)| {
-                Mq {
-                    quantum_us,
-                    requeue,
-                    slo_factor,
-                    spare_chosen,
-                }
-                .into()
-            })
+        Policy::Mq(_) => (
+            (quantum_us(), requeue(), slo_factor()),
+            (any::<bool>(), any::<Option<bool>>()),
+        )
+            .prop_map(
+                |((quantum_us, requeue, slo_factor), (spare_chosen, spare_finishing))| {
+                    Mq {
+                        quantum_us,
+                        requeue,
+                        slo_factor,
+                        spare_chosen,
+                        spare_finishing,
+                    }
+                    .into()
+                },
+            )
             .boxed(),
         Policy::Jbsq(_) => (1..5_usize, quantum_us())
             .prop_map(|(k, quantum_us)| Jbsq { k, quantum_us }.into())
@@ -86,13 +93,13 @@ fn darc_lending(workers: usize) -> impl Strategy<Value = DarcLending> {
     (
         (darc(workers), 1.1..20.0_f64, 0.0..2.0_f64),
         (part(), part(), 0.0..5.0_f64),
-        (part(), 1.0..50.0_f64),
+        (part(), 1.0..50.0_f64, any::<Option<bool>>()),
     )
         .prop_map(
             |(
                 (darc, slo_slowdown, cost_max),
                 (patience, patience_min, patience_per_pressure),
-                (borrow_after, aged_after_costs),
+                (borrow_after, aged_after_costs, spare_finishing),
             )| DarcLending {
                 slo_slowdown,
                 patience,
@@ -101,6 +108,7 @@ fn darc_lending(workers: usize) -> impl Strategy<Value = DarcLending> {
                 borrow_after,
                 cost_max,
                 aged_after_costs,
+                spare_finishing,
                 darc,
             },
         )

@@ -164,7 +164,7 @@ fn keys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     });
     out.array(found.len());
     walk::batched(out, |out| {
-        found.iter().for_each(|entry| out.bulk(entry.key()))
+        found.iter().for_each(|entry| out.bulk(entry.key()));
     });
     Ok(())
 }
@@ -183,7 +183,7 @@ fn scan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     });
     options.head(out, next, found.len());
     walk::batched(out, |out| {
-        found.iter().for_each(|entry| out.bulk(entry.key()))
+        found.iter().for_each(|entry| out.bulk(entry.key()));
     });
     Ok(())
 }

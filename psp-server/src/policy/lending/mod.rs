@@ -22,6 +22,8 @@ mod terms;
 mod tests;
 
 use super::darc::Darc;
+use super::dispersion::Dispersion;
+use super::finishing::Finishing;
 use super::grouped::Grouped;
 use super::queues::Waiting;
 use super::running::Turn;
@@ -42,6 +44,8 @@ pub(super) struct Lending {
 struct Recaller {
     settings: settings::DarcLending,
     terms: Terms,
+    dispersion: Dispersion,
+    finishing: Finishing,
     windows_closed: u64,
     /// Per group: workers that run its requests and were not asked to stop.
     serving: Vec<usize>,
@@ -67,6 +71,8 @@ impl Lending {
         let recaller = Recaller {
             settings: settings.clone(),
             terms,
+            dispersion: Dispersion::new(setup),
+            finishing: Finishing::new(setup, settings.spare_finishing),
             windows_closed: 0,
             serving: vec![0; setup.types.len() + 1],
             inline: setup.inline,
@@ -89,6 +95,7 @@ impl Recaller {
                 for sample in *samples {
                     let slot = grouped.queues.slot(sample.request_type);
                     self.terms.measured(slot, sample.count, sample.service_ns);
+                    self.dispersion.record(slot, sample);
                 }
             }
             Event::Yielded { .. } | Event::Tick => {}
@@ -145,7 +152,11 @@ impl Recaller {
             // vain.
             if due && urgent(now_ns, grouped).is_none_or(|urgent| number >= urgent) {
                 let anyone_waits = coming < waiting || terms.recall == Recall::Patiently;
-                victim = self.victim(now_ns, number, anyone_waits, grouped);
+                let wanted = match terms.recall {
+                    Recall::Ahead { keep, .. } => waiting + keep - coming,
+                    Recall::Never | Recall::Patiently => waiting - stopping,
+                };
+                victim = self.victim(now_ns, number, anyone_waits, wanted, grouped);
             }
             if victim.is_some() {
                 break;
@@ -189,12 +200,25 @@ impl Recaller {
                     && number >= urgent
                     && !is_before(grouped, group, turn, left_ns)
                     && self.due(now_ns, since_ns(first).saturating_add(waits_ns))
+                    && !self.is_finishing(now_ns, worker, grouped)
                 {
                     return Some(worker);
                 }
             }
         }
         None
+    }
+
+    /// Whether what runs on `worker` is about to finish; sets the deadline for when it should have.
+    fn is_finishing(&mut self, now_ns: u64, worker: WorkerId, grouped: &Grouped) -> bool {
+        let Grouped {
+            queues, running, ..
+        } = grouped;
+        let dispersion = &self.dispersion;
+        let until_ns = self
+            .finishing
+            .until_ns(now_ns, worker, running, queues, dispersion);
+        until_ns.is_some_and(|until_ns| !self.due(now_ns, until_ns))
     }
 
     /// Whether it is time; sets the deadline if not.
@@ -248,12 +272,14 @@ impl Recaller {
     /// The request that is expected to run on for longest, of the longest group; for a group
     /// whose requests age, an aged one of its own where there is none of a longer group. Longer
     /// groups give way to requests that wait, not to such as may come: they would borrow the worker
-    /// again at once. Sets the deadline when one will age.
+    /// again at once. Who is about to finish comes by itself for one of those `wanted`, and others
+    /// are preempted for the rest. Sets the deadline when one will age, or should have finished.
     fn victim(
         &mut self,
         now_ns: u64,
         number: usize,
         anyone_waits: bool,
+        wanted: usize,
         grouped: &Grouped,
     ) -> Option<WorkerId> {
         let (terms, members) = grouped.plan.groups().nth(number)?;
@@ -261,6 +287,7 @@ impl Recaller {
         let waited_ns = first.map_or(0, |first| first.waited_ns(now_ns));
         let left_ns = left_ns_of_first(now_ns, grouped);
         let mut longest: Option<(usize, i64, WorkerId)> = None;
+        let mut finishing = 0;
         for (worker, turn) in grouped.running.turns() {
             let group = group_of(grouped, turn.waiting.request_type);
             let longer = group > number;
@@ -288,11 +315,16 @@ impl Recaller {
                     continue;
                 }
             }
+            if self.is_finishing(now_ns, worker, grouped) {
+                finishing += 1;
+                continue;
+            }
             let attained_ns = i64::try_from(attained_ns).unwrap_or(i64::MAX);
             let spread = matches!(self.terms.of(group).recall, Recall::Ahead { .. });
             let remaining = if spread { attained_ns } else { -attained_ns };
             longest = longest.max(Some((group, remaining, worker)));
         }
+        let longest = longest.filter(|_| finishing < wanted);
         longest.map(|(_, _, worker)| worker)
     }
 }

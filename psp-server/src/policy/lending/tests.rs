@@ -204,6 +204,120 @@ fn what_is_aged_or_stopping_goes_on_under_another_policy() {
     assert_eq!(rehearsal.completes(34_000, 0), "4@0");
 }
 
+/// Longs on workers 1 and 2, and one that borrowed worker 0 at 45 us, each on one of `contexts`.
+fn all_lent_at_home(contexts: usize, settings: DarcLending) -> Rehearsal {
+    let preemption = Some(Preemption::at_home(MICRO, contexts));
+    let mut rehearsal = Rehearsal::with_preemption(settings, 3, types(), preemption);
+    for (id, expected) in [(0, "0@1"), (1, "1@2"), (2, "")] {
+        assert_eq!(rehearsal.arrives(0, id, LONG), expected);
+    }
+    assert_eq!(rehearsal.ticks(45 * MICRO), "2@0");
+    rehearsal
+}
+
+#[test]
+fn what_was_taken_back_goes_on_at_home_when_the_owners_leave_it() {
+    let mut rehearsal = all_lent_at_home(2, DarcLending::default());
+    assert_eq!(rehearsal.arrives(50 * MICRO, 3, SHORT), "");
+    assert_eq!(rehearsal.ticks(50_800), "stop 0");
+    assert_eq!(rehearsal.yields_after(51_800, 0, 6_800), "3@0");
+    assert_eq!(rehearsal.completes(52_000, 1), "", "it waits for worker 0");
+    assert_eq!(rehearsal.arrives(52_100, 4, LONG), "4@1");
+    assert_eq!(rehearsal.completes(52_800, 0), "2@0");
+}
+
+#[test]
+fn a_worker_without_a_context_left_is_not_taken_back_and_not_lent() {
+    let mut rehearsal = all_lent_at_home(2, DarcLending::default());
+    rehearsal.arrives(50 * MICRO, 3, SHORT);
+    assert_eq!(rehearsal.ticks(50_800), "stop 0");
+    assert_eq!(rehearsal.arrives(50_900, 4, LONG), "");
+    assert_eq!(rehearsal.yields_after(51_800, 0, 6_800), "3@0");
+    assert_eq!(rehearsal.completes(52_800, 0), "2@0", "its home");
+    rehearsal.arrives(60 * MICRO, 5, SHORT);
+    assert_eq!(rehearsal.ticks(60_800), "stop 0");
+    assert_eq!(rehearsal.yields_after(61_800, 0, 8_000), "5@0");
+    // By now 4 may borrow, but worker 0 could not be taken back from it.
+    assert_eq!(rehearsal.arrives(120 * MICRO, 6, SHORT), "");
+    assert_eq!(rehearsal.completes(121 * MICRO, 0), "6@0");
+    assert_eq!(rehearsal.completes(122 * MICRO, 0), "2@0", "not 4");
+    assert_eq!(
+        rehearsal.completes(123 * MICRO, 0),
+        "4@0",
+        "nothing is suspended"
+    );
+}
+
+#[test]
+fn with_one_context_nothing_is_lent() {
+    let preemption = Some(Preemption::at_home(MICRO, 1));
+    let mut rehearsal = Rehearsal::with_preemption(Policy::darc_lending(), 3, types(), preemption);
+    for (id, expected) in [(0, "0@1"), (1, "1@2"), (2, "")] {
+        assert_eq!(rehearsal.arrives(0, id, LONG), expected);
+    }
+    assert_eq!(rehearsal.ticks(500 * MICRO), "");
+    assert_eq!(rehearsal.deadline_ns(), None);
+}
+
+/// As [`all_lent_at_home`], when longs are known to take 100 us.
+fn all_lent_and_known(settings: DarcLending) -> Rehearsal {
+    let mut rehearsal = all_lent_at_home(8, settings);
+    let longs = vec![sample(LONG, 100 * MICRO); 500];
+    assert_eq!(rehearsal.measures(46 * MICRO, 1, &longs), "");
+    assert_eq!(rehearsal.arrives(46 * MICRO, 3, LONG), "3@1");
+    rehearsal
+}
+
+#[test]
+fn who_is_about_to_finish_is_not_preempted_for_one_that_waits() {
+    let mut rehearsal = all_lent_and_known(DarcLending::default());
+    assert_eq!(rehearsal.arrives(98_500, 4, SHORT), "");
+    // Worker 2 should be idle at 100 us, and has a margin of half a microsecond.
+    assert_eq!(rehearsal.ticks(99_300), "");
+    assert_eq!(rehearsal.deadline_ns(), Some(100_500));
+    assert_eq!(rehearsal.completes(100_100, 2), "4@2");
+    assert_eq!(rehearsal.deadline_ns(), None);
+}
+
+#[test]
+fn when_it_does_not_finish_in_time_one_is_preempted() {
+    let mut rehearsal = all_lent_and_known(DarcLending::default());
+    rehearsal.arrives(98_500, 4, SHORT);
+    assert_eq!(rehearsal.ticks(99_300), "");
+    assert_eq!(rehearsal.ticks(100_499), "");
+    assert_eq!(
+        rehearsal.ticks(100_500),
+        "stop 1",
+        "the one with most before it"
+    );
+}
+
+#[test]
+fn for_all_but_one_who_waits_others_are_preempted() {
+    let mut rehearsal = all_lent_and_known(DarcLending::default());
+    for id in 4..7 {
+        assert_eq!(rehearsal.arrives(98_500, id, SHORT), "");
+    }
+    assert_eq!(rehearsal.ticks(99_300), "stop 1, stop 0");
+}
+
+#[test]
+fn unless_it_shall_who_is_about_to_finish_is_preempted_too() {
+    let mut rehearsal = all_lent_and_known(DarcLending::default().spare_finishing(false));
+    rehearsal.arrives(98_500, 4, SHORT);
+    assert_eq!(rehearsal.ticks(99_300), "stop 1");
+}
+
+#[test]
+fn a_short_that_gave_way_goes_on_before_a_long_that_was_there() {
+    let mut rehearsal = all_lent_at_home(8, DarcLending::default());
+    rehearsal.arrives(50 * MICRO, 3, SHORT);
+    assert_eq!(rehearsal.ticks(50_800), "stop 0");
+    assert_eq!(rehearsal.yields_after(51_800, 0, 6_800), "3@0");
+    assert_eq!(rehearsal.yields_after(51_900, 0, 100), "3@0");
+    assert_eq!(rehearsal.completes(52_000, 0), "2@0");
+}
+
 /// What happens next, to two schedulers that must not differ.
 #[derive(Debug, Clone)]
 enum Step {

@@ -33,6 +33,8 @@ pub struct DarcLending {
     /// many times the cost of a preemption: it may be preempted for others of its group then. At
     /// least 1; 20 unless set.
     pub aged_after_costs: f64,
+    /// As in [`Sq::spare_finishing`](super::Sq::spare_finishing).
+    pub spare_finishing: Option<bool>,
     /// DARC's own settings.
     pub darc: Darc,
 }
@@ -47,12 +49,14 @@ impl Default for DarcLending {
             borrow_after: 0.05,
             cost_max: 0.65,
             aged_after_costs: 20.0,
+            spare_finishing: None,
             darc: Darc::default(),
         }
     }
 }
 
 impl DarcLending {
+    spare_finishing_setter! {}
     setters! {
         slo_slowdown: f64,
         patience: f64,

@@ -39,6 +39,10 @@ pub struct Sq {
     pub quantum_us: f64,
     /// Where a preempted request goes; the tail unless set.
     pub requeue: Requeue,
+    /// Whether a request keeps its worker that should finish, by what was measured of its type,
+    /// before a preemption would be over. Unless set, where requests do not migrate
+    /// ([`Preemption::migrates`](crate::policy::Preemption::migrates)), as in live servers.
+    pub spare_finishing: Option<bool>,
 }
 
 impl Default for Sq {
@@ -46,12 +50,14 @@ impl Default for Sq {
         Self {
             quantum_us: 5.0,
             requeue: Requeue::Tail,
+            spare_finishing: None,
         }
     }
 }
 
 impl Sq {
     quantum_setter! {}
+    spare_finishing_setter! {}
     setters! {
         requeue: Requeue,
     }
@@ -76,6 +82,8 @@ pub struct Mq {
     /// Whether a request that would be chosen again at once keeps its worker for another quantum.
     /// In the paper it is preempted and resumed. Off unless set.
     pub spare_chosen: bool,
+    /// As in [`Sq::spare_finishing`].
+    pub spare_finishing: Option<bool>,
 }
 
 impl Default for Mq {
@@ -85,12 +93,14 @@ impl Default for Mq {
             requeue: Requeue::Automatic,
             slo_factor: 10.0,
             spare_chosen: false,
+            spare_finishing: None,
         }
     }
 }
 
 impl Mq {
     quantum_setter! {}
+    spare_finishing_setter! {}
     setters! {
         requeue: Requeue,
         slo_factor: f64,
