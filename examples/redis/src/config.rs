@@ -1,13 +1,14 @@
 //! What the server is started with: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::Parser;
+pub use psp_program::LogLevel;
+use psp_program::SchedulingFlags;
+use psp_program::config_file::{self, replace};
 use psp_protocols::resp::Resp;
-use psp_server::{Policy, PreemptPolicy, Topology};
+use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
 /// The whole configuration. A file sets any part of it; what it does not name keeps its default.
@@ -86,35 +87,6 @@ impl Limits {
     }
 }
 
-/// Severity of log messages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum LogLevel {
-    /// What made something fail.
-    Error,
-    /// What may become a problem.
-    Warn,
-    /// Start, stop and what an operator wants to know.
-    #[default]
-    Info,
-    /// What a developer wants to know.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
-impl From<LogLevel> for tracing::Level {
-    fn from(level: LogLevel) -> Self {
-        match level {
-            LogLevel::Error => Self::ERROR,
-            LogLevel::Warn => Self::WARN,
-            LogLevel::Info => Self::INFO,
-            LogLevel::Debug => Self::DEBUG,
-            LogLevel::Trace => Self::TRACE,
-        }
-    }
-}
-
 /// A Redis-compatible server whose short commands stay fast while long ones run.
 ///
 /// Flags take precedence over the configuration file.
@@ -133,18 +105,12 @@ pub struct Flags {
     /// TCP port [default: 6379].
     #[arg(long, short)]
     pub port: Option<u16>,
-    /// Scheduling policy.
-    #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
-    pub policy: Option<Policy>,
-    /// How long commands give way to others: none or cooperative [default: cooperative].
-    #[arg(long, value_name = "NAME", value_parser = PreemptPolicy::from_str)]
-    pub preempt: Option<PreemptPolicy>,
+    /// How requests are scheduled.
+    #[command(flatten)]
+    pub scheduling: SchedulingFlags,
     /// Number of workers [default: from the number of cores].
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// Which threads there are: auto, inline or dedicated [default: auto].
-    #[arg(long, value_name = "NAME", value_parser = Topology::from_str)]
-    pub topology: Option<Topology>,
     /// Password that clients must give.
     #[arg(long, value_name = "PASSWORD")]
     pub requirepass: Option<String>,
@@ -171,15 +137,6 @@ pub struct Flags {
     pub log_level: Option<LogLevel>,
 }
 
-/// Help for `--policy`.
-fn policy_help() -> String {
-    let names = Policy::NAMES.join(", ");
-    format!(
-        "Scheduling policy: {names} [default: darc]. With settings after it, as in 'mq quantum-us=20', or \
-         those of the file, else its defaults."
-    )
-}
-
 impl Flags {
     /// The configuration that the file, if there is one, and the flags make.
     ///
@@ -187,10 +144,7 @@ impl Flags {
     /// When the file cannot be read or says what the server does not understand; names the file and
     /// the line.
     pub fn resolve(self) -> anyhow::Result<Config> {
-        let mut config = match &self.config {
-            Some(file) => read_file(file)?,
-            None => Config::default(),
-        };
+        let mut config = config_file::read(self.config.as_deref())?;
         self.apply_to(&mut config);
         Ok(config)
     }
@@ -199,13 +153,8 @@ impl Flags {
         if !self.bind.is_empty() {
             config.bind = self.bind;
         }
-        if let Some(policy) = self.policy {
-            // A name alone leaves the file its settings.
-            let settings = policy.name().parse().as_ref() != Ok(&policy);
-            if settings || policy.name() != config.policy.name() {
-                config.policy = policy;
-            }
-        }
+        self.scheduling
+            .apply_to(&mut config.policy, &mut config.server);
         config.requirepass = self.requirepass.or(config.requirepass.take());
         config.server.workers = self.workers.or(config.server.workers);
         let Config { limits, server, .. } = config;
@@ -213,27 +162,11 @@ impl Flags {
         replace(&mut limits.arguments_max, self.arguments_max);
         replace(&mut limits.inline_len_max, self.inline_len_max);
         replace(&mut limits.request_len_max, self.request_len_max);
-        replace(&mut server.topology, self.topology);
-        replace(&mut server.preempt, self.preempt);
         replace(&mut server.connections_max, self.maxclients);
         replace(&mut server.idle_timeout_s, self.timeout);
         replace(&mut config.port, self.port);
         replace(&mut config.log_level, self.log_level);
     }
-}
-
-fn replace<T>(setting: &mut T, flag: Option<T>) {
-    if let Some(value) = flag {
-        *setting = value;
-    }
-}
-
-fn read_file(file: &Path) -> anyhow::Result<Config> {
-    let name = file.display();
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("cannot read the configuration file {name}"))?;
-    // The error of the parser shows line and column.
-    toml::from_str(&text).with_context(|| format!("in the configuration file {name}"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ pub mod client;
 pub mod command;
 pub mod commands;
 pub mod config;
-pub mod descriptors;
 pub mod dispatch;
 pub mod error;
 pub mod expire_time;

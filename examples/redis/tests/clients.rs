@@ -1,4 +1,5 @@
-//! Real clients with their defaults: redis-cli, redis-benchmark, redis-py and ioredis.
+//! Real clients with their defaults: redis-cli, redis-benchmark, redis-py, ioredis, and twemproxy before
+//! two servers.
 //!
 //! They are ignored by default, for they need those programs; `.ci/run` installs them and runs this
 //! suite. `PSP_TEST_PYTHON` names a Python that has redis-py, `NODE_PATH` the folder with ioredis.
@@ -9,7 +10,8 @@ use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::{Options, Server, run_program};
+use common::{Connection, Options, Server, run_program};
+use psp_harness::{Protocol, start_twemproxy};
 
 const PASSWORD: &str = "secret";
 /// Requests of each test of redis-benchmark.
@@ -242,4 +244,35 @@ fn ioredis() {
         .args([&server.port(), PASSWORD]);
     let output = run_program(&mut node, "");
     assert!(output.ends_with("all checks passed\n"), "{output}");
+}
+
+#[test]
+#[ignore = "needs nutcracker; run by .ci/run"]
+fn twemproxy_before_two_servers() {
+    let servers = [Server::start(), Server::start()];
+    let ports = servers.each_ref().map(|server| server.port());
+    let proxy = start_twemproxy(ports, Protocol::Redis);
+    let mut client = Connection::open(proxy.address()).unwrap();
+    for index in 0..200 {
+        assert_eq!(client.ask(&format!("SET key{index} {index}")), "+OK");
+    }
+    let keys: String = (0..200).map(|index| format!(" key{index}")).collect();
+    let values = client.ask(&format!("MGET{keys}"));
+    let expected: Vec<String> = (0..200).map(|index| format!("\"{index}\"")).collect();
+    assert_eq!(values, format!("[{}]", expected.join(", ")));
+    assert_eq!(client.ask("INCR key41"), "42");
+    assert_eq!(client.ask("LPUSH list a b"), "2");
+    assert_eq!(client.ask("LRANGE list 0 -1"), "[\"b\", \"a\"]");
+    assert_eq!(client.ask(&format!("DEL{keys}")), "200");
+    for server in &servers {
+        let info = server.connect().info("commandstats");
+        let sets = info.lines().find_map(|line| {
+            let calls = line.strip_prefix("cmdstat_set:calls=")?.split(',').next()?;
+            calls.parse::<u32>().ok()
+        });
+        assert!(
+            sets.is_some_and(|sets| (20..180).contains(&sets)),
+            "{sets:?} of 200 keys on one server"
+        );
+    }
 }

@@ -11,6 +11,10 @@ use bytes::Bytes;
 
 /// Longest byte string kept inside the element itself.
 const INLINE_LEN_MAX: usize = 22;
+/// Bytes before a shared payload.
+const REFERENCE_COUNTS_LEN: usize = 2 * size_of::<usize>();
+/// Allocations are multiples of this.
+const ALLOCATION_STEP: usize = 16;
 
 /// An immutable byte string of 24 bytes: short ones inline, longer ones behind a shared pointer.
 ///
@@ -36,6 +40,17 @@ impl Element {
         match &self.0 {
             Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
             Repr::Shared(bytes) => bytes,
+        }
+    }
+
+    /// Bytes of memory held beside the element itself.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Repr::Inline { .. } => 0,
+            Repr::Shared(bytes) => {
+                (REFERENCE_COUNTS_LEN + bytes.len()).next_multiple_of(ALLOCATION_STEP)
+            }
         }
     }
 

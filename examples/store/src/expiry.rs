@@ -4,11 +4,9 @@
 //! removes, a few keys per lock.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::background::lower_priority;
+use crate::background::Periodic;
 use crate::clock::unix_time_ms;
 use crate::keyspace::Keyspace;
 
@@ -20,8 +18,7 @@ const KEYS_PER_LOCK: usize = 8;
 /// A running expiry cycle; it ends when this is dropped.
 #[derive(Debug)]
 pub struct ExpiryCycle {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Periodic,
 }
 
 impl ExpiryCycle {
@@ -30,30 +27,13 @@ impl ExpiryCycle {
     /// # Errors
     /// When the system refuses a thread.
     pub fn start(keyspace: Arc<Keyspace>) -> std::io::Result<Self> {
-        let (stop, stopped) = channel();
-        let thread = thread::Builder::new()
-            .name("psp-expiry".to_owned())
-            .spawn(move || {
-                lower_priority();
-                while stopped.recv_timeout(CYCLE) == Err(RecvTimeoutError::Timeout) {
-                    keyspace.tick();
-                    remove_expired(&keyspace);
-                }
-            })?;
+        let cycle = move || {
+            keyspace.tick();
+            remove_expired(&keyspace);
+        };
         Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
+            _thread: Periodic::start("psp-expiry", CYCLE, cycle)?,
         })
-    }
-}
-
-impl Drop for ExpiryCycle {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // Its panic has been reported by the panic hook.
-            let _panicked = thread.join();
-        }
     }
 }
 

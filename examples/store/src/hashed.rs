@@ -33,9 +33,15 @@ pub(crate) struct Hashed {
 /// Bits of a position.
 pub(crate) const POSITION_BITS: u32 = 53;
 
+/// The hash of `name`, the same everywhere in this process and different in the next.
+#[must_use]
+pub fn hash_of(name: &[u8]) -> u64 {
+    HASH_BUILDER.hash_one(name)
+}
+
 /// The place of `name` among all names, in maps and in the keyspace.
 pub(crate) fn position_of(name: &[u8]) -> u64 {
-    HASH_BUILDER.hash_one(name) >> (u64::BITS - POSITION_BITS)
+    hash_of(name) >> (u64::BITS - POSITION_BITS)
 }
 
 /// What the tree below a map holds.

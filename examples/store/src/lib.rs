@@ -41,12 +41,13 @@ mod sorted_set;
 mod tree;
 mod value;
 
+pub use background::Periodic;
 pub use clock::{unix_time_ms, unix_time_us};
 pub use element::Element;
 pub use entry::{Entry, Slot};
 pub use expiry::{ExpiryCycle, remove_expired};
 pub use hash::Hash;
-pub use hashed::Scan;
+pub use hashed::{Scan, hash_of};
 pub use keyspace::{Keyspace, KeyspaceStats};
 pub use list::{List, ListEnd};
 pub use set::{Set, SetOperation};

@@ -18,5 +18,5 @@ mod replies;
 pub mod text;
 
 pub use detect::{MemcachedFraming, is_binary};
-pub use item::KEY_LEN_MAX;
+pub use item::{KEY_LEN_MAX, data_len_max};
 pub use replies::{MemcachedReplies, MemcachedSkipper};

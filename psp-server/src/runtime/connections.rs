@@ -207,7 +207,7 @@ impl<F: Framing, C> Connections<F, C> {
     /// Takes a connection back after its run.
     pub(crate) fn give_back<K: Classifier>(
         &mut self,
-        stream: Box<Stream<C>>,
+        mut stream: Box<Stream<C>>,
         remote: bool,
         dispatcher: &Dispatcher<K>,
         now_ns: u64,
@@ -225,6 +225,9 @@ impl<F: Framing, C> Connections<F, C> {
             }
             // The rest of the run is framed again from its start.
             place.cursor = F::Cursor::default();
+        } else {
+            let beyond = std::mem::take(&mut stream.discard_after_run);
+            stream.input.discard(beyond);
         }
         place.stream = Some(stream);
         self.push_ready(slot);
@@ -249,6 +252,8 @@ impl<F: Framing, C> Connections<F, C> {
             stream.input.consume(frame.len);
             dispatcher.count_rejection(frame.request_type);
         }
+        let beyond = std::mem::take(&mut stream.discard_after_run);
+        stream.input.discard(beyond);
         self.push_ready(slot);
     }
 
@@ -340,10 +345,8 @@ impl<F: Framing, C> Connections<F, C> {
                         return self.push_ready(slot);
                     }
                     stream.input.make_room(len_min, &mut self.pool);
-                    let before = stream.input.data().len();
                     match stream.input.read_from(&mut stream.socket) {
-                        Ok(Fill::Read { drained }) => {
-                            let count = stream.input.data().len() - before;
+                        Ok(Fill::Read { count, drained }) => {
                             // A short read has emptied the socket; its next input is a new event.
                             // The end of the input is none, when it came before this read.
                             place.readable = !drained || place.peer_closed;
@@ -575,13 +578,15 @@ fn parse<F: Framing, C, K: Classifier>(
 ) -> Result<Parsed, FrameError> {
     stream.run.clear();
     stream.done = 0;
+    stream.discard_after_run = 0;
     let data = stream.input.data();
     let mut offset = 0;
     let mut len_min = 1;
     while offset < data.len() && stream.run.len() < RUN_LEN_MAX {
         match framing.next_frame(cursor, &data[offset..]) {
             Ok(Step::Frame { len }) => {
-                let request_type = dispatcher.classify(&data[offset..offset + len]);
+                let frame = &data[offset..offset + len];
+                let request_type = dispatcher.classify(frame);
                 if let Some(first) = stream.run.first()
                     && !dispatcher.same_run(first.request_type, request_type)
                 {
@@ -590,6 +595,10 @@ fn parse<F: Framing, C, K: Classifier>(
                 stream.run.push(Frame { len, request_type });
                 dispatcher.count_arrival(request_type);
                 offset += len;
+                stream.discard_after_run = framing.discard_after(frame);
+                if stream.discard_after_run > 0 {
+                    break;
+                }
             }
             Ok(Step::NeedMore { len_min: needed }) => {
                 len_min = needed;

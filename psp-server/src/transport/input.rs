@@ -17,6 +17,8 @@ pub(crate) struct InputBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// Bytes still to come that are dropped as they do; none are held while there are any.
+    discard_left: u64,
 }
 
 /// How a [`InputBuffer::read_from`] ended.
@@ -24,6 +26,8 @@ pub(crate) struct InputBuffer {
 pub(crate) enum Fill {
     /// Bytes came in; `drained` says that the socket held no more.
     Read {
+        /// How many, those that were dropped included.
+        count: usize,
         /// The read came back short.
         drained: bool,
     },
@@ -50,6 +54,15 @@ impl InputBuffer {
     pub(crate) fn consume(&mut self, count: usize) {
         debug_assert!(count <= self.end - self.start);
         self.start += count;
+    }
+
+    /// Drops the next `count` bytes, those that have not come yet included.
+    pub(crate) fn discard(&mut self, count: u64) {
+        let count = self.discard_left + count;
+        let held = self.end - self.start;
+        let now = usize::try_from(count).map_or(held, |count| count.min(held));
+        self.start += now;
+        self.discard_left = count - now as u64;
     }
 
     /// Makes room for a frame of which `len_min` bytes are announced. The buffer at most doubles
@@ -98,7 +111,8 @@ impl InputBuffer {
                 Ok(count) => {
                     let drained = count < free.len();
                     self.end += count;
-                    return Ok(Fill::Read { drained });
+                    self.discard(0);
+                    return Ok(Fill::Read { count, drained });
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Fill::Blocked);
@@ -221,6 +235,27 @@ mod tests {
             input.settle(&mut pool);
             assert_eq!(input.data(), &bytes[consumed..fed]);
         }
+    }
+
+    #[test]
+    fn discarded_bytes_are_dropped_as_they_come() {
+        let mut pool = BufferPool::new();
+        let mut input = InputBuffer::default();
+        fill(&mut input, &mut pool, b"frame and some", 1);
+        input.consume(5);
+        input.discard(100_000);
+        let mut stream: &[u8] = &[b"x".repeat(100_000 - 9), b"next".to_vec()].concat();
+        let mut received = 0;
+        while !stream.is_empty() {
+            assert!(input.is_empty());
+            input.make_room(1, &mut pool);
+            match input.read_from(&mut stream).unwrap() {
+                Fill::Read { count, .. } => received += count,
+                other => panic!("{other:?}"),
+            }
+            assert!(input.held_bytes() <= POOLED_LEN);
+        }
+        assert_eq!((received, input.data()), (99_995, &b"next"[..]));
     }
 
     #[test]

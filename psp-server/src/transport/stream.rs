@@ -28,6 +28,8 @@ pub(crate) struct Stream<C> {
     pub(crate) run: SmallVec<[Frame; 8]>,
     /// How many requests of the run are done.
     pub(crate) done: usize,
+    /// Bytes after the run that belong to its last request and are dropped unseen.
+    pub(crate) discard_after_run: u64,
     /// What the worker measured.
     pub(crate) samples: SmallVec<[Sample; 4]>,
     /// How the last flush ended.
@@ -56,6 +58,7 @@ impl<C> Stream<C> {
             output: OutputQueue::default(),
             run: SmallVec::new(),
             done: 0,
+            discard_after_run: 0,
             samples: SmallVec::new(),
             flush: Flush::Empty,
             closing: false,

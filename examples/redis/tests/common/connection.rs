@@ -3,11 +3,12 @@
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-use super::{DEADLINE, Reply, wait_until};
+use psp_harness::{connect, read_to_close};
 
-/// A client connection. Reads and writes fail after [`DEADLINE`] instead of hanging.
+use super::{Reply, wait_until};
+
+/// A client connection. Reads and writes fail after a while instead of hanging.
 pub(crate) struct Connection {
-    // One descriptor for both directions: a test may hold thousands of connections.
     reader: BufReader<TcpStream>,
 }
 
@@ -15,15 +16,10 @@ impl Connection {
     /// Connects to `address`.
     ///
     /// # Errors
-    /// Those of [`TcpStream::connect`].
+    /// Those of [`connect`].
     pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(DEADLINE))?;
-        stream.set_write_timeout(Some(DEADLINE))?;
-        Ok(Self {
-            reader: BufReader::new(stream),
-        })
+        let reader = connect(address)?;
+        Ok(Self { reader })
     }
 
     /// Sends bytes as they are.
@@ -106,13 +102,7 @@ impl Connection {
     /// # Panics
     /// When the server keeps the connection open.
     pub(crate) fn read_to_close(&mut self) -> Vec<u8> {
-        let mut received = Vec::new();
-        match self.reader.read_to_end(&mut received) {
-            Err(error) if error.kind() != ErrorKind::ConnectionReset => {
-                panic!("the server keeps the connection open: {error}")
-            }
-            _ => received,
-        }
+        read_to_close(&mut self.reader)
     }
 
     fn stream(&self) -> &TcpStream {

@@ -25,6 +25,12 @@ impl RequestError {
         Self { noreply, ..self }
     }
 
+    /// Whether the request was to store a value that is too long.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.text == TOO_LARGE.text
+    }
+
     /// Writes the reply, if the peer wants one.
     pub fn encode<S: Sink + ?Sized>(&self, sink: &mut S) {
         if !self.noreply {

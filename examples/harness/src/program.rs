@@ -8,7 +8,7 @@ use std::thread;
 ///
 /// # Panics
 /// When it cannot be started or fails; the message has all its output.
-pub(crate) fn run_program(command: &mut Command, input: &str) -> String {
+pub fn run_program(command: &mut Command, input: &str) -> String {
     let mut process = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

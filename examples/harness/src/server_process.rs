@@ -1,0 +1,224 @@
+//! The server process of a test.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::{DEADLINE, wait_until};
+
+/// How often the start is tried again when another process takes the port first.
+const STARTS_MAX: usize = 5;
+
+/// How a server is started.
+#[derive(Debug)]
+pub struct Start {
+    /// The program with its arguments.
+    pub command: Command,
+    /// The port that these name. Otherwise the program takes a free one and says on standard error
+    /// that it is `listening on ADDRESS`.
+    pub port: Option<u16>,
+}
+
+/// A running server. Dropping it kills the process.
+#[derive(Debug)]
+pub struct ServerProcess {
+    process: Child,
+    address: SocketAddr,
+    log: Arc<Mutex<Vec<String>>>,
+    directory: TempDir,
+}
+
+impl ServerProcess {
+    /// Starts the server that `start` describes, given a folder of its own, and waits until it
+    /// accepts connections.
+    ///
+    /// # Panics
+    /// With the server's log, when it does not come up within [`DEADLINE`].
+    #[must_use]
+    pub fn start(start: impl Fn(&Path) -> Start) -> Self {
+        let mut last_log = Vec::new();
+        for _ in 0..STARTS_MAX {
+            match Self::try_start(&start) {
+                Ok(server) => return server,
+                Err(log) => last_log = log,
+            }
+        }
+        panic!("the server does not start:\n{}", last_log.join("\n"));
+    }
+
+    fn try_start(start: impl Fn(&Path) -> Start) -> Result<Self, Vec<String>> {
+        let directory = tempfile::tempdir().unwrap();
+        let Start { mut command, port } = start(directory.path());
+        let mut process = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{:?}: {error}", command.get_program()));
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let announced = collect_log(&mut process, Arc::clone(&log));
+        let mut server = Self {
+            process,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port.unwrap_or(0))),
+            log,
+            directory,
+        };
+        if port.is_none() {
+            match announced.recv_timeout(DEADLINE) {
+                Ok(address) => server.address = address,
+                Err(RecvTimeoutError::Disconnected) => return Err(server.log()),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!(
+                        "no line \"listening on ADDRESS\" in\n{}",
+                        server.log().join("\n")
+                    )
+                }
+            }
+        }
+        let mut accepts = false;
+        wait_until("the server accepts connections or has ended", || {
+            accepts = TcpStream::connect(server.address).is_ok();
+            accepts || server.exit_status().is_some()
+        });
+        if accepts && server.exit_status().is_none() {
+            Ok(server)
+        } else {
+            Err(server.log())
+        }
+    }
+
+    /// The address that the server listens on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The port as the flag of a client program takes it.
+    #[must_use]
+    pub fn port(&self) -> String {
+        self.address.port().to_string()
+    }
+
+    /// The folder that the server was given.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Asks the process to end, as a service manager does.
+    ///
+    /// # Panics
+    /// When it has ended already.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Asks the process to read its configuration again.
+    ///
+    /// # Panics
+    /// When it has ended already.
+    pub fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
+    /// Waits for the process to end.
+    ///
+    /// # Panics
+    /// When it does not within [`DEADLINE`].
+    pub fn wait_for_exit(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the server ends", || {
+            status = self.exit_status();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    /// The resident memory of the process in bytes.
+    ///
+    /// # Panics
+    /// When it has ended.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.process.id());
+        let status = fs::read_to_string(path).expect("the server runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|rest| rest.split_whitespace().next());
+        kibibytes.expect("a VmRSS line").parse::<u64>().unwrap() * 1024
+    }
+
+    /// What the server has logged.
+    ///
+    /// # Panics
+    /// When the thread that collects it has panicked.
+    #[must_use]
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
+    fn exit_status(&mut self) -> Option<ExitStatus> {
+        self.process.try_wait().unwrap()
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // The process may have ended by itself; there is nothing left to do then.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The server program that suites run against in place of psp's.
+#[must_use]
+pub fn other_server() -> Option<OsString> {
+    std::env::var_os("PSP_TEST_SERVER").filter(|program| !program.is_empty())
+}
+
+/// A port that nobody listens on just now.
+///
+/// # Panics
+/// When the system has none.
+#[must_use]
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Keeps the server's log, and passes on the address in its line "listening on ADDRESS".
+fn collect_log(process: &mut Child, log: Arc<Mutex<Vec<String>>>) -> Receiver<SocketAddr> {
+    let stderr = process.stderr.take().expect("a piped stderr");
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            if let Some(address) = announced_address(&line) {
+                // Nobody waits for a second announcement.
+                let _ = sender.send(address);
+            }
+            log.lock().unwrap().push(line);
+        }
+    });
+    receiver
+}
+
+fn announced_address(line: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once("listening on ")?;
+    let is_part_of_address = |letter: char| letter.is_ascii_hexdigit() || ".:[]".contains(letter);
+    let end = rest
+        .find(|letter| !is_part_of_address(letter))
+        .unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}

@@ -1,0 +1,133 @@
+//! The memory that all items share.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// There is no memory for an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("out of memory storing object")]
+pub struct OutOfMemory;
+
+/// Counts bytes that are taken, never more than a limit.
+#[derive(Debug)]
+pub(super) struct Budget {
+    limit: usize,
+    taken: AtomicUsize,
+    /// Counts up with every item that is stored, which takes from the budget at the same time.
+    clock: AtomicU32,
+}
+
+impl Budget {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            taken: AtomicUsize::new(0),
+            clock: AtomicU32::new(0),
+        }
+    }
+
+    /// The time in stored items; it wraps around.
+    pub(super) fn now(&self) -> Stamp {
+        Stamp(self.clock.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn limit_bytes(&self) -> usize {
+        self.limit
+    }
+
+    pub(super) fn taken_bytes(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes`, if that many are free.
+    pub(super) fn reserve(&self, bytes: usize) -> Result<Reservation<'_>, OutOfMemory> {
+        if bytes > 0 {
+            // Only the sum matters; what the bytes are for is guarded by the locks of the shards.
+            self.taken
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+                    taken.checked_add(bytes).filter(|sum| *sum <= self.limit)
+                })
+                .map_err(|_full| OutOfMemory)?;
+        }
+        Ok(Reservation {
+            budget: self,
+            bytes,
+        })
+    }
+
+    /// Gives back bytes that an item had.
+    pub(super) fn give(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that were taken and are not an item's yet; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Reservation<'a> {
+    budget: &'a Budget,
+    bytes: usize,
+}
+
+impl Reservation<'_> {
+    /// Makes `bytes` an item's own; those that are not reserved are taken now. Returns when that
+    /// was.
+    ///
+    /// # Errors
+    /// How many there lack.
+    pub(super) fn spend(&mut self, bytes: usize) -> Result<Stamp, Lacking> {
+        let lacking = bytes.saturating_sub(self.bytes);
+        if lacking > 0 {
+            let more = self.budget.reserve(lacking);
+            self.absorb(more.map_err(|OutOfMemory| Lacking { bytes: lacking })?);
+        }
+        self.bytes -= bytes;
+        Ok(Stamp(self.budget.clock.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Joins the two.
+    pub(super) fn absorb(&mut self, mut more: Self) {
+        self.bytes += std::mem::take(&mut more.bytes);
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.budget.give(self.bytes);
+    }
+}
+
+/// A time in stored items, which tells what has not been used for longest at any rate of requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Stamp(pub(super) u32);
+
+impl Stamp {
+    /// How many items were stored from `self` to `now`.
+    pub(super) fn age(self, now: Self) -> u32 {
+        now.0.wrapping_sub(self.0)
+    }
+}
+
+/// Bytes that an item needs and are not free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lacking {
+    pub(super) bytes: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_spent_is_given_back() {
+        let budget = Budget::new(100);
+        let mut reserved = budget.reserve(60).unwrap();
+        assert!(budget.reserve(41).is_err());
+        assert_eq!(reserved.spend(50), Ok(Stamp(0)));
+        assert_eq!(reserved.spend(60), Err(Lacking { bytes: 50 }));
+        assert_eq!(reserved.spend(40), Ok(Stamp(1)));
+        drop(reserved);
+        assert_eq!(budget.taken_bytes(), 90);
+        budget.give(90);
+        assert_eq!(budget.taken_bytes(), 0);
+        assert!(budget.reserve(usize::MAX).is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! `flush_all`: every item belongs to an epoch, and those of past epochs are gone.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use psp_store::unix_time_ms;
+
+/// `due_ms` while no flush waits.
+const NONE: u64 = u64::MAX;
+
+/// The flushes of a cache: those that were, and one that may be due later.
+#[derive(Debug)]
+pub(super) struct Flushes {
+    epoch: AtomicU32,
+    due_ms: AtomicU64,
+}
+
+impl Default for Flushes {
+    fn default() -> Self {
+        Self {
+            epoch: AtomicU32::new(0),
+            due_ms: AtomicU64::new(NONE),
+        }
+    }
+}
+
+impl Flushes {
+    /// Ends the epoch, now or at a time to come, in milliseconds since the Unix epoch.
+    pub(super) fn flush(&self, due_ms: Option<u64>) {
+        match due_ms.filter(|due_ms| *due_ms > unix_time_ms()) {
+            Some(due_ms) => self.due_ms.store(due_ms, Ordering::Release),
+            None => {
+                self.due_ms.store(NONE, Ordering::Release);
+                self.epoch.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// The epoch of items that are stored now.
+    pub(super) fn epoch(&self) -> u32 {
+        let due_ms = self.due_ms.load(Ordering::Acquire);
+        if due_ms != NONE
+            && due_ms <= unix_time_ms()
+            && self
+                .due_ms
+                .compare_exchange(due_ms, NONE, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        {
+            self.epoch.fetch_add(1, Ordering::AcqRel);
+        }
+        self.epoch.load(Ordering::Acquire)
+    }
+}

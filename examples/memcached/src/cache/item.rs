@@ -1,0 +1,142 @@
+//! One item: what its client stored, and what the cache knows about it.
+
+use psp_store::{Element, unix_time_ms};
+
+use super::slots::SLOT_LEN;
+
+/// Bytes of an item's place in its shard's index: entry and control byte in a table that is as
+/// empty as it may be.
+const INDEX_LEN: usize = 20;
+
+/// What is stored: all of an item that its client decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// The data.
+    pub value: Element,
+    /// Opaque to the server.
+    pub flags: u32,
+    /// When it expires, in milliseconds since the Unix epoch.
+    pub expire_at_ms: Option<u64>,
+    /// Changes with every change of the item.
+    pub cas: u64,
+    /// The key was given in base64 and is shown so.
+    pub binary_key: bool,
+    /// A newer value exists elsewhere.
+    pub stale: bool,
+    /// A client was told to fetch the newer value.
+    pub token_sent: bool,
+}
+
+impl Content {
+    /// A value and nothing more.
+    #[must_use]
+    pub fn new(value: Element, cas: u64) -> Self {
+        Self {
+            value,
+            flags: 0,
+            expire_at_ms: None,
+            cas,
+            binary_key: false,
+            stale: false,
+            token_sent: false,
+        }
+    }
+
+    /// Milliseconds until it expires; `None` if it does not.
+    #[must_use]
+    pub fn ttl_ms(&self) -> Option<u64> {
+        let expire_at_ms = self.expire_at_ms?;
+        Some(expire_at_ms.saturating_sub(unix_time_ms()))
+    }
+}
+
+/// A stored item.
+#[derive(Debug, Clone)]
+pub struct Item {
+    key: Element,
+    /// What its client stored. The length of the value must stay.
+    pub content: Content,
+    used_s: u32,
+    epoch: u32,
+    fetched: bool,
+    pub(super) active: bool,
+}
+
+impl Item {
+    pub(super) fn new(key: &[u8], content: Content, epoch: u32, now_s: u32) -> Self {
+        Self {
+            key: Element::from(key),
+            content,
+            used_s: now_s,
+            epoch,
+            fetched: false,
+            active: false,
+        }
+    }
+
+    /// Puts other content in place of what it has; returns that.
+    pub(super) fn replace(&mut self, content: Content, epoch: u32, now_s: u32) -> Content {
+        self.used_s = now_s;
+        self.epoch = epoch;
+        self.fetched = false;
+        std::mem::replace(&mut self.content, content)
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    pub(super) fn key_heap_bytes(&self) -> usize {
+        self.key.heap_bytes()
+    }
+
+    /// When it was last stored or used, in Unix seconds.
+    #[must_use]
+    pub fn used_s(&self) -> u32 {
+        self.used_s
+    }
+
+    /// Whether it was ever read.
+    #[must_use]
+    pub fn is_fetched(&self) -> bool {
+        self.fetched
+    }
+
+    /// Bytes of memory that it takes, its places in the cache included.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        memory_bytes(self.key.heap_bytes(), &self.content)
+    }
+
+    /// Counts as a use of the item at `now_s`. After the second it belongs to the warm ones.
+    pub fn mark_used(&mut self, now_s: u32) {
+        self.used_s = now_s;
+        self.active = self.fetched;
+        self.fetched = true;
+    }
+
+    /// Why nobody may see it any more.
+    pub(super) fn end(&self, epoch: u32) -> Option<End> {
+        if self.epoch != epoch {
+            return Some(End::Flushed);
+        }
+        self.content
+            .expire_at_ms
+            .is_some_and(|expire_at_ms| expire_at_ms <= unix_time_ms())
+            .then_some(End::Expired)
+    }
+}
+
+/// Bytes of memory of an item whose key takes `key_bytes` beside it.
+pub(super) fn memory_bytes(key_bytes: usize, content: &Content) -> usize {
+    SLOT_LEN + INDEX_LEN + key_bytes + content.value.heap_bytes()
+}
+
+/// Why an item is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Flushed,
+    Expired,
+}

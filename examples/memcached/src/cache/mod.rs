@@ -1,0 +1,254 @@
+//! The items of the cache: concurrent, bounded in memory, each changed under the lock of its shard.
+//!
+//! ```text
+//!   key ──hash──► Cache ─► 1024 shards, each  Mutex { index: hash -> place
+//!                   │                                 slots: items at their places
+//!                   │                                 hot ─► warm ⇄ cold: lists through the slots }
+//!                   │
+//!                   └► Budget: bytes of all items, taken before an item is stored
+//!
+//!   get       lock, copy 24 bytes of the value (long ones are shared), mark as used, unlock; write
+//!   set       make the item; lock, take bytes, swap, unlock; drop the old one
+//!   no room   unlock; of a few shards, evict the least recently used of the oldest; again
+//!   metadump  per 64 slots: lock, copy, unlock; write
+//! ```
+//!
+//! Nobody holds two locks, and no lock is held for longer than a constant number of items takes, so
+//! that no command waits for a long one. Items are dropped after their lock is released.
+//!
+//! The lists are memcached's segmented LRU (its `doc/new_lru.txt`): an item that is used once passes
+//! from hot through cold and out; one that is used again moves to warm. A read only marks its item;
+//! items move when others are stored.
+
+mod budget;
+mod flush;
+mod item;
+mod reaper;
+mod segments;
+mod shard;
+mod slots;
+mod walk;
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use psp_store::{hash_of, unix_time_ms};
+
+pub use budget::OutOfMemory;
+use budget::{Budget, Reservation, Stamp};
+use flush::Flushes;
+pub use item::{Content, Item};
+pub use reaper::Reaper;
+pub use segments::Segment;
+pub use shard::CacheStats;
+use shard::{Dead, Hashed, Now, Shard};
+
+/// log2 of the number of shards.
+const SHARD_BITS: u32 = 10;
+const SHARDS: usize = 1 << SHARD_BITS;
+
+/// Shards that an eviction compares; odd, so that a shard is compared with others the next time
+/// round.
+const SHARDS_COMPARED: usize = 5;
+
+/// How often an update is tried when others take the memory that it made free.
+const ATTEMPTS_MAX: usize = 64;
+
+/// What a cache may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all items, with what is kept about them.
+    pub memory_bytes: usize,
+    /// Whether items are evicted when the memory is full; otherwise nothing more is stored.
+    pub evict: bool,
+}
+
+/// What becomes of a key in [`Cache::update`].
+#[derive(Debug)]
+pub enum Change {
+    /// What it has stays, changed in place or not.
+    Keep,
+    /// The item takes the place of what it has.
+    Put(Content),
+    /// What it has is removed.
+    Remove,
+}
+
+/// All items of a server. See the [module](self) for its design.
+#[derive(Debug)]
+pub struct Cache {
+    shards: Box<[Shard]>,
+    budget: Budget,
+    evict: bool,
+    flushes: Flushes,
+    /// The shard that the next eviction looks at first.
+    hand: AtomicUsize,
+    /// About the time in Unix seconds; the reaper keeps it.
+    now_s: AtomicU32,
+}
+
+impl Cache {
+    /// An empty cache.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        let cache = Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            budget: Budget::new(limits.memory_bytes),
+            evict: limits.evict,
+            flushes: Flushes::default(),
+            hand: AtomicUsize::new(0),
+            now_s: AtomicU32::new(0),
+        };
+        cache.tick();
+        cache
+    }
+
+    /// Reads the key's item, and changes about it what does not change its length: `visit` runs
+    /// under the lock. It counts as a use where `visit` calls [`Item::mark_used`].
+    pub fn with<R>(&self, key: &[u8], visit: impl FnOnce(&mut Item) -> R) -> Option<R> {
+        let hashed = Hashed::new(hash_of(key));
+        let (result, dead) = self.shard(hashed).with(hashed, key, &self.now(), visit);
+        self.free(dead);
+        result
+    }
+
+    /// Changes one key under its lock. `change` sees its item, if it has one, and a new CAS value;
+    /// it runs again when it asks to put an item for which memory has to be made free first, so it
+    /// must change nothing in place then.
+    ///
+    /// # Errors
+    /// When there is no memory for the item that `change` puts; the key keeps what it had.
+    pub fn update<R>(
+        &self,
+        key: &[u8],
+        mut change: impl FnMut(Option<&mut Item>, u64) -> (Change, R),
+    ) -> Result<R, OutOfMemory> {
+        let hashed = Hashed::new(hash_of(key));
+        let mut reserved = self.budget.reserve(0)?;
+        for _ in 0..ATTEMPTS_MAX {
+            let outcome =
+                self.shard(hashed)
+                    .update(hashed, key, &self.now(), &mut reserved, &mut change);
+            self.free(outcome.dead);
+            match outcome.result {
+                Ok(result) => return Ok(result),
+                Err(lacking) => self.make_room(&mut reserved, lacking.bytes)?,
+            }
+        }
+        Err(OutOfMemory)
+    }
+
+    /// Removes all items, now or at a time to come in milliseconds since the Unix epoch; a later call
+    /// takes the place of an earlier one that still waits. Items are gone at once; their memory comes
+    /// back bit by bit.
+    pub fn flush(&self, due_ms: Option<u64>) {
+        self.flushes.flush(due_ms);
+    }
+
+    /// Bytes of all items.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.budget.taken_bytes()
+    }
+
+    /// Bytes that all items may take.
+    #[must_use]
+    pub fn memory_bytes_max(&self) -> usize {
+        self.budget.limit_bytes()
+    }
+
+    /// Number of items, among them expired ones that nobody has looked at since.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(Shard::len).sum()
+    }
+
+    /// Whether there are no items.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Counters since the start. Locks one shard after the other.
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        self.shards
+            .iter()
+            .fold(CacheStats::default(), |sum, shard| sum.plus(shard.stats()))
+    }
+
+    /// About the time in Unix seconds.
+    #[must_use]
+    pub fn now_s(&self) -> u32 {
+        self.now_s.load(Ordering::Relaxed)
+    }
+
+    fn tick(&self) {
+        let now_s = u32::try_from(unix_time_ms() / 1000).unwrap_or(u32::MAX);
+        self.now_s.store(now_s, Ordering::Relaxed);
+    }
+
+    fn shard(&self, hashed: Hashed) -> &Shard {
+        &self.shards[hashed.shard]
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            epoch: self.flushes.epoch(),
+            now_s: self.now_s(),
+        }
+    }
+
+    /// Drops what is in no shard any more, and gives its memory back.
+    fn free(&self, dead: Option<Dead>) {
+        if let Some(dead) = dead {
+            self.budget.give(dead.memory_bytes);
+        }
+    }
+
+    /// Evicts until `reserved` has got `bytes` more.
+    fn make_room<'a>(
+        &'a self,
+        reserved: &mut Reservation<'a>,
+        bytes: usize,
+    ) -> Result<(), OutOfMemory> {
+        if bytes > self.budget.limit_bytes() {
+            return Err(OutOfMemory);
+        }
+        let mut fruitless = 0;
+        loop {
+            match self.budget.reserve(bytes) {
+                Ok(more) => {
+                    reserved.absorb(more);
+                    return Ok(());
+                }
+                Err(OutOfMemory) if self.evict && fruitless < SHARDS => {}
+                Err(error) => return Err(error),
+            }
+            let stamp = self.budget.now();
+            let evicted = self
+                .next_victim(stamp)
+                .and_then(|shard| shard.evict(&self.now(), stamp));
+            match evicted {
+                None => fruitless += 1,
+                evicted => {
+                    fruitless = 0;
+                    self.free(evicted);
+                }
+            }
+        }
+    }
+
+    /// Of the next few shards, the one whose next victim is the oldest: so each shard has items of
+    /// about the same age, however many that are.
+    fn next_victim(&self, now: Stamp) -> Option<&Shard> {
+        let hand = self.hand.fetch_add(SHARDS_COMPARED, Ordering::Relaxed);
+        (hand..hand.wrapping_add(SHARDS_COMPARED))
+            .map(|index| &self.shards[index % SHARDS])
+            .filter_map(|shard| Some((shard.age(now)?, shard)))
+            .max_by_key(|(age, _)| *age)
+            .map(|(_, shard)| shard)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! The cache against a model, its memory, and what eviction takes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread;
+
+use proptest::prelude::*;
+use psp_store::{Element, unix_time_ms};
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+fn cache(memory_bytes: usize) -> Cache {
+    Cache::new(Limits {
+        memory_bytes,
+        evict: true,
+    })
+}
+
+fn content(value: &[u8]) -> Content {
+    Content::new(Element::from(value), 1)
+}
+
+fn put(cache: &Cache, key: &[u8], content: &Content) -> Result<(), OutOfMemory> {
+    cache.update(key, |_, _| (Change::Put(content.clone()), ()))
+}
+
+fn get(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
+    cache.with(key, |item| {
+        item.mark_used(0);
+        item.content.value.to_vec()
+    })
+}
+
+/// Checks that lists, index, slots and budget agree.
+fn check(cache: &Cache) {
+    let mut bytes = 0;
+    for shard in &cache.shards {
+        bytes += shard.check();
+    }
+    assert_eq!(cache.memory_bytes(), bytes);
+    assert!(bytes <= cache.memory_bytes_max());
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put { key: u8, len: usize, expired: bool },
+    Remove(u8),
+    Get(u8),
+    Append(u8),
+    Flush,
+    Reap,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        8 => (any::<u8>(), 0..100_usize, prop::bool::weighted(0.1))
+            .prop_map(|(key, len, expired)| Step::Put { key, len, expired }),
+        2 => any::<u8>().prop_map(Step::Remove),
+        8 => any::<u8>().prop_map(Step::Get),
+        2 => any::<u8>().prop_map(Step::Append),
+        1 => Just(Step::Flush),
+        1 => Just(Step::Reap),
+    ];
+    proptest::collection::vec(step, 0..300)
+}
+
+proptest! {
+    #[test]
+    fn behaves_as_a_map_while_there_is_memory(steps in steps()) {
+        let cache = cache(MIB);
+        let mut model: HashMap<u8, Vec<u8>> = HashMap::new();
+        for step in steps {
+            match step {
+                Step::Put { key, len, expired } => {
+                    let value = vec![key; len];
+                    let expire_at_ms = expired.then(|| unix_time_ms() - 1);
+                    put(&cache, &[key], &Content { expire_at_ms, ..content(&value) }).unwrap();
+                    if expired {
+                        model.remove(&key);
+                    } else {
+                        model.insert(key, value);
+                    }
+                }
+                Step::Remove(key) => {
+                    let removed = cache.update(&[key], |item, _| (Change::Remove, item.is_some()));
+                    prop_assert_eq!(removed, Ok(model.remove(&key).is_some()));
+                }
+                Step::Get(key) => {
+                    prop_assert_eq!(get(&cache, &[key]), model.get(&key).cloned());
+                }
+                Step::Append(key) => {
+                    let appended = cache.update(&[key], |item, _| match item {
+                        None => (Change::Keep, false),
+                        Some(item) => {
+                            let mut value = item.content.value.to_vec();
+                            value.push(b'+');
+                            (Change::Put(content(&value)), true)
+                        }
+                    });
+                    let value = model.get_mut(&key);
+                    prop_assert_eq!(appended, Ok(value.is_some()));
+                    if let Some(value) = value {
+                        value.push(b'+');
+                    }
+                }
+                Step::Flush => {
+                    cache.flush(None);
+                    model.clear();
+                }
+                Step::Reap => {
+                    cache.reap(0);
+                    prop_assert_eq!(cache.len(), model.len());
+                }
+            }
+            check(&cache);
+        }
+        let mut seen = HashMap::new();
+        cache.for_each(
+            |item| {
+                let twice = seen.insert(item.key()[0], item.content.value.to_vec());
+                assert_eq!(twice, None);
+            },
+        );
+        prop_assert_eq!(seen, model);
+        prop_assert_eq!(cache.stats().evictions, 0);
+    }
+
+    #[test]
+    fn memory_stays_within_its_limit(
+        sizes in proptest::collection::vec((any::<u16>(), 0..20_000_usize), 1..400)
+    ) {
+        let cache = cache(200_000);
+        for (key, len) in sizes {
+            put(&cache, &key.to_be_bytes(), &content(&vec![0; len])).unwrap();
+            prop_assert_eq!(get(&cache, &key.to_be_bytes()).map(|value| value.len()), Some(len));
+        }
+        check(&cache);
+    }
+}
+
+#[test]
+fn what_is_used_again_survives_what_is_not() {
+    let cache = cache(4 * MIB);
+    let popular: Vec<[u8; 4]> = (0..1000_u32).map(u32::to_be_bytes).collect();
+    for key in &popular {
+        put(&cache, key, &content(&[7; 100])).unwrap();
+    }
+    // Ten times what fits passes through once.
+    for round in 0..100_u32 {
+        for key in &popular {
+            get(&cache, key);
+        }
+        for index in 0..1600_u32 {
+            let key = (1_000_000 + round * 1600 + index).to_be_bytes();
+            put(&cache, &key, &content(&[1; 100])).unwrap();
+        }
+    }
+    let kept = popular.iter().filter(|key| get(&cache, *key).is_some());
+    assert!(kept.count() >= 950);
+    let stats = cache.stats();
+    assert!(stats.evictions > 100_000 && stats.evicted_unfetched > stats.evictions / 10 * 9);
+    check(&cache);
+}
+
+#[test]
+fn what_expires_is_taken_before_what_does_not() {
+    let cache = cache(MIB);
+    let expired = Content {
+        expire_at_ms: Some(0),
+        ..content(&[0; 1000])
+    };
+    for key in 0..5000_u32 {
+        put(&cache, &key.to_be_bytes(), &expired).unwrap();
+    }
+    let stats = cache.stats();
+    assert_eq!(stats.evictions, 0);
+    assert!(stats.reclaimed > 4000);
+}
+
+#[test]
+fn items_that_cannot_fit_are_refused_and_nothing_is_lost() {
+    let full = Cache::new(Limits {
+        memory_bytes: 10_000,
+        evict: false,
+    });
+    put(&full, b"old", &content(&[0; 5000])).unwrap();
+    assert_eq!(put(&full, b"new", &content(&[0; 6000])), Err(OutOfMemory));
+    assert!(get(&full, b"old").is_some());
+    let small = cache(10_000);
+    put(&small, b"old", &content(&[0; 5000])).unwrap();
+    assert_eq!(
+        put(&small, b"new", &content(&[0; 20_000])),
+        Err(OutOfMemory)
+    );
+    assert!(get(&small, b"old").is_some(), "in vain");
+    check(&small);
+}
+
+#[test]
+fn cas_values_of_a_key_never_come_again() {
+    let cache = cache(MIB);
+    let mut last = 0;
+    for round in 0..100 {
+        let cas = cache.update(b"key", |_, cas| {
+            let change = match round % 3 {
+                0 => Change::Put(content(b"value")),
+                1 => Change::Remove,
+                _ => Change::Keep,
+            };
+            (change, cas)
+        });
+        let cas = cas.unwrap();
+        assert!(cas > last);
+        last = cas;
+    }
+}
+
+#[test]
+fn a_delayed_flush_takes_what_was_stored_meanwhile() {
+    let cache = cache(MIB);
+    put(&cache, b"before", &content(b"1")).unwrap();
+    cache.flush(Some(unix_time_ms() + 1000));
+    assert!(get(&cache, b"before").is_some());
+    put(&cache, b"meanwhile", &content(b"1")).unwrap();
+    let start = unix_time_ms();
+    while get(&cache, b"before").is_some() {
+        assert!(unix_time_ms() < start + 30_000, "never flushed");
+        thread::yield_now();
+    }
+    assert_eq!(get(&cache, b"meanwhile"), None);
+    put(&cache, b"after", &content(b"1")).unwrap();
+    assert!(get(&cache, b"after").is_some());
+    // One at once cancels one that waits.
+    cache.flush(Some(unix_time_ms() + 1_000_000));
+    cache.flush(None);
+    assert_eq!(get(&cache, b"after"), None);
+}
+
+#[test]
+fn the_reaper_looks_only_where_something_may_be_expired() {
+    let cache = cache(MIB);
+    for key in 0..1000_u32 {
+        put(&cache, &key.to_be_bytes(), &content(b"stays")).unwrap();
+    }
+    cache.reap(0);
+    assert_eq!(cache.stats().inspected, 0);
+    let expires = Content {
+        expire_at_ms: Some(unix_time_ms()),
+        ..content(b"goes")
+    };
+    put(&cache, b"expires", &expires).unwrap();
+    cache.reap(0);
+    let stats = cache.stats();
+    assert_eq!((stats.reaped, cache.len()), (1, 1000));
+    assert!((1..100).contains(&stats.inspected), "{}", stats.inspected);
+    cache.reap(0);
+    assert_eq!(cache.stats().inspected, stats.inspected);
+    cache.flush(None);
+    cache.reap(0);
+    assert_eq!((cache.len(), cache.memory_bytes()), (0, 0));
+}
+
+#[test]
+fn threads_share_the_budget() {
+    let cache = Arc::new(cache(MIB));
+    let threads: Vec<_> = (0..4_u32)
+        .map(|thread| {
+            let cache = Arc::clone(&cache);
+            thread::spawn(move || {
+                for index in 0..20_000_u32 {
+                    let key = (index.wrapping_mul(2_654_435_761) % 5000).to_be_bytes();
+                    let len = ((index ^ thread) % 3000) as usize;
+                    put(&cache, &key, &content(&vec![0; len])).unwrap();
+                    assert!(cache.memory_bytes() <= cache.memory_bytes_max());
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    check(&cache);
+    assert!(cache.memory_bytes() > MIB / 2);
+}

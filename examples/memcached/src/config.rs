@@ -1,0 +1,232 @@
+//! What the server is started with: built-in defaults, then a TOML file, then flags.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use anyhow::{bail, ensure};
+use clap::Parser;
+use psp_program::config_file::{self, replace};
+use psp_program::{LogLevel, SchedulingFlags};
+use psp_protocols::memcached::MemcachedFraming;
+use psp_server::Policy;
+use serde::{Deserialize, Serialize};
+
+use crate::size::parse_bytes;
+
+/// Bytes that `-I` may say.
+const ITEM_LEN_RANGE: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 30;
+
+const MIB: usize = 1 << 20;
+
+/// The whole configuration. A file sets any part of it; what it does not name keeps its default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Addresses to listen on; the loopback interface by default.
+    pub listen: Vec<IpAddr>,
+    /// TCP port; 11211 by default, 0 for any free one.
+    pub port: u16,
+    /// Memory of all items, in MiB; 64 by default.
+    pub memory_limit_mib: usize,
+    /// Whether items are evicted when the memory is full; otherwise nothing more is stored then.
+    pub evict: bool,
+    /// Longest item in bytes: key, value, and about 60 bytes more; 1 MiB by default.
+    pub item_len_max: usize,
+    /// Whether clients may end the server by `shutdown`.
+    pub enable_shutdown: bool,
+    /// The least severe messages that are logged.
+    pub log_level: LogLevel,
+    /// How requests are scheduled.
+    pub policy: Policy,
+    /// Workers, topology, connections and buffers.
+    pub server: psp_server::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: vec![Ipv4Addr::LOCALHOST.into()],
+            port: 11211,
+            memory_limit_mib: 64,
+            evict: true,
+            item_len_max: MIB,
+            enable_shutdown: false,
+            log_level: LogLevel::default(),
+            policy: Policy::darc(),
+            server: psp_server::Config {
+                connections_max: 1024,
+                ..psp_server::Config::default()
+            },
+        }
+    }
+}
+
+impl Config {
+    /// Memory of all items in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_limit_mib.saturating_mul(MIB)
+    }
+
+    /// The framing with these limits.
+    #[must_use]
+    pub fn framing(&self) -> MemcachedFraming {
+        let mut framing = MemcachedFraming::default();
+        framing.text.item_len_max = self.item_len_max;
+        framing.binary.item_len_max = self.item_len_max;
+        framing
+    }
+
+    fn validate(&self) -> anyhow::Result<()> {
+        ensure!(
+            ITEM_LEN_RANGE.contains(&self.item_len_max),
+            "the item size limit (-I) must be from 1k to 1024m"
+        );
+        ensure!(
+            self.item_len_max <= self.memory_bytes() / 2,
+            "the item size limit (-I) must be at most half of the memory limit (-m)"
+        );
+        Ok(())
+    }
+}
+
+/// A memcached-compatible server whose short requests stay fast while long ones run.
+///
+/// Short flags are those of memcached. Flags take precedence over the configuration file.
+#[derive(Debug, Default, Parser)]
+#[command(name = "psp-memcached", version)]
+pub struct Flags {
+    /// Configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print the resulting configuration as TOML and exit.
+    #[arg(long)]
+    pub print_config: bool,
+    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
+    #[arg(long, short, value_name = "ADDRESS", value_delimiter = ',')]
+    pub listen: Vec<IpAddr>,
+    /// TCP port [default: 11211].
+    #[arg(long, short)]
+    pub port: Option<u16>,
+    /// UDP port; only 0, which is off, is supported.
+    #[arg(long, short = 'U', value_name = "PORT")]
+    pub udp_port: Option<u16>,
+    /// UNIX socket: not supported.
+    #[arg(long, short = 's', value_name = "FILE")]
+    pub unix_socket: Option<PathBuf>,
+    /// Number of workers [default: from the number of cores].
+    #[arg(long, short, value_name = "N", alias = "workers")]
+    pub threads: Option<usize>,
+    /// Memory of all items, in MiB [default: 64].
+    #[arg(long, short, value_name = "MIB")]
+    pub memory_limit: Option<usize>,
+    /// Refuse to store instead of evicting items when the memory is full.
+    #[arg(long, short = 'M')]
+    pub disable_evictions: bool,
+    /// Most connections at once [default: 1024].
+    #[arg(long, short, value_name = "N")]
+    pub conn_limit: Option<usize>,
+    /// Longest item: bytes, or a number with k or m [default: 1m].
+    #[arg(long, short = 'I', value_name = "SIZE", value_parser = parse_bytes)]
+    pub max_item_size: Option<usize>,
+    /// Let clients end the server by `shutdown`.
+    #[arg(long, short = 'A')]
+    pub enable_shutdown: bool,
+    /// Log more: -v for debugging, -vv for everything.
+    #[arg(short, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// How requests are scheduled.
+    #[command(flatten)]
+    pub scheduling: SchedulingFlags,
+}
+
+impl Flags {
+    /// The configuration that the file, if there is one, and the flags make.
+    ///
+    /// # Errors
+    /// When the file cannot be read or says what the server does not understand, or when something is
+    /// asked for that the server does not support.
+    pub fn resolve(self) -> anyhow::Result<Config> {
+        if let Some(path) = &self.unix_socket {
+            bail!(
+                "UNIX sockets are not supported (-s {}): listen on the loopback interface instead",
+                path.display()
+            );
+        }
+        if let Some(port @ 1..) = self.udp_port {
+            bail!("UDP is not supported (-U {port}): use TCP");
+        }
+        let mut config: Config = config_file::read(self.config.as_deref())?;
+        self.apply_to(&mut config);
+        config.validate()?;
+        Ok(config)
+    }
+
+    fn apply_to(self, config: &mut Config) {
+        if !self.listen.is_empty() {
+            config.listen = self.listen;
+        }
+        self.scheduling
+            .apply_to(&mut config.policy, &mut config.server);
+        config.server.workers = self.threads.or(config.server.workers);
+        config.evict &= !self.disable_evictions;
+        config.enable_shutdown |= self.enable_shutdown;
+        replace(&mut config.server.connections_max, self.conn_limit);
+        replace(&mut config.port, self.port);
+        replace(&mut config.memory_limit_mib, self.memory_limit);
+        replace(&mut config.item_len_max, self.max_item_size);
+        let verbose = match self.verbose {
+            0 => None,
+            1 => Some(LogLevel::Debug),
+            _ => Some(LogLevel::Trace),
+        };
+        replace(&mut config.log_level, verbose);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(flags: &[&str]) -> anyhow::Result<Config> {
+        let words = std::iter::once("psp-memcached").chain(flags.iter().copied());
+        Flags::try_parse_from(words)?.resolve()
+    }
+
+    #[test]
+    fn flags_are_those_of_memcached() {
+        let flags = "-l 127.0.0.1,::1 -p 11222 -t 3 -m 100 -c 50 -I 2m -vv -A -M -U 0";
+        let words: Vec<&str> = flags.split(' ').collect();
+        let config = resolve(&words).unwrap();
+        assert_eq!(config.listen.len(), 2);
+        assert_eq!((config.port, config.memory_limit_mib), (11222, 100));
+        assert_eq!(config.server.workers, Some(3));
+        assert_eq!(config.server.connections_max, 50);
+        assert_eq!(config.framing().text.item_len_max, 2 << 20);
+        assert_eq!(config.framing().binary.item_len_max, 2 << 20);
+        assert_eq!(config.log_level, LogLevel::Trace);
+        assert!(config.enable_shutdown && !config.evict);
+        assert_eq!(resolve(&[]).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn what_is_not_supported_is_refused() {
+        for (flags, word) in [
+            (&["-s", "/tmp/socket"][..], "UNIX"),
+            (&["-U", "11211"], "UDP"),
+            (&["-I", "100"], "-I"),
+            (&["-I", "33m"], "-m"),
+            (&["--policy", "best"], "darc"),
+        ] {
+            let message = format!("{:#}", resolve(flags).unwrap_err());
+            assert!(message.contains(word), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_printed_configuration_reads_back_the_same() {
+        let config = resolve(&["--policy", "c-fcfs", "-t", "3", "-m", "512"]).unwrap();
+        let printed = toml::to_string(&config).expect("serialises");
+        assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);
+    }
+}

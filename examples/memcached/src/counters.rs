@@ -1,0 +1,170 @@
+//! What each worker counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// What is counted, under the name that `stats` shows.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// Something that is counted.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Counter {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Counter {
+            /// All of them, in the order of `stats`.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The name in `stats`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Keys asked for.
+    CmdGet = "cmd_get",
+    /// Storage commands.
+    CmdSet = "cmd_set",
+    /// `flush_all`
+    CmdFlush = "cmd_flush",
+    /// Keys whose expiration time was to be set.
+    CmdTouch = "cmd_touch",
+    /// `me`
+    CmdMeta = "cmd_meta",
+    /// Keys asked for that were there.
+    GetHits = "get_hits",
+    /// Keys asked for that were not there.
+    GetMisses = "get_misses",
+    /// Deletions that found nothing.
+    DeleteMisses = "delete_misses",
+    /// Deletions.
+    DeleteHits = "delete_hits",
+    /// Increments that found nothing.
+    IncrMisses = "incr_misses",
+    /// Increments.
+    IncrHits = "incr_hits",
+    /// Decrements that found nothing.
+    DecrMisses = "decr_misses",
+    /// Decrements.
+    DecrHits = "decr_hits",
+    /// CAS of nothing.
+    CasMisses = "cas_misses",
+    /// CAS that succeeded.
+    CasHits = "cas_hits",
+    /// CAS of an item that had changed.
+    CasBadval = "cas_badval",
+    /// Expiration times that were set.
+    TouchHits = "touch_hits",
+    /// Expiration times of nothing.
+    TouchMisses = "touch_misses",
+    /// Values that were longer than an item may be.
+    StoreTooLarge = "store_too_large",
+    /// Items for which there was no memory.
+    StoreNoMemory = "store_no_memory",
+}
+
+/// The counters of one worker, which alone writes them: a plain load and store each.
+#[derive(Debug, Default)]
+pub struct WorkerCounters {
+    counts: [AtomicU64; Counter::ALL.len()],
+}
+
+impl WorkerCounters {
+    /// Counts one more.
+    pub fn count(&self, counter: Counter) {
+        let count = &self.counts[counter as usize];
+        count.store(
+            count.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
+    }
+}
+
+/// The sums of all workers' counters, by [`Counter::ALL`].
+type Sums = [u64; Counter::ALL.len()];
+
+/// The counters of all workers.
+#[derive(Debug, Default)]
+pub struct Counters {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    workers: Vec<Arc<WorkerCounters>>,
+    /// Sums at the last reset: workers alone write their counters.
+    zero: Sums,
+}
+
+impl Counters {
+    /// Counters for one more worker.
+    pub fn add_worker(&self) -> Arc<WorkerCounters> {
+        let counters = Arc::new(WorkerCounters::default());
+        self.inner.lock().workers.push(Arc::clone(&counters));
+        counters
+    }
+
+    /// What was counted since the last reset.
+    #[must_use]
+    pub fn read(&self) -> Vec<(Counter, u64)> {
+        let inner = self.inner.lock();
+        let since = inner
+            .sums()
+            .into_iter()
+            .zip(inner.zero)
+            .map(|(sum, zero)| sum.wrapping_sub(zero));
+        Counter::ALL.iter().copied().zip(since).collect()
+    }
+
+    /// Starts from zero.
+    pub fn reset(&self) {
+        let mut inner = self.inner.lock();
+        inner.zero = inner.sums();
+    }
+}
+
+impl Inner {
+    fn sums(&self) -> Sums {
+        std::array::from_fn(|index| {
+            self.workers
+                .iter()
+                .map(|worker| worker.counts[index].load(Ordering::Relaxed))
+                .fold(0, u64::wrapping_add)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count_of(counters: &Counters, wanted: Counter) -> u64 {
+        let counts = counters.read();
+        let found = counts.iter().find(|(counter, _)| *counter == wanted);
+        found.expect("all are read").1
+    }
+
+    #[test]
+    fn workers_are_summed_and_resets_forget() {
+        let counters = Counters::default();
+        let (first, second) = (counters.add_worker(), counters.add_worker());
+        first.count(Counter::GetHits);
+        second.count(Counter::GetHits);
+        second.count(Counter::CasBadval);
+        assert_eq!(count_of(&counters, Counter::GetHits), 2);
+        counters.reset();
+        assert_eq!(count_of(&counters, Counter::GetHits), 0);
+        first.count(Counter::GetHits);
+        assert_eq!(count_of(&counters, Counter::GetHits), 1);
+        assert_eq!(count_of(&counters, Counter::CasBadval), 0);
+    }
+}

@@ -1,0 +1,61 @@
+//! `lru_crawler metadump`: one line for each item.
+
+use std::fmt::Write as _;
+
+use psp_protocols::Sink;
+use psp_protocols::memcached::text::{Status, status};
+
+use crate::cache::{Cache, Item};
+
+/// The number of the one class that all items are in.
+pub const CLASS: u32 = 1;
+
+/// Writes the lines of all live items, if `classes` names the class that they are in, from no single
+/// moment: what changes meanwhile may be there or not.
+pub fn metadump(cache: &Cache, classes: &[u8], out: &mut dyn Sink) {
+    let is_class = |word: &[u8]| matches!(word, b"all" | b"hash") || word == b"1";
+    if !classes.split(|byte| *byte == b',').all(is_class) {
+        return out.put(b"BADCLASS invalid class id\r\n");
+    }
+    let mut line = String::new();
+    cache.for_each(|item| put_item(item, &mut line, out));
+    status(out, Status::End);
+}
+
+fn put_item(item: &Item, line: &mut String, out: &mut dyn Sink) {
+    line.clear();
+    line.push_str("key=");
+    for &byte in item.key() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            line.push(char::from(byte));
+        } else {
+            push_fmt(line, format_args!("%{byte:02X}"));
+        }
+    }
+    match item.content.expire_at_ms {
+        None => line.push_str(" exp=-1"),
+        Some(expire_at_ms) => push_fmt(line, format_args!(" exp={}", expire_at_ms / 1000)),
+    }
+    push_fmt(
+        line,
+        format_args!(
+            " la={} cas={} fetch={} cls={CLASS} size={}\n",
+            item.used_s(),
+            item.content.cas,
+            yes_or_no(item.is_fetched()),
+            item.memory_bytes()
+        ),
+    );
+    out.put(line.as_bytes());
+}
+
+/// As memcached says it.
+#[must_use]
+pub fn yes_or_no(value: bool) -> &'static str {
+    if value { "yes" } else { "no" }
+}
+
+fn push_fmt(line: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a String does not fail.
+    let _ok = line.write_fmt(text);
+}

@@ -1,0 +1,105 @@
+//! Frames to requests: what the runtime runs.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use psp_protocols::Sink;
+use psp_protocols::memcached::is_binary;
+use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId};
+
+use crate::counters::WorkerCounters;
+use crate::operations::Operations;
+use crate::state::ServerState;
+use crate::{binary, text};
+
+/// Runs memcached requests.
+#[derive(Debug)]
+pub struct MemcachedHandler {
+    server: Arc<ServerState>,
+}
+
+/// What a request may touch.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// All that connections share.
+    pub server: &'a ServerState,
+    /// The cache as the worker uses it.
+    pub operations: Operations<'a>,
+}
+
+/// What becomes of the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It stays open.
+    Keep,
+    /// It is closed after the reply.
+    Close,
+}
+
+/// Where replies go that nobody wants.
+#[derive(Debug)]
+pub struct Nowhere;
+
+impl Sink for Nowhere {
+    fn put(&mut self, _bytes: &[u8]) {}
+}
+
+impl MemcachedHandler {
+    /// A handler for the items of `server`.
+    #[must_use]
+    pub fn new(server: Arc<ServerState>) -> Self {
+        Self { server }
+    }
+}
+
+impl Context<'_> {
+    /// Stops the server, if it runs.
+    pub fn shut_down(&self) {
+        if let Some(runtime) = self.server.runtime.get() {
+            runtime.shut_down();
+        }
+    }
+}
+
+impl Handler for MemcachedHandler {
+    type Worker = Arc<WorkerCounters>;
+    type Connection = ();
+
+    fn init(&self, runtime: ServerHandle) {
+        if self.server.runtime.set(runtime).is_err() {
+            tracing::warn!(
+                "a second server runs on the same items: stats show the first one's state"
+            );
+        }
+    }
+
+    fn init_worker(&self, _worker: WorkerId) -> Arc<WorkerCounters> {
+        self.server.counters.add_worker()
+    }
+
+    fn connect(&self, _peer: SocketAddr) {}
+
+    fn handle(
+        &self,
+        worker: &mut Arc<WorkerCounters>,
+        request: Request<'_, ()>,
+        reply: &mut Reply<'_>,
+    ) {
+        let context = Context {
+            server: &self.server,
+            operations: Operations {
+                cache: &self.server.cache,
+                counters: worker,
+                item_len_max: self.server.config.item_len_max,
+            },
+        };
+        let outcome = if is_binary(request.payload) {
+            binary::run(context, request.payload, reply)
+        } else {
+            text::run(context, request.payload, reply)
+        };
+        if outcome == Outcome::Close {
+            reply.close();
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! A memcached-compatible server on psp-server.
+//!
+//! ```text
+//!   frame ─► MemcachedHandler ─┬► text ───┐
+//!                              ├► meta ───┼─► Operations ─► Cache
+//!                              └► binary ─┘   (counters)
+//! ```
+//!
+//! [`cache`] holds the items, [`operations`] says what commands do to them, and each protocol has a
+//! module that turns requests into operations and their outcomes into replies. [`report`] has the
+//! statistics.
+
+pub mod binary;
+pub mod cache;
+pub mod config;
+pub mod counters;
+pub mod dump;
+pub mod exptime;
+pub mod handler;
+pub mod meta;
+pub mod operations;
+pub mod report;
+pub mod size;
+pub mod startup;
+pub mod state;
+pub mod text;

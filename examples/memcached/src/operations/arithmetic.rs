@@ -1,0 +1,213 @@
+//! Numbers: increment and decrement.
+
+use psp_store::Element;
+
+use super::{Condition, Operations};
+use crate::cache::{Change, Content, Item, OutOfMemory};
+use crate::counters::Counter;
+
+/// How a number is to be changed.
+#[derive(Debug, Clone, Copy)]
+pub struct Arithmetic<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// What to add, with wrap-around, or to subtract, down to 0.
+    pub delta: u64,
+    /// Whether to subtract.
+    pub decrement: bool,
+    /// What CAS value the item must have.
+    pub condition: Condition,
+    /// The item's CAS value in place of a new one.
+    pub new_cas: Option<u64>,
+    /// When the item expires, if that is to change.
+    pub expire_at_ms: Option<Option<u64>>,
+    /// What to make when there is no number.
+    pub vivify: Option<Vivify>,
+    /// The key was given in base64.
+    pub binary_key: bool,
+}
+
+impl<'a> Arithmetic<'a> {
+    /// Adds 1 to the key's number.
+    #[must_use]
+    pub fn new(key: &'a [u8]) -> Self {
+        Self {
+            key,
+            delta: 1,
+            decrement: false,
+            condition: Condition::Any,
+            new_cas: None,
+            expire_at_ms: None,
+            vivify: None,
+            binary_key: false,
+        }
+    }
+}
+
+/// A number that is made when there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vivify {
+    /// Its value.
+    pub initial: u64,
+    /// When it expires.
+    pub expire_at_ms: Option<u64>,
+}
+
+/// A number as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Number {
+    /// Its value.
+    pub value: u64,
+    /// Its CAS value.
+    pub cas: u64,
+    /// Milliseconds until it expires; `None` if it does not.
+    pub ttl_ms: Option<u64>,
+}
+
+/// How arithmetic ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Computed {
+    /// Done, or made.
+    Done(Number),
+    /// There is no such item.
+    NotFound,
+    /// The value is not a number of 64 bits.
+    NonNumeric,
+    /// The item has another CAS value.
+    Exists,
+}
+
+impl Operations<'_> {
+    /// Changes a number.
+    ///
+    /// # Errors
+    /// When there is no memory for the number.
+    pub fn compute(&self, request: &Arithmetic<'_>) -> Result<Computed, OutOfMemory> {
+        let now_s = self.cache.now_s();
+        let (computed, made) = self.cache.update(request.key, |item, fresh_cas| {
+            let cas = request.new_cas.unwrap_or(fresh_cas);
+            match item {
+                Some(item) => {
+                    item.mark_used(now_s);
+                    let (change, computed) = request.of(item, cas);
+                    (change, (computed, false))
+                }
+                None => {
+                    let (change, computed) = request.vivified(cas);
+                    (change, (computed, true))
+                }
+            }
+        })?;
+        let [hits, misses] = if request.decrement {
+            [Counter::DecrHits, Counter::DecrMisses]
+        } else {
+            [Counter::IncrHits, Counter::IncrMisses]
+        };
+        match computed {
+            Computed::Done(_) if !made => self.counters.count(hits),
+            Computed::NotFound => self.counters.count(misses),
+            _ => {}
+        }
+        Ok(computed)
+    }
+}
+
+impl Arithmetic<'_> {
+    fn of(&self, item: &Item, cas: u64) -> (Change, Computed) {
+        let content = &item.content;
+        if !self.condition.is_met(content.cas) {
+            return (Change::Keep, Computed::Exists);
+        }
+        let Some(before) = parse(&content.value) else {
+            return (Change::Keep, Computed::NonNumeric);
+        };
+        let value = if self.decrement {
+            before.saturating_sub(self.delta)
+        } else {
+            before.wrapping_add(self.delta)
+        };
+        put(
+            value,
+            Content {
+                value: padded(value, content.value.len()),
+                cas,
+                expire_at_ms: self.expire_at_ms.unwrap_or(content.expire_at_ms),
+                ..content.clone()
+            },
+        )
+    }
+
+    fn vivified(&self, cas: u64) -> (Change, Computed) {
+        let Some(vivify) = self.vivify else {
+            return (Change::Keep, Computed::NotFound);
+        };
+        put(
+            vivify.initial,
+            Content {
+                expire_at_ms: self.expire_at_ms.unwrap_or(vivify.expire_at_ms),
+                binary_key: self.binary_key,
+                ..Content::new(padded(vivify.initial, 0), cas)
+            },
+        )
+    }
+}
+
+fn put(value: u64, content: Content) -> (Change, Computed) {
+    let number = Number {
+        value,
+        cas: content.cas,
+        ttl_ms: content.ttl_ms(),
+    };
+    (Change::Put(content), Computed::Done(number))
+}
+
+/// The number that `value` starts with, up to white space.
+fn parse(value: &[u8]) -> Option<u64> {
+    let number = value
+        .trim_ascii_start()
+        .split(u8::is_ascii_whitespace)
+        .next()?;
+    str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// The digits of `value`, with spaces after them up to `len_min`: a number does not get shorter.
+fn padded(value: u64, len_min: usize) -> Element {
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(value).as_bytes();
+    if digits.len() >= len_min {
+        return Element::from(digits);
+    }
+    let mut padded = digits.to_vec();
+    padded.resize(len_min, b' ');
+    Element::from(padded.as_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_memcached_does() {
+        for (value, number) in [
+            (&b"5"[..], Some(5)),
+            (b"5  ", Some(5)),
+            (b"  5", Some(5)),
+            (b"5 apples", Some(5)),
+            (b"18446744073709551615", Some(u64::MAX)),
+            (b"18446744073709551616", None),
+            (b"-1", None),
+            (b"5x", None),
+            (b"", None),
+            (b" ", None),
+        ] {
+            assert_eq!(parse(value), number, "{}", value.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn numbers_keep_their_length() {
+        assert_eq!(&*padded(9, 2), b"9 ");
+        assert_eq!(&*padded(10, 2), b"10");
+        assert_eq!(&*padded(100, 2), b"100");
+    }
+}

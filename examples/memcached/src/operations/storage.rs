@@ -1,0 +1,273 @@
+//! Storing items: set, add, replace, append, prepend and compare-and-swap.
+
+use psp_protocols::memcached::data_len_max;
+use psp_protocols::memcached::text::StoreMode;
+use psp_store::Element;
+
+use super::Operations;
+use crate::cache::{Change, Content, Item, OutOfMemory};
+use crate::counters::Counter;
+
+/// How often appending works on a copy outside of the lock before it does so under it.
+const OPTIMISTIC_ATTEMPTS: usize = 3;
+
+/// What is to be stored, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Store<'a> {
+    /// On what condition, and where: in place of the data that is there, after or before it.
+    pub mode: StoreMode,
+    /// The key.
+    pub key: &'a [u8],
+    /// The data.
+    pub data: &'a [u8],
+    /// Opaque to the server; appending ignores it.
+    pub flags: u32,
+    /// When the item expires; appending ignores it.
+    pub expire_at_ms: Option<u64>,
+    /// What CAS value the item must have.
+    pub condition: Condition,
+    /// The item's CAS value in place of a new one.
+    pub new_cas: Option<u64>,
+    /// The key was given in base64.
+    pub binary_key: bool,
+    /// Appending to nothing stores an item that expires then.
+    pub vivify: Option<Option<u64>>,
+}
+
+impl<'a> Store<'a> {
+    /// Stores data and nothing more, in any case that `mode` allows.
+    #[must_use]
+    pub fn new(mode: StoreMode, key: &'a [u8], data: &'a [u8]) -> Self {
+        Self {
+            mode,
+            key,
+            data,
+            flags: 0,
+            expire_at_ms: None,
+            condition: Condition::Any,
+            new_cas: None,
+            binary_key: false,
+            vivify: None,
+        }
+    }
+}
+
+/// What CAS value an item must have to be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// Any.
+    Any,
+    /// This one.
+    Cas(u64),
+    /// This one; or a higher one, in which case what is stored is stale.
+    CasOrStale(u64),
+}
+
+impl Condition {
+    /// [`Cas`](Self::Cas), if there is a value.
+    #[must_use]
+    pub fn from_cas(cas: Option<u64>) -> Self {
+        cas.map_or(Self::Any, Self::Cas)
+    }
+
+    /// Whether an item of this CAS value may be changed.
+    #[must_use]
+    pub fn is_met(self, cas: u64) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Cas(expected) | Self::CasOrStale(expected) => expected == cas,
+        }
+    }
+
+    fn allows_stale(self, cas: u64) -> bool {
+        matches!(self, Self::CasOrStale(expected) if expected < cas)
+    }
+}
+
+/// How storing ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// Stored, with this CAS value and so many bytes of data.
+    Stored {
+        /// The item's CAS value.
+        cas: u64,
+        /// Bytes of the item's data.
+        data_len: usize,
+    },
+    /// The condition of the mode was not met.
+    NotStored,
+    /// The item has another CAS value.
+    Exists,
+    /// There is no item to compare with.
+    NotFound,
+}
+
+impl Operations<'_> {
+    /// Stores an item. One that cannot be had for lack of memory takes the old one with it if it
+    /// was to be replaced in any case, lest clients go on reading that.
+    ///
+    /// # Errors
+    /// When there is no memory for the item.
+    pub fn store(&self, request: &Store<'_>) -> Result<Stored, OutOfMemory> {
+        self.counters.count(Counter::CmdSet);
+        let stored = match request.mode {
+            StoreMode::Append | StoreMode::Prepend => self.extend(request),
+            StoreMode::Set | StoreMode::Add | StoreMode::Replace => self.put(request),
+        };
+        if stored.is_err() {
+            self.counters.count(Counter::StoreNoMemory);
+            if request.mode == StoreMode::Set {
+                self.forget(request.key);
+            }
+        }
+        stored
+    }
+
+    /// A value was too long to be an item, with which the key's old one is out of date.
+    pub fn refuse_too_large(&self, key: &[u8]) {
+        self.counters.count(Counter::StoreTooLarge);
+        self.forget(key);
+    }
+
+    fn put(&self, request: &Store<'_>) -> Result<Stored, OutOfMemory> {
+        let value = Element::from(request.data);
+        let now_s = self.cache.now_s();
+        let stored = self.cache.update(request.key, |item, fresh_cas| {
+            let mut content = Content {
+                flags: request.flags,
+                expire_at_ms: request.expire_at_ms,
+                binary_key: request.binary_key,
+                ..Content::new(value.clone(), request.new_cas.unwrap_or(fresh_cas))
+            };
+            match (request.mode, item) {
+                (StoreMode::Add, Some(item)) => {
+                    item.mark_used(now_s);
+                    return (Change::Keep, Stored::NotStored);
+                }
+                (StoreMode::Add, None) => {}
+                (mode, None) => match (mode, request.condition) {
+                    (StoreMode::Set, Condition::Any) => {}
+                    (_, Condition::Any) => return (Change::Keep, Stored::NotStored),
+                    _ => return (Change::Keep, Stored::NotFound),
+                },
+                (_, Some(item)) if request.condition.is_met(item.content.cas) => {}
+                (_, Some(item)) if request.condition.allows_stale(item.content.cas) => {
+                    content.expire_at_ms = item.content.expire_at_ms;
+                    content.stale = true;
+                    content.token_sent = item.content.token_sent;
+                }
+                (_, Some(_)) => return (Change::Keep, Stored::Exists),
+            }
+            put(content)
+        })?;
+        if request.condition != Condition::Any && request.mode != StoreMode::Add {
+            self.count_cas(stored);
+        }
+        Ok(stored)
+    }
+
+    fn count_cas(&self, stored: Stored) {
+        self.counters.count(match stored {
+            Stored::Stored { .. } => Counter::CasHits,
+            Stored::NotFound => Counter::CasMisses,
+            Stored::Exists | Stored::NotStored => Counter::CasBadval,
+        });
+    }
+
+    /// Appends or prepends. Long values are copied without the lock: a change meanwhile is a reason
+    /// to try again.
+    fn extend(&self, request: &Store<'_>) -> Result<Stored, OutOfMemory> {
+        for _ in 0..OPTIMISTIC_ATTEMPTS {
+            let seen = self.cache.with(request.key, |item| Seen::of(item));
+            let extended = seen
+                .as_ref()
+                .and_then(|seen| self.joined(request, &seen.value));
+            let done = self.cache.update(request.key, |item, fresh_cas| {
+                if item.as_deref().map(|item| item.content.cas)
+                    != seen.as_ref().map(|seen| seen.cas)
+                {
+                    return (Change::Keep, None);
+                }
+                let (change, stored) = request.extend(item, extended.clone(), fresh_cas);
+                (change, Some(stored))
+            })?;
+            if let Some(stored) = done {
+                return Ok(stored);
+            }
+        }
+        self.cache.update(request.key, |item, fresh_cas| {
+            let extended = item
+                .as_deref()
+                .and_then(|item| self.joined(request, &item.content.value));
+            request.extend(item, extended, fresh_cas)
+        })
+    }
+
+    /// The data of the request and of an item, in the order of the mode; `None` when they are too
+    /// long together.
+    fn joined(&self, request: &Store<'_>, value: &Element) -> Option<Element> {
+        let len_max = data_len_max(self.item_len_max, request.key.len());
+        if value.len() + request.data.len() > len_max {
+            return None;
+        }
+        let parts = match request.mode {
+            StoreMode::Prepend => [request.data, value],
+            _ => [value, request.data],
+        };
+        Some(Element::from(parts.concat().as_slice()))
+    }
+}
+
+/// What an item held when it was looked at.
+struct Seen {
+    value: Element,
+    cas: u64,
+}
+
+impl Seen {
+    fn of(item: &Item) -> Self {
+        Self {
+            value: item.content.value.clone(),
+            cas: item.content.cas,
+        }
+    }
+}
+
+impl Store<'_> {
+    /// Puts `extended`, if that is short enough, in place of the item's data.
+    fn extend(
+        &self,
+        item: Option<&mut Item>,
+        extended: Option<Element>,
+        fresh_cas: u64,
+    ) -> (Change, Stored) {
+        let cas = self.new_cas.unwrap_or(fresh_cas);
+        match (item, extended, self.vivify) {
+            (Some(item), _, _) if !self.condition.is_met(item.content.cas) => {
+                (Change::Keep, Stored::Exists)
+            }
+            (Some(item), Some(extended), _) => put(Content {
+                value: extended,
+                cas,
+                stale: false,
+                token_sent: false,
+                ..item.content.clone()
+            }),
+            (None, _, Some(expire_at_ms)) => put(Content {
+                flags: self.flags,
+                expire_at_ms,
+                binary_key: self.binary_key,
+                ..Content::new(Element::from(self.data), cas)
+            }),
+            _ => (Change::Keep, Stored::NotStored),
+        }
+    }
+}
+
+fn put(content: Content) -> (Change, Stored) {
+    let stored = Stored::Stored {
+        cas: content.cas,
+        data_len: content.value.len(),
+    };
+    (Change::Put(content), stored)
+}

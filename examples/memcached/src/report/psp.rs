@@ -1,0 +1,70 @@
+//! `stats psp`: what the scheduler does. Empty until the server runs.
+
+use std::time::Duration;
+
+use psp_server::telemetry::{TypeSnapshot, WorkerSnapshot};
+
+use super::{Put, put_all};
+use crate::state::ServerState;
+
+pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
+    let Some(runtime) = server.runtime.get() else {
+        return;
+    };
+    let snapshot = runtime.snapshot();
+    put_all(
+        put,
+        "",
+        &[
+            ("policy", &runtime.policy()),
+            ("topology", &runtime.topology()),
+            ("workers", &snapshot.workers.len()),
+            ("reservation_updates", &snapshot.reservation_updates),
+            ("buffered_bytes", &snapshot.net.buffered_bytes),
+            ("malformed_requests", &snapshot.net.malformed),
+            ("timed_out_connections", &snapshot.net.connections_timed_out),
+        ],
+    );
+    for ty in &snapshot.types {
+        write_type(ty, put);
+    }
+    for (index, worker) in snapshot.workers.iter().enumerate() {
+        write_worker(index, worker, put);
+    }
+}
+
+fn write_type(ty: &TypeSnapshot, put: &mut Put<'_>) {
+    let mean_us = us(ty.service_ns_total / ty.completions.max(1));
+    put_all(
+        put,
+        &format!("type:{}:", ty.name),
+        &[
+            ("arrivals", &ty.arrivals),
+            ("completions", &ty.completions),
+            ("rejections", &ty.rejections),
+            ("queued", &ty.queued),
+            ("service_us_mean", &mean_us),
+            ("service_us_max", &us(ty.service_ns_max)),
+            ("service_us_profiled", &us(ty.service_ns_profiled)),
+            ("workers_reserved", &ty.workers_reserved),
+            ("steals", &ty.steals),
+        ],
+    );
+}
+
+fn write_worker(index: usize, worker: &WorkerSnapshot, put: &mut Put<'_>) {
+    put_all(
+        put,
+        &format!("worker:{index}:"),
+        &[
+            ("completions", &worker.completions),
+            ("busy_us", &us(worker.service_ns_total)),
+            ("panics", &worker.panics),
+            ("bytes_sent", &worker.bytes_sent),
+        ],
+    );
+}
+
+fn us(ns: u64) -> String {
+    format!("{:.3}", Duration::from_nanos(ns).as_secs_f64() * 1e6)
+}

@@ -1,0 +1,54 @@
+//! From a configuration to a server that is ready to run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use psp_classifiers::MemcachedClassifier;
+use psp_protocols::memcached::MemcachedFraming;
+use psp_server::{Server, TypeSpec};
+
+use crate::cache::Reaper;
+use crate::config::Config;
+use crate::handler::MemcachedHandler;
+use crate::state::ServerState;
+
+/// Fewest keys of a request of the type `bulk`, which other multigets need not wait for.
+const BULK_KEYS_MIN: usize = 257;
+/// What such a request takes.
+const BULK_SERVICE_TIME: Duration = Duration::from_micros(500);
+
+/// A server with an empty cache, bound to its addresses.
+pub struct MemcachedServer {
+    /// The server; run it.
+    pub server: Server<MemcachedFraming, MemcachedClassifier, MemcachedHandler>,
+    /// Its items and counters.
+    pub state: Arc<ServerState>,
+    /// Removes expired items while it exists.
+    pub reaper: Reaper,
+}
+
+/// Binds the addresses and sets everything up.
+///
+/// # Errors
+/// A setting out of its range, an address that cannot be had, or a thread that cannot be started.
+pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
+    let state = Arc::new(ServerState::new(config.clone()));
+    let reaper =
+        Reaper::start(Arc::clone(&state.cache)).context("cannot start the reaper's thread")?;
+    let bulk = TypeSpec::new("bulk").service_time(BULK_SERVICE_TIME);
+    let mut builder = Server::builder()
+        .framing(config.framing())
+        .classifier(MemcachedClassifier::new().gets(BULK_KEYS_MIN, bulk))
+        .policy(config.policy)
+        .config(config.server)
+        .handler(MemcachedHandler::new(Arc::clone(&state)));
+    for address in config.listen {
+        builder = builder.tcp((address, config.port));
+    }
+    Ok(MemcachedServer {
+        server: builder.build()?,
+        state,
+        reaper,
+    })
+}

@@ -1,0 +1,43 @@
+//! What all connections of a server share.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use psp_server::ServerHandle;
+
+use crate::cache::{Cache, Limits};
+use crate::config::Config;
+use crate::counters::Counters;
+
+/// The state of a server.
+#[derive(Debug)]
+pub struct ServerState {
+    /// All items.
+    pub cache: Arc<Cache>,
+    /// What it was started with.
+    pub config: Config,
+    /// What its workers count.
+    pub counters: Counters,
+    /// When it started.
+    pub started_at: Instant,
+    /// The running server, once it runs.
+    pub runtime: OnceLock<ServerHandle>,
+}
+
+impl ServerState {
+    /// The state of a server that starts now, with no items.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let limits = Limits {
+            memory_bytes: config.memory_bytes(),
+            evict: config.evict,
+        };
+        Self {
+            cache: Arc::new(Cache::new(limits)),
+            config,
+            counters: Counters::default(),
+            started_at: Instant::now(),
+            runtime: OnceLock::new(),
+        }
+    }
+}

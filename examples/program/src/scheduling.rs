@@ -1,0 +1,44 @@
+//! Flags about scheduling.
+
+use std::str::FromStr;
+
+use psp_server::{Policy, PreemptPolicy, Topology};
+
+use crate::config_file::replace;
+
+/// Flags about scheduling, to be flattened into those of a program.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct SchedulingFlags {
+    /// Scheduling policy.
+    #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
+    pub policy: Option<Policy>,
+    /// How long requests give way to others: none or cooperative [default: cooperative].
+    #[arg(long, value_name = "NAME", value_parser = PreemptPolicy::from_str)]
+    pub preempt: Option<PreemptPolicy>,
+    /// Which threads there are: auto, inline or dedicated [default: auto].
+    #[arg(long, value_name = "NAME", value_parser = Topology::from_str)]
+    pub topology: Option<Topology>,
+}
+
+/// Help for `--policy`.
+fn policy_help() -> String {
+    let names = Policy::NAMES.join(", ");
+    format!(
+        "Scheduling policy: {names} [default: darc]. With settings after it, as in 'mq quantum-us=20', or \
+         those of the file, else its defaults."
+    )
+}
+
+impl SchedulingFlags {
+    /// Puts what was given in place of the settings.
+    pub fn apply_to(self, policy: &mut Policy, server: &mut psp_server::Config) {
+        let other = self.policy.filter(|other| {
+            // A name alone leaves the file its settings.
+            let has_settings = other.name().parse().as_ref() != Ok(other);
+            has_settings || other.name() != policy.name()
+        });
+        replace(policy, other);
+        replace(&mut server.preempt, self.preempt);
+        replace(&mut server.topology, self.topology);
+    }
+}
