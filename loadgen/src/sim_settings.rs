@@ -20,6 +20,10 @@ pub struct SimSettings {
     pub costs: Costs,
     /// Whether running requests can be preempted.
     pub preemption: bool,
+    /// Whether any worker may go on with a preempted request.
+    pub migrates: bool,
+    /// Requests that a worker can hold which have begun and not ended, where they do not migrate.
+    pub contexts: Option<usize>,
     /// Requests of one type that may wait.
     pub queue_capacity: usize,
     /// How types are told.
@@ -33,6 +37,8 @@ impl Default for SimSettings {
         Self {
             costs: Costs::default(),
             preemption: true,
+            migrates: true,
+            contexts: None,
             queue_capacity: 1 << 16,
             classifier: ClassifierModel::Exact,
             hints: true,
@@ -45,6 +51,8 @@ impl SimSettings {
     pub fn apply(&self, plan: &mut SimPlan) {
         plan.costs = self.costs;
         plan.preemption = self.preemption;
+        plan.migrates = self.migrates;
+        plan.contexts = self.contexts;
         plan.queue_capacity = self.queue_capacity;
         plan.classifier = self.classifier;
         plan.hints = self.hints;

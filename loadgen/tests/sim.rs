@@ -139,8 +139,12 @@ fn a_change_of_policy_loses_nothing() {
                 at_request: 2_000,
                 policy: next.parse().unwrap(),
             });
-            let outcome = run(&plan);
-            assert_eq!(outcome.completed, 4_000, "from {first} to {next}");
+            for (migrates, contexts) in [(true, None), (false, None), (false, Some(3))] {
+                plan.migrates = migrates;
+                plan.contexts = contexts;
+                let outcome = run(&plan);
+                assert_eq!(outcome.completed, 4_000, "from {first} to {next}");
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 use crate::preempt::PreemptPolicy;
+use crate::runtime::SEATS_MAX;
 
 /// Which threads a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -83,8 +84,10 @@ pub struct Config {
     pub preempt: PreemptPolicy,
     /// Contexts of each worker: all but one may hold a request that has begun, and that one takes
     /// over when a request gives way. Where none is left, the worker begins no other request.
+    /// With `kernel-thread` they are threads, 64 at most.
     pub contexts_per_worker: usize,
     /// Stack of each context, in bytes. It is reserved at the start, and takes memory as it is used.
+    /// The threads of `kernel-thread` have the usual stack of a thread instead.
     pub stack_bytes: usize,
     /// A request that was asked to give way and has not done so for this long is counted and logged;
     /// 0 never.
@@ -176,6 +179,12 @@ impl Config {
                     reason: reason.to_owned(),
                 });
             }
+        }
+        if self.preempt == PreemptPolicy::KernelThread && self.contexts_per_worker > SEATS_MAX {
+            return Err(BuildError::Setting {
+                setting: "contexts_per_worker",
+                reason: format!("must be at most {SEATS_MAX} with kernel-thread"),
+            });
         }
         Ok(())
     }

@@ -43,11 +43,13 @@ mod fiber;
 pub mod handler;
 pub mod policy;
 pub mod preempt;
+pub mod reload;
 pub mod reply;
 pub mod request_type;
 mod runtime;
 pub mod server;
 pub mod shutdown;
+mod sleep;
 pub mod telemetry;
 mod transport;
 
@@ -61,5 +63,6 @@ pub use reply::Reply;
 pub use request_type::{RequestType, TypeSpec, TypeTable};
 pub use server::{DrainReport, Server, ServerBuilder, ServerHandle};
 pub use shutdown::Shutdown;
+pub use sleep::sleep;
 
 pub use psp_protocols as protocols;

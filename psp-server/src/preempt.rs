@@ -23,7 +23,8 @@ pub enum PreemptPolicy {
     /// Where the handler calls [`checkpoint`].
     #[default]
     Cooperative,
-    /// Anywhere in safe code: the worker goes on in another kernel thread.
+    /// Anywhere in safe code: the worker goes on in another kernel thread. Needs Linux, and does best
+    /// with CAP_SYS_NICE or an RLIMIT_NICE that allows the process its own nice value.
     KernelThread,
     /// Anywhere in code whose author vouches for it, by a signal to the worker.
     Signal,
@@ -43,7 +44,8 @@ impl PreemptPolicy {
     pub(crate) fn validate(self, vouched: bool) -> Result<(), BuildError> {
         let prepared = match self {
             Self::None | Self::Cooperative => Ok(()),
-            Self::KernelThread => Err("kernel-thread is not available in this build".to_owned()),
+            Self::KernelThread if cfg!(target_os = "linux") => Ok(()),
+            Self::KernelThread => Err("kernel-thread needs Linux".to_owned()),
             Self::Signal if !vouched => Err(
                 "signal needs a handler that is SignalPreemptible, and signal_preemption() after \
                  handler() in the builder"

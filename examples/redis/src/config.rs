@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::Context as _;
 use clap::Parser;
 use psp_protocols::resp::Resp;
-use psp_server::{Policy, Topology};
+use psp_server::{Policy, PreemptPolicy, Topology};
 use serde::{Deserialize, Serialize};
 
 /// The whole configuration. A file sets any part of it; what it does not name keeps its default.
@@ -118,7 +118,7 @@ impl From<LogLevel> for tracing::Level {
 /// A Redis-compatible server whose short commands stay fast while long ones run.
 ///
 /// Flags take precedence over the configuration file.
-#[derive(Debug, Default, Parser)]
+#[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-redis", version)]
 pub struct Flags {
     /// Configuration file (TOML).
@@ -136,6 +136,9 @@ pub struct Flags {
     /// Scheduling policy.
     #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
     pub policy: Option<Policy>,
+    /// How long commands give way to others: none or cooperative [default: cooperative].
+    #[arg(long, value_name = "NAME", value_parser = PreemptPolicy::from_str)]
+    pub preempt: Option<PreemptPolicy>,
     /// Number of workers [default: from the number of cores].
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
@@ -170,9 +173,10 @@ pub struct Flags {
 
 /// Help for `--policy`.
 fn policy_help() -> String {
-    let names = Policy::names_to_completion().join(", ");
+    let names = Policy::NAMES.join(", ");
     format!(
-        "Scheduling policy, with its default settings unless the file has some: {names} [default: darc]."
+        "Scheduling policy: {names} [default: darc]. With settings after it, as in 'mq quantum-us=20', or \
+         those of the file, else its defaults."
     )
 }
 
@@ -195,10 +199,12 @@ impl Flags {
         if !self.bind.is_empty() {
             config.bind = self.bind;
         }
-        if let Some(policy) = self.policy
-            && policy.name() != config.policy.name()
-        {
-            config.policy = policy;
+        if let Some(policy) = self.policy {
+            // A name alone leaves the file its settings.
+            let settings = policy.name().parse().as_ref() != Ok(&policy);
+            if settings || policy.name() != config.policy.name() {
+                config.policy = policy;
+            }
         }
         config.requirepass = self.requirepass.or(config.requirepass.take());
         config.server.workers = self.workers.or(config.server.workers);
@@ -208,6 +214,7 @@ impl Flags {
         replace(&mut limits.inline_len_max, self.inline_len_max);
         replace(&mut limits.request_len_max, self.request_len_max);
         replace(&mut server.topology, self.topology);
+        replace(&mut server.preempt, self.preempt);
         replace(&mut server.connections_max, self.maxclients);
         replace(&mut server.idle_timeout_s, self.timeout);
         replace(&mut config.port, self.port);
@@ -232,6 +239,8 @@ fn read_file(file: &Path) -> anyhow::Result<Config> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+
+    use psp_server::policy::Darc;
 
     use super::*;
 
@@ -267,6 +276,8 @@ mod tests {
         assert_ne!(config.policy, Policy::darc());
         let other_policy = resolve(file, &["--policy", "c-fcfs"]).expect("valid");
         assert_eq!(other_policy.policy, Policy::c_fcfs());
+        let settings = resolve(file, &["--policy", "darc delta=7"]).expect("valid");
+        assert_eq!(settings.policy, Darc::default().delta(7.0).into());
     }
 
     #[test]

@@ -1,18 +1,26 @@
 //! What `CONFIG GET` and `CONFIG SET` know, while the server runs.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
-use crate::config::Config;
+use crate::config::{Config, LogLevel};
 
 /// The settings of a running server.
-#[derive(Debug)]
 pub struct Settings {
     /// What it was started with.
     pub config: Config,
     password: RwLock<Option<Box<[u8]>>>,
     value_len_max: AtomicUsize,
+    log_level: RwLock<LogLevel>,
+    logging: OnceLock<Box<dyn Fn(LogLevel) + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings").finish_non_exhaustive()
+    }
 }
 
 impl Default for Settings {
@@ -32,6 +40,8 @@ impl Settings {
         Self {
             password: RwLock::new(password),
             value_len_max: AtomicUsize::new(config.limits.proto_max_bulk_len),
+            log_level: RwLock::new(config.log_level),
+            logging: OnceLock::new(),
             config,
         }
     }
@@ -60,6 +70,25 @@ impl Settings {
     /// Requires another password; none if it is empty.
     pub fn set_password(&self, password: &[u8]) {
         *self.password.write() = (!password.is_empty()).then(|| password.into());
+    }
+
+    /// The least severe messages that are logged.
+    #[must_use]
+    pub fn log_level(&self) -> LogLevel {
+        *self.log_level.read()
+    }
+
+    /// Logs other messages from now on.
+    pub fn set_log_level(&self, level: LogLevel) {
+        *self.log_level.write() = level;
+        if let Some(log) = self.logging.get() {
+            log(level);
+        }
+    }
+
+    /// Says how the program logs other messages. The first call counts.
+    pub fn on_log_level(&self, log: impl Fn(LogLevel) + Send + Sync + 'static) {
+        let _ = self.logging.set(Box::new(log));
     }
 
     /// Longest string that a key may hold, in bytes.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use psp_server::{ServerHandle, Topology};
+use psp_server::{Policy, ServerHandle, Topology};
 use psp_store::{Keyspace, unix_time_ms};
 
 use crate::client::{Client, Registry};
@@ -95,6 +95,15 @@ impl ServerState {
         self.runtime
             .get()
             .map_or(configured, ServerHandle::idle_timeout_s)
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        let configured = || self.settings.config.policy.clone();
+        self.runtime
+            .get()
+            .map_or_else(configured, ServerHandle::policy)
     }
 
     /// Which threads there are.

@@ -97,18 +97,19 @@ impl Set {
 
     /// The members that all of `sets` share, in time proportional to the smallest.
     pub fn intersection(sets: &[Set]) -> impl Iterator<Item = &Element> {
-        shared(sets).map(member)
+        shared(sets, &|| ()).map(member)
     }
 }
 
-fn shared(sets: &[Set]) -> impl Iterator<Item = &Entry<()>> {
+fn shared<'s>(sets: &'s [Set], visit: &'s dyn Fn()) -> impl Iterator<Item = &'s Entry<()>> {
     let smallest = sets.iter().enumerate().min_by_key(|(_, set)| set.len());
     smallest.into_iter().flat_map(|(smallest, set)| {
         let others = sets
             .iter()
             .enumerate()
             .filter(move |(index, _)| *index != smallest);
-        set.entries().filter(move |entry| {
+        let entries = set.entries().inspect(|_| visit());
+        entries.filter(move |entry| {
             others
                 .clone()
                 .all(|(_, other)| other.contains_hashed(&entry.key))
@@ -117,15 +118,18 @@ fn shared(sets: &[Set]) -> impl Iterator<Item = &Entry<()>> {
 }
 
 impl SetOperation {
-    /// Applies the operation to `sets` in order; of none the result is empty.
+    /// Applies the operation to `sets` in order; of none the result is empty. `visit` is called for each
+    /// member that is looked at: with it a caller can pause, or see how far the work has come.
     #[must_use]
-    pub fn apply(self, sets: &[Set]) -> Set {
+    pub fn apply(self, sets: &[Set], visit: &dyn Fn()) -> Set {
         Set(match (self, sets) {
             (_, [only]) => return only.clone(),
             (Self::Union, _) => {
-                let sources = sets
-                    .iter()
-                    .map(|set| set.entries().map(|entry| (&entry.key, ())));
+                let sources = sets.iter().map(|set| {
+                    set.entries()
+                        .inspect(|_| visit())
+                        .map(|entry| (&entry.key, ()))
+                });
                 merge(sources.collect(), |_, _, ()| ())
                     .map(|(key, value)| Entry {
                         key: key.clone(),
@@ -133,9 +137,10 @@ impl SetOperation {
                     })
                     .collect()
             }
-            (Self::Intersection, _) => shared(sets).cloned().collect(),
+            (Self::Intersection, _) => shared(sets, visit).cloned().collect(),
             (Self::Difference, [first, others @ ..]) => first
                 .entries()
+                .inspect(|_| visit())
                 .filter(|entry| !others.iter().any(|other| other.contains_hashed(&entry.key)))
                 .cloned()
                 .collect(),
@@ -202,11 +207,11 @@ mod tests {
                         SetOperation::Difference => &left - &right,
                     })
                     .unwrap_or_default();
-                let result = operation.apply(&sets);
+                let result = operation.apply(&sets, &|| ());
                 prop_assert_eq!(result.len(), expected.len());
                 prop_assert!(expected.iter().all(|member| result.contains(&[*member])));
             }
-            let shared = SetOperation::Intersection.apply(&sets);
+            let shared = SetOperation::Intersection.apply(&sets, &|| ());
             prop_assert!(Set::intersection(&sets).eq(shared.iter()));
         }
     }

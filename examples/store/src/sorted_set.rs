@@ -384,12 +384,13 @@ fn entry((key, value): (&Hashed, f64)) -> Entry<f64> {
 }
 
 impl SortedSet {
-    /// The members of any of `sources`, with their scores aggregated.
+    /// The members of any of `sources`, with their scores aggregated. `visit` is called for each that is
+    /// looked at.
     #[must_use]
-    pub fn union(sources: &[Weighted], aggregate: Aggregate) -> Self {
+    pub fn union(sources: &[Weighted], aggregate: Aggregate, visit: &dyn Fn()) -> Self {
         let entries = sources
             .iter()
-            .map(|source| source.operand.entries())
+            .map(|source| source.operand.entries().inspect(|_| visit()))
             .collect();
         let merged = merge(entries, |folded, index, score| {
             let score = sources[index].scaled(score);
@@ -398,10 +399,11 @@ impl SortedSet {
         Self::from(merged.map(entry).collect::<HashedMap<f64>>())
     }
 
-    /// The members of all of `sources`, with their scores aggregated.
+    /// The members of all of `sources`, with their scores aggregated. `visit` is called for each that is
+    /// looked at.
     #[must_use]
-    pub fn intersection(sources: &[Weighted], aggregate: Aggregate) -> Self {
-        let shared = shared(sources).map(|(key, _)| {
+    pub fn intersection(sources: &[Weighted], aggregate: Aggregate, visit: &dyn Fn()) -> Self {
+        let shared = shared(sources, visit).map(|(key, _)| {
             let scores = sources
                 .iter()
                 .filter_map(|source| Some(source.scaled(source.operand.get_hashed(key)?)));
@@ -415,13 +417,15 @@ impl SortedSet {
         Self::from(shared.collect::<HashedMap<f64>>())
     }
 
-    /// The members of the first of `sources` that no other has, with their scores there.
+    /// The members of the first of `sources` that no other has, with their scores there. `visit` is called
+    /// for each of the first.
     #[must_use]
-    pub fn difference(sources: &[Weighted]) -> Self {
+    pub fn difference(sources: &[Weighted], visit: &dyn Fn()) -> Self {
         let Some((first, others)) = sources.split_first() else {
             return Self::new();
         };
-        let left = first.operand.entries().filter(|(key, _)| {
+        let entries = first.operand.entries().inspect(|_| visit());
+        let left = entries.filter(|(key, _)| {
             !others
                 .iter()
                 .any(|other| other.operand.get_hashed(key).is_some())
@@ -429,18 +433,23 @@ impl SortedSet {
         Self::from(left.map(entry).collect::<HashedMap<f64>>())
     }
 
-    /// How many members all of `sources` share, counted up to `limit`.
+    /// How many members all of `sources` share, counted up to `limit`. `visit` is called for each that is
+    /// looked at.
     #[must_use]
-    pub fn intersection_len(sources: &[Weighted], limit: usize) -> usize {
-        shared(sources).take(limit).count()
+    pub fn intersection_len(sources: &[Weighted], limit: usize, visit: &dyn Fn()) -> usize {
+        shared(sources, visit).take(limit).count()
     }
 }
 
 /// What all sources share, with the scores in the smallest.
-fn shared(sources: &[Weighted]) -> impl Iterator<Item = (&Hashed, f64)> {
+fn shared<'s>(
+    sources: &'s [Weighted],
+    visit: &'s dyn Fn(),
+) -> impl Iterator<Item = (&'s Hashed, f64)> {
     let smallest = sources.iter().min_by_key(|source| source.operand.len());
     smallest.into_iter().flat_map(|smallest| {
-        smallest.operand.entries().filter(|(key, _)| {
+        let entries = smallest.operand.entries().inspect(|_| visit());
+        entries.filter(|(key, _)| {
             sources
                 .iter()
                 .all(|source| source.operand.get_hashed(key).is_some())
@@ -574,16 +583,16 @@ mod tests {
             for (member, score) in &right {
                 union.entry(*member).and_modify(|sum| *sum = zero_if_nan(*sum + score)).or_insert(*score);
             }
-            prop_assert_eq!(pairs(&SortedSet::union(&sources, Aggregate::Sum)), sorted(&union));
+            prop_assert_eq!(pairs(&SortedSet::union(&sources, Aggregate::Sum, &|| ())), sorted(&union));
             let both: Model = scaled
                 .iter()
                 .filter_map(|(member, score)| Some((*member, score.min(*right.get(member)?))))
                 .collect();
-            prop_assert_eq!(pairs(&SortedSet::intersection(&sources, Aggregate::Min)), sorted(&both));
-            prop_assert_eq!(SortedSet::intersection_len(&sources, 3), both.len().min(3));
+            prop_assert_eq!(pairs(&SortedSet::intersection(&sources, Aggregate::Min, &|| ())), sorted(&both));
+            prop_assert_eq!(SortedSet::intersection_len(&sources, 3, &|| ()), both.len().min(3));
             let mut only = left.clone();
             only.retain(|member, _| !right.contains_key(member));
-            prop_assert_eq!(pairs(&SortedSet::difference(&sources)), sorted(&only));
+            prop_assert_eq!(pairs(&SortedSet::difference(&sources, &|| ())), sorted(&only));
         }
     }
 
@@ -629,11 +638,11 @@ mod tests {
             },
         ];
         assert_eq!(
-            pairs(&SortedSet::union(&sources, Aggregate::Sum)),
+            pairs(&SortedSet::union(&sources, Aggregate::Sum, &|| ())),
             [(7.0, b'a')]
         );
         assert_eq!(
-            pairs(&SortedSet::intersection(&sources, Aggregate::Max)),
+            pairs(&SortedSet::intersection(&sources, Aggregate::Max, &|| ())),
             [(5.0, b'a')]
         );
     }

@@ -1,12 +1,12 @@
 //! What the server is started with: built-in defaults, then a TOML file, then flags.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::Context as _;
 use clap::Parser;
-use psp_server::{Policy, Topology};
+use psp_server::{Policy, PreemptPolicy, Topology};
 use serde::{Deserialize, Serialize};
 use tracing::level_filters::LevelFilter;
 
@@ -22,6 +22,9 @@ pub struct Config {
     pub port: u16,
     /// Whether to serve TCP in place of UDP.
     pub tcp: bool,
+    /// Address of the [admin channel](crate::admin); none unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin: Option<SocketAddr>,
     /// How run times are spent.
     pub mode: Mode,
     /// The named workload whose types are registered.
@@ -44,6 +47,7 @@ impl Default for Config {
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 9000,
             tcp: false,
+            admin: None,
             mode: Mode::default(),
             workload: "high-bimodal".to_owned(),
             hints: false,
@@ -70,7 +74,7 @@ impl Config {
 ///
 /// It speaks the psp header over UDP; psp-loadgen's psp:// targets send it named workloads. Flags
 /// take precedence over the configuration file.
-#[derive(Debug, Default, Parser)]
+#[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-synthetic", version)]
 pub struct Flags {
     /// Configuration file (TOML)
@@ -88,6 +92,9 @@ pub struct Flags {
     /// Serve TCP in place of UDP
     #[arg(long)]
     tcp: bool,
+    /// Take commands on this TCP address: policy [NAME [KEY=VALUE..]], stats
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    admin: Option<SocketAddr>,
     /// How run times are spent; sleeping workers may outnumber cores [default: spin]
     #[arg(long, value_enum)]
     mode: Option<Mode>,
@@ -103,6 +110,10 @@ pub struct Flags {
     dilate: Option<u32>,
     #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
     policy: Option<Policy>,
+    /// How requests give way to others: none, cooperative, kernel-thread, signal [default:
+    /// cooperative]
+    #[arg(long, value_name = "NAME", value_parser = PreemptPolicy::from_str)]
+    preempt: Option<PreemptPolicy>,
     /// Number of workers [default: from the number of cores]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
@@ -116,8 +127,10 @@ pub struct Flags {
 
 /// Help for `--policy`.
 fn policy_help() -> String {
-    let names = Policy::names_to_completion().join(", ");
-    format!("Scheduling policy: {names} [default: darc]")
+    let names = Policy::NAMES.join(", ");
+    format!(
+        "Scheduling policy, and settings after it as in 'mq quantum-us=20': {names} [default: darc]"
+    )
 }
 
 impl Flags {
@@ -142,6 +155,8 @@ impl Flags {
         replace(&mut config.policy, self.policy);
         replace(&mut config.log_level, self.log_level);
         replace(&mut config.server.topology, self.topology);
+        replace(&mut config.server.preempt, self.preempt);
+        config.admin = self.admin.or(config.admin);
         config.server.workers = self.workers.or(config.server.workers);
         config.tcp |= self.tcp;
         config.hints |= self.hints;
@@ -189,11 +204,21 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_has_settings_after_its_name() {
+        let flags = ["--policy", "mq quantum-us=20", "--preempt", "signal"];
+        let config = resolve(&flags).unwrap();
+        assert_eq!(config.policy, Policy::mq().quantum_us(20).into());
+        assert_eq!(config.server.preempt, PreemptPolicy::Signal);
+    }
+
+    #[test]
     fn unknown_names_are_refused() {
         for flags in [
             ["--log-level", "loud"],
             ["--policy", "best"],
             ["--mode", "rest"],
+            ["--policy", "mq quantum=1"],
+            ["--preempt", "softly"],
         ] {
             assert!(resolve(&flags).is_err(), "{flags:?}");
         }

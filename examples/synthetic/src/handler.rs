@@ -6,8 +6,14 @@ use std::time::{Duration, Instant};
 
 use psp_protocols::Sink;
 use psp_protocols::psp_header::{Header, Kind};
-use psp_server::{Handler, Reply, Request, WorkerId};
+use psp_server::preempt::SignalPreemptible;
+use psp_server::{Handler, Reply, Request, WorkerId, checkpoint, no_preempt};
 use serde::{Deserialize, Serialize};
+
+/// Spinning between two checkpoints.
+const SPIN_SLICE: Duration = Duration::from_nanos(200);
+/// A slice that took longer was interrupted, and counts as one that was not.
+const SPIN_SLICE_MAX: Duration = Duration::from_nanos(800);
 
 /// How a request's run time is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
@@ -23,14 +29,26 @@ pub enum Mode {
 impl Mode {
     fn spend(self, run_time: Duration) {
         match self {
-            Self::Spin => {
-                let started = Instant::now();
-                while started.elapsed() < run_time {
-                    std::hint::spin_loop();
-                }
-            }
-            Self::Sleep => std::thread::sleep(run_time),
+            Self::Spin => spin(run_time),
+            Self::Sleep => psp_server::sleep(run_time),
         }
+    }
+}
+
+/// Keeps the core busy for `run_time`. Time that the request did not have the core for does not count,
+/// whoever took it away: another request by a checkpoint, signal or thread, or the kernel.
+fn spin(run_time: Duration) {
+    let mut left = run_time;
+    while !left.is_zero() {
+        let slice = left.min(SPIN_SLICE);
+        let started = Instant::now();
+        let mut spun = Duration::ZERO;
+        while spun < slice {
+            std::hint::spin_loop();
+            spun = started.elapsed();
+        }
+        left = left.saturating_sub(if spun > SPIN_SLICE_MAX { slice } else { spun });
+        checkpoint();
     }
 }
 
@@ -66,9 +84,16 @@ impl Handler for Synthetic {
             payload_len: 0,
             ..header
         };
-        reply.put(&echo.encode());
+        no_preempt(|| reply.put(&echo.encode()));
     }
 }
+
+// SAFETY: outside of `no_preempt` the handler reads its request, computes on its own stack, reads the
+// clock through the vDSO, which keeps no state of its readers, and parks within `no_preempt`. It
+// allocates where the reply is written, which is within `no_preempt`. Logging or allocating while it
+// spins would break this.
+#[allow(unsafe_code)]
+unsafe impl SignalPreemptible for Synthetic {}
 
 #[cfg(test)]
 mod tests {

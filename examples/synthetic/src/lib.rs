@@ -9,6 +9,8 @@
 //!        └──────────────────────────── header as a reply ◄────────────────────┘
 //! ```
 
+pub mod admin;
 pub mod config;
 pub mod handler;
+pub mod reload;
 pub mod startup;

@@ -33,6 +33,7 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
         .policy(config.policy)
         .config(config.server)
         .handler(Synthetic { mode: config.mode })
+        .signal_preemption()
         .build()
         .context("cannot start")
 }
@@ -41,7 +42,8 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
 fn type_table(config: &Config) -> anyhow::Result<TypeTable> {
     let workload = Workload::named(&config.workload)?.dilated(config.dilate)?;
     let specs = workload.types.into_iter().map(|ty| {
-        let spec = TypeSpec::new(ty.name);
+        let mut spec = TypeSpec::new(ty.name);
+        spec.slo = ty.slo_ns.map(Duration::from_nanos);
         if config.hints {
             spec.service_time(Duration::from_nanos(ty.service_ns))
                 .share(ty.share)

@@ -37,8 +37,8 @@ struct Request {
     measured: Measured,
     remaining_ns: u64,
     request_type: RequestType,
-    /// Whether it ran before.
-    started: bool,
+    /// The worker that it ran on last.
+    ran_on: Option<WorkerId>,
 }
 
 struct Engine<'a> {
@@ -181,7 +181,7 @@ impl<'a> Engine<'a> {
             },
             remaining_ns: arrival.service_ns,
             request_type: RequestType::new(type_index),
-            started: false,
+            ran_on: None,
         });
         if let Some(switch) = self.switch
             && self.recorder.measured() > switch.at_request
@@ -294,7 +294,13 @@ impl<'a> Engine<'a> {
             }
         }
         let slot = self.requests.get_mut(request);
-        if slot.started {
+        if let Some(home) = slot.ran_on {
+            assert!(
+                self.plan.migrates || home == worker,
+                "request {request} left worker {} for worker {}",
+                home.0,
+                worker.0
+            );
             starts_ns += costs.switch_ns;
         } else if !self.dispatched {
             starts_ns += costs.classify_ns;
@@ -303,7 +309,7 @@ impl<'a> Engine<'a> {
             self.counts.steals += 1;
             starts_ns += costs.steal_ns;
         }
-        slot.started = true;
+        slot.ran_on = Some(worker);
         let remaining_ns = slot.remaining_ns;
         self.workers
             .start(now_ns, worker, request, starts_ns, remaining_ns);

@@ -46,6 +46,36 @@ pub use policy::{SimPolicy, UnknownPolicy};
 use arrivals::Arrivals;
 use ideal::{ProcessorSharing, ShortestRemaining};
 
+/// A request of a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SimRequest {
+    /// When it arrives, in nanoseconds from the start.
+    pub at_ns: u64,
+    /// Its type's place in the workload.
+    pub kind: u32,
+    /// Its service time in nanoseconds.
+    pub service_ns: u64,
+}
+
+/// The requests that [`simulate`] has arrive, in their order, warm-up included: for a live server to be
+/// sent the same ones.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn requests(plan: &SimPlan) -> Result<Vec<SimRequest>, SimError> {
+    plan.validate()?;
+    let mut progress = |_| ControlFlow::Continue(());
+    let mut arrivals = Arrivals::new(plan, &mut progress);
+    let next = || {
+        arrivals.take().map(|arrival| SimRequest {
+            at_ns: arrival.at_ns,
+            kind: arrival.kind,
+            service_ns: arrival.service_ns,
+        })
+    };
+    Ok(std::iter::from_fn(next).collect())
+}
+
 /// Simulates a plan. `progress` is told now and then how many requests have arrived, warm-up
 /// included; when it breaks, no more arrive, and the outcome is that of those that did.
 ///

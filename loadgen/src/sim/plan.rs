@@ -52,6 +52,12 @@ pub struct SimPlan {
     pub costs: Costs,
     /// Whether requests can be preempted. Policies that would preempt do not without.
     pub preemption: bool,
+    /// Whether any worker may go on with a preempted request, as in the simulations of the papers,
+    /// or only the one that it ran on, as in live servers.
+    pub migrates: bool,
+    /// Requests that a worker can hold which have begun and not ended, where they do not migrate;
+    /// any number unless set.
+    pub contexts: Option<usize>,
     /// Requests of one type that may wait; one more is rejected.
     pub queue_capacity: usize,
     /// How the server tells types apart.
@@ -136,6 +142,8 @@ impl SimPlan {
             seed: 1,
             costs: Costs::default(),
             preemption: false,
+            migrates: true,
+            contexts: None,
             queue_capacity: 1 << 16,
             classifier: ClassifierModel::Exact,
             hints: false,
@@ -227,6 +235,13 @@ impl SimPlan {
                 "from 1 to 2^24".to_owned(),
             ),
             (
+                "contexts",
+                self.contexts
+                    .map_or_else(String::new, |contexts| contexts.to_string()),
+                self.contexts != Some(0),
+                "at least 1".to_owned(),
+            ),
+            (
                 "the longest cost",
                 format!("{} ns", self.costs.longest_ns()),
                 self.costs.longest_ns() <= COST_NS_MAX,
@@ -280,9 +295,11 @@ impl SimPlan {
             types,
             queue_capacity: self.queue_capacity,
             inline: false,
-            preemption: self
-                .preemption
-                .then(|| Preemption::migrating(self.costs.preemption_ns())),
+            preemption: self.preemption.then(|| Preemption {
+                cost_ns: self.costs.preemption_ns(),
+                migrates: self.migrates,
+                contexts: self.contexts.unwrap_or(usize::MAX),
+            }),
             seed: self.seed,
         }
     }

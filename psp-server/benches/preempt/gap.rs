@@ -18,7 +18,7 @@
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../../src/fiber/mod.rs"]
 mod fiber;
-use psp_server::{handler, policy};
+use psp_server::{handler, policy, preempt};
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -30,6 +30,7 @@ use fiber::{
     occupy, pause, preemptible,
 };
 use policy::RequestId;
+use preempt::PreemptPolicy;
 use quanta::Clock;
 
 const STACK_BYTES: usize = 256 * 1024;
@@ -45,6 +46,15 @@ const RUN_SHORT: Duration = Duration::from_millis(10);
 enum Mechanism {
     Cooperative,
     Signal,
+}
+
+impl Mechanism {
+    fn policy(self) -> PreemptPolicy {
+        match self {
+            Self::Cooperative => PreemptPolicy::Cooperative,
+            Self::Signal => PreemptPolicy::Signal,
+        }
+    }
 }
 
 /// What the two threads tell each other. Times are those of [`Clock::raw`].
@@ -150,7 +160,7 @@ fn serve(
         move || {
             if is_first {
                 begin_turn();
-                preemptible(0, mechanism == Mechanism::Signal, || {
+                preemptible(0, mechanism.policy(), || {
                     worker.run_long(mechanism);
                 });
                 pause(Pause::Stop);

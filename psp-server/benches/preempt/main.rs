@@ -10,7 +10,7 @@
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../../src/fiber/mod.rs"]
 mod fiber;
-use psp_server::{handler, policy};
+use psp_server::{handler, policy, preempt};
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -22,6 +22,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 
 use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, PreemptSafeAlloc, Target, Wake};
 use policy::RequestId;
+use preempt::PreemptPolicy;
 
 const STACK_BYTES: usize = 256 * 1024;
 const ONE: RequestId = RequestId(1);
@@ -84,7 +85,7 @@ fn unasked(criterion: &mut Criterion) {
     let flag = PreemptFlag::new();
     fiber::occupy(&flag, &Nobody, || {
         fiber::begin_turn();
-        fiber::preemptible(0, true, || {
+        fiber::preemptible(0, PreemptPolicy::Signal, || {
             group.bench_function("checkpoint", |bencher| bencher.iter(fiber::checkpoint));
             group.bench_function("no_preempt", |bencher| {
                 bencher.iter(|| fiber::no_preempt(|| black_box(1)));
@@ -99,7 +100,7 @@ fn unasked(criterion: &mut Criterion) {
             });
         });
         group.bench_function("preemptible", |bencher| {
-            bencher.iter(|| fiber::preemptible(0, true, || black_box(1)));
+            bencher.iter(|| fiber::preemptible(0, PreemptPolicy::Signal, || black_box(1)));
         });
     });
     group.finish();

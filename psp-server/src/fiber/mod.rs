@@ -37,7 +37,9 @@ pub(crate) use alternate_stack::AlternateStack;
 pub use contract::SignalPreemptible;
 pub(crate) use flag::PreemptFlag;
 pub(crate) use overflow::report_overflows;
-pub(crate) use place::{GiveWay, begin_turn, is_asked, occupy, preemptible, spare};
+pub(crate) use place::{
+    GiveWay, begin_turn, is_asked, occupy, preemptible, set_spare, set_turn, spare,
+};
 pub use place::{checkpoint, no_preempt};
 pub use platform::Platform;
 pub(crate) use pool::{ContextPool, Pause, Wake, pause};

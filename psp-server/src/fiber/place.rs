@@ -7,6 +7,9 @@
 //!                          checkpoint() and signals act at 0 only
 //! ```
 //!
+//! Where the kernel preempts, `preemptible` and `no_preempt` tell the giver, for it cannot look at the
+//! depth.
+//!
 //! A place is a thread-local variable with a constant initial value and no destructor: a signal
 //! handler may read it at any time. It is made of atomics because such a handler interrupts the
 //! thread that writes it; there is never a second thread.
@@ -16,6 +19,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use super::flag::PreemptFlag;
+use crate::preempt::PreemptPolicy;
 
 /// Outside of a handler.
 const OUTSIDE: u32 = 1;
@@ -31,6 +35,7 @@ thread_local! {
         depth: AtomicU32::new(OUTSIDE),
         by_signal: AtomicBool::new(false),
         pending: AtomicBool::new(false),
+        by_kernel: Cell::new(false),
         spare: AtomicUsize::new(0),
         slot: AtomicUsize::new(NO_SLOT),
         stack_guard: AtomicUsize::new(0),
@@ -52,6 +57,18 @@ pub(crate) trait GiveWay {
     /// Names the worker, and the type in `slot` if that is one. Called by a signal's handler: it does
     /// not allocate, lock or panic.
     fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result;
+
+    /// From here on others may take the worker from this thread anywhere.
+    fn open(&self) {}
+
+    /// Nobody may any longer. Returns when the request has the worker, again or still.
+    fn close(&self) {}
+
+    /// Nobody may any longer, if the request still has the worker, which it returns. Never waits: the
+    /// request may hold locks.
+    fn try_close(&self) -> bool {
+        false
+    }
 }
 
 /// See the [module](self).
@@ -67,6 +84,8 @@ struct Place {
     by_signal: AtomicBool,
     /// A signal came at a depth above 0: the place gives way when that is left.
     pending: AtomicBool,
+    /// Whether the giver is to be told where the request may be preempted.
+    by_kernel: Cell<bool>,
     /// Contexts that could take over.
     spare: AtomicUsize,
     /// Slot of the type of the request that runs.
@@ -99,6 +118,11 @@ impl Place {
         let depth = self.depth.load(Ordering::Relaxed);
         self.depth.store(depth + 1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The giver, where it is to be told of this.
+    fn told(&self) -> Option<&'static dyn GiveWay> {
+        self.giver.get().filter(|_| self.by_kernel.get())
     }
 
     /// Does what a signal asked since `enter`.
@@ -183,18 +207,24 @@ pub fn checkpoint() {
 /// In requests that give way at checkpoints it silences the checkpoints that `body` calls.
 #[inline]
 pub fn no_preempt<T>(body: impl FnOnce() -> T) -> T {
-    /// Leaves when `body` returns or panics.
-    struct Held;
+    /// Leaves when `body` returns or panics, and opens again what it closed.
+    struct Held(Option<&'static dyn GiveWay>);
 
     impl Drop for Held {
         #[inline]
         fn drop(&mut self) {
+            if let Some(giver) = self.0 {
+                giver.open();
+            }
             PLACE.with(Place::leave);
         }
     }
 
-    PLACE.with(Place::enter);
-    let _held = Held;
+    let closed = PLACE.with(|place| {
+        place.enter();
+        place.told().filter(|giver| giver.try_close())
+    });
+    let _held = Held(closed);
     body()
 }
 
@@ -232,10 +262,10 @@ pub(crate) fn occupy<T>(flag: &PreemptFlag, giver: &dyn GiveWay, body: impl FnOn
     body()
 }
 
-/// Runs `body`, the handler's call for a request of the type in `slot`, so that it can be preempted: by
-/// signals too if `by_signal`.
+/// Runs `body`, the handler's call for a request of the type in `slot`, so that it can be preempted in
+/// this way.
 #[inline]
-pub(crate) fn preemptible<T>(slot: usize, by_signal: bool, body: impl FnOnce() -> T) -> T {
+pub(crate) fn preemptible<T>(slot: usize, preempt: PreemptPolicy, body: impl FnOnce() -> T) -> T {
     /// Closes again when `body` returns or panics.
     struct Open;
 
@@ -243,6 +273,10 @@ pub(crate) fn preemptible<T>(slot: usize, by_signal: bool, body: impl FnOnce() -
         #[inline]
         fn drop(&mut self) {
             PLACE.with(|place| {
+                if let Some(giver) = place.told() {
+                    giver.close();
+                    place.by_kernel.set(false);
+                }
                 place.enter();
                 place.slot.store(NO_SLOT, Ordering::Relaxed);
             });
@@ -250,12 +284,22 @@ pub(crate) fn preemptible<T>(slot: usize, by_signal: bool, body: impl FnOnce() -
     }
 
     PLACE.with(|place| {
+        let by_signal = preempt == PreemptPolicy::Signal;
         place.slot.store(slot, Ordering::Relaxed);
         place.by_signal.store(by_signal, Ordering::Relaxed);
+        place.by_kernel.set(preempt == PreemptPolicy::KernelThread);
         place.leave_for_turn();
+        if let Some(giver) = place.told() {
+            giver.open();
+        }
     });
     let _open = Open;
     body()
+}
+
+/// The turn of this number begins, or goes on.
+pub(crate) fn set_turn(turn: u64) {
+    PLACE.with(|place| place.turn.store(turn, Ordering::Relaxed));
 }
 
 /// The next turn begins.

@@ -1,8 +1,10 @@
 //! c-FCFS: one queue in order of arrival, served by any idle worker.
 
+use super::eligible;
+use super::homes::Lanes;
 use super::queues::Queues;
 use super::running::Running;
-use super::workers::{WorkerRange, WorkerSet, worker_count};
+use super::workers::{WorkerSet, worker_count};
 use super::{Action, Backlog, Event, HandOff, Scheduler, SchedulerSetup, TypeStatus};
 
 /// The one queue.
@@ -13,17 +15,14 @@ pub(super) struct CFcfs {
     pub(super) queues: Queues,
     pub(super) running: Running,
     pub(super) workers: WorkerSet,
-    all: WorkerRange,
 }
 
 impl CFcfs {
     pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
-        let workers = worker_count(setup.workers);
         Self {
-            queues: Queues::new(setup, 1),
+            queues: Queues::new(setup, Lanes::shared(1)),
             running: Running::new(setup.workers),
-            workers: WorkerSet::new(workers, setup.inline),
-            all: WorkerRange::new(0, workers),
+            workers: WorkerSet::new(worker_count(setup.workers), setup.inline),
         }
     }
 }
@@ -54,11 +53,7 @@ impl Scheduler for CFcfs {
         if let Some(refused) = self.queues.pop_refused() {
             return Some(refused);
         }
-        if self.queues.is_empty() {
-            return None;
-        }
-        let worker = self.workers.take(self.all)?;
-        let waiting = self.queues.pop(LANE)?;
+        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.workers, LANE)?;
         Some(
             self.running
                 .start(now_ns, worker, waiting, HandOff::Dispatched),
@@ -70,7 +65,7 @@ impl Scheduler for CFcfs {
     }
 
     fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
-        self.queues = backlog.queues.into_lanes(1, |_| LANE);
+        self.queues = backlog.queues.into_lanes(Lanes::shared(1), |_| LANE);
         self.workers = WorkerSet::beside(&backlog.running, self.workers.is_inline());
         self.running = backlog.running;
     }

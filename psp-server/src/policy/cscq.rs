@@ -68,13 +68,14 @@ impl Cscq {
 
     /// The type whose turn it is.
     fn next_type(&self) -> Option<usize> {
-        let Grouped { queues, plan, .. } = &self.grouped;
-        let Some((shorts, longs)) = plan.shortest_and_longer().filter(|_| self.workers > 1) else {
-            return queues.oldest(plan.slots());
+        let grouped = &self.grouped;
+        let halves = grouped.plan.shortest_and_longer();
+        let Some((shorts, longs)) = halves.filter(|_| self.workers > 1) else {
+            return grouped.oldest_of(grouped.plan.slots());
         };
-        let long = queues.oldest(longs);
+        let long = grouped.oldest_of(longs);
         long.filter(|_| self.longs_running < self.workers - self.reserved)
-            .or_else(|| queues.oldest(shorts))
+            .or_else(|| grouped.oldest_of(shorts))
     }
 }
 

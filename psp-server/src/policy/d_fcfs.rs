@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
+use super::homes::Lanes;
 use super::queues::Queues;
 use super::running::Running;
 use super::workers::worker_count;
@@ -26,7 +27,7 @@ impl DFcfs {
     pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
         Self {
             workers: worker_count(setup.workers),
-            queues: Queues::new(setup, setup.workers),
+            queues: Queues::new(setup, Lanes::own_and(setup.workers, 0)),
             running: Running::new(setup.workers),
             ready: VecDeque::with_capacity(setup.workers),
             lots: SmallRng::seed_from_u64(setup.seed),
@@ -35,7 +36,7 @@ impl DFcfs {
 
     /// The worker is idle, and has perhaps something to do.
     fn released(&mut self, worker: WorkerId) {
-        if self.queues.front(worker.index()).is_some() {
+        if self.queues.next_for(worker.index(), worker).is_some() {
             self.ready.push_back(worker);
         }
     }
@@ -50,7 +51,7 @@ impl Scheduler for DFcfs {
             } => {
                 let worker = WorkerId(self.lots.random_range(0..self.workers));
                 let lane = worker.index();
-                let was_empty = self.queues.front(lane).is_none();
+                let was_empty = self.queues.next_for(lane, worker).is_none();
                 let waits = self.queues.push(lane, now_ns, request, request_type);
                 if waits && was_empty && !self.running.is_busy(worker) {
                     self.ready.push_back(worker);
@@ -74,7 +75,7 @@ impl Scheduler for DFcfs {
             return Some(refused);
         }
         let worker = self.ready.pop_front()?;
-        let waiting = self.queues.pop(worker.index())?;
+        let waiting = self.queues.pop_for(worker.index(), worker)?;
         Some(self.running.start(now_ns, worker, waiting, HandOff::Own))
     }
 
@@ -85,8 +86,11 @@ impl Scheduler for DFcfs {
     fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
         let Backlog { queues, running } = backlog;
         let (lots, workers) = (&mut self.lots, self.workers);
-        let lanes = running.workers();
-        self.queues = queues.into_lanes(lanes, |_| lots.random_range(0..workers) as usize);
+        let lanes = Lanes::own_and(running.workers(), 0);
+        self.queues = queues.into_lanes(lanes, |waiting| match waiting.home {
+            Some(home) => home.index(),
+            None => lots.random_range(0..workers) as usize,
+        });
         self.running = running;
         self.ready.clear();
         for worker in (0..workers).map(WorkerId) {

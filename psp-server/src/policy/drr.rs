@@ -51,30 +51,28 @@ impl Drr {
         }
     }
 
-    /// What the first waiting request of the type is charged: its mean service time, less what it
-    /// had before it gave way.
-    fn cost_ns(&self, slot: usize) -> Nanos {
+    /// What the next request of the type is charged: its mean service time, less what it had
+    /// before it gave way. `None` where no worker that is idle can take one up.
+    fn cost_ns(&self, slot: usize) -> Option<Nanos> {
+        let served_ns = self.grouped.next_of(slot)?.served_ns;
         let mean_ns = self.profile.mean_ns(slot);
         let cost_ns = mean_ns.map_or(self.quantum_ns, |mean_ns| mean_ns as Nanos);
-        let served_ns = self
-            .grouped
-            .queues
-            .front(slot)
-            .map_or(0, |first| first.served_ns);
-        (cost_ns - Nanos::from(served_ns)).max(0)
+        Some((cost_ns - Nanos::from(served_ns)).max(0))
     }
 
     /// Gives each type its quantum in turn, until one can afford its next request: that one. At
-    /// most one round.
+    /// most one round. A type whose requests all wait for workers that are busy misses its turn.
     fn go_round(&mut self) -> Option<usize> {
         for _ in 0..=self.active.len() {
             let slot = *self.active.front()?;
-            if !self.granted {
-                self.deficits_ns[slot] += self.quantum_ns;
-                self.granted = true;
-            }
-            if self.cost_ns(slot) <= self.deficits_ns[slot] {
-                return Some(slot);
+            if let Some(cost_ns) = self.cost_ns(slot) {
+                if !self.granted {
+                    self.deficits_ns[slot] += self.quantum_ns;
+                    self.granted = true;
+                }
+                if cost_ns <= self.deficits_ns[slot] {
+                    return Some(slot);
+                }
             }
             self.end_turn();
         }
@@ -89,17 +87,15 @@ impl Drr {
     /// Gives everyone what they would get in the rounds in which nobody could afford anything.
     fn skip_rounds(&mut self) {
         let rounds = |&slot: &usize| {
-            let missing_ns = self.cost_ns(slot) - self.deficits_ns[slot];
-            (missing_ns + self.quantum_ns - 1) / self.quantum_ns
+            let missing_ns = self.cost_ns(slot)? - self.deficits_ns[slot];
+            Some((missing_ns + self.quantum_ns - 1) / self.quantum_ns)
         };
-        let skipped = self
-            .active
-            .iter()
-            .map(rounds)
-            .min()
-            .map_or(0, |next| next - 1);
+        let next = self.active.iter().filter_map(rounds).min();
+        let skipped = next.map_or(0, |next| next - 1);
         for &slot in &self.active {
-            self.deficits_ns[slot] += skipped * self.quantum_ns;
+            if self.grouped.next_of(slot).is_some() {
+                self.deficits_ns[slot] += skipped * self.quantum_ns;
+            }
         }
     }
 
@@ -120,7 +116,7 @@ impl Drr {
     fn credit(&mut self, slot: usize, nanos: Nanos) {
         let deficit_ns = &mut self.deficits_ns[slot];
         *deficit_ns += nanos;
-        if self.grouped.queues.front(slot).is_none() {
+        if !self.grouped.waits(slot) {
             *deficit_ns = (*deficit_ns).min(0);
         }
     }
@@ -160,7 +156,7 @@ impl Scheduler for Drr {
         }
         if let Event::Arrived { request_type, .. } = event {
             let slot = self.grouped.queues.slot(request_type);
-            if self.grouped.queues.front(slot).is_some() {
+            if self.grouped.waits(slot) {
                 self.activate(slot);
             }
         }
@@ -175,11 +171,11 @@ impl Scheduler for Drr {
             return None;
         }
         let slot = self.next_type()?;
-        let cost_ns = self.cost_ns(slot);
+        let cost_ns = self.cost_ns(slot)?;
         let (worker, action) = self.grouped.dispatch_type(now_ns, slot)?;
         self.charged_ns[worker.index()] = Some(cost_ns);
         self.credit(slot, -cost_ns);
-        if self.grouped.queues.front(slot).is_none() {
+        if !self.grouped.waits(slot) {
             self.active.pop_front();
             self.granted = false;
         }
@@ -193,7 +189,7 @@ impl Scheduler for Drr {
     fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
         self.grouped.take_over(backlog);
         for slot in 0..self.deficits_ns.len() {
-            if self.grouped.queues.front(slot).is_some() {
+            if self.grouped.waits(slot) {
                 self.activate(slot);
             }
         }

@@ -50,11 +50,11 @@ impl Edf {
         }
     }
 
-    /// The type whose first request has the earliest deadline. Of equal ones, the request that
+    /// The type whose next request has the earliest deadline. Of equal ones, the request that
     /// arrived first.
     fn most_urgent(&self) -> Option<usize> {
         let first = |(slot, &target_ns): (usize, &u64)| {
-            let arrived_ns = self.grouped.queues.front(slot)?.arrived_ns;
+            let arrived_ns = self.grouped.next_of(slot)?.arrived_ns;
             Some((arrived_ns.saturating_add(target_ns), arrived_ns, slot))
         };
         let urgent = self.targets_ns.iter().enumerate().filter_map(first).min();

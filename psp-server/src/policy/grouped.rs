@@ -2,11 +2,13 @@
 //! who may run where. A policy that serves groups of types adds how the plan is made; one that
 //! chooses among types leaves the plan as it is and says whose turn it is.
 
+use super::eligible;
+use super::homes::Lanes;
 use super::plan::{Group, Plan};
 use super::profile::Profile;
 use super::queues::{Queues, Waiting};
 use super::running::{Running, Turn};
-use super::workers::{WorkerRange, WorkerSet, worker_count};
+use super::workers::{WorkerSet, worker_count};
 use super::{Action, Backlog, Event, HandOff, RequestType, SchedulerSetup, TypeStatus, WorkerId};
 
 /// See the [module](self).
@@ -16,7 +18,6 @@ pub(super) struct Grouped {
     pub(super) running: Running,
     pub(super) workers: WorkerSet,
     pub(super) plan: Plan,
-    all: WorkerRange,
     /// Per type slot.
     steals: Vec<u64>,
     /// First of the lanes of aged requests, one per type slot, where there are any.
@@ -32,6 +33,39 @@ pub(super) struct Dispatch {
     pub(super) delay_ns: u64,
 }
 
+/// A request that may run next.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    sequence: u64,
+    lane: usize,
+    worker: WorkerId,
+    /// It is suspended there.
+    suspended: bool,
+    /// The worker is reserved for a longer group.
+    steals: bool,
+    /// How long it has waited.
+    delay_ns: u64,
+}
+
+impl Candidate {
+    fn new(waiting: &Waiting, lane: usize, worker: WorkerId, group: &Group, delay_ns: u64) -> Self {
+        Self {
+            sequence: waiting.sequence,
+            lane,
+            worker,
+            suspended: waiting.home.is_some(),
+            steals: group.steals(worker),
+            delay_ns,
+        }
+    }
+}
+
+/// The one that arrived first.
+fn earlier(one: Option<Candidate>, other: Option<Candidate>) -> Option<Candidate> {
+    let candidates = one.into_iter().chain(other);
+    candidates.min_by_key(|candidate| candidate.sequence)
+}
+
 impl Grouped {
     /// Typed queues that all workers share until the plan is made.
     pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
@@ -42,7 +76,6 @@ impl Grouped {
             running: Running::new(setup.workers),
             workers: WorkerSet::new(workers, setup.inline),
             plan: Plan::shared(slots, workers),
-            all: WorkerRange::new(0, workers),
             steals: vec![0; slots],
             aged_first: None,
         }
@@ -53,7 +86,7 @@ impl Grouped {
     pub(super) fn with_aging(setup: &SchedulerSetup<'_>) -> Self {
         let slots = setup.types.len() + 1;
         Self {
-            queues: Queues::new(setup, 2 * slots),
+            queues: Queues::new(setup, Lanes::shared(2 * slots)),
             aged_first: Some(slots),
             ..Self::new(setup)
         }
@@ -119,22 +152,32 @@ impl Grouped {
     /// The first request of the shortest group that has one and may use an idle worker
     /// (Perséphone, algorithm 1). Within a group, the one that arrived first.
     pub(super) fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
-        let urgent = self.can_dispatch().then(|| self.urgent(now_ns)).flatten();
-        self.dispatch_first(now_ns, |plan| {
+        let next = |members: &[usize]| self.next_of(self.oldest_of(members)?);
+        let urgent = self
+            .can_dispatch()
+            .then(|| self.urgent(now_ns, next))
+            .flatten();
+        let candidate = self.first_candidate(now_ns, |plan| {
             let first = urgent.and_then(|number| plan.groups().nth(number));
             first.into_iter().chain(plan.groups())
-        })
+        });
+        Some(self.start(now_ns, &candidate?))
     }
 
     /// The group whose first request has the least of its allowance left, if any and if that is less
-    /// than what the shortest group's has that waits. One that has none left has missed its SLO and
-    /// waits its turn: if it went first, all others would miss theirs.
-    pub(super) fn urgent(&self, now_ns: u64) -> Option<usize> {
+    /// than what the shortest group's has that waits; `first` says which that is of some types. One
+    /// that has none left has missed its SLO and waits its turn: if it went first, all others would
+    /// miss theirs.
+    pub(super) fn urgent<'a>(
+        &'a self,
+        now_ns: u64,
+        first: impl Fn(&[usize]) -> Option<&'a Waiting>,
+    ) -> Option<usize> {
         let mut least_ns = None;
         let mut urgent = None;
         for (number, (group, members)) in self.plan.groups().enumerate() {
             group.allowance_ns?;
-            let Some(first) = self.queues.first_of(members) else {
+            let Some(first) = first(members) else {
                 continue;
             };
             let left_ns = group.left_ns(first.waited_ns(now_ns));
@@ -152,61 +195,146 @@ impl Grouped {
 
     /// The request that arrived first among those of a partition that has an idle worker.
     pub(super) fn dispatch_within_partition(&mut self, now_ns: u64) -> Option<Dispatch> {
-        self.dispatch_first(now_ns, Plan::partitions)
+        let candidate = self.first_candidate(now_ns, Plan::partitions);
+        Some(self.start(now_ns, &candidate?))
     }
 
-    /// The oldest request of the first of some groups that has one and may use an idle worker.
-    fn dispatch_first<'a, I>(
-        &'a mut self,
+    /// The oldest request of the first of some groups that has one and may use an idle worker; when
+    /// there is none, one that is suspended on an idle worker which its group may not use. That was
+    /// another policy's, or came there before the plan was made anew, and has no other place to go.
+    fn first_candidate<'a, I>(
+        &'a self,
         now_ns: u64,
-        groups: impl FnOnce(&'a Plan) -> I,
-    ) -> Option<Dispatch>
+        groups: impl Fn(&'a Plan) -> I,
+    ) -> Option<Candidate>
     where
         I: Iterator<Item = (&'a Group, &'a [usize])>,
     {
         if !self.can_dispatch() {
             return None;
         }
-        let Self {
-            queues,
-            running,
-            workers,
-            plan,
-            steals,
-            aged_first,
-            ..
-        } = self;
-        let unused = workers.idle() + running.stopping();
-        groups(plan).find_map(|(group, members)| {
-            let lane = queues.oldest(members).or_else(|| {
-                let first = (*aged_first)?;
-                let spare = group.aging.map_or(0, |aging| aging.spare);
-                let aged = members.iter().map(|slot| first + slot);
-                (unused > spare).then(|| queues.oldest_of(aged))?
-            })?;
-            let delay_ns = queues.front(lane)?.waited_ns(now_ns);
-            let worker = workers
-                .take(group.own)
-                .or_else(|| workers.take(group.further))
-                .or_else(|| {
-                    (delay_ns >= group.borrow_after_ns).then(|| workers.take(group.borrowed))?
-                })?;
-            let waiting = queues.pop(lane)?;
-            let slot = queues.slot(waiting.request_type);
-            steals[slot] += u64::from(group.steals(worker));
-            Some(Dispatch {
-                action: running.start(now_ns, worker, waiting, HandOff::Dispatched),
-                slot,
-                delay_ns,
-            })
-        })
+        let planned = groups(&self.plan).find_map(|(group, members)| {
+            let fits = |worker, waited_ns| group.may_use(worker, waited_ns);
+            self.candidate(now_ns, group, members, fits)
+        });
+        let anywhere = || {
+            groups(&self.plan)
+                .find_map(|(group, members)| self.candidate(now_ns, group, members, |_, _| true))
+        };
+        planned.or_else(|| self.queues.any_suspended().then(anywhere)?)
     }
 
-    /// The first request of the type at `slot`, on any idle worker; the worker, too.
+    /// The request of a group that goes first, and the idle worker for it; where it is suspended,
+    /// one that `fits`.
+    fn candidate(
+        &self,
+        now_ns: u64,
+        group: &Group,
+        members: &[usize],
+        fits: impl Fn(WorkerId, u64) -> bool,
+    ) -> Option<Candidate> {
+        let lanes = members.iter().copied();
+        let new = self.queues.oldest(lanes.clone());
+        let first = new.and_then(|lane| self.new_candidate(now_ns, group, lane));
+        let suspended = self.suspended_candidate(now_ns, group, lanes.clone(), &fits);
+        let first = earlier(first, suspended);
+        if first.is_some() || (new.is_some() && !self.queues.any_suspended()) {
+            return first;
+        }
+        let aged_first = self.aged_first?;
+        let spare = group.aging.map_or(0, |aging| aging.spare);
+        if self.workers.idle() + self.running.stopping() <= spare {
+            return None;
+        }
+        let lanes = lanes.map(|slot| aged_first + slot);
+        let new = self.queues.oldest(lanes.clone());
+        let first = new.and_then(|lane| self.new_candidate(now_ns, group, lane));
+        earlier(first, self.suspended_candidate(now_ns, group, lanes, &fits))
+    }
+
+    /// The first request of `lane` that any worker of its group may take up.
+    fn new_candidate(&self, now_ns: u64, group: &Group, lane: usize) -> Option<Candidate> {
+        let first = self.queues.front(lane)?;
+        let delay_ns = first.waited_ns(now_ns);
+        let Self {
+            queues, workers, ..
+        } = self;
+        let idle = |range| eligible::worker_for_new(queues, workers, range);
+        let borrows = delay_ns >= group.borrow_after_ns;
+        let worker = idle(group.own)
+            .or_else(|| idle(group.further))
+            .or_else(|| {
+                borrows.then(|| eligible::worker_to_lend(queues, workers, group.borrowed))?
+            })?;
+        Some(Candidate::new(first, lane, worker, group, delay_ns))
+    }
+
+    /// Of those that are suspended on idle workers that fit, the one that arrived first.
+    fn suspended_candidate(
+        &self,
+        now_ns: u64,
+        group: &Group,
+        lanes: impl Iterator<Item = usize> + Clone,
+        fits: impl Fn(WorkerId, u64) -> bool,
+    ) -> Option<Candidate> {
+        if !self.queues.any_suspended() {
+            return None;
+        }
+        let first_at = |worker| {
+            let (lane, first) = self.queues.first_at(lanes.clone(), worker)?;
+            let delay_ns = first.waited_ns(now_ns);
+            fits(worker, delay_ns).then(|| Candidate::new(first, lane, worker, group, delay_ns))
+        };
+        let candidates = self.workers.workers().filter_map(first_at);
+        candidates.min_by_key(|candidate| candidate.sequence)
+    }
+
+    fn start(&mut self, now_ns: u64, candidate: &Candidate) -> Dispatch {
+        let &Candidate {
+            lane,
+            worker,
+            suspended,
+            steals,
+            delay_ns,
+            sequence: _,
+        } = candidate;
+        self.workers.remove(worker);
+        let waiting = if suspended {
+            self.queues.pop_at(lane, worker)
+        } else {
+            self.queues.pop(lane)
+        };
+        let waiting = waiting.expect("it waited there");
+        let slot = self.queues.slot(waiting.request_type);
+        self.steals[slot] += u64::from(steals);
+        Dispatch {
+            action: self
+                .running
+                .start(now_ns, worker, waiting, HandOff::Dispatched),
+            slot,
+            delay_ns,
+        }
+    }
+
+    /// The next request of the type at `slot` that some idle worker can take up.
+    pub(super) fn next_of(&self, slot: usize) -> Option<&Waiting> {
+        eligible::next_of(&self.queues, &self.workers, slot)
+    }
+
+    /// The type among `slots` whose [next](Self::next_of) request arrived first.
+    pub(super) fn oldest_of(&self, slots: &[usize]) -> Option<usize> {
+        let next = |&slot: &usize| Some((self.next_of(slot)?.sequence, slot));
+        slots.iter().filter_map(next).min().map(|(_, slot)| slot)
+    }
+
+    /// Whether any request of the type at `slot` waits.
+    pub(super) fn waits(&self, slot: usize) -> bool {
+        self.queues.queued(slot) > 0
+    }
+
+    /// The next request of the type at `slot`, on an idle worker; the worker, too.
     pub(super) fn dispatch_type(&mut self, now_ns: u64, slot: usize) -> Option<(WorkerId, Action)> {
-        self.queues.front(slot)?;
-        let worker = self.workers.take(self.all)?;
-        let waiting = self.queues.pop(slot)?;
+        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.workers, slot)?;
         let action = self
             .running
             .start(now_ns, worker, waiting, HandOff::Dispatched);

@@ -13,7 +13,7 @@
 
 use super::own_queues::OwnQueues;
 use super::settings;
-use super::{Action, Backlog, Event, Scheduler, SchedulerSetup, TypeStatus};
+use super::{Action, Backlog, Event, Scheduler, SchedulerSetup, TypeStatus, WorkerId};
 
 /// See the [module](self).
 pub(super) struct Jbsq {
@@ -31,16 +31,32 @@ impl Jbsq {
 
     /// Fills the workers' queues from the central one.
     fn fill(&mut self) {
-        while self.own.next_to_send().is_some() {
-            let fewest = self
-                .own
-                .workers()
-                .map(|worker| (self.own.unfinished(worker), worker));
-            match fewest.min() {
-                Some((unfinished, worker)) if unfinished < self.bound => self.own.send(worker),
-                _ => return,
+        while let Some((worker, home)) = self.next_to_fill() {
+            match home {
+                Some(_) => self.own.send_home(worker),
+                None => self.own.send(worker),
             }
         }
+    }
+
+    /// Of the workers with room for a request that the central queue has for them, the one with the
+    /// fewest; and the home of that request.
+    fn next_to_fill(&self) -> Option<(WorkerId, Option<WorkerId>)> {
+        let own = &self.own;
+        if own.next_to_send().is_none() && !own.queues.any_suspended() {
+            return None;
+        }
+        let candidates = own.workers().filter_map(|worker| {
+            let unfinished = own.unfinished(worker);
+            // One whose queue has only what it has no context for goes on with what it can.
+            let stuck = || !own.running.is_busy(worker) && !own.can_run(worker);
+            let room = unfinished < self.bound || stuck();
+            let next = own.queues.next_for(own.dispatcher(), worker);
+            Some((unfinished, worker, next.filter(|_| room)?.home))
+        });
+        let (_, worker, home) =
+            candidates.min_by_key(|&(unfinished, worker, _)| (unfinished, worker))?;
+        Some((worker, home))
     }
 
     /// Whether nobody queues at workers: who waits does so for all of them.
@@ -48,19 +64,17 @@ impl Jbsq {
         self.bound == 1
     }
 
-    fn waiting_for_all(&self) -> usize {
-        self.own.queues.lane_len(self.own.dispatcher())
-    }
-
     fn preempt_next(&mut self, now_ns: u64) -> Option<Action> {
         if !self.is_single_queue() {
             return self.own.preempt_next(now_ns);
         }
-        let waiting = self.waiting_for_all();
         let OwnQueues {
-            quanta, running, ..
+            queues,
+            quanta,
+            running,
+            ..
         } = &mut self.own;
-        quanta.preempt_for(waiting, now_ns, running)
+        quanta.preempt_for(queues, now_ns, running)
     }
 }
 
@@ -96,7 +110,7 @@ impl Scheduler for Jbsq {
 
     fn deadline_ns(&self) -> Option<u64> {
         if self.is_single_queue() {
-            self.own.quanta.deadline_for(self.waiting_for_all())
+            self.own.quanta.deadline_for(&self.own.queues)
         } else {
             self.own.quanta.next_ns()
         }
@@ -127,7 +141,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::super::rehearsal::{ONE, Rehearsal, setup};
-    use super::super::{HandOff, Policy, RequestId, WorkerId};
+    use super::super::{HandOff, Policy, RequestId};
     use super::*;
     use crate::request_type::{TypeSpec, TypeTable};
 
@@ -176,7 +190,7 @@ mod tests {
                 }
                 let unfinished = || jbsq.own.workers().map(|worker| jbsq.own.unfinished(worker));
                 assert!(unfinished().all(|unfinished| unfinished <= k));
-                if jbsq.waiting_for_all() > 0 {
+                if jbsq.own.next_to_send().is_some() {
                     crowded += 1;
                     assert!(unfinished().all(|unfinished| unfinished == k));
                 }

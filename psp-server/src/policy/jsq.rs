@@ -43,6 +43,18 @@ impl Jsq {
         }
     }
 
+    /// Sends what is suspended to the workers where it is.
+    fn send_home(&mut self) {
+        let dispatcher = self.own.dispatcher();
+        for worker in self.own.workers() {
+            while let Some(suspended) = self.own.queues.front_at(dispatcher, worker) {
+                let served_ns = suspended.served_ns;
+                self.serve(worker, served_ns);
+                self.own.send_home(worker);
+            }
+        }
+    }
+
     /// Takes note of service to what is unfinished at `worker`.
     fn serve(&mut self, worker: WorkerId, served_ns: u64) {
         let attained_ns = &mut self.attained_ns[worker.index()];
@@ -103,6 +115,7 @@ impl Scheduler for Jsq {
         for (worker, turn) in self.own.running.turns() {
             self.attained_ns[worker.index()] = turn.waiting.served_ns;
         }
+        self.send_home();
         self.send_all();
     }
 

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! A policy is a small file that makes one decision; what it decides over is shared: `queues`
-//! (bounded per type, in as many lanes as the policy wants), `workers` (the idle ones, most
-//! recently active first), `running` (what runs where), `quanta` (for how long while others wait,
+//! (bounded per type, in as many lanes as the policy wants; over `lists`), `homes` (what is suspended
+//! on workers that alone can go on with it), `workers` (the idle ones, most recently active first),
+//! `eligible` (what those can take up), `running` (what runs where), `quanta` (for how long while others wait,
 //! by [`WorkerTimes`]), `profile` (windows of measurements, estimates over windows), `dispersion`
 //! (how far service times lie apart), `grouped` (typed queues, with or without groups of types by
 //! length), and `plan` (who of these may run where).
@@ -31,11 +32,14 @@ mod darc;
 mod dispersion;
 mod drr;
 mod edf;
+mod eligible;
 mod fixed_priority;
 mod grouped;
+mod homes;
 mod jbsq;
 mod jsq;
 mod lending;
+mod lists;
 mod mq;
 mod own_queues;
 mod plan;
@@ -201,6 +205,11 @@ impl Preemption {
             migrates: true,
             contexts: usize::MAX,
         }
+    }
+
+    /// Whether a worker can run anything else beside what it suspended.
+    pub(crate) const fn frees_workers(self) -> bool {
+        self.migrates || self.contexts > 1
     }
 
     /// A preempted request goes on at the worker that it began on, each of which can hold

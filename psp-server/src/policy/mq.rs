@@ -52,11 +52,15 @@ impl Mq {
         self.requeue.is_tail(wide).unwrap_or(false)
     }
 
-    /// The queue whose first request is the most urgent, and how urgent that is.
-    fn most_urgent(&self, now_ns: u64) -> Option<(f64, usize)> {
+    /// The queue whose `first` request is the most urgent, and how urgent that is.
+    fn most_urgent<'a>(
+        &'a self,
+        now_ns: u64,
+        first: impl Fn(usize) -> Option<&'a Waiting>,
+    ) -> Option<(f64, usize)> {
         let mut best: Option<(f64, usize)> = None;
         for slot in 0..self.slos.types() {
-            let Some(waiting) = self.grouped.queues.front(slot) else {
+            let Some(waiting) = first(slot) else {
                 continue;
             };
             let urgency = self.slos.urgency(now_ns, slot, waiting);
@@ -74,7 +78,7 @@ impl Mq {
         if !self.grouped.can_dispatch() {
             return None;
         }
-        let (_, slot) = self.most_urgent(now_ns)?;
+        let (_, slot) = self.most_urgent(now_ns, |slot| self.grouped.next_of(slot))?;
         let (worker, action) = self.grouped.dispatch_type(now_ns, slot)?;
         self.quanta.start(now_ns, worker);
         Some(action)
@@ -89,12 +93,13 @@ impl Mq {
             return false;
         };
         let slot = queues.slot(turn.waiting.request_type);
-        if self.to_tail(slot) && queues.front(slot).is_some() {
+        let behind = |slot| queues.next_behind(slot, worker);
+        if self.to_tail(slot) && behind(slot).is_some() {
             return false;
         }
         let urgency = self.slos.urgency(free_ns, slot, &turn.waiting);
         // The first of its own queue would stand behind it.
-        self.most_urgent(free_ns)
+        self.most_urgent(free_ns, behind)
             .is_none_or(|(highest, other)| other == slot || urgency >= highest)
     }
 
@@ -108,8 +113,7 @@ impl Mq {
     }
 
     fn preempt(&mut self, now_ns: u64) -> Option<Action> {
-        while self.quanta.wanted(self.grouped.queues.len()) {
-            let worker = self.quanta.expired(now_ns)?;
+        while let Some(worker) = self.quanta.expired_for(&self.grouped.queues, now_ns) {
             let spare = self
                 .spare_chosen_after_ns
                 .is_some_and(|cost_ns| self.would_resume(worker, now_ns.saturating_add(cost_ns)));
@@ -162,7 +166,7 @@ impl Scheduler for Mq {
     }
 
     fn deadline_ns(&self) -> Option<u64> {
-        self.quanta.deadline_for(self.grouped.queues.len())
+        self.quanta.deadline_for(&self.grouped.queues)
     }
 
     fn hand_over(&mut self) -> Backlog {

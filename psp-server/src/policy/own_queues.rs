@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 
+use super::homes::Lanes;
 use super::quanta::Quanta;
 use super::queues::{Queues, Waiting};
 use super::running::Running;
@@ -33,7 +34,7 @@ pub(super) struct OwnQueues {
 impl OwnQueues {
     pub(super) fn new(setup: &SchedulerSetup<'_>, quantum_ns: u64) -> Self {
         Self {
-            queues: Queues::new(setup, setup.workers + 1),
+            queues: Queues::new(setup, Lanes::own_and(setup.workers, 1)),
             running: Running::new(setup.workers),
             quanta: Quanta::new(setup, quantum_ns),
             workers: worker_count(setup.workers),
@@ -51,24 +52,51 @@ impl OwnQueues {
         self.workers as usize
     }
 
-    /// The request that the dispatcher has to send next.
+    /// The request that the dispatcher has to send next, of those that it may send anywhere.
     pub(super) fn next_to_send(&self) -> Option<&Waiting> {
         self.queues.front(self.dispatcher())
     }
 
+    /// Whether `worker`, which is idle, finds something in its queue.
+    pub(super) fn can_run(&self, worker: WorkerId) -> bool {
+        self.queues.next_for(worker.index(), worker).is_some()
+    }
+
     /// How many requests are with `worker`: those in its queue, and what it runs.
     pub(super) fn unfinished(&self, worker: WorkerId) -> usize {
-        self.queues.lane_len(worker.index()) + usize::from(self.running.is_busy(worker))
+        let lane = worker.index();
+        self.queues.lane_len(lane)
+            + self.queues.lane_len_at(lane, worker)
+            + usize::from(self.running.is_busy(worker))
     }
 
     /// Sends the dispatcher's next request to `worker`.
     pub(super) fn send(&mut self, worker: WorkerId) {
-        self.queues.move_first(self.dispatcher(), worker.index());
+        self.enqueue(worker, Queues::move_first);
+    }
+
+    /// Sends `worker` the dispatcher's next request that is suspended there.
+    pub(super) fn send_home(&mut self, worker: WorkerId) {
+        self.enqueue(worker, |queues, from, to| {
+            queues.move_first_at(worker, from, to);
+        });
+    }
+
+    fn enqueue(&mut self, worker: WorkerId, movement: impl Fn(&mut Queues, usize, usize)) {
+        let could_run = self.can_run(worker);
+        movement(&mut self.queues, self.workers as usize, worker.index());
         if self.running.is_busy(worker) {
-            self.quanta.expose(worker);
-        } else if self.queues.lane_len(worker.index()) == 1 {
+            if self.is_waited_for(worker) {
+                self.quanta.expose(worker);
+            }
+        } else if !could_run && self.can_run(worker) {
             self.ready.push_back((worker, HandOff::Dispatched));
         }
+    }
+
+    /// Whether `worker` can run another from its queue if it suspends what it runs.
+    fn is_waited_for(&self, worker: WorkerId) -> bool {
+        self.queues.next_behind(worker.index(), worker).is_some()
     }
 
     /// What ran on `worker`, which is idle now and goes on with its own queue.
@@ -87,7 +115,7 @@ impl OwnQueues {
 
     fn released(&mut self, worker: WorkerId) {
         self.quanta.stop(worker);
-        if self.queues.front(worker.index()).is_some() {
+        if self.can_run(worker) {
             self.ready.push_back((worker, HandOff::Own));
         }
     }
@@ -96,9 +124,9 @@ impl OwnQueues {
     /// matter until one is.
     pub(super) fn run_next(&mut self, now_ns: u64) -> Option<Action> {
         let (worker, hand_off) = self.ready.pop_front()?;
-        let waiting = self.queues.pop(worker.index())?;
+        let waiting = self.queues.pop_for(worker.index(), worker)?;
         self.quanta.start(now_ns, worker);
-        if self.queues.front(worker.index()).is_none() {
+        if !self.is_waited_for(worker) {
             self.quanta.spare(worker);
         }
         Some(self.running.start(now_ns, worker, waiting, hand_off))
@@ -119,7 +147,8 @@ impl OwnQueues {
     /// else is for the dispatcher to send again.
     pub(super) fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
         let dispatcher = self.dispatcher();
-        self.queues = backlog.queues.into_lanes(dispatcher + 1, |_| dispatcher);
+        let lanes = Lanes::own_and(self.workers as usize, 1);
+        self.queues = backlog.queues.into_lanes(lanes, |_| dispatcher);
         self.running = backlog.running;
         self.quanta.take_over(now_ns, &self.running);
         for worker in self.workers() {

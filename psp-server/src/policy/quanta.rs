@@ -10,20 +10,22 @@
 //!     ├── within its quantum ──┼───── expired ─────┼───── stopping ────┤
 //! ```
 //!
-//! With one queue for all workers, or typed queues, every worker counts and the policy says how
-//! many requests wait. With a queue per worker it [spares](Quanta::spare) those for which nobody
-//! waits:
+//! With one queue for all workers, or typed queues, every worker counts that could go on with one
+//! of those that wait: with what is suspended there, or, if it has a context left, with what any
+//! worker may take up. With a queue per worker the policy [spares](Quanta::spare) those for which
+//! nobody waits:
 //!
 //! ```text
 //!   on_event  Completed, Yielded   quanta.stop(worker)
 //!             Arrived in its queue quanta.expose(worker)
 //!   poll      after Run            quanta.start(now_ns, worker), then spare(worker) where its queue is empty
-//!             nothing to run       quanta.preempt_for(waiting, ..) or preempt_next(..)
-//!   deadline_ns                    quanta.deadline_for(waiting) or next_ns()
+//!             nothing to run       quanta.preempt_for(queues, ..) or preempt_next(..)
+//!   deadline_ns                    quanta.deadline_for(queues) or next_ns()
 //! ```
 
+use super::queues::Queues;
 use super::running::Running;
-use super::{Action, SchedulerSetup, WorkerId, WorkerTimes};
+use super::{Action, Preemption, SchedulerSetup, WorkerId, WorkerTimes};
 
 /// What is known of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +50,12 @@ pub(super) struct Quanta {
 }
 
 impl Quanta {
-    /// Idle workers, and quanta of `quantum_ns`. Without [`SchedulerSetup::preemption`] no quantum
-    /// ever ends. Memory is set aside here, and nowhere else.
+    /// Idle workers, and quanta of `quantum_ns`. Without [`SchedulerSetup::preemption`], or a
+    /// second context to run anything else in, no quantum ever ends. Memory is set aside here, and nowhere else.
     pub(super) fn new(setup: &SchedulerSetup<'_>, quantum_ns: u64) -> Self {
         Self {
             quantum_ns,
-            preemptive: setup.preemption.is_some(),
+            preemptive: setup.preemption.is_some_and(Preemption::frees_workers),
             states: vec![State::Idle; setup.workers],
             ends: WorkerTimes::new(setup.workers),
             stopping: 0,
@@ -97,9 +99,10 @@ impl Quanta {
         }
     }
 
-    /// The worker that is expired longest, of those that are not spared.
-    pub(super) fn expired(&self, now_ns: u64) -> Option<WorkerId> {
-        let (end_ns, worker) = self.ends.earliest()?;
+    /// The worker that is expired longest, of those whose end makes a difference to what waits in
+    /// `queues`.
+    pub(super) fn expired_for(&self, queues: &Queues, now_ns: u64) -> Option<WorkerId> {
+        let (end_ns, worker) = self.earliest_for(queues)?;
         (end_ns <= now_ns).then_some(worker)
     }
 
@@ -118,26 +121,38 @@ impl Quanta {
 
     /// Asks the worker that is expired longest to stop.
     pub(super) fn preempt_next(&mut self, now_ns: u64, running: &mut Running) -> Option<Action> {
-        let worker = self.expired(now_ns)?;
-        self.preempt(worker, running)
+        let (end_ns, worker) = self.ends.earliest()?;
+        (end_ns <= now_ns).then(|| self.preempt(worker, running))?
     }
 
-    /// As [`Quanta::preempt_next`], for `waiting` requests that any worker can run and no idle
-    /// worker is there for. One worker is stopped for each of them, those that are stopping
-    /// counted in.
+    /// As [`Quanta::preempt_next`], for what waits in `queues` and no idle worker is there for. One
+    /// worker is stopped for each request that any worker may take up, those that are stopping
+    /// counted in; others where something is suspended.
     pub(super) fn preempt_for(
         &mut self,
-        waiting: usize,
+        queues: &Queues,
         now_ns: u64,
         running: &mut Running,
     ) -> Option<Action> {
-        self.wanted(waiting)
-            .then(|| self.preempt_next(now_ns, running))?
+        let worker = self.expired_for(queues, now_ns)?;
+        self.preempt(worker, running)
     }
 
-    /// Whether `waiting` requests are more than there are workers that will soon be idle.
-    pub(super) const fn wanted(&self, waiting: usize) -> bool {
-        waiting > self.stopping
+    /// The earliest end of a quantum that makes a difference to what waits in `queues`.
+    fn earliest_for(&self, queues: &Queues) -> Option<(u64, WorkerId)> {
+        if !queues.any_suspended() {
+            return (queues.len() > self.stopping).then(|| self.ends.earliest())?;
+        }
+        let workers = || (0..).map(WorkerId).zip(&self.states);
+        let coming = workers()
+            .filter(|&(worker, &state)| state == State::Stopping && queues.suspended(worker) == 0);
+        let wanted = queues.unbound() > coming.count();
+        workers()
+            .filter(|&(worker, _)| {
+                queues.suspended(worker) > 0 || (wanted && queues.has_another_context(worker))
+            })
+            .filter_map(|(worker, _)| Some((self.ends.get(worker)?, worker)))
+            .min()
     }
 
     /// When the next quantum ends of a worker that is not spared.
@@ -145,10 +160,10 @@ impl Quanta {
         self.ends.earliest_ns()
     }
 
-    /// For [`Scheduler::deadline_ns`](super::Scheduler::deadline_ns): as [`Quanta::next_ns`], if
-    /// the end of a quantum makes a difference to `waiting` requests.
-    pub(super) fn deadline_for(&self, waiting: usize) -> Option<u64> {
-        self.wanted(waiting).then(|| self.next_ns())?
+    /// For [`Scheduler::deadline_ns`](super::Scheduler::deadline_ns): when the next quantum ends
+    /// that makes a difference to what waits in `queues`.
+    pub(super) fn deadline_for(&self, queues: &Queues) -> Option<u64> {
+        self.earliest_for(queues).map(|(end_ns, _)| end_ns)
     }
 
     /// For [`Scheduler::take_over`](super::Scheduler::take_over): what runs gets a new quantum,
@@ -168,9 +183,10 @@ impl Quanta {
 #[cfg(test)]
 mod tests {
     use super::super::queues::Waiting;
-    use super::super::{HandOff, Preemption};
+    use super::super::rehearsal::setup;
+    use super::super::{HandOff, RequestId};
     use super::*;
-    use crate::request_type::TypeTable;
+    use crate::request_type::{RequestType, TypeTable};
 
     const QUANTUM_NS: u64 = 10;
 
@@ -184,6 +200,16 @@ mod tests {
             seed: 0,
         };
         Quanta::new(&setup, QUANTUM_NS)
+    }
+
+    /// So many requests that any worker may take up.
+    fn waiting(requests: u32) -> Queues {
+        let types = TypeTable::new();
+        let mut queues = Queues::typed(&setup(1, &types));
+        for id in 0..requests {
+            queues.push(0, 0, RequestId(id), RequestType::UNKNOWN);
+        }
+        queues
     }
 
     fn preemptive(workers: usize) -> (Quanta, Running) {
@@ -209,19 +235,29 @@ mod tests {
         for (now_ns, worker) in [(0, 2), (1, 0), (2, 1)] {
             run(&mut quanta, &mut running, now_ns, worker);
         }
-        assert_eq!(quanta.deadline_for(0), None, "nobody waits");
-        assert_eq!(quanta.deadline_for(1), Some(10));
-        assert_eq!(quanta.preempt_for(1, 9, &mut running), None);
-        assert_eq!(quanta.preempt_for(0, 11, &mut running), None);
-        assert_eq!(quanta.preempt_for(1, 11, &mut running), preempt(2));
-        assert_eq!(quanta.preempt_for(1, 11, &mut running), None);
-        assert_eq!(quanta.deadline_for(1), None, "worker 2 comes for it");
-        assert_eq!(quanta.preempt_for(2, 11, &mut running), preempt(0));
-        assert_eq!(quanta.preempt_for(3, 11, &mut running), None);
-        assert_eq!(quanta.deadline_for(3), Some(12));
+        assert_eq!(quanta.deadline_for(&waiting(0)), None, "nobody waits");
+        assert_eq!(quanta.deadline_for(&waiting(1)), Some(10));
+        assert_eq!(quanta.preempt_for(&waiting(1), 9, &mut running), None);
+        assert_eq!(quanta.preempt_for(&waiting(0), 11, &mut running), None);
+        assert_eq!(
+            quanta.preempt_for(&waiting(1), 11, &mut running),
+            preempt(2)
+        );
+        assert_eq!(quanta.preempt_for(&waiting(1), 11, &mut running), None);
+        assert_eq!(
+            quanta.deadline_for(&waiting(1)),
+            None,
+            "worker 2 comes for it"
+        );
+        assert_eq!(
+            quanta.preempt_for(&waiting(2), 11, &mut running),
+            preempt(0)
+        );
+        assert_eq!(quanta.preempt_for(&waiting(3), 11, &mut running), None);
+        assert_eq!(quanta.deadline_for(&waiting(3)), Some(12));
         running.give_up(WorkerId(2), 11);
         quanta.stop(WorkerId(2));
-        assert!(quanta.wanted(2));
+        assert_eq!(quanta.deadline_for(&waiting(2)), Some(12));
     }
 
     #[test]
@@ -256,9 +292,10 @@ mod tests {
         run(&mut quanta, &mut running, 0, 0);
         run(&mut quanta, &mut running, 0, 1);
         quanta.start_for(0, WorkerId(0), 100);
-        assert_eq!(quanta.expired(50), Some(WorkerId(1)));
+        assert_eq!(quanta.expired_for(&waiting(1), 50), Some(WorkerId(1)));
         quanta.spare(WorkerId(1));
-        assert_eq!((quanta.expired(99), quanta.next_ns()), (None, Some(100)));
+        assert_eq!(quanta.expired_for(&waiting(1), 99), None);
+        assert_eq!(quanta.next_ns(), Some(100));
     }
 
     #[test]
@@ -270,12 +307,21 @@ mod tests {
         let (mut after, _) = preemptive(2);
         after.take_over(500, &running);
         assert_eq!(after.next_ns(), Some(510));
-        assert!(!after.wanted(1), "worker 0 is stopping");
-        assert_eq!(after.preempt_for(2, 510, &mut running), preempt(1));
+        assert_eq!(
+            after.deadline_for(&waiting(1)),
+            None,
+            "worker 0 is stopping"
+        );
+        assert_eq!(
+            after.preempt_for(&waiting(2), 510, &mut running),
+            preempt(1)
+        );
         for worker in [0, 1] {
+            running.give_up(WorkerId(worker), 1);
             after.stop(WorkerId(worker));
         }
-        assert!(after.wanted(1));
+        run(&mut after, &mut running, 600, 0);
+        assert_eq!(after.deadline_for(&waiting(1)), Some(610));
     }
 
     #[test]
@@ -283,8 +329,11 @@ mod tests {
         let (mut quanta, mut running) = (quanta(1, None), Running::new(1));
         run(&mut quanta, &mut running, 0, 0);
         quanta.expose(WorkerId(0));
-        assert_eq!(quanta.deadline_for(9), None);
-        assert_eq!(quanta.preempt_for(9, u64::MAX, &mut running), None);
+        assert_eq!(quanta.deadline_for(&waiting(9)), None);
+        assert_eq!(
+            quanta.preempt_for(&waiting(9), u64::MAX, &mut running),
+            None
+        );
         assert_eq!(quanta.preempt(WorkerId(0), &mut running), None);
     }
 }

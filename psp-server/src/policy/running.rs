@@ -86,6 +86,7 @@ impl Running {
     pub(super) fn give_up(&mut self, worker: WorkerId, served_ns: u64) -> Waiting {
         let mut waiting = self.finish(worker).waiting;
         waiting.served_ns = waiting.served_ns.saturating_add(served_ns);
+        waiting.home = Some(worker);
         waiting
     }
 

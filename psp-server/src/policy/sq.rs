@@ -35,15 +35,6 @@ impl Sq {
         let wide = || self.dispersion.is_wide_overall();
         self.requeue.is_tail(wide).unwrap_or(true)
     }
-
-    /// How many requests wait that a running one shall give way to.
-    fn give_way_to(&self) -> usize {
-        if self.take_turns() {
-            self.fcfs.queues.len()
-        } else {
-            0
-        }
-    }
 }
 
 impl Scheduler for Sq {
@@ -70,12 +61,14 @@ impl Scheduler for Sq {
     }
 
     fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        let take_turns = self.take_turns();
         let action = self.fcfs.poll(now_ns);
         match action {
             None => {
-                let waiting = self.give_way_to();
-                self.quanta
-                    .preempt_for(waiting, now_ns, &mut self.fcfs.running)
+                let CFcfs {
+                    queues, running, ..
+                } = &mut self.fcfs;
+                take_turns.then(|| self.quanta.preempt_for(queues, now_ns, running))?
             }
             Some(Action::Run { worker, .. }) => {
                 self.quanta.start(now_ns, worker);
@@ -86,7 +79,8 @@ impl Scheduler for Sq {
     }
 
     fn deadline_ns(&self) -> Option<u64> {
-        self.quanta.deadline_for(self.give_way_to())
+        self.take_turns()
+            .then(|| self.quanta.deadline_for(&self.fcfs.queues))?
     }
 
     fn hand_over(&mut self) -> Backlog {

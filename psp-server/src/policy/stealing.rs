@@ -54,7 +54,7 @@ impl Scheduler for Stealing {
             }
             return Some(action);
         }
-        if self.own.queues.is_empty() {
+        if self.own.queues.unbound() == 0 {
             return None;
         }
         let thief = self.idle.take(WorkerRange::new(0, self.own.workers))?;

@@ -123,33 +123,55 @@ impl WorkerSet {
 
     /// Takes the most recently active idle worker of `range`.
     pub(super) fn take(&mut self, range: WorkerRange) -> Option<WorkerId> {
+        let worker = self.find(range, |_| true)?;
+        self.remove(worker);
+        Some(worker)
+    }
+
+    /// The most recently active idle worker of `range` that is `fit`.
+    pub(super) fn find(
+        &self,
+        range: WorkerRange,
+        fit: impl Fn(WorkerId) -> bool,
+    ) -> Option<WorkerId> {
         if !self.any_idle(range) {
             return None;
         }
-        let own_thread = self.inline && range.contains(0) && self.idle[0] & 1 != 0;
-        let mut worker = if own_thread { 0 } else { self.newest };
-        while !range.contains(worker) {
-            worker = self.links[worker as usize].older;
-        }
-        self.remove(worker);
-        Some(WorkerId(worker))
+        let fits = |&worker: &WorkerId| range.contains(worker.0) && fit(worker);
+        let own_thread = (self.inline && self.idle[0] & 1 != 0).then_some(WorkerId(0));
+        own_thread
+            .filter(fits)
+            .or_else(|| self.workers().find(fits))
+    }
+
+    /// The idle workers, the most recently active first.
+    pub(super) fn workers(&self) -> impl Iterator<Item = WorkerId> {
+        let older = |worker: &u32| Some(self.links.get(*worker as usize)?.older);
+        std::iter::successors(Some(self.newest), older)
+            .take_while(|&worker| worker != NIL)
+            .map(WorkerId)
+    }
+
+    /// All workers, idle or not.
+    pub(super) fn all(&self) -> WorkerRange {
+        WorkerRange::new(0, worker_count(self.links.len()))
     }
 
     /// Workers of which those that run something are busy.
     pub(super) fn beside(running: &Running, inline: bool) -> Self {
         let mut set = Self::new(worker_count(running.workers()), inline);
         for (worker, _) in running.turns() {
-            set.remove(worker.0);
+            set.remove(worker);
         }
         set
     }
 
-    /// Takes an idle worker out of the list.
-    fn remove(&mut self, worker: u32) {
-        let (word, bit) = place(worker);
+    /// Takes this idle worker.
+    pub(super) fn remove(&mut self, worker: WorkerId) {
+        let (word, bit) = place(worker.0);
         self.idle[word] &= !bit;
         self.count -= 1;
-        let Links { newer, older } = self.links[worker as usize];
+        let Links { newer, older } = self.links[worker.index()];
         if newer == NIL {
             self.newest = older;
         } else {

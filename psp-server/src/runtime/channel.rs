@@ -10,6 +10,8 @@
 //!
 //! `Run` and `Resume` begin a *turn*. Both ends number the turns of a link alike, from 1, so that a
 //! request to give way which comes too late can be told from one that is meant.
+//!
+//! The worker may be a team of threads: then the port is with the one that holds the baton.
 
 use std::sync::Arc;
 use std::thread::Thread;
@@ -19,6 +21,7 @@ use ringbuf::traits::{Consumer, Producer, Split};
 use ringbuf::{CachingCons, CachingProd, HeapRb};
 
 use super::sleep_flag::SleepFlag;
+use super::team::Team;
 use crate::policy::RequestId;
 
 /// Tasks that one ring holds. A scheduler gives a worker one task at a time; the second place is
@@ -65,10 +68,16 @@ type Ring<T> = Arc<HeapRb<T>>;
 pub(crate) struct WorkerLink<T> {
     to_worker: CachingProd<Ring<Message<T>>>,
     from_worker: CachingCons<Ring<Report<T>>>,
-    thread: Option<Thread>,
+    receiver: Option<Receiver>,
     preempter: Option<Box<dyn Preempter>>,
     /// Number of the turn that began last.
     turn: u64,
+}
+
+/// Who reads the messages.
+enum Receiver {
+    Thread(Thread),
+    Team(Arc<Team>),
 }
 
 /// The worker's end.
@@ -86,7 +95,7 @@ pub(crate) fn channel<T>(doorbell: Arc<Doorbell>) -> (WorkerLink<T>, TaskPort<T>
         WorkerLink {
             to_worker,
             from_worker,
-            thread: None,
+            receiver: None,
             preempter: None,
             turn: 0,
         },
@@ -101,7 +110,13 @@ pub(crate) fn channel<T>(doorbell: Arc<Doorbell>) -> (WorkerLink<T>, TaskPort<T>
 impl<T> WorkerLink<T> {
     /// Says which thread to wake.
     pub(crate) fn attach(&mut self, thread: Thread) {
-        self.thread = Some(thread);
+        self.receiver = Some(Receiver::Thread(thread));
+    }
+
+    /// Says which team reads the messages, and that its running request can be preempted.
+    pub(crate) fn attach_team(&mut self, team: Arc<Team>) {
+        self.preempter = Some(Box::new(team.clone()));
+        self.receiver = Some(Receiver::Team(team));
     }
 
     /// Says how to make what runs there give way.
@@ -109,10 +124,15 @@ impl<T> WorkerLink<T> {
         self.preempter = Some(preempter);
     }
 
-    /// Asks what runs there to give way. It may be done before it hears of it.
+    /// Asks what runs there to give way. It may be done before it hears of it. One that
+    /// [sleeps](crate::sleep) is woken to hear it.
     pub(crate) fn preempt(&mut self) {
         if let Some(preempter) = &self.preempter {
             preempter.preempt(self.turn);
+        }
+        // Of a team another thread takes over, whatever this one does.
+        if let Some(Receiver::Thread(thread)) = &self.receiver {
+            thread.unpark();
         }
     }
 
@@ -121,8 +141,10 @@ impl<T> WorkerLink<T> {
         let begins_turn = !matches!(message, Message::Stop);
         self.to_worker.try_push(message)?;
         self.turn += u64::from(begins_turn);
-        if let Some(thread) = &self.thread {
-            thread.unpark();
+        match &self.receiver {
+            Some(Receiver::Thread(thread)) => thread.unpark(),
+            Some(Receiver::Team(team)) => team.wake(),
+            None => {}
         }
         Ok(())
     }

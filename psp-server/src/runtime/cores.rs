@@ -34,13 +34,24 @@ impl Cores {
         if threads > self.count || self.count < self.ids.len() {
             return;
         }
-        let Some(&id) = self.ids.get(place) else {
-            return;
-        };
-        let mut set = CpuSet::new();
-        set.set(id);
-        if let Err(error) = sched_setaffinity(None, &set) {
-            tracing::warn!(core = id, %error, "cannot pin thread");
+        if let Some(&id) = self.ids.get(place) {
+            pin_to(id);
         }
+    }
+
+    /// Pins the calling thread to the core at `place`, which it may share with others: places beyond the
+    /// last core are those of the first again.
+    pub(crate) fn pin_shared(&self, place: usize) {
+        if let Some(&id) = self.ids.get(place % self.ids.len().max(1)) {
+            pin_to(id);
+        }
+    }
+}
+
+fn pin_to(core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core);
+    if let Err(error) = sched_setaffinity(None, &set) {
+        tracing::warn!(core, %error, "cannot pin thread");
     }
 }

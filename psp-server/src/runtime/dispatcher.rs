@@ -137,6 +137,11 @@ impl<K: Classifier> Dispatcher<K> {
         Some(action)
     }
 
+    /// Whether what runs on `worker` can be made to give way.
+    pub(crate) fn gives_way(&self, worker: WorkerId) -> bool {
+        self.turns.gives_way(worker)
+    }
+
     /// When [`Dispatcher::tick`] is to be called at the latest, if not with the next event.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
         let moved_ns = |deadline_ns| {

@@ -245,7 +245,7 @@ impl Shared {
         let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
         let handled = catch_unwind(|| match preempt {
             PreemptPolicy::None => handle(),
-            _ => preemptible(slot, preempt == PreemptPolicy::Signal, handle),
+            _ => preemptible(slot, preempt, handle),
         });
         match handled {
             Ok(()) => Ok(reply.outcome()),

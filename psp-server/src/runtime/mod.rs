@@ -28,8 +28,10 @@ pub(crate) mod shared;
 mod sleep_flag;
 mod start;
 mod task;
+mod team;
 mod turns;
 mod worker;
 
 pub(crate) use net_worker::WAKER;
 pub(crate) use start::{Launch, launch};
+pub(crate) use team::SEATS_MAX;

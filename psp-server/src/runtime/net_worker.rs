@@ -417,7 +417,9 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                 }
                 Some(Action::Preempt { worker }) => {
                     // What the net thread runs itself is done by now.
-                    if let Link::Thread(link) = &mut self.parts.links[worker.index()] {
+                    if let Link::Thread(link) = &mut self.parts.links[worker.index()]
+                        && self.parts.dispatcher.gives_way(worker)
+                    {
                         link.preempt();
                     }
                 }

@@ -3,9 +3,13 @@
 //! ```text
 //!   net thread   short slice: on waking it goes before whoever runs, a spinning client included
 //!   workers      SCHED_BATCH, nice 19: they run when nobody else wants the core
+//!   preempted    SCHED_IDLE: they lose their core at once to any other thread that wakes there
 //! ```
 //!
-//! Neither needs a privilege. `unsafe` is for `sched_setattr`, which no safe library offers.
+//! None needs a privilege; to leave SCHED_IDLE again does ([`can_be_raised`]). `unsafe` is for
+//! `sched_setattr` and `sched_getattr`, which no safe library offers.
+
+use std::io;
 
 /// Tells the kernel that the calling thread runs for at most about `slice_us` at a time. A thread
 /// with a shorter slice than the running one's may preempt it on waking (Linux 6.12 and later;
@@ -33,10 +37,78 @@ pub(super) fn lower_priority(nice: i32) {
     }
 }
 
+/// A thread's number and the standing that it has among others while it is to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standing {
+    thread: i32,
+    attributes: system::Attributes,
+}
+
+impl Standing {
+    /// That of the calling thread, now.
+    pub(super) fn of_this_thread() -> io::Result<Self> {
+        Ok(Self {
+            thread: system::this_thread(),
+            attributes: system::attributes()?,
+        })
+    }
+
+    /// Takes its standing from the thread: from here on whoever wakes on its core runs before it, and it
+    /// has the core only while nobody else wants it. For any thread to call.
+    pub(super) fn suspend(&self) -> io::Result<()> {
+        system::set_attributes(self.thread, self.attributes.idle())
+    }
+
+    /// Gives it back. For any thread to call.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, without the privilege.
+    pub(super) fn restore(&self) -> io::Result<()> {
+        system::set_attributes(self.thread, self.attributes)
+    }
+}
+
+/// Whether a thread may leave SCHED_IDLE again: the process has CAP_SYS_NICE, or a limit RLIMIT_NICE
+/// that allows its nice value. Tries it on a thread of its own.
+pub(super) fn can_be_raised() -> bool {
+    let attempt = || {
+        let standing = Standing::of_this_thread()?;
+        standing.suspend()?;
+        standing.restore()
+    };
+    std::thread::spawn(attempt)
+        .join()
+        .is_ok_and(|raised| raised.is_ok())
+}
+
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod system {
     use std::io;
+
+    /// What the kernel has for a thread.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) struct Attributes {
+        pub(super) policy: i32,
+        pub(super) nice: i32,
+        /// Of a real-time thread; 0 for others.
+        pub(super) priority: u32,
+        /// 0 is the system's default.
+        pub(super) slice_ns: u64,
+    }
+
+    impl Attributes {
+        /// Those of a thread that runs when no other wants its core. The nice value stays, for it means
+        /// nothing then, and could not be lowered again.
+        pub(super) fn idle(self) -> Self {
+            Self {
+                policy: libc::SCHED_IDLE,
+                priority: 0,
+                ..self
+            }
+        }
+    }
 
     pub(super) fn set_slice(slice_us: u64) -> io::Result<()> {
         // SAFETY: `sched_getscheduler` takes a number and touches no memory; 0 is this thread.
@@ -45,7 +117,13 @@ mod system {
             return Ok(());
         }
         let nice = rustix::process::getpriority_process(None)?;
-        set_attributes(libc::SCHED_OTHER, nice, slice_us * 1000)
+        let attributes = Attributes {
+            policy,
+            nice,
+            priority: 0,
+            slice_ns: slice_us * 1000,
+        };
+        set_attributes(THIS_THREAD, attributes)
     }
 
     pub(super) fn set_timer_slack() -> io::Result<()> {
@@ -55,24 +133,56 @@ mod system {
     }
 
     pub(super) fn set_batch(nice: i32) -> io::Result<()> {
-        set_attributes(libc::SCHED_BATCH, nice, 0)
+        let attributes = Attributes {
+            policy: libc::SCHED_BATCH,
+            nice,
+            priority: 0,
+            slice_ns: 0,
+        };
+        set_attributes(THIS_THREAD, attributes)
     }
 
-    /// A `slice_ns` of 0 is the system's default.
-    fn set_attributes(policy: i32, nice: i32, slice_ns: u64) -> io::Result<()> {
+    pub(super) fn this_thread() -> i32 {
+        rustix::thread::gettid().as_raw_nonzero().get()
+    }
+
+    /// Those of the calling thread.
+    pub(super) fn attributes() -> io::Result<Attributes> {
+        let mut attributes = ZEROED;
+        let size = size_of::<libc::sched_attr>();
+        // SAFETY: the kernel writes at most `size` bytes into `attributes`, which is that long.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_sched_getattr,
+                THIS_THREAD,
+                &raw mut attributes,
+                size,
+                0,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Attributes {
+            policy: attributes.sched_policy as i32,
+            nice: attributes.sched_nice,
+            priority: attributes.sched_priority,
+            slice_ns: attributes.sched_runtime,
+        })
+    }
+
+    pub(super) fn set_attributes(thread: i32, attributes: Attributes) -> io::Result<()> {
         let attributes = libc::sched_attr {
-            size: size_of::<libc::sched_attr>() as u32,
-            sched_policy: policy as u32,
-            sched_flags: 0,
-            sched_nice: nice,
-            sched_priority: 0,
-            sched_runtime: slice_ns,
-            sched_deadline: 0,
-            sched_period: 0,
+            sched_policy: attributes.policy as u32,
+            sched_nice: attributes.nice,
+            sched_priority: attributes.priority,
+            sched_runtime: attributes.slice_ns,
+            ..ZEROED
         };
         // SAFETY: the kernel reads `size` bytes of `attributes`, which lives until the call returns
-        // and is as long as it says, and writes nothing. 0 is this thread, and no flags.
-        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+        // and is as long as it says, and writes nothing. A thread that is gone is an error. No flags.
+        let result =
+            unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) };
         if result == 0 {
             Ok(())
         } else {
@@ -80,51 +190,69 @@ mod system {
         }
     }
 
+    const THIS_THREAD: i32 = 0;
+
+    const ZEROED: libc::sched_attr = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: 0,
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: 0,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+
     #[cfg(test)]
     mod tests {
+        use super::super::{Standing, can_be_raised};
         use super::*;
 
-        /// The policy, nice value and slice that the kernel has for this thread.
-        fn attributes() -> (u32, i32, u64) {
-            let mut attributes = libc::sched_attr {
-                size: 0,
-                sched_policy: 0,
-                sched_flags: 0,
-                sched_nice: 0,
-                sched_priority: 0,
-                sched_runtime: 0,
-                sched_deadline: 0,
-                sched_period: 0,
-            };
-            let size = size_of::<libc::sched_attr>();
-            // SAFETY: the kernel writes at most `size` bytes into `attributes`, which is that long.
-            let result =
-                unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
-            assert_eq!(result, 0, "{}", io::Error::last_os_error());
-            (
-                attributes.sched_policy,
-                attributes.sched_nice,
-                attributes.sched_runtime,
-            )
+        fn on_a_thread<T: Send + 'static>(body: fn() -> io::Result<T>) -> T {
+            std::thread::spawn(body).join().unwrap().unwrap()
         }
 
         #[test]
         fn the_kernel_takes_what_it_is_told() {
-            let before = std::thread::spawn(attributes).join().unwrap();
-            let sliced = std::thread::spawn(|| {
-                set_slice(100).unwrap();
+            let before = on_a_thread(attributes);
+            let sliced = on_a_thread(|| {
+                set_slice(100)?;
                 attributes()
             });
-            let (policy, nice, slice_ns) = sliced.join().unwrap();
-            assert_eq!((policy, nice), (before.0, before.1));
+            assert_eq!((sliced.policy, sliced.nice), (before.policy, before.nice));
             // Kernels before 6.12 have no slice of one's own and report none.
-            assert!(slice_ns == 100_000 || slice_ns == before.2, "{slice_ns}");
-            let batch = std::thread::spawn(|| {
-                set_batch(19).unwrap();
+            let slice_ns = sliced.slice_ns;
+            assert!(
+                slice_ns == 100_000 || slice_ns == before.slice_ns,
+                "{slice_ns}"
+            );
+            let batch = on_a_thread(|| {
+                set_batch(19)?;
                 attributes()
             });
-            let (policy, nice, _) = batch.join().unwrap();
-            assert_eq!((policy, nice), (libc::SCHED_BATCH as u32, 19));
+            assert_eq!((batch.policy, batch.nice), (libc::SCHED_BATCH, 19));
+        }
+
+        #[test]
+        fn a_thread_is_suspended_and_restored_where_that_is_allowed() {
+            let (before, suspended) = on_a_thread(|| {
+                let standing = Standing::of_this_thread()?;
+                standing.suspend()?;
+                Ok((standing.attributes, attributes()?))
+            });
+            assert_eq!(suspended.policy, libc::SCHED_IDLE);
+            assert_eq!(suspended.nice, before.nice);
+            if !can_be_raised() {
+                return;
+            }
+            let (before, after) = on_a_thread(|| {
+                set_batch(19)?;
+                let standing = Standing::of_this_thread()?;
+                standing.suspend()?;
+                standing.restore()?;
+                Ok((standing.attributes, attributes()?))
+            });
+            assert_eq!(after, before);
         }
     }
 }
@@ -133,8 +261,29 @@ mod system {
 mod system {
     use std::io;
 
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) struct Attributes;
+
+    impl Attributes {
+        pub(super) fn idle(self) -> Self {
+            self
+        }
+    }
+
     pub(super) fn set_slice(_slice_us: u64) -> io::Result<()> {
         Ok(())
+    }
+
+    pub(super) fn this_thread() -> i32 {
+        0
+    }
+
+    pub(super) fn attributes() -> io::Result<Attributes> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn set_attributes(_thread: i32, _attributes: Attributes) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     pub(super) fn set_timer_slack() -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! What all threads of a server read.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Instant;
 
@@ -7,6 +8,7 @@ use super::policy_mailbox::PolicyMailbox;
 use crate::admission;
 use crate::config::{Config, Topology};
 use crate::policy::SchedulerSetup;
+use crate::policy::WorkerId;
 use crate::preempt::PreemptPolicy;
 use crate::request_type::TypeTable;
 use crate::shutdown::Shutdown;
@@ -60,5 +62,22 @@ impl Shared {
             shutdown: Shutdown::new(),
             started: Instant::now(),
         }
+    }
+}
+
+impl Shared {
+    /// Names a worker, and the type in `slot` if that is one. Does not allocate, lock or panic.
+    pub(crate) fn describe(
+        &self,
+        worker: WorkerId,
+        slot: usize,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        write!(out, "worker {}", worker.0)?;
+        if slot <= self.types.len() {
+            let name = self.types.name_of_slot(slot);
+            write!(out, " in a request of type {name}")?;
+        }
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,19 @@ use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use psp_protocols::Framing;
 
-use super::channel::{Doorbell, channel};
+use super::channel::{Doorbell, TaskPort, WorkerLink, channel};
 use super::clock::Clock;
 use super::cores::Cores;
 use super::dispatcher::Dispatcher;
 use super::executor::{Executor, Sending};
 use super::net_worker::{Link, NetWorker, Parts};
-use super::scheduling::{lower_priority, sharpen_timers, shorten_slice};
+use super::scheduling::{can_be_raised, sharpen_timers, shorten_slice};
 use super::shared::Shared;
-use super::worker::{ContextPreempter, Desk, serve_on_contexts, serve_to_completion};
+use super::task::Task;
+use super::team::Team;
+use super::worker::{
+    ContextPreempter, Desk, Post, serve_on_contexts, serve_on_threads, serve_to_completion,
+};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
@@ -83,6 +87,13 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
     };
     let background = inline || threads > cores.count;
 
+    let lowers = shared.config.preempt == PreemptPolicy::KernelThread && can_be_raised();
+    if shared.config.preempt == PreemptPolicy::KernelThread && !lowers {
+        tracing::warn!(
+            "without CAP_SYS_NICE or an RLIMIT_NICE for their nice value, preempted requests share \
+             their core with what preempts them"
+        );
+    }
     let mut links = Vec::with_capacity(shared.workers);
     let mut handles = Vec::new();
     for index in 0..shared.workers {
@@ -102,53 +113,39 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
             continue;
         }
         let (mut link, port) = channel(doorbell.clone());
-        let preempter = Arc::new(ContextPreempter::new(shared.config.preempt));
+        let post = Post {
+            worker,
+            handler,
+            framing,
+            shared,
+            clock,
+            spin,
+            cores: cores.clone(),
+            place: if inline { index } else { index + 1 },
+            threads,
+            background,
+        };
+        if post.shared.config.preempt == PreemptPolicy::KernelThread {
+            handles.extend(start_team(&post, lowers, &mut link, port)?);
+            links.push(Link::Thread(link));
+            continue;
+        }
+        let preempter = Arc::new(ContextPreempter::new(post.shared.config.preempt));
         link.attach_preempter(Box::new(preempter.clone()));
-        let cores = cores.clone();
-        let place = if inline { index } else { index + 1 };
         let body = move || {
-            if background {
-                lower_priority(shared.config.background_nice);
-            } else {
-                cores.pin(place, threads);
-            }
-            let fallen = shared.clone();
-            let serve = AssertUnwindSafe(|| {
+            post.settle();
+            stop_on_fault(&post.shared, worker, || {
                 let away_ns = Rc::<Cell<u64>>::default();
-                let executor = || {
-                    Executor::new(
-                        worker,
-                        handler.clone(),
-                        framing.clone(),
-                        shared.clone(),
-                        clock.clone(),
-                        Sending::AtOnce,
-                        away_ns.clone(),
-                    )
-                };
-                if shared.config.preempt == PreemptPolicy::None {
+                let executor = || post.executor(away_ns.clone());
+                if post.shared.config.preempt == PreemptPolicy::None {
                     serve_to_completion(executor(), port, spin);
                     return Ok(());
                 }
-                let (shared, away_ns) = (shared.clone(), away_ns.clone());
-                let desk = Rc::new(Desk::new(
-                    worker,
-                    port,
-                    spin,
-                    clock.clone(),
-                    shared,
-                    away_ns,
-                ));
+                let (clock, shared) = (post.clock.clone(), post.shared.clone());
+                let away_ns = away_ns.clone();
+                let desk = Rc::new(Desk::new(worker, port, spin, clock, shared, away_ns));
                 serve_on_contexts(&desk, &preempter, executor)
             });
-            // What it was lent is lost: a server that stops is better than one that answers some.
-            let fault = match catch_unwind(serve) {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "panicked outside the handler".to_owned(),
-            };
-            tracing::error!(worker = index, fault, "a worker died; stopping");
-            fallen.shutdown.trigger();
         };
         let handle = spawn(format!("psp-worker-{index}"), body)?;
         link.attach(handle.thread().clone());
@@ -179,6 +176,48 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
     let abandoned = net_worker.serve(shutdown)?;
     join(handles);
     Ok(DrainReport { abandoned })
+}
+
+/// Starts a worker of several threads.
+fn start_team<F: Framing, H: Handler>(
+    post: &Post<F, H>,
+    lowers: bool,
+    link: &mut WorkerLink<Task<H::Connection>>,
+    port: TaskPort<Task<H::Connection>>,
+) -> Result<Vec<JoinHandle<()>>, RunError> {
+    let config = &post.shared.config;
+    let team = Arc::new(Team::new(
+        config.contexts_per_worker,
+        lowers,
+        post.clock.clone(),
+    ));
+    let port = Arc::new(Mutex::new(port));
+    link.attach_team(team.clone());
+    let seats = 0..config.contexts_per_worker;
+    let start = |seat| {
+        let (post, team, port) = (post.clone(), team.clone(), port.clone());
+        let name = format!("psp-worker-{}.{seat}", post.worker.index());
+        spawn(name, move || {
+            post.settle_in_team();
+            stop_on_fault(&post.shared, post.worker, || {
+                serve_on_threads(&post, &team, seat, &port);
+                Ok(())
+            });
+        })
+    };
+    seats.map(start).collect()
+}
+
+/// Runs a worker's life. What it was lent is lost with it: a server that stops is better than one
+/// that answers some.
+fn stop_on_fault(shared: &Shared, worker: WorkerId, life: impl FnOnce() -> Result<(), RunError>) {
+    let fault = match catch_unwind(AssertUnwindSafe(life)) {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "panicked outside the handler".to_owned(),
+    };
+    tracing::error!(worker = worker.index(), fault, "a worker died; stopping");
+    shared.shutdown.trigger();
 }
 
 fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RunError> {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::shared::Shared;
 use crate::policy::{Action, WorkerId};
+use crate::preempt::PreemptPolicy;
 use crate::request_type::RequestType;
 use crate::telemetry::TurnCounters;
 
@@ -71,12 +72,19 @@ impl Turns {
                 };
                 self.count(worker, |counters| counters.turns.add(1));
             }
-            Action::Preempt { worker } => {
+            Action::Preempt { worker } if self.gives_way(worker) => {
                 self.workers[worker.index()].state = State::Asked(now_ns);
                 self.count(worker, |counters| counters.preemptions_asked.add(1));
             }
-            Action::Reject { .. } => {}
+            Action::Preempt { .. } | Action::Reject { .. } => {}
         }
+    }
+
+    /// Whether what runs on `worker` is of a type that gives way. A scheduler that asks another one has
+    /// the worker when that is done, as it would where the request was faster than the asking.
+    pub(crate) fn gives_way(&self, worker: WorkerId) -> bool {
+        let Turn { request_type, .. } = self.workers[worker.index()];
+        self.shared.preempt[self.shared.types.slot(request_type)] != PreemptPolicy::None
     }
 
     /// What ran on `worker` is done.
@@ -230,6 +238,18 @@ mod tests {
         turns.completed(WorkerId(0));
         turns.yielded(WorkerId(1));
         assert_eq!(counted(&turns, 1).1, [2, 2, 1, 1]);
+        assert_eq!(turns.watch_ns(), None);
+    }
+
+    #[test]
+    fn a_type_that_never_gives_way_is_not_asked() {
+        let mut turns = turns(100);
+        let shared = Arc::get_mut(&mut turns.shared).unwrap();
+        shared.preempt[0] = PreemptPolicy::None;
+        run(&mut turns, 0, 0);
+        preempt(&mut turns, 5, 0);
+        assert!(!turns.gives_way(WorkerId(0)));
+        assert_eq!(counted(&turns, 0), ([1, 0, 0, 0], [1, 0, 0, 0]));
         assert_eq!(turns.watch_ns(), None);
     }
 

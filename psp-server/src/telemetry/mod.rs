@@ -13,6 +13,6 @@ mod counters;
 mod publish;
 mod snapshot;
 
-pub(crate) use counters::{Counter, NetCounters, Telemetry, TurnCounters};
+pub(crate) use counters::{Counter, NetCounters, Telemetry, TurnCounters, WorkerCounters};
 pub use publish::publish;
 pub use snapshot::{NetSnapshot, Snapshot, TurnSnapshot, TypeSnapshot, WorkerSnapshot};

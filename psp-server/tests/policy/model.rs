@@ -6,7 +6,7 @@ use psp_server::policy::{Action, Event, HandOff, RequestId, Sample, Scheduler};
 use psp_server::{RequestType, WorkerId};
 
 use crate::operations::{Case, Measured, Operation, Step};
-use crate::promises::{Idling, Preempts, Promises, Quantum, Seen};
+use crate::promises::{Idling, Places, Preempts, Promises, Quantum, Seen};
 
 /// A request that waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,7 +15,25 @@ struct Waiting {
     /// It ran before, and gave way.
     resumes: bool,
     /// Where that was, if the policy is still the same.
+    ran_on: Option<WorkerId>,
+    /// Where that was, if it can go on there alone, whatever the policy.
     home: Option<WorkerId>,
+}
+
+impl Waiting {
+    /// Whether the policy may run it on `worker`.
+    fn may_use(&self, places: &Places, seen: &Seen<'_>, worker: usize) -> bool {
+        if self.home.is_some() {
+            places.allow_at_home(seen, self.slot, worker)
+        } else {
+            places.allow(seen, self.slot, worker)
+        }
+    }
+
+    /// Whether the driver can run it on `worker`, which can begin another request or cannot.
+    fn can_run_on(&self, worker: usize, begins: bool) -> bool {
+        self.home.map_or(begins, |home| home.index() == worker)
+    }
 }
 
 /// A request that runs.
@@ -60,7 +78,7 @@ impl<'a> Model<'a> {
         Self {
             case,
             scheduler: policy.scheduler(&case.setup()),
-            promises: Promises::of(policy, case.preemption.is_some()),
+            promises: Promises::of(policy, case.can_preempt()),
             since_ns: 0,
             now_ns: 0,
             told_ns: 0,
@@ -142,6 +160,38 @@ impl<'a> Model<'a> {
         self.waiting.values().filter(|w| w.slot == slot).count()
     }
 
+    /// How many requests a worker can hold, where preempted ones stay there.
+    fn at_home(&self) -> Option<usize> {
+        let preemption = self.case.preemption?;
+        (!preemption.migrates).then_some(preemption.contexts)
+    }
+
+    /// How many requests are suspended on `worker`.
+    fn suspended(&self, worker: usize) -> usize {
+        let homes = self.waiting.values().filter_map(|waiting| waiting.home);
+        homes.filter(|home| home.index() == worker).count()
+    }
+
+    /// Whether `worker` can begin a request, beside so many that it holds.
+    fn begins(&self, worker: usize, held: usize) -> bool {
+        self.at_home()
+            .is_none_or(|contexts| self.suspended(worker) + held < contexts)
+    }
+
+    /// Whether `worker`, which is idle, can run one that waits.
+    fn can_run(&self, waiting: &Waiting, worker: usize) -> bool {
+        waiting.can_run_on(worker, self.begins(worker, 0))
+    }
+
+    /// How many of those that wait can use `worker`, which is busy, when it stops.
+    fn waiting_for(&self, worker: usize) -> usize {
+        let begins = self.begins(worker, 1);
+        let waiting = self.waiting.values();
+        waiting
+            .filter(|waiting| waiting.can_run_on(worker, begins))
+            .count()
+    }
+
     fn tell(&mut self, event: Event<'_>) {
         self.scheduler.on_event(self.now_ns, event);
         self.told_ns = self.now_ns;
@@ -155,6 +205,7 @@ impl<'a> Model<'a> {
             let waiting = Waiting {
                 slot,
                 resumes: false,
+                ran_on: None,
                 home: None,
             };
             self.waiting.insert(id, waiting);
@@ -201,7 +252,8 @@ impl<'a> Model<'a> {
         let waiting = Waiting {
             slot: turn.slot,
             resumes: true,
-            home: Some(worker),
+            ran_on: Some(worker),
+            home: self.at_home().map(|_| worker),
         };
         self.waiting.insert(turn.id, waiting);
         self.tell(Event::Yielded {
@@ -229,10 +281,10 @@ impl<'a> Model<'a> {
         let mut next = policy.scheduler(&self.case.setup());
         next.take_over(self.now_ns, self.scheduler.hand_over());
         self.scheduler = next;
-        self.promises = Promises::of(policy, self.case.preemption.is_some());
+        self.promises = Promises::of(policy, self.case.can_preempt());
         self.since_ns = self.now_ns;
         for waiting in self.waiting.values_mut() {
-            waiting.home = None;
+            waiting.ran_on = None;
         }
     }
 
@@ -275,14 +327,22 @@ impl<'a> Model<'a> {
                 self.promises.preempts == Preempts::Never || !(waiting.resumes || started.resumes);
             let passed_over = comparable
                 && order.is_before(&seen, (waiting.slot, other), (started.slot, id))
-                && places.allow(&seen, waiting.slot, worker.index());
+                && places.allow(&seen, waiting.slot, worker.index())
+                && self.can_run(waiting, worker.index());
             assert!(!passed_over, "{id} runs, and {other} should before it");
         }
-        let allowed = places.allow(&seen, started.slot, worker.index());
+        let allowed = started.may_use(places, &seen, worker.index());
         assert!(allowed, "{worker:?} is not for slot {}", started.slot);
-        let at_home = started.home.is_none_or(|home| home == worker);
-        assert!(!self.promises.stays || at_home, "{id} moved to {worker:?}");
-        let own_thread_free = self.case.inline && self.running[0].is_none();
+        let stays = started.ran_on.is_none_or(|ran_on| ran_on == worker);
+        assert!(!self.promises.stays || stays, "{id} moved to {worker:?}");
+        assert!(
+            self.can_run(&started, worker.index()),
+            "{id} cannot run on {worker:?}: {started:?}"
+        );
+        let own_thread_free = self.case.inline
+            && self.running[0].is_none()
+            && started.home.is_none()
+            && self.suspended(0) == 0;
         assert!(
             worker.0 == 0
                 || !(own_thread_free && self.promises.own_thread_first)
@@ -302,23 +362,40 @@ impl<'a> Model<'a> {
 
     fn check_preempt(&mut self, worker: WorkerId) {
         assert!(self.case.preemption.is_some(), "nothing can be preempted");
-        let stopping = self.stopping();
+        // What is suspended can use no other worker, whichever stop.
+        let (stopping, unbound) = (self.stopping_for_all(), self.unbound());
         assert!(
-            self.promises.preempts.allow(stopping, self.waiting.len()),
-            "{:?}: {stopping} are stopping, {} wait",
+            self.suspended(worker.index()) > 0 || self.promises.preempts.allow(stopping, unbound),
+            "{:?}: {stopping} are stopping, {unbound} wait",
             self.promises.preempts,
-            self.waiting.len()
         );
+        assert!(
+            self.begins(worker.index(), 1) || self.suspended(worker.index()) > 0,
+            "{worker:?} has no context for another"
+        );
+        if self.promises.preempts != Preempts::Whenever {
+            let waiting = self.waiting_for(worker.index());
+            assert!(waiting > 0, "nobody can use {worker:?}");
+        }
         let turn = self.running[worker.index()].as_mut();
         let turn = turn.expect("only what runs can be preempted");
         assert!(!turn.preempted, "{worker:?} was asked already");
         turn.preempted = true;
     }
 
-    /// Number of workers that were asked to stop.
-    fn stopping(&self) -> usize {
-        let running = self.running.iter().flatten();
-        running.filter(|turn| turn.preempted).count()
+    /// Number of workers that were asked to stop and have nothing suspended to go on with.
+    fn stopping_for_all(&self) -> usize {
+        let turns = self.running.iter().enumerate();
+        turns
+            .filter(|(_, turn)| turn.is_some_and(|turn| turn.preempted))
+            .filter(|&(worker, _)| self.suspended(worker) == 0)
+            .count()
+    }
+
+    /// How many wait that any worker may take up.
+    fn unbound(&self) -> usize {
+        let waiting = self.waiting.values();
+        waiting.filter(|waiting| waiting.home.is_none()).count()
     }
 
     /// What must hold whenever.
@@ -364,22 +441,31 @@ impl<'a> Model<'a> {
 
     /// Nobody who waits, waits for a worker that is beyond its quantum.
     fn check_quanta(&self) {
-        let (waiting, stopping) = (self.waiting.len(), self.stopping());
-        let running = || self.running.iter().flatten();
+        let running = || {
+            let turns = self.running.iter().enumerate();
+            turns.filter_map(|(worker, turn)| Some((worker, turn.as_ref()?)))
+        };
         let expired = |quantum_ns: u64| {
-            let over = |turn: &&Turn| {
+            running().filter(move |(_, turn)| {
                 let started_ns = turn.started_ns.max(self.since_ns);
                 !turn.preempted && started_ns.saturating_add(quantum_ns) <= self.now_ns
-            };
-            running().filter(over).count()
+            })
         };
+        let unbound = self.unbound();
         match self.promises.quantum {
             Quantum::Endless => {}
             Quantum::ForAll(quantum_ns) => {
-                assert!(waiting <= stopping || expired(quantum_ns) == 0);
+                let wanted = unbound > self.stopping_for_all();
+                for (worker, _) in expired(quantum_ns) {
+                    assert_eq!(self.suspended(worker), 0, "of {worker}");
+                    assert!(!wanted || !self.begins(worker, 1), "{worker} is late");
+                }
             }
             Quantum::ForThoseBehind(quantum_ns) => {
-                assert!(waiting == 0 || expired(quantum_ns) < running().count());
+                let can_stop = |&(worker, _): &(usize, &Turn)| self.begins(worker, 1);
+                let all = running().filter(can_stop).count();
+                let late = expired(quantum_ns).filter(can_stop).count();
+                assert!(unbound == 0 || all == 0 || late < running().count());
             }
         }
     }
@@ -402,7 +488,11 @@ impl<'a> Model<'a> {
             Idling::BesideQueues { queued_max } => {
                 let busy = self.case.workers - idle.len();
                 let queued_max = busy.saturating_mul(*queued_max);
-                assert!(idle.is_empty() || self.waiting.len() <= queued_max);
+                let stuck = idle.iter().all(|&worker| !self.begins(worker, 0));
+                assert!(stuck || self.unbound() <= queued_max);
+                for &worker in &idle {
+                    assert_eq!(self.suspended(worker), 0, "on {worker}, which is idle");
+                }
                 return;
             }
         };
@@ -414,9 +504,9 @@ impl<'a> Model<'a> {
             .iter()
             .filter(|(_, waiting)| !(may_age && waiting.resumes));
         for (id, waiting) in owed_now {
-            let could = idle
-                .iter()
-                .find(|&&worker| owed.allow(&seen, waiting.slot, worker));
+            let could = idle.iter().find(|&&worker| {
+                waiting.may_use(owed, &seen, worker) && self.can_run(waiting, worker)
+            });
             assert_eq!(could, None, "{id} waits for nothing");
         }
     }

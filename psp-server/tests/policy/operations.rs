@@ -66,8 +66,7 @@ impl Case {
 
     /// Arbitrary operations on a policy of that name, most of them, and on others that take over.
     pub(crate) fn any(name: &'static str) -> impl Strategy<Value = Self> {
-        let preemption = prop::option::of((0..3_000_u64).prop_map(Preemption::migrating));
-        let setup = (types(), any::<bool>(), preemption, any::<u64>());
+        let setup = (types(), any::<bool>(), preemption(), any::<u64>());
         (policies(name), setup, steps()).prop_map(
             |((policies, workers), (types, inline, preemption, seed), steps)| Self {
                 policies,
@@ -93,12 +92,33 @@ impl Case {
         }
     }
 
+    /// Whether a worker can run anything in place of what it is asked to stop.
+    pub(crate) fn can_preempt(&self) -> bool {
+        self.preemption
+            .is_some_and(|preemption| preemption.migrates || preemption.contexts > 1)
+    }
+
     /// How many requests of the type at `slot` may wait.
     pub(crate) fn capacity(&self, slot: usize) -> usize {
         let spec = self.types.specs().get(slot);
         spec.and_then(|spec| spec.queue_capacity)
             .unwrap_or(Self::QUEUE_CAPACITY)
     }
+}
+
+/// Requests that cannot be preempted, can go on anywhere, or go on at home, where there is room for
+/// few.
+fn preemption() -> impl Strategy<Value = Option<Preemption>> {
+    let cost_ns = 0..3_000_u64;
+    let contexts = prop_oneof![1..4_usize, Just(usize::MAX)];
+    prop_oneof![
+        Just(None),
+        cost_ns
+            .clone()
+            .prop_map(|cost_ns| Some(Preemption::migrating(cost_ns))),
+        (cost_ns, contexts)
+            .prop_map(|(cost_ns, contexts)| Some(Preemption::at_home(cost_ns, contexts))),
+    ]
 }
 
 /// A policy of that name and up to three others, and a number of workers for them.

@@ -313,6 +313,12 @@ impl Order {
 }
 
 impl Places {
+    /// As [`Places::allow`], of a request that is suspended on `worker`: it has no other place,
+    /// whoever may use that now.
+    pub(crate) fn allow_at_home(&self, seen: &Seen<'_>, slot: usize, worker: usize) -> bool {
+        !matches!(self, Self::ShorterOnly) || self.allow(seen, slot, worker)
+    }
+
     /// Whether a request of the type at `slot` may run on `worker`.
     pub(crate) fn allow(&self, seen: &Seen<'_>, slot: usize, worker: usize) -> bool {
         match self {

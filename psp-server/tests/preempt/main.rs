@@ -4,6 +4,7 @@
 mod common;
 mod cooperative;
 mod every_mechanism;
+mod kernel_thread;
 mod overflow;
 mod rig;
 mod signal;

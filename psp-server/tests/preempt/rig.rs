@@ -24,6 +24,8 @@ const GATES: usize = 10;
 /// All that preempts, on this platform.
 pub(crate) const MECHANISMS: &[PreemptPolicy] = &[
     PreemptPolicy::Cooperative,
+    #[cfg(target_os = "linux")]
+    PreemptPolicy::KernelThread,
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     PreemptPolicy::Signal,
 ];
@@ -35,6 +37,8 @@ pub(crate) struct Gates {
     open: Mutex<[bool; GATES]>,
     /// Long requests that have begun.
     pub(crate) begun: AtomicUsize,
+    /// Held by `keep` and `need`.
+    kept: Mutex<()>,
 }
 
 impl Gates {
@@ -62,6 +66,7 @@ static LOCKED: Mutex<()> = Mutex::new(());
 /// | `fail` | spins, and panics then |
 /// | `block` | sleeps in a system call |
 /// | `borrow`, `lock` | spins with a thread-local variable borrowed, a lock held |
+/// | `keep` | spins with a lock held that `need ..` waits for |
 ///
 /// `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, and everything else answers
 /// at once.
@@ -124,6 +129,11 @@ impl Handler for Rig {
                 let _held = LOCKED.lock().unwrap();
                 self.spin(gate);
             }
+            "keep" => {
+                let _kept = self.gates.kept.lock().unwrap();
+                self.spin(gate);
+            }
+            "need" => drop(self.gates.kept.lock().unwrap()),
             "try-lock" => taken = LOCKED.try_lock().is_err(),
             "work" => {
                 for _ in 0..2_000 {
@@ -148,13 +158,21 @@ pub(crate) struct RigServer {
 
 /// One worker, two types, and a quantum that is over as soon as somebody waits.
 pub(crate) fn start(config: Config) -> RigServer {
+    start_with(config, TypeSpec::new("long"))
+}
+
+/// The same with a long type of one's own.
+pub(crate) fn start_with(config: Config, long: TypeSpec) -> RigServer {
+    let preempt = long.preempt.unwrap_or(config.preempt);
     let gates = Arc::new(Gates::default());
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
-        .types([TypeSpec::new("short"), TypeSpec::new("long")])
+        .types([TypeSpec::new("short"), long])
         .classifier(|line: &[u8]| {
-            let long = ["spin ", "hold", "fail ", "block ", "borrow ", "lock "];
+            let long = [
+                "spin ", "hold", "fail ", "block ", "borrow ", "lock ", "keep ",
+            ];
             let long = long.iter().any(|word| line.starts_with(word.as_bytes()));
             RequestType::new(u32::from(long))
         })
@@ -168,7 +186,7 @@ pub(crate) fn start(config: Config) -> RigServer {
         })
         .handler(Rig {
             gates: gates.clone(),
-            pause: match config.preempt {
+            pause: match preempt {
                 PreemptPolicy::Cooperative => checkpoint,
                 _ => std::hint::spin_loop,
             },

@@ -161,6 +161,18 @@ fn preemption_by_signals_changes_no_result() {
 }
 
 #[test]
+#[cfg_attr(not(target_os = "linux"), ignore)]
+fn preemption_by_kernel_threads_changes_no_result() {
+    run(PreemptPolicy::KernelThread, FEW);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_million_preemptions_by_kernel_threads_change_no_result() {
+    run(PreemptPolicy::KernelThread, MANY);
+}
+
+#[test]
 #[ignore = "takes minutes"]
 fn a_million_cooperative_preemptions_change_no_result() {
     run(PreemptPolicy::Cooperative, MANY);

@@ -1,6 +1,13 @@
 //! The CONFIG command.
 
+use std::borrow::Cow;
+
+use clap::ValueEnum as _;
+use psp_server::Policy;
+use psp_server::policy::PolicyError;
+
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::config::LogLevel;
 use crate::error::CommandError;
 use crate::glob;
 use crate::parse::Result;
@@ -26,12 +33,17 @@ struct Parameter {
     set: Setter,
 }
 
+/// Done, or what values are possible.
+type Setting = Result<(), Cow<'static, str>>;
+
+const NOT_RUNNING: &str = "the server is not running yet";
+
 /// How a parameter is changed.
 enum Setter {
     /// Not while the server runs.
     Fixed,
     /// By this function, whose error says what values are possible.
-    By(fn(&ServerState, &[u8]) -> Result<(), &'static str>),
+    By(fn(&ServerState, &[u8]) -> Setting),
 }
 
 impl Parameter {
@@ -46,7 +58,7 @@ impl Parameter {
     const fn new(
         name: &'static str,
         get: fn(&ServerState) -> String,
-        set: fn(&ServerState, &[u8]) -> Result<(), &'static str>,
+        set: fn(&ServerState, &[u8]) -> Setting,
     ) -> Self {
         Self {
             name,
@@ -68,11 +80,15 @@ const PARAMETERS: &[Parameter] = &[
             .join(" ")
     }),
     Parameter::fixed("databases", |_| "1".into()),
-    Parameter::fixed("loglevel", |server| {
-        tracing::Level::from(server.settings.config.log_level)
-            .to_string()
-            .to_lowercase()
-    }),
+    Parameter::new(
+        "loglevel",
+        |server| {
+            tracing::Level::from(server.settings.log_level())
+                .to_string()
+                .to_lowercase()
+        },
+        set_log_level,
+    ),
     Parameter::new(
         "maxclients",
         |server| server.connections_max().to_string(),
@@ -80,15 +96,13 @@ const PARAMETERS: &[Parameter] = &[
     ),
     Parameter::fixed("maxmemory", |_| "0".into()),
     Parameter::fixed("maxmemory-policy", |_| "noeviction".into()),
+    Parameter::new("policy", |server| server.policy().spelled(), set_policy),
     Parameter::fixed("port", |server| server.settings.config.port.to_string()),
     Parameter::new(
         "proto-max-bulk-len",
         |server| server.settings.value_len_max().to_string(),
         set_value_len_max,
     ),
-    Parameter::fixed("psp-policy", |server| {
-        server.settings.config.policy.to_string()
-    }),
     Parameter::fixed("psp-topology", |server| server.topology().to_string()),
     Parameter::fixed("psp-workers", |server| server.workers().to_string()),
     Parameter::new(
@@ -113,10 +127,10 @@ fn number<T: std::str::FromStr>(value: &[u8]) -> Result<T, &'static str> {
         .ok_or("argument couldn't be parsed into an integer")
 }
 
-fn set_maxclients(server: &ServerState, value: &[u8]) -> Result<(), &'static str> {
+fn set_maxclients(server: &ServerState, value: &[u8]) -> Setting {
     match (number(value)?, server.runtime.get()) {
-        (0, _) => Err("argument must be at least 1"),
-        (_, None) => Err("the server is not running yet"),
+        (0, _) => Err("argument must be at least 1".into()),
+        (_, None) => Err(NOT_RUNNING.into()),
         (connections_max, Some(runtime)) => {
             runtime.set_connections_max(connections_max);
             Ok(())
@@ -124,21 +138,36 @@ fn set_maxclients(server: &ServerState, value: &[u8]) -> Result<(), &'static str
     }
 }
 
-fn set_timeout(server: &ServerState, value: &[u8]) -> Result<(), &'static str> {
+fn set_timeout(server: &ServerState, value: &[u8]) -> Setting {
     let seconds = number(value)?;
-    let runtime = server
-        .runtime
-        .get()
-        .ok_or("the server is not running yet")?;
+    let runtime = server.runtime.get().ok_or(NOT_RUNNING)?;
     runtime.set_idle_timeout_s(seconds);
     Ok(())
 }
 
+/// One line as `--policy` takes it: a name, and settings after it.
+fn set_policy(server: &ServerState, value: &[u8]) -> Setting {
+    let policy: Policy = String::from_utf8_lossy(value).parse().map_err(reason)?;
+    let runtime = server.runtime.get().ok_or(NOT_RUNNING)?;
+    runtime.set_policy(policy).map_err(reason)
+}
+
+fn reason(error: PolicyError) -> Cow<'static, str> {
+    error.to_string().into()
+}
+
+fn set_log_level(server: &ServerState, value: &[u8]) -> Setting {
+    let level = LogLevel::from_str(&String::from_utf8_lossy(value), true)
+        .map_err(|_| "argument must be one of error, warn, info, debug, trace")?;
+    server.settings.set_log_level(level);
+    Ok(())
+}
+
 /// Only ever below what requests were limited to at the start.
-fn set_value_len_max(server: &ServerState, value: &[u8]) -> Result<(), &'static str> {
+fn set_value_len_max(server: &ServerState, value: &[u8]) -> Setting {
     let bytes = number(value)?;
     if bytes > server.settings.config.limits.proto_max_bulk_len {
-        return Err("argument must not exceed the value that the server was started with");
+        return Err("argument must not exceed the value that the server was started with".into());
     }
     server.settings.set_value_len_max(bytes);
     Ok(())
@@ -191,7 +220,7 @@ fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
     }
     for (parameter, value) in changes {
         if let Setter::By(set) = parameter.set {
-            set(context.server, value).map_err(|reason| failed(parameter, reason))?;
+            set(context.server, value).map_err(|reason| failed(parameter, &reason))?;
         }
     }
     out.simple("OK");

@@ -231,7 +231,7 @@ fn psp(server: &ServerState, text: &mut String) -> fmt::Result {
         return Ok(());
     };
     write_scheduler(
-        &runtime.policy().spelled(),
+        &runtime.policy().to_string(),
         server,
         &runtime.snapshot(),
         text,
@@ -260,7 +260,7 @@ fn write_scheduler(
             text,
             "psp_type_{}:arrivals={},completions={},rejections={},queued={},service_us_mean={:.3},\
              service_us_max={:.3},service_us_profiled={:.3},workers_reserved={},worker_first={},\
-             steals={}\r\n",
+             steals={},turns={},preemptions_asked={},preemptions_honoured={},preemptions_late={}\r\n",
             ty.name,
             ty.arrivals,
             ty.completions,
@@ -273,16 +273,25 @@ fn write_scheduler(
             ty.worker_first
                 .map_or_else(|| "none".to_owned(), |worker| worker.to_string()),
             ty.steals,
+            ty.turns.turns,
+            ty.turns.preemptions_asked,
+            ty.turns.preemptions_honoured,
+            ty.turns.preemptions_late,
         )?;
     }
     for (index, worker) in snapshot.workers.iter().enumerate() {
         write!(
             text,
-            "psp_worker_{index}:completions={},busy_us={:.0},panics={},bytes_sent={}\r\n",
+            "psp_worker_{index}:completions={},busy_us={:.0},panics={},bytes_sent={},turns={},\
+             preemptions_asked={},preemptions_honoured={},preemptions_late={}\r\n",
             worker.completions,
             us(worker.service_ns_total),
             worker.panics,
             worker.bytes_sent,
+            worker.turns.turns,
+            worker.turns.preemptions_asked,
+            worker.turns.preemptions_honoured,
+            worker.turns.preemptions_late,
         )?;
     }
     Ok(())

@@ -10,7 +10,9 @@ use crate::error::CommandError;
 use crate::glob;
 use crate::parse::{self, Result};
 
+use super::pace::Pace;
 use super::scan::ScanOptions;
+use super::walk;
 
 const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
 const WRITE: &[Flag] = &[Flag::Write];
@@ -153,15 +155,17 @@ fn copy(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 fn keys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let pattern = args[1];
     let mut found = Vec::new();
+    let pace = Pace::new();
     context.store.for_each(|entry| {
+        pace.step();
         if glob::matches(pattern, entry.key()) {
             found.push(Arc::clone(entry));
         }
     });
     out.array(found.len());
-    for entry in found {
-        out.bulk(entry.key());
-    }
+    walk::batched(out, |out| {
+        found.iter().for_each(|entry| out.bulk(entry.key()));
+    });
     Ok(())
 }
 
@@ -169,16 +173,18 @@ fn scan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     let (options, type_name) = without_type(&args[1..]);
     let options = ScanOptions::parse(&options)?;
     let mut found = Vec::new();
+    let pace = Pace::new();
     let next = context.store.scan(options.cursor, options.count, |entry| {
+        pace.step();
         let is_of_type = type_name.is_none_or(|name| parse::is(name, entry.value().type_name()));
         if is_of_type && options.matches(entry.key()) {
             found.push(Arc::clone(entry));
         }
     });
     options.head(out, next, found.len());
-    for entry in found {
-        out.bulk(entry.key());
-    }
+    walk::batched(out, |out| {
+        found.iter().for_each(|entry| out.bulk(entry.key()));
+    });
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 use psp_store::{Element, List, ListEnd, Slot};
 
 use super::counts::{above_zero, key_count, pop_count};
+use super::pace::Pace;
 use super::{large, walk};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
@@ -323,7 +324,8 @@ impl Search {
     }
 
     fn matches(&self, list: &List, wanted: &[u8]) -> Vec<usize> {
-        let places = list.iter().enumerate();
+        let pace = Pace::new();
+        let places = list.iter().enumerate().inspect(|_| pace.step());
         let found = |places: &mut dyn Iterator<Item = (usize, &Element)>| {
             let equal = places
                 .take(self.compared)

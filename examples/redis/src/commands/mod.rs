@@ -13,6 +13,7 @@ mod introspection;
 mod keys;
 mod large;
 mod lists;
+mod pace;
 mod scan;
 mod server;
 mod sets;

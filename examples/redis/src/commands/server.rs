@@ -73,11 +73,11 @@ fn debug(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     )
 }
 
-/// Keeps the worker that runs it, and no one else.
+/// Keeps the worker that runs it, unless the policy shares it, and no one else.
 fn sleep(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let pause = Duration::try_from_secs_f64(parse::float(args[2])?).ok();
     let pause = pause.filter(|pause| *pause <= SLEEP_MAX);
-    std::thread::sleep(pause.ok_or(CommandError::line("ERR sleep time is out of range"))?);
+    psp_server::sleep(pause.ok_or(CommandError::line("ERR sleep time is out of range"))?);
     out.simple("OK");
     Ok(())
 }

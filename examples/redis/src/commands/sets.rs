@@ -8,6 +8,7 @@
 use psp_store::{Element, Set, SetOperation, Slot};
 
 use super::counts::{intersection_limit, key_count, pick_count, picks, pop_count};
+use super::pace::Pace;
 use super::scan::ScanOptions;
 use super::{large, walk};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
@@ -228,7 +229,8 @@ fn reply_with(
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    let result = operation.apply(&snapshots(context, &args[1..])?);
+    let pace = Pace::new();
+    let result = operation.apply(&snapshots(context, &args[1..])?, &|| pace.step());
     walk::set(out, result.iter());
     Ok(())
 }
@@ -239,7 +241,8 @@ fn store_with(
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    let result = operation.apply(&snapshots(context, &args[2..])?);
+    let pace = Pace::new();
+    let result = operation.apply(&snapshots(context, &args[2..])?, &|| pace.step());
     let len = result.len();
     // Storing an empty collection removes the key.
     context.store.insert(args[1], result.into_value());

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use psp_store::{Element, Hash, Keyspace, List, Value};
 use smallvec::SmallVec;
 
+use super::pace::Pace;
 use super::walk;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
@@ -166,6 +167,7 @@ impl<'a> Options<'a> {
 
     /// The elements asked for, in their order.
     fn sorted<'v>(&self, store: &Keyspace, elements: Vec<&'v Element>) -> Result<Vec<&'v Element>> {
+        let pace = Pace::new();
         match (&self.by, self.alphabetic) {
             (By::Nothing, _) => Ok(elements[self.range(elements.len())].to_vec()),
             (By::Themselves, true) => {
@@ -175,16 +177,22 @@ impl<'a> Options<'a> {
                 Ok(self.take_sorted_by_digest(keyed.collect()))
             }
             (By::Named(pattern), true) => {
-                let weigh = |element: &'v Element| (pattern.look_up(store, element), element);
+                let weigh = |element: &'v Element| {
+                    pace.step();
+                    (pattern.look_up(store, element), element)
+                };
                 Ok(self.take_sorted(elements.into_iter().map(weigh).collect()))
             }
             (by, false) => {
-                let weigh = |element: &'v Element| match by {
-                    By::Named(pattern) => match pattern.look_up(store, element) {
-                        Some(weight) => Ok((number_digest(&weight)?, element)),
-                        None => Ok((digest_of(0.0), element)),
-                    },
-                    _ => Ok((number_digest(element)?, element)),
+                let weigh = |element: &'v Element| {
+                    pace.step();
+                    match by {
+                        By::Named(pattern) => match pattern.look_up(store, element) {
+                            Some(weight) => Ok((number_digest(&weight)?, element)),
+                            None => Ok((digest_of(0.0), element)),
+                        },
+                        _ => Ok((number_digest(element)?, element)),
+                    }
                 };
                 let keyed = elements.into_iter().map(weigh).collect::<Result<_>>()?;
                 Ok(self.take_sorted_by_digest(keyed))
@@ -195,7 +203,9 @@ impl<'a> Options<'a> {
     /// Sorts by key and then by element, only as far as needed.
     fn take_sorted<'v, K: Ord>(&self, mut keyed: Vec<(K, &'v Element)>) -> Vec<&'v Element> {
         let range = self.range(keyed.len());
+        let pace = Pace::new();
         let order = |left: &(K, &Element), right: &(K, &Element)| {
+            pace.step();
             let ascending = left.cmp(right);
             if self.descending {
                 ascending.reverse()
@@ -223,7 +233,11 @@ impl<'a> Options<'a> {
             .enumerate()
             .map(|(index, (digest, _))| u128::from(*digest) << u64::BITS | index as u128);
         let mut packed: Vec<u128> = packed.collect();
-        packed.sort_unstable();
+        let pace = Pace::new();
+        packed.sort_unstable_by(|left, right| {
+            pace.step();
+            left.cmp(right)
+        });
         let mut sorted: Vec<&Element> = packed
             .iter()
             .map(|packed| keyed[*packed as u64 as usize].1)

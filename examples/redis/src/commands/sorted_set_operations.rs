@@ -7,6 +7,7 @@
 use psp_store::{Aggregate, Operand, SortedSet, Value, Weighted};
 
 use super::counts::intersection_limit;
+use super::pace::Pace;
 use super::walk;
 use super::walk::Pairing;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
@@ -133,10 +134,13 @@ impl Query {
     }
 
     fn evaluate(&self, operation: Operation) -> SortedSet {
+        let (sources, aggregate) = (&self.sources, self.aggregate);
+        let pace = Pace::new();
+        let visit = &|| pace.step();
         match operation {
-            Operation::Union => SortedSet::union(&self.sources, self.aggregate),
-            Operation::Intersection => SortedSet::intersection(&self.sources, self.aggregate),
-            Operation::Difference => SortedSet::difference(&self.sources),
+            Operation::Union => SortedSet::union(sources, aggregate, visit),
+            Operation::Intersection => SortedSet::intersection(sources, aggregate, visit),
+            Operation::Difference => SortedSet::difference(sources, visit),
         }
     }
 }
@@ -209,7 +213,9 @@ fn zintercard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
         ..Syntax::default()
     };
     let query = Query::load(context, syntax, args)?;
-    out.integer(SortedSet::intersection_len(&query.sources, query.limit) as i64);
+    let pace = Pace::new();
+    let shared = SortedSet::intersection_len(&query.sources, query.limit, &|| pace.step());
+    out.integer(shared as i64);
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use crate::expire_time::TimeForm;
 use crate::parse::{self, Result};
 use crate::typed::{self, expect};
 
+use super::pace::Pace;
 use super::walk::element_or_null;
 
 const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
@@ -74,7 +75,9 @@ fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
 
 fn mget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     out.array(args.len() - 1);
+    let pace = Pace::new();
     for key in &args[1..] {
+        pace.step();
         // A key of another type counts as missing.
         context.store.with(key, |value| {
             element_or_null(out, expect(value).unwrap_or_default());
@@ -285,7 +288,9 @@ fn store(
 }
 
 fn mset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let pace = Pace::new();
     for (key, value) in pairs(args, "mset")? {
+        pace.step();
         context.store.insert(key, new_value(context, value)?);
     }
     out.simple("OK");

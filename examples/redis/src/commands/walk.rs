@@ -1,8 +1,9 @@
-//! Replies of many elements, encoded straight from a snapshot.
+//! Replies of many elements, encoded straight from a snapshot, with a checkpoint after each batch.
 
 use bytes::Bytes;
 use psp_protocols::Sink;
 use psp_protocols::resp::{Encoder, SHARED_LEN_MIN};
+use psp_server::checkpoint;
 use psp_store::{Element, Hash, ScoredMember};
 
 use crate::command::ReplyEncoder;
@@ -21,6 +22,7 @@ impl Batch<'_, '_> {
     fn flush(&mut self) {
         self.out.raw(&self.bytes[..self.len]);
         self.len = 0;
+        checkpoint();
     }
 }
 

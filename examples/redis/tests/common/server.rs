@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,8 @@ use super::{Connection, DEADLINE, wait_until};
 
 /// How often the start is tried again when another process takes the port first.
 const STARTS_MAX: usize = 5;
+
+const CONFIG_FILE: &str = "psp-redis.toml";
 
 /// How to start the server. What is not set keeps the server's default.
 #[derive(Debug, Default, Clone)]
@@ -65,7 +68,7 @@ pub(crate) struct Server {
     process: Child,
     address: SocketAddr,
     log: Arc<Mutex<Vec<String>>>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Server {
@@ -116,7 +119,7 @@ impl Server {
             process,
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, fixed_port.unwrap_or(0))),
             log,
-            _directory: directory,
+            directory,
         };
         if fixed_port.is_none() {
             match announced.recv_timeout(DEADLINE) {
@@ -205,7 +208,18 @@ impl Server {
         Pid::from_child(&self.process)
     }
 
-    fn log(&self) -> Vec<String> {
+    /// The file given with `--config`; written by [`Options::config`].
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.directory.path().join(CONFIG_FILE)
+    }
+
+    /// Asks the process to read its configuration again.
+    pub(crate) fn hang_up(&self) {
+        kill_process(self.pid(), Signal::HUP).unwrap();
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }
 }
@@ -229,7 +243,7 @@ fn psp_redis(options: &Options, directory: &TempDir) -> Command {
         .args(options.common_flags())
         .args(options.scheduling_flags());
     if let Some(text) = options.config {
-        let file = directory.path().join("psp-redis.toml");
+        let file = directory.path().join(CONFIG_FILE);
         fs::write(&file, text).unwrap();
         command.arg("--config").arg(file);
     }

@@ -23,11 +23,12 @@ mod tests;
 
 use super::darc::Darc;
 use super::grouped::Grouped;
+use super::queues::Waiting;
 use super::running::Turn;
 use super::{
     Action, Backlog, Event, RequestType, Scheduler, SchedulerSetup, TypeStatus, WorkerId, settings,
 };
-use terms::{Recall, Terms};
+use terms::{GroupTerms, Recall, Terms};
 
 /// See the [module](self).
 pub(super) struct Lending {
@@ -51,7 +52,10 @@ struct Recaller {
 
 impl Lending {
     pub(super) fn new(setup: &SchedulerSetup<'_>, settings: &settings::DarcLending) -> Self {
-        let Some(preemption) = setup.preemption else {
+        let preemption = setup
+            .preemption
+            .filter(|preemption| preemption.frees_workers());
+        let Some(preemption) = preemption else {
             return Self {
                 darc: Darc::new(setup, &settings.darc),
                 recaller: None,
@@ -117,7 +121,7 @@ impl Recaller {
         let rest = grouped.plan.len() - 1;
         for (number, (_, members)) in grouped.plan.groups().enumerate().take(rest) {
             let terms = *self.terms.of(number);
-            let lanes = members.iter().map(|&slot| grouped.queues.len_of(slot));
+            let lanes = members.iter().map(|&slot| grouped.queues.lane_len(slot));
             let waiting_here: usize = lanes.sum();
             serving += self.serving[number];
             waiting += waiting_here;
@@ -139,7 +143,7 @@ impl Recaller {
             };
             // What is taken back goes to the group that is next; for others it would be given up in
             // vain.
-            if due && grouped.urgent(now_ns).is_none_or(|urgent| number >= urgent) {
+            if due && urgent(now_ns, grouped).is_none_or(|urgent| number >= urgent) {
                 let anyone_waits = coming < waiting || terms.recall == Recall::Patiently;
                 victim = self.victim(now_ns, number, anyone_waits, grouped);
             }
@@ -147,7 +151,50 @@ impl Recaller {
                 break;
             }
         }
+        let victim = victim.or_else(|| self.victim_at_home(now_ns, patience, grouped));
         grouped.running.preempt(victim?)
+    }
+
+    /// A worker that runs a request of a longer group than one which is suspended there, and has
+    /// waited for as long as its group's patience is.
+    fn victim_at_home(
+        &mut self,
+        now_ns: u64,
+        patience: f64,
+        grouped: &Grouped,
+    ) -> Option<WorkerId> {
+        if !grouped.queues.any_suspended() {
+            return None;
+        }
+        let urgent = urgent(now_ns, grouped).unwrap_or(0);
+        for (worker, turn) in grouped.running.turns() {
+            let is_spared = turn.preempted || (self.inline && worker.0 == 0);
+            if is_spared || grouped.queues.suspended(worker) == 0 {
+                continue;
+            }
+            let group = group_of(grouped, turn.waiting.request_type);
+            for (number, (terms, members)) in grouped.plan.groups().enumerate().take(group) {
+                let slots = members.iter().copied();
+                let Some((_, first)) = grouped.queues.first_at(slots, worker) else {
+                    continue;
+                };
+                let GroupTerms {
+                    recall,
+                    allowance_ns,
+                    ..
+                } = *self.terms.of(number);
+                let waits_ns = (patience * allowance_ns) as u64;
+                let left_ns = terms.left_ns(first.waited_ns(now_ns)).unwrap_or(0);
+                if recall != Recall::Never
+                    && number >= urgent
+                    && !is_before(grouped, group, turn, left_ns)
+                    && self.due(now_ns, since_ns(first).saturating_add(waits_ns))
+                {
+                    return Some(worker);
+                }
+            }
+        }
+        None
     }
 
     /// Whether it is time; sets the deadline if not.
@@ -187,7 +234,7 @@ impl Recaller {
     fn patience(&self, now_ns: u64, grouped: &Grouped) -> f64 {
         let mut pressure = 0.0_f64;
         for (number, (_, members)) in grouped.plan.groups().enumerate().skip(1) {
-            if let Some(since_ns) = waiting_since_ns(grouped, members) {
+            if let Some(since_ns) = oldest_since_ns(grouped, members) {
                 let waited_ns = now_ns.saturating_sub(since_ns) as f64;
                 pressure = pressure.max(waited_ns / self.terms.of(number).allowance_ns.max(1.0));
             }
@@ -217,7 +264,11 @@ impl Recaller {
         for (worker, turn) in grouped.running.turns() {
             let group = group_of(grouped, turn.waiting.request_type);
             let longer = group > number;
-            if turn.preempted || group < number || (self.inline && worker.0 == 0) {
+            if turn.preempted
+                || group < number
+                || (self.inline && worker.0 == 0)
+                || !grouped.queues.has_another_context(worker)
+            {
                 continue;
             }
             if longer
@@ -273,10 +324,33 @@ fn is_before(grouped: &Grouped, number: usize, turn: &Turn, left_ns: u64) -> boo
         .is_some_and(|own_ns| own_ns < left_ns)
 }
 
-/// Since when, running apart, the first request of some types waits.
+/// The group whose turn it is when a worker is taken back; see [`Grouped::urgent`].
+fn urgent(now_ns: u64, grouped: &Grouped) -> Option<usize> {
+    grouped.urgent(now_ns, |members| grouped.queues.first_of(members))
+}
+
+/// Since when, running apart, the first request of some types waits, of those that any worker may
+/// take up.
 fn waiting_since_ns(grouped: &Grouped, members: &[usize]) -> Option<u64> {
-    let first = grouped.queues.first_of(members)?;
-    Some(first.arrived_ns.saturating_add(first.served_ns))
+    grouped.queues.first_of(members).map(since_ns)
+}
+
+/// As [`waiting_since_ns`], of those that are suspended, too.
+fn oldest_since_ns(grouped: &Grouped, members: &[usize]) -> Option<u64> {
+    let first = grouped.queues.first_of(members);
+    if !grouped.queues.any_suspended() {
+        return first.map(since_ns);
+    }
+    let first_at = |worker| grouped.queues.first_at(members.iter().copied(), worker);
+    let homes = (0..grouped.running.workers() as u32).map(WorkerId);
+    let suspended = homes.filter_map(first_at).map(|(_, first)| first);
+    let oldest = first.into_iter().chain(suspended);
+    oldest.min_by_key(|waiting| waiting.sequence).map(since_ns)
+}
+
+/// Since when, running apart, a request waits.
+const fn since_ns(waiting: &Waiting) -> u64 {
+    waiting.arrived_ns.saturating_add(waiting.served_ns)
 }
 
 impl Scheduler for Lending {

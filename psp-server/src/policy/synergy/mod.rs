@@ -35,10 +35,11 @@ use std::collections::VecDeque;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
+use super::homes::Lanes;
 use super::queues::{Queues, Waiting};
 use super::running::Running;
 use super::settings;
-use super::workers::{WorkerRange, WorkerSet, worker_count};
+use super::workers::{WorkerSet, worker_count};
 use super::{
     Action, Backlog, Event, HandOff, Sample, Scheduler, SchedulerSetup, TypeStatus, WorkerId,
 };
@@ -74,7 +75,7 @@ impl Synergy {
         Self {
             settings: settings.clone(),
             workers,
-            queues: Queues::new(setup, setup.workers + 1),
+            queues: Queues::new(setup, Lanes::own_and(setup.workers, 1)),
             running: Running::new(setup.workers),
             idle: WorkerSet::new(workers, setup.inline),
             ready: VecDeque::with_capacity(setup.workers),
@@ -91,15 +92,30 @@ impl Synergy {
         self.workers as usize
     }
 
+    /// A new request waits in the own queue of `worker`. It is the first that the worker could
+    /// begin or, if it is busy, be preempted for, unless the queue had one before.
     fn arrived(&mut self, now_ns: u64, worker: WorkerId) {
-        if self.queues.lane_len(worker.index()) != 1 {
+        let lane = worker.index();
+        if self.queues.lane_len(lane) + self.queues.lane_len_at(lane, worker) != 1 {
             return;
         }
         if self.running.is_busy(worker) {
-            self.timer.queue_begins(now_ns, worker);
-        } else {
+            if self.is_waited_for(worker) {
+                self.timer.queue_begins(now_ns, worker);
+            }
+        } else if self.can_run_own(worker) {
             self.ready.push_back(worker);
         }
+    }
+
+    /// Whether `worker`, which is idle, finds something in its own queue.
+    fn can_run_own(&self, worker: WorkerId) -> bool {
+        self.queues.next_for(worker.index(), worker).is_some()
+    }
+
+    /// Whether `worker` can run another from its own queue if it suspends what it runs.
+    fn is_waited_for(&self, worker: WorkerId) -> bool {
+        self.queues.next_behind(worker.index(), worker).is_some()
     }
 
     fn measured(&mut self, worker: WorkerId, samples: &[Sample]) {
@@ -125,7 +141,7 @@ impl Synergy {
     fn released(&mut self, worker: WorkerId) {
         self.timer.disarm(worker);
         self.idle.release(worker);
-        if self.queues.front(worker.index()).is_some() {
+        if self.can_run_own(worker) {
             self.ready.push_back(worker);
         }
     }
@@ -142,7 +158,7 @@ impl Synergy {
         let slot = self.queues.slot(waiting.request_type);
         if self.feedback.is_long(slot) {
             let quantum_ns = self.quantum.of_ns(worker, congested);
-            let waited_for = self.queues.front(worker.index()).is_some();
+            let waited_for = self.is_waited_for(worker);
             self.timer.arm(now_ns, worker, quantum_ns, waited_for);
         }
         Some(self.running.start(now_ns, worker, waiting, hand_off))
@@ -151,31 +167,35 @@ impl Synergy {
     /// One that will find something: in its own queue or, when all that have any in theirs are
     /// busy, elsewhere.
     fn idle_worker(&mut self) -> Option<WorkerId> {
-        let mut range = WorkerRange::new(0, self.workers);
-        if let Some(WorkerId(ready)) = self.ready.pop_front() {
-            range = WorkerRange::new(ready, ready + 1);
-        } else if self.queues.front(self.wait_queue()).is_none()
-            && !(0..self.workers).any(|lane| self.can_lose(WorkerId(lane)))
-        {
-            return None;
-        }
-        self.idle.take(range)
+        let ready = self.ready.pop_front();
+        let worker = ready
+            .or_else(|| {
+                let resumes = |worker| self.queues.next_for(self.wait_queue(), worker).is_some();
+                self.idle.find(self.idle.all(), resumes)
+            })
+            .or_else(|| {
+                let can_steal = (0..self.workers).any(|lane| self.can_lose(WorkerId(lane)));
+                let begins = |worker| self.queues.has_context(worker);
+                can_steal.then(|| self.idle.find(self.idle.all(), begins))?
+            })?;
+        self.idle.remove(worker);
+        Some(worker)
     }
 
     /// Algorithm 2.
     fn select(&mut self, now_ns: u64, worker: WorkerId) -> Option<(Waiting, HandOff)> {
         let own = worker.index();
         let resumed_first = self.congestion.is_congested();
-        let resumed = resumed_first.then(|| self.resume(now_ns)).flatten();
+        let resumed = resumed_first.then(|| self.resume(now_ns, worker)).flatten();
         resumed
-            .or_else(|| self.queues.pop(own))
-            .or_else(|| self.resume(now_ns))
+            .or_else(|| self.queues.pop_for(own, worker))
+            .or_else(|| self.resume(now_ns, worker))
             .map(|waiting| (waiting, HandOff::Own))
             .or_else(|| Some((self.steal(worker)?, HandOff::Stolen)))
     }
 
-    fn resume(&mut self, now_ns: u64) -> Option<Waiting> {
-        let waiting = self.queues.pop(self.wait_queue())?;
+    fn resume(&mut self, now_ns: u64, worker: WorkerId) -> Option<Waiting> {
+        let waiting = self.queues.pop_for(self.wait_queue(), worker)?;
         self.congestion.took(now_ns);
         Some(waiting)
     }
@@ -195,7 +215,7 @@ impl Synergy {
         for _ in 1..stolen {
             self.queues.move_first(from, thief.index());
         }
-        if self.queues.front(from).is_none() {
+        if !self.is_waited_for(victim) {
             self.timer.queue_is_empty(victim);
         }
         first
@@ -268,20 +288,23 @@ impl Scheduler for Synergy {
         let wait_queue = self.wait_queue();
         let (lots, workers) = (&mut self.lots, self.workers);
         let resumes = self.settings.wait_queue;
-        self.queues = queues.into_lanes(wait_queue + 1, |waiting| {
-            if resumes && waiting.served_ns > 0 {
+        let lanes = Lanes::own_and(wait_queue, 1);
+        let mut resumed = 0;
+        self.queues = queues.into_lanes(lanes, |waiting| match waiting.home {
+            _ if resumes && waiting.served_ns > 0 => {
+                resumed += 1;
                 wait_queue
-            } else {
-                lots.random_range(0..workers) as usize
             }
+            Some(home) => home.index(),
+            None => lots.random_range(0..workers) as usize,
         });
         self.congestion.passes(now_ns);
-        self.congestion.put(self.queues.lane_len(wait_queue) as u64);
+        self.congestion.put(resumed);
         self.idle = WorkerSet::beside(&running, self.idle.is_inline());
         self.running = running;
         self.timer.take_over(now_ns, &self.running);
         for worker in (0..workers).map(WorkerId) {
-            let waited_for = self.queues.front(worker.index()).is_some();
+            let waited_for = self.is_waited_for(worker);
             match self.running.on(worker) {
                 Some(turn)
                     if self
@@ -291,7 +314,7 @@ impl Scheduler for Synergy {
                     let quantum_ns = self.quantum.of_ns(worker, false);
                     self.timer.arm(now_ns, worker, quantum_ns, waited_for);
                 }
-                None if waited_for => self.ready.push_back(worker),
+                None if self.can_run_own(worker) => self.ready.push_back(worker),
                 _ => {}
             }
         }

@@ -122,12 +122,7 @@ impl<C> GiveWay for Desk<C> {
     }
 
     fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        write!(out, "worker {}", self.worker.0)?;
-        let types = &self.shared.types;
-        if slot <= types.len() {
-            write!(out, " in a request of type {}", types.name_of_slot(slot))?;
-        }
-        Ok(())
+        self.shared.describe(self.worker, slot, out)
     }
 }
 
@@ -207,7 +202,7 @@ pub(crate) fn serve_on_contexts<F: Framing, H: Handler>(
 /// What each context does.
 fn message_loop<F: Framing, H: Handler>(desk: &Desk<H::Connection>, mut executor: Executor<F, H>) {
     loop {
-        let message = next(&mut desk.port.borrow_mut(), desk.spin);
+        let message = next(|| desk.port.borrow_mut().receive(), desk.spin);
         let pause = match message {
             Message::Run { request, task } => {
                 desk.run(&mut executor, request, task);

@@ -4,21 +4,29 @@
 //! | --- | --- |
 //! | `to_completion.rs` | runs each task to its end, on the thread's own stack |
 //! | `contexts.rs` | runs tasks on contexts, which give way to each other |
+//! | `threads.rs` | runs tasks on a team of threads, which are made to give way to each other |
 
 mod contexts;
+mod post;
+mod threads;
 mod to_completion;
 
 use std::time::{Duration, Instant};
 
 pub(super) use contexts::{ContextPreempter, Desk, serve_on_contexts};
+pub(super) use post::Post;
+pub(super) use threads::serve_on_threads;
 pub(super) use to_completion::serve_to_completion;
 
-use super::channel::{Message, TaskPort};
+use super::channel::Message;
 
-/// The next message. Polls for `spin` and then parks.
-fn next<T>(port: &mut TaskPort<T>, spin: Duration) -> Message<T> {
+/// The next message that `receive` finds. Polls for `spin` and then parks.
+pub(super) fn next<T>(
+    mut receive: impl FnMut() -> Option<Message<T>>,
+    spin: Duration,
+) -> Message<T> {
     loop {
-        if let Some(message) = port.receive() {
+        if let Some(message) = receive() {
             return message;
         }
         if !spin.is_zero() {
@@ -27,7 +35,7 @@ fn next<T>(port: &mut TaskPort<T>, spin: Duration) -> Message<T> {
                 for _ in 0..32 {
                     std::hint::spin_loop();
                 }
-                if let Some(message) = port.receive() {
+                if let Some(message) = receive() {
                     return message;
                 }
             }

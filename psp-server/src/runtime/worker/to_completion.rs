@@ -17,7 +17,7 @@ pub(crate) fn serve_to_completion<F: Framing, H: Handler>(
     spin: Duration,
 ) {
     loop {
-        match next(&mut port, spin) {
+        match next(|| port.receive(), spin) {
             Message::Run { mut task, .. } => {
                 executor.run(&mut task);
                 port.report(Report::Completed(task));

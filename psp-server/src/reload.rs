@@ -1,0 +1,93 @@
+//! Changing settings of a server that runs: for programs that read their configuration again on
+//! SIGHUP.
+
+use serde::Serialize;
+use signal_hook::consts::SIGHUP;
+use toml::{Table, Value};
+
+use crate::config::Config;
+use crate::error::RunError;
+use crate::policy::{Policy, PolicyError};
+use crate::server::ServerHandle;
+
+/// Calls `reload` for every SIGHUP, on a thread of its own. Without this SIGHUP ends the process.
+///
+/// # Errors
+/// When the signal handler or the thread cannot be installed.
+pub fn on_hangup(mut reload: impl FnMut() + Send + 'static) -> Result<(), RunError> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP]).map_err(RunError::Signals)?;
+    std::thread::Builder::new()
+        .name("psp-reload".into())
+        .spawn(move || signals.forever().for_each(|_| reload()))
+        .map_err(RunError::Signals)?;
+    Ok(())
+}
+
+impl ServerHandle {
+    /// Takes over what may change while the server runs: the policy, `connections_max` and
+    /// `idle_timeout_s`. Other fields of `config` are not looked at.
+    ///
+    /// # Errors
+    /// When the policy does not fit; nothing has changed then.
+    pub fn reload(&self, policy: &Policy, config: &Config) -> Result<(), PolicyError> {
+        if *policy != self.policy() {
+            self.set_policy(policy.clone())?;
+        }
+        self.set_connections_max(config.connections_max);
+        self.set_idle_timeout_s(config.idle_timeout_s);
+        Ok(())
+    }
+}
+
+/// The settings in which two configurations differ, as a file names them: `server.workers`.
+#[must_use]
+pub fn differences<C: Serialize>(left: &C, right: &C) -> Vec<String> {
+    let mut found = Vec::new();
+    if let (Ok(left), Ok(right)) = (Table::try_from(left), Table::try_from(right)) {
+        compare("", &left, &right, &mut found);
+    }
+    found
+}
+
+fn compare(prefix: &str, left: &Table, right: &Table, found: &mut Vec<String>) {
+    let added = right.keys().filter(|key| !left.contains_key(*key));
+    for key in left.keys().chain(added) {
+        match (left.get(key), right.get(key)) {
+            (Some(Value::Table(left)), Some(Value::Table(right))) => {
+                compare(&format!("{prefix}{key}."), left, right, found);
+            }
+            (left, right) if left != right => found.push(format!("{prefix}{key}")),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_differ_are_named_once_wherever_they_are() {
+        #[derive(Serialize)]
+        struct Program {
+            port: u16,
+            policy: Policy,
+            server: Config,
+        }
+        let program = |port, workers, policy: Policy| Program {
+            port,
+            policy,
+            server: Config {
+                workers,
+                ..Config::default()
+            },
+        };
+        let before = program(1, None, Policy::darc());
+        assert_eq!(differences(&before, &before), [""; 0]);
+        let after = program(2, Some(3), Policy::darc());
+        assert_eq!(differences(&before, &after), ["port", "server.workers"]);
+        assert_eq!(differences(&after, &before), ["port", "server.workers"]);
+        let other = program(1, None, Policy::mq().into());
+        assert!(differences(&before, &other).contains(&"policy.name".to_owned()));
+    }
+}

@@ -1,0 +1,108 @@
+//! Requests that give way anywhere, to another thread of their worker.
+
+#![cfg(target_os = "linux")]
+
+use psp_server::{Config, PreemptPolicy, TypeSpec};
+
+use crate::common::until;
+use crate::rig::{start, start_with};
+
+fn kernel_thread() -> Config {
+    Config {
+        preempt: PreemptPolicy::KernelThread,
+        contexts_per_worker: 8,
+        ..Config::default()
+    }
+}
+
+/// A handler that sleeps holds up nobody but its own client.
+#[test]
+fn a_handler_that_blocks_gives_way_too() {
+    let server = start(kernel_thread());
+    let mut blocked = server.begin("block 0");
+    let mut short = server.connect();
+    for i in 0..20 {
+        assert_eq!(short.ask(&format!("short {i}")), format!("ok short {i}"));
+    }
+    server.gates.open(0);
+    assert_eq!(blocked.line(), "ok block 0");
+    assert_eq!(server.stop().abandoned, 0);
+}
+
+/// Whoever needs a lock that a preempted request holds waits for that request, which has the core
+/// meanwhile. Requests that do not need it are not served by this worker until then, unless the one
+/// that waits is preempted in its turn.
+#[test]
+fn a_lock_of_a_preempted_request_is_waited_for() {
+    let server = start(kernel_thread());
+    let mut holder = server.begin("keep 0");
+    let mut needing = server.connect();
+    needing.send("need 1\n");
+    until("it waits", || {
+        server.handle.snapshot().types[0].arrivals == 1 && server.preempted() > 0
+    });
+    let mut short = server.connect();
+    assert_eq!(short.ask("short 1"), "ok short 1");
+    server.gates.open(0);
+    assert_eq!(holder.line(), "ok keep 0");
+    assert_eq!(needing.line(), "ok need 1");
+    assert_eq!(server.stop().abandoned, 0);
+}
+
+#[test]
+fn within_no_preempt_a_request_keeps_its_worker() {
+    let server = start(kernel_thread());
+    let mut long = server.begin("hold 0");
+    let before = server.preempted();
+    let mut short = server.connect();
+    short.send("short 1\n");
+    until("it waits", || {
+        server.handle.snapshot().types[0].arrivals == 1
+    });
+    assert_eq!(server.preempted(), before);
+    server.gates.open(0);
+    assert_eq!(long.line(), "ok hold 0");
+    assert_eq!(short.line(), "ok short 1");
+    assert_eq!(server.stop().abandoned, 0);
+}
+
+#[test]
+fn a_type_that_is_cooperative_gives_way_at_checkpoints_only() {
+    let long = TypeSpec::new("long").preempt(PreemptPolicy::Cooperative);
+    let server = start_with(kernel_thread(), long);
+    let mut spinning = server.begin("spin 0");
+    let mut short = server.connect();
+    assert_eq!(short.ask("short 1"), "ok short 1");
+    assert!(server.preempted() > 0);
+    server.gates.open(0);
+    assert_eq!(spinning.line(), "ok spin 0");
+
+    let mut holding = server.begin("hold 1");
+    let before = server.preempted();
+    short.send("short 2\n");
+    until("it waits", || {
+        server.handle.snapshot().types[0].arrivals == 2
+    });
+    assert_eq!(server.preempted(), before);
+    server.gates.open(1);
+    assert_eq!(holding.line(), "ok hold 1");
+    assert_eq!(short.line(), "ok short 2");
+    assert_eq!(server.stop().abandoned, 0);
+}
+
+#[test]
+fn a_type_that_is_never_preempted_runs_to_its_end() {
+    let long = TypeSpec::new("long").preempt(PreemptPolicy::None);
+    let server = start_with(kernel_thread(), long);
+    let mut spinning = server.begin("spin 0");
+    let mut short = server.connect();
+    short.send("short 1\n");
+    until("it waits", || {
+        server.handle.snapshot().types[0].arrivals == 1
+    });
+    server.gates.open(0);
+    assert_eq!(spinning.line(), "ok spin 0");
+    assert_eq!(short.line(), "ok short 1");
+    assert_eq!(server.preempted(), 0);
+    assert_eq!(server.stop().abandoned, 0);
+}
