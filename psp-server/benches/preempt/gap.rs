@@ -160,7 +160,9 @@ fn serve(
         move || {
             if is_first {
                 begin_turn();
-                preemptible(0, mechanism.policy(), || worker.run_long(mechanism));
+                preemptible(0, mechanism.policy(), || {
+                    worker.run_long(mechanism);
+                });
                 pause(Pause::Stop);
             } else {
                 worker.run_other();

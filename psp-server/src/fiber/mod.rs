@@ -43,4 +43,4 @@ pub(crate) use place::{
 pub use place::{checkpoint, no_preempt};
 pub use platform::Platform;
 pub(crate) use pool::{ContextPool, Pause, Wake, pause};
-pub(crate) use signal::{Target, prepare_process, prepare_thread};
+pub(crate) use signal::{Reminder, Target, prepare_process, prepare_thread};

@@ -34,6 +34,7 @@ thread_local! {
         turn: AtomicU64::new(0),
         depth: AtomicU32::new(OUTSIDE),
         by_signal: AtomicBool::new(false),
+        pending: AtomicBool::new(false),
         by_kernel: Cell::new(false),
         spare: AtomicUsize::new(0),
         slot: AtomicUsize::new(NO_SLOT),
@@ -48,6 +49,10 @@ pub(crate) trait GiveWay {
     /// Called on the stack of a request that was asked to give way. Lets others have the worker,
     /// and returns when this request's next turn has begun.
     fn give_way(&self);
+
+    /// The request may be preempted between checkpoints, and was asked to give way before its turn
+    /// had begun: it shall be interrupted once more, a little later.
+    fn remind(&self) {}
 
     /// Names the worker, and the type in `slot` if that is one. Called by a signal's handler: it does
     /// not allocate, lock or panic.
@@ -77,6 +82,8 @@ struct Place {
     depth: AtomicU32,
     /// Whether the request may be preempted between checkpoints.
     by_signal: AtomicBool,
+    /// A signal came at a depth above 0: the place gives way when that is left.
+    pending: AtomicBool,
     /// Whether the giver is to be told where the request may be preempted.
     by_kernel: Cell<bool>,
     /// Contexts that could take over.
@@ -118,15 +125,29 @@ impl Place {
         self.giver.get().filter(|_| self.by_kernel.get())
     }
 
-    /// A signal that came since `enter` was ignored: what it asked is done now.
+    /// Does what a signal asked since `enter`.
     #[inline]
     fn leave(&self) {
         compiler_fence(Ordering::SeqCst);
         let depth = self.depth.load(Ordering::Relaxed) - 1;
         self.depth.store(depth, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        if depth == 0 && self.by_signal.load(Ordering::Relaxed) && self.is_asked() {
+        if depth == 0 && self.pending.load(Ordering::Relaxed) && self.is_asked() {
             self.give_way();
+        }
+    }
+
+    /// Leaves at the beginning of a turn. One that was asked to give way already gets on for a little
+    /// while first, not only to the end of the next `no_preempt`.
+    #[inline]
+    fn leave_for_turn(&self) {
+        self.pending.store(false, Ordering::Relaxed);
+        self.leave();
+        if self.by_signal.load(Ordering::Relaxed)
+            && self.is_asked()
+            && let Some(giver) = self.giver.get()
+        {
+            giver.remind();
         }
     }
 
@@ -148,7 +169,7 @@ impl Place {
         if self.is_asked() {
             self.give_way_entered();
         }
-        self.leave();
+        self.leave_for_turn();
     }
 
     fn give_way_entered(&self) {
@@ -267,7 +288,7 @@ pub(crate) fn preemptible<T>(slot: usize, preempt: PreemptPolicy, body: impl FnO
         place.slot.store(slot, Ordering::Relaxed);
         place.by_signal.store(by_signal, Ordering::Relaxed);
         place.by_kernel.set(preempt == PreemptPolicy::KernelThread);
-        place.leave();
+        place.leave_for_turn();
         if let Some(giver) = place.told() {
             giver.open();
         }
@@ -339,13 +360,14 @@ pub(super) fn interrupt(rsp: usize, room_bytes: usize) -> bool {
     PLACE.with(|place| {
         let limit = place.stack_limit.load(Ordering::Relaxed);
         let base = place.stack_base.load(Ordering::Relaxed);
-        let shall = place.is_asked()
-            && place.by_signal.load(Ordering::Relaxed)
-            && place.is_open()
-            && rsp < base
-            && rsp >= limit + room_bytes;
+        if !place.is_asked() || !place.by_signal.load(Ordering::Relaxed) {
+            return false;
+        }
+        let shall = place.is_open() && rsp < base && rsp >= limit + room_bytes;
         if shall {
             place.enter();
+        } else {
+            place.pending.store(true, Ordering::Relaxed);
         }
         shall
     })
@@ -355,6 +377,6 @@ pub(super) fn interrupt(rsp: usize, room_bytes: usize) -> bool {
 pub(super) fn give_way_interrupted() {
     PLACE.with(|place| {
         place.give_way_entered();
-        place.leave();
+        place.leave_for_turn();
     });
 }

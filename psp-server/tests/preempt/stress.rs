@@ -69,18 +69,28 @@ fn expected(kinds: &[Kind]) -> Vec<(String, String)> {
     replies.collect()
 }
 
+/// Lets the scope of a failed run end.
+struct StopOnFailure<'a>(&'a Shutdown);
+
+impl Drop for StopOnFailure<'_> {
+    fn drop(&mut self) {
+        self.0.trigger();
+    }
+}
+
 /// A server of one worker, so that all requests meet on it.
 fn run(preempt: PreemptPolicy, preemptions: u64) {
-    let pause: Pause = match preempt {
-        PreemptPolicy::Cooperative => checkpoint,
-        _ => || {},
+    // The shortest quanta that leave something to the requests.
+    let (pause, quantum_us): (Pause, _) = match preempt {
+        PreemptPolicy::Cooperative => (checkpoint, 1.0),
+        _ => (|| {}, 20.0),
     };
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types([TypeSpec::new("disturbs"), TypeSpec::new("works")])
         .classifier(|line: &[u8]| RequestType::new(u32::from(!line.starts_with(b"disturb"))))
-        .policy(Policy::sq().quantum_us(1.0))
+        .policy(Policy::sq().quantum_us(quantum_us))
         .config(Config {
             workers: Some(1),
             topology: Topology::Dedicated,
@@ -104,6 +114,7 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
     std::thread::scope(|scope| {
         let until = shutdown.clone();
         let serving = scope.spawn(move || server.run_until(&until).unwrap());
+        let _stop = StopOnFailure(&shutdown);
         let clients: Vec<_> = (0..WORKING + DISTURBING)
             .map(|connection| {
                 let (expected, enough) = (&expected, &enough);
@@ -119,7 +130,7 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
             .collect();
         let mut last = (preempted(), Instant::now());
         while last.0 < preemptions && !clients.iter().any(ScopedJoinHandle::is_finished) {
-            std::thread::yield_now();
+            std::thread::park_timeout(Duration::from_millis(1));
             let now = preempted();
             if now > last.0 {
                 last = (now, Instant::now());

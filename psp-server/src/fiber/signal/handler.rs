@@ -14,7 +14,7 @@ use crate::fiber::place;
 /// Which of the real-time signals, from `SIGRTMIN`.
 const SIGNAL_OFFSET: c_int = 3;
 
-fn signal() -> c_int {
+pub(super) fn signal() -> c_int {
     libc::SIGRTMIN() + SIGNAL_OFFSET
 }
 

@@ -10,7 +10,7 @@
 //! Everything here runs outside of handlers, where nothing preempts: the contexts of a worker share
 //! its port without a lock.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +20,9 @@ use psp_protocols::Framing;
 
 use super::next;
 use crate::error::RunError;
-use crate::fiber::{self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Target, Wake};
+use crate::fiber::{
+    self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Reminder, Target, Wake,
+};
 use crate::handler::Handler;
 use crate::policy::{RequestId, WorkerId};
 use crate::preempt::PreemptPolicy;
@@ -43,6 +45,8 @@ pub(crate) struct Desk<C> {
     turn_start_ns: Cell<u64>,
     /// Time that the request of this turn was away, in nanoseconds. Its executor takes it off.
     away_ns: Rc<Cell<u64>>,
+    /// Signals this thread again. None where no signal preempts.
+    reminder: OnceCell<Reminder>,
 }
 
 impl<C> Desk<C> {
@@ -63,6 +67,7 @@ impl<C> Desk<C> {
             request: Cell::new(RequestId(0)),
             turn_start_ns: Cell::new(0),
             away_ns,
+            reminder: OnceCell::new(),
         }
     }
 
@@ -108,6 +113,12 @@ impl<C> GiveWay for Desk<C> {
         self.request.set(request);
         self.away_ns.set(away_ns + (now_ns - left_ns));
         self.turn_start_ns.set(now_ns);
+    }
+
+    fn remind(&self) {
+        if let Some(reminder) = self.reminder.get() {
+            reminder.arm();
+        }
     }
 
     fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -177,6 +188,10 @@ pub(crate) fn serve_on_contexts<F: Framing, H: Handler>(
     let pool = pool.map_err(RunError::Stacks)?;
     fiber::report_overflows();
     let _alternate = AlternateStack::install().map_err(RunError::Stacks)?;
+    if preempter.target.is_some() {
+        let reminder = Reminder::new().map_err(RunError::Signals)?;
+        let _ = desk.reminder.set(reminder);
+    }
     fiber::occupy(&preempter.flag, &**desk, || {
         let _signalled = Signalled::new(preempter.target.as_ref());
         pool.run();
