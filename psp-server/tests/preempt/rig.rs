@@ -164,6 +164,12 @@ pub(crate) fn start(config: Config) -> RigServer {
 /// The same with a long type of one's own.
 pub(crate) fn start_with(config: Config, long: TypeSpec) -> RigServer {
     let preempt = long.preempt.unwrap_or(config.preempt);
+    // Several times what a preemption takes, or requests give way before they have begun.
+    let quantum_us = match preempt {
+        PreemptPolicy::Signal => 20.0,
+        PreemptPolicy::KernelThread => 200.0,
+        _ => 1.0,
+    };
     let gates = Arc::new(Gates::default());
     let server = Server::builder()
         .tcp("127.0.0.1:0")
@@ -176,7 +182,7 @@ pub(crate) fn start_with(config: Config, long: TypeSpec) -> RigServer {
             let long = long.iter().any(|word| line.starts_with(word.as_bytes()));
             RequestType::new(u32::from(long))
         })
-        .policy(Policy::sq().quantum_us(1.0))
+        .policy(Policy::sq().quantum_us(quantum_us))
         .config(Config {
             workers: Some(1),
             topology: Topology::Dedicated,
