@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use anyhow::Context as _;
 use clap::Parser;
+use psp_program::config_file::{self, replace};
 use psp_server::{Policy, PreemptPolicy, Topology};
 use serde::{Deserialize, Serialize};
 use tracing::level_filters::LevelFilter;
@@ -139,14 +140,7 @@ impl Flags {
     /// # Errors
     /// When the file cannot be read or does not describe a configuration.
     pub fn resolve(self) -> anyhow::Result<Config> {
-        let mut config = match &self.config {
-            None => Config::default(),
-            Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("cannot read {}", path.display()))?;
-                toml::from_str(&text).with_context(|| format!("in {}", path.display()))?
-            }
-        };
+        let mut config: Config = config_file::read(self.config.as_deref())?;
         replace(&mut config.bind, self.bind);
         replace(&mut config.port, self.port);
         replace(&mut config.mode, self.mode);
@@ -166,12 +160,6 @@ impl Flags {
         }
         config.log_level()?;
         Ok(config)
-    }
-}
-
-fn replace<T>(setting: &mut T, flag: Option<T>) {
-    if let Some(flag) = flag {
-        *setting = flag;
     }
 }
 
