@@ -11,10 +11,12 @@
 //!                                                                     Sink (reply bytes)
 //! ```
 //!
-//! A client's side is [`skip`]: where each reply ends, and how its request fared.
+//! A client's side is [`skip`]: where each reply ends, and how its request fared. [`packet`] has the
+//! headers around datagrams, for transports without a kernel.
 
 pub mod framing;
 pub mod memcached;
+pub mod packet;
 pub mod psp_header;
 pub mod resp;
 pub mod rpc;

@@ -1,0 +1,116 @@
+//! IPv4 without options or fragments (RFC 791).
+//!
+//! ```text
+//!   14     15    16       18   20               22    23         24         26       30            34
+//!   | 0x45 | TOS | length | id | flags, offset  | TTL | protocol | checksum | source | destination |
+//! ```
+
+use std::net::Ipv4Addr;
+use std::ops::Range;
+
+use super::checksum::Sum;
+use super::{Checksums, DropReason, Interface, ethernet, field};
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 20;
+
+/// Where a frame has the header.
+pub(super) const PLACE: Range<usize> = ethernet::HEADER_LEN..ethernet::HEADER_LEN + HEADER_LEN;
+
+/// ICMP's number.
+pub const ICMP: u8 = 1;
+/// UDP's number.
+pub const UDP: u8 = 17;
+
+/// Version 4, five words.
+const VERSION_AND_LEN: u8 = 0x45;
+/// A datagram of one piece that nobody may fragment needs no id (RFC 6864).
+const DO_NOT_FRAGMENT: u16 = 0x4000;
+const MORE_FRAGMENTS_AND_OFFSET: u16 = 0x3fff;
+const TTL: u8 = 64;
+
+/// What a header says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) source: Ipv4Addr,
+    pub(super) destination: Ipv4Addr,
+    pub(super) protocol: u8,
+    /// Where the frame has what follows the header; padding is not part of it.
+    pub(super) payload: Range<usize>,
+}
+
+/// Reads the header in a frame whose datagram is for `interface`.
+pub(super) fn receive(
+    frame: &[u8],
+    interface: &Interface,
+    verified: Checksums,
+) -> Result<Header, DropReason> {
+    let header: [u8; HEADER_LEN] = field(frame, PLACE.start).ok_or(DropReason::WrongLength)?;
+    let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let address =
+        |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
+    if header[0] != VERSION_AND_LEN {
+        return Err(DropReason::Ipv4Header);
+    }
+    let end = PLACE.start + usize::from(word(2));
+    if end < PLACE.end || end > frame.len() {
+        return Err(DropReason::WrongLength);
+    }
+    let (source, destination) = (address(12), address(16));
+    if destination != interface.ip {
+        return Err(DropReason::OtherIp);
+    }
+    if verified == Checksums::Software && Sum::default().bytes(&header).checksum() != 0 {
+        return Err(DropReason::BadChecksum);
+    }
+    if word(6) & MORE_FRAGMENTS_AND_OFFSET != 0 {
+        return Err(DropReason::Fragment);
+    }
+    let unanswerable = source.is_unspecified()
+        || source.is_multicast()
+        || source.is_broadcast()
+        || source.is_loopback()
+        || source == interface.ip;
+    if unanswerable {
+        return Err(DropReason::BadSource);
+    }
+    Ok(Header {
+        source,
+        destination,
+        protocol: header[9],
+        payload: PLACE.end..end,
+    })
+}
+
+/// Writes the header of a datagram that takes all of `frame`.
+pub(super) fn write(
+    frame: &mut [u8],
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    protocol: u8,
+    checksums: Checksums,
+) {
+    let len = u16::try_from(frame.len() - PLACE.start).expect("a datagram has up to 65535 bytes");
+    let header = &mut frame[PLACE];
+    header[..2].copy_from_slice(&[VERSION_AND_LEN, 0]);
+    header[2..4].copy_from_slice(&len.to_be_bytes());
+    header[4..6].fill(0);
+    header[6..8].copy_from_slice(&DO_NOT_FRAGMENT.to_be_bytes());
+    header[8..10].copy_from_slice(&[TTL, protocol]);
+    header[10..12].fill(0);
+    header[12..16].copy_from_slice(&source.octets());
+    header[16..].copy_from_slice(&destination.octets());
+    if checksums == Checksums::Software {
+        let checksum = Sum::default().bytes(header).checksum();
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// What UDP's checksum covers of the header (RFC 768).
+pub(super) fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, len: u16) -> Sum {
+    Sum::default()
+        .bytes(&source.octets())
+        .bytes(&destination.octets())
+        .word(UDP.into())
+        .word(len)
+}

@@ -1,0 +1,153 @@
+//! UDP (RFC 768).
+//!
+//! ```text
+//!   34            36                 38       40         42
+//!   | source port | destination port | length | checksum | payload |
+//! ```
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
+
+use super::ethernet::{self, MacAddr};
+use super::{Checksums, DropReason, Interface, ipv4};
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 8;
+
+/// Bytes of all headers in front of a payload.
+pub const HEADERS_LEN: usize = ipv4::PLACE.end + HEADER_LEN;
+
+/// Longest payload of a datagram that takes an Ethernet frame whose payload has up to `mtu` bytes.
+#[must_use]
+pub const fn payload_len_max(mtu: u16) -> usize {
+    (mtu as usize).saturating_sub(ipv4::HEADER_LEN + HEADER_LEN)
+}
+
+/// One end of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// Its station.
+    pub mac: MacAddr,
+    /// Its host.
+    pub ip: Ipv4Addr,
+    /// Its port.
+    pub port: u16,
+}
+
+/// Where datagrams come from and go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    /// Who sends.
+    pub source: End,
+    /// Who receives.
+    pub destination: End,
+}
+
+impl Flow {
+    /// The way back.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+        }
+    }
+
+    /// Makes a frame of `frame`, which has the payload behind room for [`HEADERS_LEN`] bytes. With
+    /// [`Checksums::Port`], UDP's is left at the sum of its pseudo header and IPv4's at 0, as ports
+    /// expect it.
+    ///
+    /// # Panics
+    /// When there is no such room, or the payload is longer than 65 507 bytes.
+    pub fn write_headers(&self, frame: &mut [u8], checksums: Checksums) {
+        let Self {
+            source,
+            destination,
+        } = self;
+        let header = ethernet::Header {
+            destination: destination.mac,
+            source: source.mac,
+            ether_type: ethernet::IPV4,
+        };
+        header.write(frame);
+        ipv4::write(frame, source.ip, destination.ip, ipv4::UDP, checksums);
+        let datagram = &mut frame[ipv4::PLACE.end..];
+        let len = u16::try_from(datagram.len()).expect("IPv4's length was as long");
+        datagram[..2].copy_from_slice(&source.port.to_be_bytes());
+        datagram[2..4].copy_from_slice(&destination.port.to_be_bytes());
+        datagram[4..6].copy_from_slice(&len.to_be_bytes());
+        datagram[6..8].fill(0);
+        let pseudo_header = ipv4::pseudo_header(source.ip, destination.ip, len);
+        let checksum = match checksums {
+            Checksums::Port => pseudo_header.folded(),
+            Checksums::Software => match pseudo_header.bytes(datagram).checksum() {
+                // 0 says that there is none.
+                0 => 0xffff,
+                checksum => checksum,
+            },
+        };
+        datagram[6..8].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// A datagram in a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Datagram {
+    /// Where it came from and went to.
+    pub flow: Flow,
+    /// Where the frame has its payload.
+    pub payload: Range<usize>,
+}
+
+impl Datagram {
+    /// The sender's address.
+    #[must_use]
+    pub fn peer(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.flow.source.ip, self.flow.source.port)
+    }
+}
+
+/// Reads the datagram behind an IPv4 header.
+pub(super) fn receive(
+    frame: &[u8],
+    sender: MacAddr,
+    header: &ipv4::Header,
+    interface: &Interface,
+    verified: Checksums,
+) -> Result<Datagram, DropReason> {
+    let datagram = &frame[header.payload.clone()];
+    let Some(fields) = datagram.first_chunk::<HEADER_LEN>() else {
+        return Err(DropReason::WrongLength);
+    };
+    let [s0, s1, d0, d1, l0, l1, c0, c1] = *fields;
+    let len = u16::from_be_bytes([l0, l1]);
+    if usize::from(len) != datagram.len() {
+        return Err(DropReason::WrongLength);
+    }
+    if [c0, c1] != [0, 0] && verified == Checksums::Software {
+        let pseudo_header = ipv4::pseudo_header(header.source, header.destination, len);
+        if pseudo_header.bytes(datagram).checksum() != 0 {
+            return Err(DropReason::BadChecksum);
+        }
+    }
+    let flow = Flow {
+        source: End {
+            mac: sender,
+            ip: header.source,
+            port: u16::from_be_bytes([s0, s1]),
+        },
+        destination: End {
+            mac: interface.mac,
+            ip: header.destination,
+            port: u16::from_be_bytes([d0, d1]),
+        },
+    };
+    if flow.destination.port != interface.port {
+        return Err(DropReason::NoSuchPort);
+    }
+    if flow.source.port == 0 {
+        return Err(DropReason::BadSource);
+    }
+    let payload = header.payload.start + HEADER_LEN..header.payload.end;
+    Ok(Datagram { flow, payload })
+}
