@@ -14,7 +14,6 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include <rte_prefetch.h>
-#include <rte_cycles.h>
 #include <rte_version.h>
 
 #if RTE_VER_YEAR != 22 || RTE_VER_MONTH != 11
@@ -41,20 +40,10 @@ struct psp_dpdk_port_info {
 	int32_t socket;
 	uint8_t tx_checksums;
 	uint8_t rx_checksums;
-	uint8_t spreads;
-	uint8_t reserved;
+	uint8_t reserved[2];
 };
 _Static_assert(sizeof(struct psp_dpdk_port_info) == 20, "PortInfo");
 _Static_assert(offsetof(struct psp_dpdk_port_info, socket) == 12, "PortInfo");
-
-struct psp_dpdk_port_stats {
-	uint64_t received;
-	uint64_t sent;
-	uint64_t missed;
-	uint64_t receive_errors;
-	uint64_t send_errors;
-	uint64_t no_mbufs;
-};
 
 /* A frame that is in one mbuf alone. */
 struct psp_dpdk_packet {
@@ -68,7 +57,7 @@ struct psp_dpdk_packet {
 _Static_assert(sizeof(struct psp_dpdk_packet) == 24, "Packet");
 _Static_assert(offsetof(struct psp_dpdk_packet, checksums) == 22, "Packet");
 
-/* BURST_MAX */
+/* BURST_MAX of src/lib.rs. */
 #define PSP_DPDK_BURST_MAX 256
 
 /* 1: IPv4's and UDP's checksum are right; -1: one of them is wrong; 0: the port does not know. */
@@ -105,11 +94,6 @@ uint16_t psp_dpdk_headroom(void)
 	return RTE_PKTMBUF_HEADROOM;
 }
 
-uint64_t psp_dpdk_cycles(void)
-{
-	return rte_rdtsc();
-}
-
 /* --- ports --- */
 
 int psp_dpdk_port_info(uint16_t port, struct psp_dpdk_port_info *out)
@@ -133,7 +117,6 @@ int psp_dpdk_port_info(uint16_t port, struct psp_dpdk_port_info *out)
 	out->socket = rte_eth_dev_socket_id(port);
 	out->tx_checksums = (info.tx_offload_capa & TX_CHECKSUMS) == TX_CHECKSUMS;
 	out->rx_checksums = (info.rx_offload_capa & RX_CHECKSUMS) == RX_CHECKSUMS;
-	out->spreads = (info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP)) != 0;
 	return 0;
 }
 
@@ -166,20 +149,12 @@ int psp_dpdk_port_configure(uint16_t port, uint16_t queues, uint16_t *rx_descrip
 	return rte_eth_dev_adjust_nb_rx_tx_desc(port, rx_descriptors, tx_descriptors);
 }
 
-int psp_dpdk_port_stats(uint16_t port, struct psp_dpdk_port_stats *out)
+int psp_dpdk_port_set_mac(uint16_t port, const uint8_t *mac)
 {
-	struct rte_eth_stats stats;
-	int status = rte_eth_stats_get(port, &stats);
+	struct rte_ether_addr address;
 
-	if (status != 0)
-		return status;
-	out->received = stats.ipackets;
-	out->sent = stats.opackets;
-	out->missed = stats.imissed;
-	out->receive_errors = stats.ierrors;
-	out->send_errors = stats.oerrors;
-	out->no_mbufs = stats.rx_nombuf;
-	return 0;
+	memcpy(address.addr_bytes, mac, sizeof(address.addr_bytes));
+	return rte_eth_dev_default_mac_addr_set(port, &address);
 }
 
 int psp_dpdk_link_is_up(uint16_t port)

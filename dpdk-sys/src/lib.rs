@@ -57,31 +57,11 @@ pub struct PortInfo {
     pub tx_checksums: u8,
     /// Whether it verifies them of what it receives.
     pub rx_checksums: u8,
-    /// Whether it spreads flows over receive queues.
-    pub spreads: u8,
     /// 0.
-    pub reserved: u8,
+    pub reserved: [u8; 2],
 }
 
 const _: () = assert!(size_of::<PortInfo>() == 20);
-
-/// What a port counted since it was started.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PortStats {
-    /// Frames received.
-    pub received: u64,
-    /// Frames sent.
-    pub sent: u64,
-    /// Frames dropped because the receive queue was full.
-    pub missed: u64,
-    /// Frames with errors.
-    pub receive_errors: u64,
-    /// Frames that could not be sent.
-    pub send_errors: u64,
-    /// Frames dropped because the pool had no mbuf.
-    pub no_mbufs: u64,
-}
 
 /// Most frames of one burst.
 pub const BURST_MAX: u16 = 256;
@@ -118,6 +98,11 @@ unsafe extern "C" {
         arguments: *const c_char,
     ) -> c_int;
     pub fn rte_eal_hotplug_remove(bus: *const c_char, device: *const c_char) -> c_int;
+    pub fn rte_eal_alarm_set(
+        us: u64,
+        callback: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+    ) -> c_int;
     pub fn rte_thread_register() -> c_int;
     pub fn rte_thread_unregister();
 
@@ -155,13 +140,13 @@ unsafe extern "C" {
     ) -> c_int;
     pub fn rte_eth_dev_start(port: u16) -> c_int;
     pub fn rte_eth_dev_stop(port: u16) -> c_int;
+    pub fn rte_eth_dev_close(port: u16) -> c_int;
+    pub fn rte_eth_promiscuous_enable(port: u16) -> c_int;
 
     /// `rte_errno` of this thread.
     pub fn psp_dpdk_errno() -> c_int;
     /// Bytes in front of a frame in a fresh mbuf.
     pub fn psp_dpdk_headroom() -> u16;
-    /// The processor's time stamp.
-    pub fn psp_dpdk_cycles() -> u64;
     /// 0, or a negative errno.
     pub fn psp_dpdk_port_info(port: u16, out: *mut PortInfo) -> c_int;
     /// Configures as many queues of either kind, with checksums computed by the port where it can and
@@ -174,8 +159,8 @@ unsafe extern "C" {
         tx_descriptors: *mut u16,
         offload: c_int,
     ) -> c_int;
-    /// 0, or a negative errno.
-    pub fn psp_dpdk_port_stats(port: u16, out: *mut PortStats) -> c_int;
+    /// Gives it the address of six bytes at `mac`. 0, or a negative errno.
+    pub fn psp_dpdk_port_set_mac(port: u16, mac: *const u8) -> c_int;
     /// Not 0 when it is.
     pub fn psp_dpdk_link_is_up(port: u16) -> c_int;
     /// Receives up to `count` frames, at most [`BURST_MAX`]. One that is in several mbufs, or in one that

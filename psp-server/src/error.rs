@@ -35,6 +35,10 @@ pub enum BuildError {
         /// The system's answer.
         source: io::Error,
     },
+    /// A port of DPDK cannot be had.
+    #[cfg(feature = "dpdk")]
+    #[error("cannot listen through DPDK: {0}")]
+    Dpdk(#[from] crate::dpdk::DpdkError),
 }
 
 /// A server could not start, or could not go on.

@@ -65,4 +65,7 @@ pub use server::{DrainReport, Server, ServerBuilder, ServerHandle};
 pub use shutdown::Shutdown;
 pub use sleep::sleep;
 
+#[cfg(feature = "dpdk")]
+pub use transport::dpdk;
+
 pub use psp_protocols as protocols;

@@ -8,7 +8,8 @@ use crate::transport::output::OutputQueue;
 /// The reply to one request: a [`Sink`] with a limit.
 ///
 /// Over TCP it appends to the connection's output queue; over UDP it fills the free part of the
-/// buffer that holds the request.
+/// buffer that holds the request. What is written beyond [`limit_bytes`](Self::limit_bytes) is not sent:
+/// the peer gets [`Rejection::ReplyTooLarge`](psp_protocols::Rejection::ReplyTooLarge) in place of all.
 pub struct Reply<'a> {
     target: Target<'a>,
     written: usize,
@@ -66,10 +67,23 @@ impl<'a> Reply<'a> {
         self.written == 0
     }
 
+    /// Longest reply, in bytes: over TCP the server's `reply_bytes_max`, over UDP what the buffer holds,
+    /// and on a port that is polled what one frame holds.
+    #[must_use]
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+
+    /// Whether more was written than may be.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.written > self.limit_bytes
+    }
+
     pub(crate) fn outcome(&self) -> ReplyOutcome {
         ReplyOutcome {
             written: self.written,
-            overflowed: self.written > self.limit_bytes,
+            overflowed: self.is_too_large(),
             close: self.close,
         }
     }

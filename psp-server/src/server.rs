@@ -23,7 +23,8 @@ use crate::runtime::shared::Shared;
 use crate::runtime::{Launch, WAKER, launch};
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Snapshot, Telemetry};
-use crate::transport::datagram::Endpoint;
+use crate::transport::PacketPort;
+use crate::transport::datagram::{Endpoint, Outlet};
 use crate::transport::listener::{bind_udp, listen_tcp};
 
 /// Datagrams that are between two states while every typed queue is full.
@@ -38,6 +39,7 @@ pub struct Server<F, K, H: Handler> {
     waker: Arc<Waker>,
     listeners: Vec<TcpListener>,
     udp_sockets: Vec<mio::net::UdpSocket>,
+    packet_port: Option<PacketPort>,
     local_addrs: Vec<SocketAddr>,
 }
 
@@ -62,6 +64,8 @@ pub struct ServerBuilder<F, K, H> {
 struct Settings {
     tcp: Vec<SocketAddr>,
     udp: Vec<SocketAddr>,
+    #[cfg(feature = "dpdk")]
+    dpdk: Option<crate::dpdk::DpdkConfig>,
     types: Option<TypeTable>,
     policy: Policy,
     config: Config,
@@ -95,6 +99,8 @@ impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
         let settings = Settings {
             tcp: Vec::new(),
             udp: Vec::new(),
+            #[cfg(feature = "dpdk")]
+            dpdk: None,
             types: None,
             policy: Policy::c_fcfs(),
             config: Config::default(),
@@ -125,6 +131,18 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     pub fn udp(mut self, address: impl ToSocketAddrs + std::fmt::Debug) -> Self {
         let address = self.resolve(&address);
         self.settings.udp.extend(address);
+        self
+    }
+
+    /// Serves UDP on a port that is polled through DPDK. A server has one; a second call replaces the
+    /// first.
+    ///
+    /// The net thread polls all the time where each thread has a core to itself. With the feature
+    /// `dpdk`.
+    #[cfg(feature = "dpdk")]
+    #[must_use]
+    pub fn listen_dpdk(mut self, config: crate::dpdk::DpdkConfig) -> Self {
+        self.settings.dpdk = Some(config);
         self
     }
 
@@ -263,7 +281,7 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
         let config = &self.settings.config;
         config.validate()?;
         config.preempt.validate(self.settings.signal_preemptible)?;
-        if self.settings.tcp.is_empty() && self.settings.udp.is_empty() {
+        if self.settings.has_no_address() {
             return Err(BuildError::NoAddress);
         }
         let cores = Cores::discover();
@@ -309,6 +327,9 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             local_addrs.push(socket.local_addr().unwrap_or(address));
             udp_sockets.push(socket);
         }
+        let requests = datagrams(&self.settings.config, &types, workers);
+        let packet_port = self.settings.open_packet_port(workers, requests)?;
+        local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
         let shared = Arc::new(Shared {
             telemetry: Telemetry::new(types.len() + 1, workers),
             connections_max: AtomicUsize::new(self.settings.config.connections_max),
@@ -330,9 +351,48 @@ impl<F: Framing, K: Classifier, H: Handler> ServerBuilder<F, K, H> {
             waker,
             listeners,
             udp_sockets,
+            packet_port,
             local_addrs,
         })
     }
+}
+
+impl Settings {
+    fn has_no_address(&self) -> bool {
+        #[cfg(feature = "dpdk")]
+        if self.dpdk.is_some() {
+            return false;
+        }
+        self.tcp.is_empty() && self.udp.is_empty()
+    }
+
+    /// Opens the port of DPDK that was asked for, if any.
+    #[cfg(feature = "dpdk")]
+    fn open_packet_port(
+        &self,
+        workers: usize,
+        requests: usize,
+    ) -> Result<Option<PacketPort>, BuildError> {
+        let open = |config| PacketPort::open(config, workers, requests);
+        self.dpdk.as_ref().map(open).transpose().map_err(Into::into)
+    }
+
+    #[cfg(not(feature = "dpdk"))]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "as with the feature"
+    )]
+    fn open_packet_port(&self, _: usize, _: usize) -> Result<Option<PacketPort>, BuildError> {
+        Ok(None)
+    }
+}
+
+/// Datagrams of sockets, or of a port, that may be waiting or in flight.
+fn datagrams(config: &Config, types: &TypeTable, workers: usize) -> usize {
+    let capacity = |spec: &TypeSpec| spec.queue_capacity.unwrap_or(config.queue_capacity);
+    let queued: usize = types.specs().iter().map(capacity).sum();
+    queued + config.queue_capacity + workers + DATAGRAMS_SPARE
 }
 
 /// How each type gives way, by its slot.
@@ -367,7 +427,8 @@ fn new_poll() -> Result<Poll, BuildError> {
 }
 
 impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
-    /// The addresses it listens on: first TCP, then UDP, each in the order given.
+    /// The addresses it listens on: first TCP, then UDP, each in the order given, and last that on a
+    /// port that is polled.
     #[must_use]
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.local_addrs
@@ -405,6 +466,7 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
             waker,
             listeners,
             udp_sockets,
+            packet_port,
             local_addrs,
         } = self;
         shutdown.attach(waker.clone());
@@ -412,13 +474,7 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
         shared.policy.attach(waker.clone());
         let setup = shared.scheduler_setup();
         let scheduler = parts.settings.policy.scheduler(&setup);
-        let datagrams = if udp_sockets.is_empty() {
-            0
-        } else {
-            let capacity = |spec: &TypeSpec| spec.queue_capacity.unwrap_or(setup.queue_capacity);
-            let queued: usize = shared.types.specs().iter().map(capacity).sum();
-            queued + setup.queue_capacity + shared.workers + DATAGRAMS_SPARE
-        };
+        let datagrams = datagrams(&shared.config, &shared.types, shared.workers);
         let handler = Arc::new(parts.handler);
         handler.init(ServerHandle {
             shared: shared.clone(),
@@ -428,11 +484,15 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
             .zip(&local_addrs[listeners.len()..])
             .map(|(socket, &address)| {
                 Arc::new(Endpoint {
-                    socket,
+                    outlet: Outlet::Socket(socket),
                     state: handler.connect(address),
                 })
             })
             .collect();
+        let packets = packet_port.map(|port| {
+            let state = handler.connect(port.address());
+            port.serve(state)
+        });
         tracing::info!(
             addresses = ?local_addrs,
             policy = parts.settings.policy.spelled(),
@@ -447,6 +507,7 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
                 waker,
                 listeners,
                 endpoints,
+                packets,
                 classifier: parts.classifier,
                 scheduler,
                 handler,

@@ -23,8 +23,6 @@ use crate::transport::stream::Stream;
 
 /// A run that has taken this long gives the worker back; its rest is queued again.
 const RUN_NS_MAX: u64 = 1_000_000;
-/// What UDP over IPv4 can carry.
-const DATAGRAM_BYTES_MAX: usize = 65_507;
 
 /// Who sends the replies of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +109,8 @@ impl<F: Framing, H: Handler> Executor<F, H> {
                 request,
                 &mut reply,
             );
-            if let Some(rejection) = self.shared.refusal(outcome) {
+            let limit_bytes = self.shared.config.reply_bytes_max;
+            if let Some(rejection) = self.shared.refusal(self.worker, outcome, limit_bytes) {
                 stream.output.truncate(mark);
                 self.framing
                     .encode_rejection(&rejection, payload, &mut stream.output);
@@ -152,19 +151,25 @@ impl<F: Framing, H: Handler> Executor<F, H> {
 
     fn run_datagram(&mut self, datagram: &mut Datagram<H::Connection>) {
         let start_ns = self.service_clock_ns();
-        let Some(endpoint) = datagram.endpoint.take() else {
+        let Datagram {
+            peer,
+            body,
+            endpoint: Some(endpoint),
+            request_type,
+            sample,
+            ..
+        } = datagram
+        else {
             return;
         };
-        let (payload, free) = datagram.bytes.split_at_mut(datagram.len);
-        let room = free.len().min(DATAGRAM_BYTES_MAX);
-        let free = &mut free[..room];
-        let payload = &*payload;
-        let mut reply = Reply::to_datagram(free);
+        let (peer, request_type) = (*peer, *request_type);
+        let (payload, room) = body.split();
+        let mut reply = Reply::to_datagram(room);
         let request = Request {
             payload,
-            request_type: datagram.request_type,
+            request_type,
             connection: &endpoint.state,
-            peer: datagram.peer,
+            peer,
             worker: self.worker,
         };
         let outcome = self.shared.guard(
@@ -175,8 +180,9 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             &mut reply,
         );
         let mut written = reply.outcome().written;
-        if let Some(rejection) = self.shared.refusal(outcome) {
-            let mut reply = Reply::to_datagram(free);
+        let limit_bytes = room.len();
+        if let Some(rejection) = self.shared.refusal(self.worker, outcome, limit_bytes) {
+            let mut reply = Reply::to_datagram(room);
             self.framing
                 .encode_rejection(&rejection, payload, &mut reply);
             let outcome = reply.outcome();
@@ -188,16 +194,18 @@ impl<F: Framing, H: Handler> Executor<F, H> {
         }
         let service_ns = self.service_clock_ns() - start_ns;
         if written > 0 {
-            // A full socket buffer drops the reply, as the network may.
-            if let Ok(sent) = endpoint.socket.send_to(&free[..written], datagram.peer) {
-                let counters = &self.shared.telemetry.workers[self.worker.index()];
-                counters.bytes_sent.add(sent as u64);
+            let at_once = self.sending == Sending::AtOnce;
+            let unsent = body.send(written, &endpoint.outlet, peer, self.worker, at_once);
+            let counters = &self.shared.telemetry.workers[self.worker.index()];
+            if unsent == 0 {
+                counters.bytes_sent.add(written as u64);
+            } else {
+                counters.replies_unsent.add(unsent as u64);
             }
         }
-        self.shared
-            .measure(self.worker, datagram.request_type, service_ns);
-        datagram.sample = Some(Sample {
-            request_type: datagram.request_type,
+        self.shared.measure(self.worker, request_type, service_ns);
+        *sample = Some(Sample {
+            request_type,
             count: 1,
             service_ns,
         });
@@ -257,12 +265,20 @@ impl Shared {
         }
     }
 
-    fn refusal(&self, outcome: Result<ReplyOutcome, Panicked>) -> Option<Rejection<'static>> {
+    /// What a request's peer is told in place of a reply, if it has none, or one beyond `limit_bytes`.
+    fn refusal(
+        &self,
+        worker: WorkerId,
+        outcome: Result<ReplyOutcome, Panicked>,
+        limit_bytes: usize,
+    ) -> Option<Rejection<'static>> {
         match outcome {
             Err(Panicked) => Some(Rejection::HandlerFailed),
-            Ok(outcome) if outcome.overflowed => Some(Rejection::ReplyTooLarge {
-                limit_bytes: self.config.reply_bytes_max,
-            }),
+            Ok(outcome) if outcome.overflowed => {
+                let counters = &self.telemetry.workers[worker.index()];
+                counters.replies_too_large.add(1);
+                Some(Rejection::ReplyTooLarge { limit_bytes })
+            }
             Ok(_) => None,
         }
     }

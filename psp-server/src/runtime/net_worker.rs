@@ -25,7 +25,9 @@ use crate::error::RunError;
 use crate::handler::Handler;
 use crate::policy::{Action, RequestId, WorkerId};
 use crate::shutdown::Shutdown;
-use crate::transport::datagram::{DatagramPool, Endpoint};
+use crate::telemetry::NetCounters;
+use crate::transport::Packets;
+use crate::transport::datagram::{Datagram, DatagramPool, Endpoint, Outlet};
 
 /// Wakes the net worker.
 pub(crate) const WAKER: Token = Token(0);
@@ -39,6 +41,10 @@ const DATAGRAM_FIRST: u32 = 1 << 30;
 const EVENTS_PER_TURN: usize = 512;
 const ACCEPTS_PER_TURN: usize = 64;
 const DATAGRAMS_PER_TURN: usize = 64;
+/// How often a net worker that polls a port looks at its event queue.
+const EVENTS_INTERVAL_NS: u64 = 20_000;
+/// How long nothing has come before it sleeps, if it may.
+const IDLE_NS: u64 = 50_000;
 const CONNECTIONS_PER_TURN: usize = 512;
 /// Actions carried out before the net worker looks at its sockets again, and the time after which it
 /// starts no more of them.
@@ -53,12 +59,15 @@ pub(crate) struct Parts<F, K, H: Handler> {
     pub(crate) doorbell: Arc<Doorbell>,
     pub(crate) listeners: Vec<TcpListener>,
     pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
+    /// A port to be polled.
+    pub(crate) packets: Option<Packets<H::Connection>>,
     pub(crate) links: Vec<Link<F, H>>,
     pub(crate) dispatcher: Dispatcher<K>,
     pub(crate) handler: Arc<H>,
     pub(crate) framing: Arc<F>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) clock: Clock,
+    /// Datagrams of sockets, and of the port, that may be in flight or waiting.
     pub(crate) datagrams: usize,
     pub(crate) spin: Duration,
 }
@@ -89,6 +98,7 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler> {
     now_ns: u64,
     sweep_at_ns: u64,
     busy_at_ns: u64,
+    events_at_ns: u64,
     draining_until_ns: Option<u64>,
 }
 
@@ -103,12 +113,12 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             token += 1;
         }
         for endpoint in &mut parts.endpoints {
-            let socket = &mut Arc::get_mut(endpoint)
-                .expect("not shared before the start")
-                .socket;
-            registry
-                .register(socket, Token(token), Interest::READABLE)
-                .map_err(RunError::Events)?;
+            let endpoint = Arc::get_mut(endpoint).expect("not shared before the start");
+            if let Outlet::Socket(socket) = &mut endpoint.outlet {
+                registry
+                    .register(socket, Token(token), Interest::READABLE)
+                    .map_err(RunError::Events)?;
+            }
             token += 1;
         }
         let sockets = parts.listeners.len() + parts.endpoints.len();
@@ -116,7 +126,15 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             alarm: Alarm::new(parts.poll.registry(), ALARM).map_err(RunError::Events)?,
             events: Events::with_capacity(EVENTS_PER_TURN),
             connections: Connections::new(parts.framing.clone(), parts.shared.clone()),
-            datagrams: DatagramPool::new(parts.datagrams, parts.shared.config.datagram_bytes_max),
+            datagrams: DatagramPool::new(
+                if parts.endpoints.is_empty() {
+                    0
+                } else {
+                    parts.datagrams
+                },
+                parts.shared.config.datagram_bytes_max,
+                parts.packets.as_ref().map_or(0, |_| parts.datagrams),
+            ),
             readable: vec![true; sockets],
             connection_first: SOCKET_FIRST + sockets,
             exhausted: false,
@@ -125,6 +143,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             now_ns: parts.clock.now_ns(),
             sweep_at_ns: 0,
             busy_at_ns: 0,
+            events_at_ns: 0,
             draining_until_ns: None,
             parts,
         })
@@ -147,8 +166,12 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             }
             self.accept();
             self.receive_datagrams();
+            self.receive_packets();
             self.parts.dispatcher.tick(self.now_ns);
             self.serve_turn();
+            if let Some(packets) = &self.parts.packets {
+                packets.flush(&self.parts.shared.telemetry.net.0.packets);
+            }
             self.sweep();
             if let Some(until_ns) = self.draining_until_ns {
                 let open = self.connections.open() + self.datagrams.in_use();
@@ -161,6 +184,13 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
 
     fn wait(&mut self) -> io::Result<()> {
         let mut timeout = self.timeout();
+        if timeout.is_zero() && self.parts.packets.is_some() {
+            // A port is polled more often than the event queue can be.
+            if self.now_ns < self.events_at_ns {
+                return Ok(());
+            }
+            self.events_at_ns = self.now_ns + EVENTS_INTERVAL_NS;
+        }
         if !timeout.is_zero() {
             timeout = timeout.min(self.until_deadline());
             self.parts.doorbell.announce_sleep();
@@ -203,9 +233,11 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             && u128::from(self.now_ns - self.busy_at_ns) < self.parts.spin.as_nanos();
         let endpoints_first = self.parts.listeners.len();
         let pending_socket = self.readable.iter().enumerate().any(|(index, readable)| {
-            *readable && (index < endpoints_first || self.datagrams_free())
+            *readable && (index < endpoints_first || self.datagrams.has_buffers())
         });
-        if spinning || self.unfinished || self.connections.has_ready() || pending_socket {
+        let polling = self.parts.packets.is_some() && self.packets_at_ns().is_none();
+        if polling || spinning || self.unfinished || self.connections.has_ready() || pending_socket
+        {
             return Duration::ZERO;
         }
         Duration::from_nanos(self.sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
@@ -214,7 +246,8 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
     /// The longest timeout with which the scheduler's deadline is kept. The alarm is set for it where
     /// the event queue's timeout, which counts milliseconds, would be too late.
     fn until_deadline(&mut self) -> Duration {
-        let Some(deadline_ns) = self.parts.dispatcher.deadline_ns() else {
+        let deadlines_ns = [self.parts.dispatcher.deadline_ns(), self.packets_at_ns()];
+        let Some(deadline_ns) = deadlines_ns.into_iter().flatten().min() else {
             return Duration::MAX;
         };
         let now_ns = self.parts.clock.now_ns();
@@ -224,8 +257,13 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
         Duration::from_nanos(deadline_ns.saturating_sub(now_ns))
     }
 
-    fn datagrams_free(&self) -> bool {
-        self.datagrams.in_use() < self.parts.datagrams
+    /// When the port has to be looked at again, if it need not be polled till then: nothing has come for
+    /// a while, and others may have use for the core.
+    fn packets_at_ns(&self) -> Option<u64> {
+        let idle_sleep = self.parts.packets.as_ref()?.idle_sleep()?;
+        let idle = self.parts.spin.is_zero() && self.now_ns - self.busy_at_ns >= IDLE_NS;
+        let idle_sleep_ns = u64::try_from(idle_sleep.as_nanos()).unwrap_or(u64::MAX);
+        idle.then(|| self.now_ns.saturating_add(idle_sleep_ns))
     }
 
     fn receive_completions(&mut self) -> usize {
@@ -333,14 +371,16 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             return;
         }
         let net = &self.parts.shared.telemetry.net.0;
-        let dispatcher = &mut self.parts.dispatcher;
         let first = self.parts.listeners.len();
         for (index, endpoint) in self.parts.endpoints.iter().enumerate() {
+            let Outlet::Socket(socket) = &endpoint.outlet else {
+                continue;
+            };
             if !self.readable[first + index] {
                 continue;
             }
             for _ in 0..DATAGRAMS_PER_TURN {
-                let datagram = match self.datagrams.receive(endpoint) {
+                let datagram = match self.datagrams.receive(endpoint, socket) {
                     Ok(Some(datagram)) => datagram,
                     Ok(None) => {
                         net.datagrams_received.add(1);
@@ -356,24 +396,36 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                     // An earlier reply could not be delivered; nothing to do with this request.
                     Err(_) => continue,
                 };
-                net.datagrams_received.add(1);
                 let slot = datagram.slot;
-                let request = &datagram.bytes[..datagram.len];
-                let mut cursor = F::Cursor::default();
-                match self.parts.framing.next_frame(&mut cursor, request) {
-                    Ok(Step::Frame { len }) if len == request.len() => {
-                        let request_type = dispatcher.classify(request);
-                        datagram.request_type = request_type;
-                        dispatcher.count_arrival(request_type);
-                        let id = RequestId(DATAGRAM_FIRST + slot);
-                        dispatcher.arrived(self.now_ns, id, request_type);
-                    }
-                    _ => {
-                        net.malformed.add(1);
-                        self.datagrams.discard(slot);
-                    }
+                let parts = (&*self.parts.framing, &mut self.parts.dispatcher);
+                if !admit(parts, datagram, net, self.now_ns) {
+                    self.datagrams.discard(slot);
                 }
             }
+        }
+    }
+
+    fn receive_packets(&mut self) {
+        let Some(packets) = &mut self.parts.packets else {
+            return;
+        };
+        if self.draining_until_ns.is_some() {
+            return;
+        }
+        let net = &self.parts.shared.telemetry.net.0;
+        let came = packets.receive(&net.packets, |packet, endpoint| {
+            let Some(datagram) = self.datagrams.hold(endpoint, packet) else {
+                net.packets.overflows.add(1);
+                return;
+            };
+            let slot = datagram.slot;
+            let parts = (&*self.parts.framing, &mut self.parts.dispatcher);
+            if !admit(parts, datagram, net, self.now_ns) {
+                self.datagrams.discard(slot);
+            }
+        });
+        if came {
+            self.busy_at_ns = self.now_ns;
         }
     }
 
@@ -513,6 +565,32 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             }
         }
         if open > 0 { self.lent.max(1) } else { 0 }
+    }
+}
+
+/// Tells the dispatcher of a datagram, if it is one request.
+fn admit<F: Framing, K: Classifier, C>(
+    (framing, dispatcher): (&F, &mut Dispatcher<K>),
+    datagram: &mut Datagram<C>,
+    net: &NetCounters,
+    now_ns: u64,
+) -> bool {
+    net.datagrams_received.add(1);
+    let request = datagram.body.request();
+    let mut cursor = F::Cursor::default();
+    match framing.next_frame(&mut cursor, request) {
+        Ok(Step::Frame { len }) if len == request.len() => {
+            let request_type = dispatcher.classify(request);
+            datagram.request_type = request_type;
+            dispatcher.count_arrival(request_type);
+            let id = RequestId(DATAGRAM_FIRST + datagram.slot);
+            dispatcher.arrived(now_ns, id, request_type);
+            true
+        }
+        _ => {
+            net.malformed.add(1);
+            false
+        }
     }
 }
 

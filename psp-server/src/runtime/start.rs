@@ -32,6 +32,7 @@ use crate::policy::{Scheduler, WorkerId};
 use crate::preempt::PreemptPolicy;
 use crate::server::DrainReport;
 use crate::shutdown::Shutdown;
+use crate::transport::Packets;
 use crate::transport::datagram::Endpoint;
 
 /// How long workers may take to end once the net worker is done.
@@ -43,13 +44,14 @@ pub(crate) struct Launch<F, K, H: Handler> {
     pub(crate) waker: Arc<Waker>,
     pub(crate) listeners: Vec<TcpListener>,
     pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
+    pub(crate) packets: Option<Packets<H::Connection>>,
     pub(crate) classifier: K,
     pub(crate) scheduler: Box<dyn Scheduler>,
     pub(crate) handler: Arc<H>,
     pub(crate) framing: Arc<F>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) cores: Cores,
-    /// Datagrams that may be in flight or waiting.
+    /// Datagrams of sockets, and of the port, that may be in flight or waiting.
     pub(crate) datagrams: usize,
 }
 
@@ -63,6 +65,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
         waker,
         listeners,
         endpoints,
+        packets,
         classifier,
         scheduler,
         ..
@@ -164,6 +167,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
         doorbell,
         listeners,
         endpoints,
+        packets,
         links,
         dispatcher,
         handler,

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use psp_protocols::packet::DropReason;
+
 use crate::policy::TypeStatus;
 
 /// A figure with one writing thread and any number of readers.
@@ -59,6 +61,19 @@ pub(crate) struct NetCounters {
     pub(crate) malformed: Counter,
     pub(crate) buffered_bytes: Counter,
     pub(crate) background_flushes: Counter,
+    pub(crate) packets: PacketCounters,
+}
+
+/// Written by the net worker, about a port that it polls.
+#[derive(Debug, Default)]
+pub(crate) struct PacketCounters {
+    pub(crate) frames: Counter,
+    pub(crate) arp_answered: Counter,
+    pub(crate) echoes_answered: Counter,
+    pub(crate) overflows: Counter,
+    pub(crate) unsent: Counter,
+    /// By the place of each reason.
+    pub(crate) dropped: [Counter; DropReason::ALL.len()],
 }
 
 /// Written by the dispatcher, for one type.
@@ -103,6 +118,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) types: Vec<Padded<WorkCounters>>,
     pub(crate) panics: Counter,
     pub(crate) bytes_sent: Counter,
+    pub(crate) replies_too_large: Counter,
+    pub(crate) replies_unsent: Counter,
     pub(crate) preempted: Counter,
     pub(crate) preemptions_missed: Counter,
     pub(crate) contexts_exhausted: Counter,
@@ -122,6 +139,8 @@ impl Telemetry {
             types: (0..type_slots).map(|_| Padded::default()).collect(),
             panics: Counter::default(),
             bytes_sent: Counter::default(),
+            replies_too_large: Counter::default(),
+            replies_unsent: Counter::default(),
             preempted: Counter::default(),
             preemptions_missed: Counter::default(),
             contexts_exhausted: Counter::default(),

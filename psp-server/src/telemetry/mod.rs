@@ -13,6 +13,10 @@ mod counters;
 mod publish;
 mod snapshot;
 
-pub(crate) use counters::{Counter, NetCounters, Telemetry, TurnCounters, WorkerCounters};
+pub(crate) use counters::{
+    Counter, NetCounters, PacketCounters, Telemetry, TurnCounters, WorkerCounters,
+};
 pub use publish::publish;
-pub use snapshot::{NetSnapshot, Snapshot, TurnSnapshot, TypeSnapshot, WorkerSnapshot};
+pub use snapshot::{
+    DropSnapshot, NetSnapshot, PacketSnapshot, Snapshot, TurnSnapshot, TypeSnapshot, WorkerSnapshot,
+};

@@ -21,12 +21,21 @@ pub fn publish(snapshot: &Snapshot) {
         ("psp_bytes_sent_total", net.bytes_sent),
         ("psp_datagrams_received_total", net.datagrams_received),
         ("psp_malformed_total", net.malformed),
+        ("psp_frames_received_total", net.packets.frames),
+        ("psp_arp_answered_total", net.packets.arp_answered),
+        ("psp_echoes_answered_total", net.packets.echoes_answered),
+        ("psp_packet_overflows_total", net.packets.overflows),
+        ("psp_packets_unsent_total", net.packets.unsent),
         (
             "psp_reservation_updates_total",
             snapshot.reservation_updates,
         ),
     ] {
         metrics::counter!(name).absolute(value);
+    }
+    for dropped in &net.packets.dropped {
+        let label = [("reason", dropped.reason)];
+        metrics::counter!("psp_frames_dropped_total", &label).absolute(dropped.frames);
     }
     for ty in &snapshot.types {
         let label = [("type", ty.name.clone())];
@@ -49,6 +58,10 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_worker_completions_total", &label).absolute(worker.completions);
         metrics::counter!("psp_worker_service_ns_total", &label).absolute(worker.service_ns_total);
         metrics::counter!("psp_worker_panics_total", &label).absolute(worker.panics);
+        metrics::counter!("psp_worker_replies_too_large_total", &label)
+            .absolute(worker.replies_too_large);
+        metrics::counter!("psp_worker_replies_unsent_total", &label)
+            .absolute(worker.replies_unsent);
         metrics::counter!("psp_worker_preempted_total", &label).absolute(worker.preempted);
         metrics::counter!("psp_worker_preemptions_missed_total", &label)
             .absolute(worker.preemptions_missed);

@@ -1,6 +1,8 @@
 //! A readable copy of all counters.
 
-use super::counters::{Counter, Telemetry, TurnCounters};
+use psp_protocols::packet::DropReason;
+
+use super::counters::{Counter, PacketCounters, Telemetry, TurnCounters};
 use crate::request_type::TypeTable;
 
 /// All counters of a server at about one moment: each figure is exact, but two figures may be some
@@ -42,6 +44,54 @@ pub struct NetSnapshot {
     pub buffered_bytes: u64,
     /// Times a long reply's rest was handed to a worker because its socket had blocked.
     pub background_flushes: u64,
+    /// Frames of a port that is polled; all 0 on servers without one.
+    pub packets: PacketSnapshot,
+}
+
+/// What the net worker counts of a port that it polls.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PacketSnapshot {
+    /// Frames received.
+    pub frames: u64,
+    /// Questions for the server's station that were answered.
+    pub arp_answered: u64,
+    /// ICMP echoes that were answered.
+    pub echoes_answered: u64,
+    /// Requests dropped because as many as there is room for were waiting or in flight.
+    pub overflows: u64,
+    /// Frames of the net thread that were dropped because the transmit queue was full: answers of its
+    /// own, and replies of the worker that it is.
+    pub unsent: u64,
+    /// Frames dropped, by reason.
+    pub dropped: Vec<DropSnapshot>,
+}
+
+/// How many frames were dropped for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct DropSnapshot {
+    /// The reason's [name](DropReason::name).
+    pub reason: &'static str,
+    /// How many.
+    pub frames: u64,
+}
+
+impl PacketSnapshot {
+    fn read(counters: &PacketCounters) -> Self {
+        let dropped = DropReason::ALL.iter().zip(&counters.dropped);
+        Self {
+            frames: counters.frames.get(),
+            arp_answered: counters.arp_answered.get(),
+            echoes_answered: counters.echoes_answered.get(),
+            overflows: counters.overflows.get(),
+            unsent: counters.unsent.get(),
+            dropped: dropped
+                .map(|(reason, frames)| DropSnapshot {
+                    reason: reason.name(),
+                    frames: frames.get(),
+                })
+                .collect(),
+        }
+    }
 }
 
 /// What is known of one request type.
@@ -109,6 +159,11 @@ pub struct WorkerSnapshot {
     pub panics: u64,
     /// Bytes that it sent itself.
     pub bytes_sent: u64,
+    /// Replies that were longer than the limit or, in a datagram, than its frame; their peers got an
+    /// error instead.
+    pub replies_too_large: u64,
+    /// Replies in datagrams that were dropped because the socket or transmit queue took no more.
+    pub replies_unsent: u64,
     /// Turns that ended because the request gave way.
     pub preempted: u64,
     /// Turns whose request was asked to give way and ran to its end instead: it was nearly done, had
@@ -165,6 +220,8 @@ impl Snapshot {
                 .sum(),
             panics: worker.panics.get(),
             bytes_sent: worker.bytes_sent.get(),
+            replies_too_large: worker.replies_too_large.get(),
+            replies_unsent: worker.replies_unsent.get(),
             preempted: worker.preempted.get(),
             preemptions_missed: worker.preemptions_missed.get(),
             contexts_exhausted: worker.contexts_exhausted.get(),
@@ -185,6 +242,7 @@ impl Snapshot {
                 malformed: net.malformed.get(),
                 buffered_bytes: net.buffered_bytes.get(),
                 background_flushes: net.background_flushes.get(),
+                packets: PacketSnapshot::read(&net.packets),
             },
             types: types.collect(),
             workers: workers.collect(),

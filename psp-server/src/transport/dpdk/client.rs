@@ -1,0 +1,210 @@
+//! A client on a port: the other end of a server's, for load generators and tests.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use psp_protocols::packet::arp::{self, Arp, Neighbour};
+use psp_protocols::packet::udp::{self, HEADERS_LEN};
+use psp_protocols::packet::{Checksums, End, Flow, Frame, Interface, MacAddr};
+
+use super::config::DpdkConfig;
+use super::eal::Eal;
+use super::error::DpdkError;
+use super::mempool::Mbuf;
+use super::port::{OpenPort, Port};
+use super::queue::{RxQueue, TxQueue};
+
+/// Mbufs that a client has beyond those in queues and caches.
+const MBUFS_SPARE: usize = 1024;
+
+/// One socket, so to speak, that sends datagrams to one server. The thread that uses it does so alone, and
+/// polls.
+#[derive(Debug)]
+pub struct DpdkClient {
+    burst: Vec<Mbuf>,
+    rx: Vec<RxQueue>,
+    tx: TxQueue,
+    port: Arc<Port>,
+    interface: Interface,
+    server: SocketAddrV4,
+    /// Where datagrams go, once the server's station is known.
+    flow: Option<Flow>,
+}
+
+/// Why a datagram was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotSent {
+    /// The server's station is not known, see [`DpdkClient::resolve`].
+    #[error("the server's station is not known")]
+    Unresolved,
+    /// The payload does not fit into a frame.
+    #[error("longer than a frame")]
+    TooLong,
+    /// The transmit queue or the pool has no room for it.
+    #[error("no room")]
+    NoRoom,
+}
+
+impl DpdkClient {
+    /// Opens the port that `config` describes, with its address and UDP port as the client's own, to
+    /// talk to `server`.
+    ///
+    /// # Errors
+    /// When a setting is out of its range, or DPDK or the port refuses.
+    pub fn open(config: &DpdkConfig, server: SocketAddrV4) -> Result<Self, DpdkError> {
+        config.validate()?;
+        let eal = Eal::init(&config.eal)?;
+        let OpenPort { port, rx, tx } = Port::start(eal, &config.setup(1, MBUFS_SPARE, 1))?;
+        let none = || DpdkError::Setting("the port has no queue".to_owned());
+        Ok(Self {
+            burst: Vec::with_capacity(config.rx_burst),
+            rx,
+            tx: tx.into_iter().next().ok_or_else(none)?,
+            interface: Interface {
+                mac: port.mac(),
+                ip: config.ip,
+                port: config.port,
+            },
+            port,
+            server,
+            flow: None,
+        })
+    }
+
+    /// Its own address.
+    #[must_use]
+    pub fn interface(&self) -> Interface {
+        self.interface
+    }
+
+    /// The server's station, once it is known.
+    #[must_use]
+    pub fn server_mac(&self) -> Option<MacAddr> {
+        self.flow.map(|flow| flow.destination.mac)
+    }
+
+    /// Whether the port has a link.
+    #[must_use]
+    pub fn link_is_up(&self) -> bool {
+        self.port.link_is_up()
+    }
+
+    /// Mbufs that are not in the client's pool.
+    #[must_use]
+    pub fn mbufs_in_use(&self) -> usize {
+        self.port.pool().in_use()
+    }
+
+    /// Longest payload that a frame holds, in bytes.
+    #[must_use]
+    pub fn payload_len_max(&self) -> usize {
+        udp::payload_len_max(self.port.mtu())
+    }
+
+    /// Looks for the server's answer to an earlier question for its station, and asks again if there is
+    /// none. To be called now and then until it returns true: frames may get lost, the first ones for
+    /// sure while the port has no link.
+    pub fn resolve(&mut self) -> bool {
+        self.receive(|_| {});
+        if self.flow.is_none() {
+            let request = arp::request(&self.interface, *self.server.ip());
+            self.send_frame(&request);
+            self.flush();
+        }
+        self.flow.is_some()
+    }
+
+    /// Sends a datagram with the next burst, or [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// When it cannot be sent.
+    pub fn send(&mut self, payload: &[u8]) -> Result<(), NotSent> {
+        let flow = self.flow.ok_or(NotSent::Unresolved)?;
+        if payload.len() > self.payload_len_max() {
+            return Err(NotSent::TooLong);
+        }
+        let mut mbuf = self.port.pool().alloc().ok_or(NotSent::NoRoom)?;
+        mbuf.resize(HEADERS_LEN + payload.len());
+        let frame = mbuf.frame_mut();
+        frame
+            .get_mut(HEADERS_LEN..)
+            .filter(|room| room.len() == payload.len())
+            .ok_or(NotSent::TooLong)?
+            .copy_from_slice(payload);
+        let checksums = self.tx.checksums();
+        flow.write_headers(frame, checksums);
+        match self.tx.push(mbuf, checksums) {
+            0 => Ok(()),
+            _ => Err(NotSent::NoRoom),
+        }
+    }
+
+    /// Sends a frame as it is, with the next burst or [`flush`](Self::flush). Returns whether there was
+    /// room for it.
+    pub fn send_frame(&mut self, frame: &[u8]) -> bool {
+        let Some(mut mbuf) = self.port.pool().alloc() else {
+            return false;
+        };
+        mbuf.resize(frame.len());
+        if mbuf.frame().len() != frame.len() {
+            return false;
+        }
+        mbuf.frame_mut().copy_from_slice(frame);
+        self.tx.push(mbuf, Checksums::Software) == 0
+    }
+
+    /// Sends what waits. Returns the number of frames that were dropped because the queue was full.
+    pub fn flush(&mut self) -> usize {
+        self.tx.flush()
+    }
+
+    /// Hands the payload of each datagram of a burst from each queue to `take`, and learns and answers
+    /// stations.
+    pub fn receive(&mut self, mut take: impl FnMut(&[u8])) {
+        for queue in 0..self.rx.len() {
+            self.rx[queue].receive(&mut self.burst);
+            self.read_burst(&mut take);
+        }
+    }
+
+    fn read_burst(&mut self, take: &mut impl FnMut(&[u8])) {
+        for mut mbuf in self.burst.drain(..) {
+            let Some(verified) = mbuf.checksums() else {
+                continue;
+            };
+            match self.interface.receive(mbuf.frame(), verified) {
+                Ok(Frame::Datagram(datagram)) if datagram.peer() == self.server => {
+                    take(&mbuf.frame()[datagram.payload]);
+                }
+                Ok(Frame::Arp(Arp::Reply(Neighbour { ip, mac }))) if ip == *self.server.ip() => {
+                    self.flow = Some(flow(&self.interface, self.server, mac));
+                }
+                Ok(Frame::Arp(Arp::Request(asker))) => {
+                    let len = arp::answer(mbuf.frame_mut(), &self.interface, asker);
+                    mbuf.resize(len);
+                    self.tx.push(mbuf, Checksums::Software);
+                    self.tx.flush();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Hands each frame of a burst from each queue to `take`, whatever it is.
+    pub fn receive_frames(&mut self, mut take: impl FnMut(&[u8])) {
+        for queue in &mut self.rx {
+            queue.receive(&mut self.burst);
+            for mbuf in self.burst.drain(..) {
+                take(mbuf.frame());
+            }
+        }
+    }
+}
+
+fn flow(interface: &Interface, server: SocketAddrV4, server_mac: MacAddr) -> Flow {
+    let end = |mac: MacAddr, ip: Ipv4Addr, port: u16| End { mac, ip, port };
+    Flow {
+        source: end(interface.mac, interface.ip, interface.port),
+        destination: end(server_mac, *server.ip(), server.port()),
+    }
+}

@@ -1,0 +1,293 @@
+//! A port: configured, started, and closed when nobody uses it any more.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, c_char};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dpdk_sys as sys;
+use psp_protocols::packet::{Checksums, MacAddr};
+
+use super::config::Mac;
+use super::eal::{Eal, VirtualDevice, await_interrupts, c_string, check};
+use super::error::DpdkError;
+use super::mempool::{CACHE_LEN, Mempool};
+use super::queue::{RxQueue, TxQueue};
+
+/// Ports of this process that are in use. A port has one owner.
+static CLAIMED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// Room for a frame's header, a tag and its checksum beyond the MTU.
+const FRAME_OVERHEAD: usize = 18;
+/// Drivers round a buffer's room down to a multiple of this.
+const ROOM_STEP: usize = 1024;
+
+/// What a port is set up for.
+#[derive(Debug, Clone)]
+pub(crate) struct PortSetup {
+    /// Its name or number; the first one that is there when `None`.
+    pub(crate) device: Option<String>,
+    /// A virtual device to be made for it, as after `--vdev`.
+    pub(crate) virtual_device: Option<String>,
+    /// Its address.
+    pub(crate) mac: Mac,
+    /// Queues of each kind that would be used; the port may have fewer.
+    pub(crate) queues: usize,
+    /// Descriptors of each queue.
+    pub(crate) rx_descriptors: u16,
+    pub(crate) tx_descriptors: u16,
+    /// Frames that are sent together at the most.
+    pub(crate) tx_burst: usize,
+    /// Whether the port shall compute and verify checksums where it can.
+    pub(crate) offload: bool,
+    /// Mbufs beyond those in queues and caches.
+    pub(crate) mbufs: usize,
+    /// Threads that will have a cache.
+    pub(crate) threads: usize,
+}
+
+/// A started port. See [`Port::start`].
+#[derive(Debug)]
+pub(crate) struct Port {
+    claim: Claim,
+    info: sys::PortInfo,
+    offload: bool,
+    /// Outlives the claim: fields are dropped in order.
+    pool: Arc<Mempool>,
+}
+
+/// The right to use a port; it is stopped and closed when this goes.
+#[derive(Debug)]
+struct Claim {
+    eal: Eal,
+    id: u16,
+    started: bool,
+    /// The device, if it was made for the port.
+    device: Option<VirtualDevice>,
+}
+
+/// A port and all its queues, as many of either kind.
+#[derive(Debug)]
+pub(crate) struct OpenPort {
+    pub(crate) port: Arc<Port>,
+    pub(crate) rx: Vec<RxQueue>,
+    pub(crate) tx: Vec<TxQueue>,
+}
+
+impl Port {
+    /// Sets a port up and starts it.
+    ///
+    /// # Errors
+    /// When there is no such port, it is in use in this process, or it refuses.
+    pub(crate) fn start(eal: Eal, setup: &PortSetup) -> Result<OpenPort, DpdkError> {
+        let claim = Claim::new(eal, setup)?;
+        let id = claim.id;
+        let mut info = sys::PortInfo::default();
+        // SAFETY: the port is valid, and `info` has room for what is written.
+        check("describe", unsafe {
+            sys::psp_dpdk_port_info(id, &raw mut info)
+        })?;
+        let queues_max = info.rx_queues_max.min(info.tx_queues_max).max(1);
+        let queues =
+            u16::try_from(setup.queues).map_or(queues_max, |queues| queues.min(queues_max));
+        let (mut rx_descriptors, mut tx_descriptors) = (setup.rx_descriptors, setup.tx_descriptors);
+        // SAFETY: the port is valid and stopped, and nobody else configures it: it is claimed.
+        let configured = unsafe {
+            sys::psp_dpdk_port_configure(
+                id,
+                queues,
+                &raw mut rx_descriptors,
+                &raw mut tx_descriptors,
+                setup.offload.into(),
+            )
+        };
+        check("configure", configured)?;
+        let in_queues =
+            usize::from(queues) * (usize::from(rx_descriptors) + usize::from(tx_descriptors));
+        // A cache holds up to one and a half times its length.
+        let in_caches = setup.threads * (CACHE_LEN + CACHE_LEN / 2);
+        let frame_len = usize::from(info.mtu) + FRAME_OVERHEAD;
+        let pool = Arc::new(Mempool::new(
+            eal,
+            setup.mbufs + in_queues + in_caches,
+            // A request and its reply.
+            (2 * frame_len).next_multiple_of(ROOM_STEP),
+            info.socket,
+        )?);
+        let socket = info.socket.cast_unsigned();
+        let mut port = Self {
+            claim,
+            info,
+            offload: setup.offload,
+            pool,
+        };
+        if let Mac::Address(mac) = setup.mac {
+            port.set_mac(mac)?;
+        }
+        for queue in 0..queues {
+            // SAFETY: the port is configured with this queue and stopped; the pool lives until the port is
+            // closed.
+            let status = unsafe {
+                sys::rte_eth_rx_queue_setup(
+                    id,
+                    queue,
+                    rx_descriptors,
+                    socket,
+                    std::ptr::null(),
+                    port.pool.as_ptr(),
+                )
+            };
+            check("set up receive queues of", status)?;
+            // SAFETY: as above.
+            let status = unsafe {
+                sys::rte_eth_tx_queue_setup(id, queue, tx_descriptors, socket, std::ptr::null())
+            };
+            check("set up transmit queues of", status)?;
+        }
+        // SAFETY: the port is configured, with all its queues.
+        check("start", unsafe { sys::rte_eth_dev_start(id) })?;
+        port.claim.started = true;
+        let port = Arc::new(port);
+        let rx = (0..queues).map(|queue| RxQueue::new(port.clone(), queue));
+        let tx = (0..queues).map(|queue| TxQueue::new(port.clone(), queue, setup.tx_burst));
+        Ok(OpenPort {
+            rx: rx.collect(),
+            tx: tx.collect(),
+            port,
+        })
+    }
+
+    /// Gives the port another address; one that cannot have it receives what is for anybody.
+    fn set_mac(&mut self, mac: MacAddr) -> Result<(), DpdkError> {
+        if mac == self.mac() {
+            return Ok(());
+        }
+        // SAFETY: the port is valid, and an address is six bytes.
+        let mut status = unsafe { sys::psp_dpdk_port_set_mac(self.id(), mac.0.as_ptr()) };
+        if status < 0 {
+            // SAFETY: the port is valid.
+            status = unsafe { sys::rte_eth_promiscuous_enable(self.id()) };
+        }
+        check("change the address of", status)?;
+        self.info.mac = mac.0;
+        Ok(())
+    }
+
+    pub(super) fn eal(&self) -> Eal {
+        self.claim.eal
+    }
+
+    pub(super) fn id(&self) -> u16 {
+        self.claim.id
+    }
+
+    /// Its pool.
+    pub(crate) fn pool(&self) -> &Arc<Mempool> {
+        &self.pool
+    }
+
+    /// Its address.
+    pub(crate) fn mac(&self) -> MacAddr {
+        MacAddr(self.info.mac)
+    }
+
+    /// Longest payload of a frame.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.info.mtu
+    }
+
+    /// Who computes checksums of what is sent.
+    pub(super) fn tx_checksums(&self) -> Checksums {
+        if self.offload && self.info.tx_checksums != 0 {
+            Checksums::Port
+        } else {
+            Checksums::Software
+        }
+    }
+
+    /// Whether there is a link.
+    pub(crate) fn link_is_up(&self) -> bool {
+        // SAFETY: the port is valid.
+        unsafe { sys::psp_dpdk_link_is_up(self.id()) != 0 }
+    }
+
+    /// The device's name.
+    pub(crate) fn name(&self) -> String {
+        let mut name = [0_u8; sys::PORT_NAME_LEN];
+        // SAFETY: the port is valid, and its name has up to `PORT_NAME_LEN` bytes.
+        unsafe { sys::rte_eth_dev_get_name_by_port(self.id(), name.as_mut_ptr().cast::<c_char>()) };
+        CStr::from_bytes_until_nul(&name).map_or_else(
+            |_| String::new(),
+            |name| name.to_string_lossy().into_owned(),
+        )
+    }
+}
+
+impl Claim {
+    fn new(eal: Eal, setup: &PortSetup) -> Result<Self, DpdkError> {
+        let mut device = None;
+        let id = match (&setup.virtual_device, &setup.device) {
+            (Some(description), _) => {
+                let (name, arguments) = description.split_once(',').unwrap_or((description, ""));
+                device = Some(eal.plug(name, arguments)?);
+                by_name(name)?
+            }
+            (None, Some(device)) => match device.parse() {
+                Ok(id) => id,
+                Err(_) => by_name(device)?,
+            },
+            (None, None) => 0,
+        };
+        // SAFETY: the environment is initialised.
+        if unsafe { sys::rte_eth_dev_is_valid_port(id) } == 0 {
+            // SAFETY: as above.
+            let ports = unsafe { sys::rte_eth_dev_count_avail() };
+            return Err(DpdkError::NoPort { id, ports });
+        }
+        let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+        if !claimed.insert(id) {
+            return Err(DpdkError::InUse(id));
+        }
+        Ok(Self {
+            eal,
+            id,
+            started: false,
+            device,
+        })
+    }
+}
+
+fn by_name(name: &str) -> Result<u16, DpdkError> {
+    let text = c_string(name)?;
+    let mut id = 0;
+    // SAFETY: the environment is initialised, and `text` and `id` outlive the call.
+    let status = unsafe { sys::rte_eth_dev_get_port_by_name(text.as_ptr(), &raw mut id) };
+    if status < 0 {
+        return Err(DpdkError::NoDevice(name.to_owned()));
+    }
+    Ok(id)
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // One port after the other, and not while the end of another one's connection is handled.
+        let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+        await_interrupts(self.eal);
+        // SAFETY: the port is valid and this process's; no queue of it is left, for they hold the port.
+        // Closing it frees the mbufs that its queues hold, whose pool is dropped later.
+        let stopped = unsafe {
+            let stopped = match self.started {
+                true => sys::rte_eth_dev_stop(self.id),
+                false => 0,
+            };
+            sys::rte_eth_dev_close(self.id);
+            stopped
+        };
+        if let Err(error) = check("stop", stopped) {
+            tracing::warn!(port = self.id, %error, "a port did not stop");
+        }
+        self.device = None;
+        await_interrupts(self.eal);
+        claimed.remove(&self.id);
+    }
+}
