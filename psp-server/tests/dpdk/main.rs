@@ -1,0 +1,15 @@
+//! Servers on ports that are polled through DPDK, without hugepages or a NIC.
+//!
+//! ```text
+//!   DpdkClient ── net_memif ──► server     both in this process
+//!   file ── net_pcap ──► server ──► file
+//!   kernel socket ── net_tap ──► server    as root
+//! ```
+//!
+//! DPDK's environment is one for the process, and its memory is small: tests take turns.
+
+mod memif;
+mod pcap;
+mod rig;
+mod storm;
+mod tap;

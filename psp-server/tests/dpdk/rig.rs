@@ -1,0 +1,324 @@
+//! A server that does what requests say, and a client on a port of its own.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use psp_server::dpdk::{DpdkClient, DpdkConfig, mbufs_lost};
+use psp_server::protocols::Sink;
+use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming};
+use psp_server::{
+    Config, DrainReport, Policy, Reply, Request, RequestType, Server, ServerHandle, Shutdown,
+    TypeSpec, checkpoint,
+};
+
+/// Long enough for any machine; reached only when a test fails.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Arguments of DPDK's environment.
+const EAL: &str = "--no-huge -m 512 --no-pci --no-shconf --no-telemetry --file-prefix=psp-test --log-level=*:error";
+
+pub(crate) const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 78, 0, 1), 9000);
+pub(crate) const CLIENT: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 78, 0, 2), 40_000);
+
+/// Queues of either end of a wire: for the net thread and two workers.
+const QUEUES: usize = 3;
+
+/// Types of requests.
+pub(crate) const SHORT: u16 = 0;
+pub(crate) const LONG: u16 = 1;
+
+/// What a request asks for, by its first byte.
+pub(crate) mod ask {
+    /// The payload again.
+    pub(crate) const ECHO: u8 = b'e';
+    /// As many bytes as the next four say.
+    pub(crate) const BYTES: u8 = b'b';
+    /// An answer when the gate is open.
+    pub(crate) const WAIT: u8 = b'w';
+    /// As many checkpoints as the next four say.
+    pub(crate) const SPIN: u8 = b's';
+    /// A panic.
+    pub(crate) const PANIC: u8 = b'p';
+    /// No answer.
+    pub(crate) const SILENCE: u8 = b'-';
+}
+
+/// One test at a time.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A port on `device`, as after `--vdev`, at `address`.
+pub(crate) fn port(address: SocketAddrV4, device: String) -> DpdkConfig {
+    DpdkConfig {
+        virtual_device: Some(device),
+        ..DpdkConfig::new(address, EAL)
+    }
+}
+
+/// Polls until `condition` holds.
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain for: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// A gate that requests wait at.
+#[derive(Default)]
+pub(crate) struct Gate {
+    open: Mutex<bool>,
+    changed: Condvar,
+    pub(crate) waiting: AtomicUsize,
+}
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let open = self.open.lock().unwrap();
+        let waited = self
+            .changed
+            .wait_timeout_while(open, PATIENCE, |open| !*open);
+        drop(waited.unwrap());
+    }
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    bytes
+        .first_chunk()
+        .map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+fn handle(gate: &Gate, request: &Request<'_, ()>, reply: &mut Reply<'_>) {
+    let header = Header::decode(request.payload).unwrap();
+    let body = &request.payload[HEADER_LEN..];
+    let mut answer = body.to_vec();
+    match body.first() {
+        Some(&ask::BYTES) => answer = vec![b'x'; number(&body[1..]) as usize],
+        Some(&ask::WAIT) => gate.wait(),
+        Some(&ask::SPIN) => (0..number(&body[1..])).for_each(|_| checkpoint()),
+        Some(&ask::PANIC) => panic!("the test asked for it"),
+        Some(&ask::SILENCE) => return,
+        _ => {}
+    }
+    let payload_len = u32::try_from(answer.len()).unwrap();
+    let kind = Kind::Reply;
+    reply.put(
+        &Header {
+            kind,
+            payload_len,
+            ..header
+        }
+        .encode(),
+    );
+    reply.put(&answer);
+    if reply.is_too_large() {
+        assert!(reply.len() > reply.limit_bytes());
+    }
+}
+
+/// A running server.
+pub(crate) struct TestServer {
+    pub(crate) handle: ServerHandle,
+    pub(crate) gate: Arc<Gate>,
+    shutdown: Shutdown,
+    thread: Option<JoinHandle<DrainReport>>,
+    lost_before: u64,
+}
+
+impl TestServer {
+    /// Starts a server on `port`.
+    pub(crate) fn start(port: DpdkConfig, policy: Policy, config: Config) -> Self {
+        let lost_before = mbufs_lost();
+        let gate = Arc::new(Gate::default());
+        let at = gate.clone();
+        let server = Server::builder()
+            .listen_dpdk(port)
+            .framing(PspFraming::default())
+            .types([
+                TypeSpec::new("short").service_time(Duration::from_micros(1)),
+                TypeSpec::new("long").service_time(Duration::from_millis(10)),
+            ])
+            .classifier(|request: &[u8]| match Header::decode(request) {
+                Ok(header) => RequestType::new(header.request_type.into()),
+                Err(_) => RequestType::UNKNOWN,
+            })
+            .policy(policy)
+            .config(config)
+            .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+                handle(&at, &request, reply);
+            })
+            .build()
+            .unwrap();
+        let (handle, shutdown) = (server.handle(), Shutdown::new());
+        let until = shutdown.clone();
+        let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
+        Self {
+            handle,
+            gate,
+            shutdown,
+            thread: Some(thread),
+            lost_before,
+        }
+    }
+
+    /// Frames dropped for `reason`.
+    pub(crate) fn dropped(&self, reason: &str) -> u64 {
+        let packets = self.handle.snapshot().net.packets;
+        let of_reason = packets.dropped.iter().filter(|drop| drop.reason == reason);
+        of_reason.map(|drop| drop.frames).sum()
+    }
+
+    /// Requests that arrived, were rejected, and were run.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        let types = self.handle.snapshot().types;
+        let sum =
+            |count: fn(&psp_server::telemetry::TypeSnapshot) -> u64| types.iter().map(count).sum();
+        (
+            sum(|ty| ty.arrivals),
+            sum(|ty| ty.rejections),
+            sum(|ty| ty.completions),
+        )
+    }
+
+    /// Stops the server, which must have answered everything and have all its mbufs back.
+    pub(crate) fn stop(mut self) {
+        self.gate.open();
+        self.shutdown.trigger();
+        let report = self.thread.take().unwrap().join().unwrap();
+        assert_eq!(report.abandoned, 0);
+        assert_eq!(mbufs_lost(), self.lost_before, "mbufs leaked");
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.gate.open();
+        self.shutdown.trigger();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Two ends of a memory interface.
+pub(crate) struct Wire {
+    number: u32,
+    socket: PathBuf,
+}
+
+impl Wire {
+    pub(crate) fn new() -> Self {
+        static WIRES: AtomicU32 = AtomicU32::new(0);
+        let number = WIRES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("psp-memif-{}-{number}.sock", std::process::id());
+        Self {
+            number,
+            socket: std::env::temp_dir().join(name),
+        }
+    }
+
+    fn device(&self, role: &str) -> String {
+        let Self { number, socket } = self;
+        let socket = socket.display();
+        let role_number = 2 * number + u32::from(role == "client");
+        format!("net_memif{role_number},role={role},socket-abstract=no,socket={socket},id={number}")
+    }
+
+    pub(crate) fn server(&self) -> DpdkConfig {
+        DpdkConfig {
+            queues: Some(QUEUES),
+            ..port(SERVER, self.device("server"))
+        }
+    }
+
+    pub(crate) fn client(&self) -> TestClient {
+        TestClient::open(&DpdkConfig {
+            queues: Some(QUEUES),
+            ..port(CLIENT, self.device("client"))
+        })
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// A client that knows the server's station.
+pub(crate) struct TestClient {
+    pub(crate) port: DpdkClient,
+    next_id: u32,
+}
+
+impl TestClient {
+    fn open(config: &DpdkConfig) -> Self {
+        let mut port = DpdkClient::open(config, SERVER).unwrap();
+        until("the server's station", || port.resolve());
+        Self { port, next_id: 1 }
+    }
+
+    /// Sends a request, with the next burst, if there is room for it.
+    pub(crate) fn offer(&mut self, request_type: u16, body: &[u8]) {
+        let (_, request) = self.request(request_type, body);
+        let _ = self.port.send(&request);
+    }
+
+    /// Sends a request, and returns its id.
+    pub(crate) fn send(&mut self, request_type: u16, body: &[u8]) -> u32 {
+        let (id, request) = self.request(request_type, body);
+        until("room in the transmit queue", || {
+            let sent = self.port.send(&request).is_ok();
+            sent && self.port.flush() == 0
+        });
+        id
+    }
+
+    fn request(&mut self, request_type: u16, body: &[u8]) -> (u32, Vec<u8>) {
+        let id = self.next_id;
+        self.next_id += 1;
+        let header = Header {
+            kind: Kind::Request,
+            request_type,
+            id,
+            payload_len: u32::try_from(body.len()).unwrap(),
+            run_time_ns: 0,
+        };
+        (id, [&header.encode()[..], body].concat())
+    }
+
+    /// Hands on what has come.
+    pub(crate) fn receive(&mut self, mut take: impl FnMut(Header, &[u8])) {
+        self.port.receive(|datagram| {
+            let header = Header::decode(datagram).unwrap();
+            take(header, &datagram[HEADER_LEN..]);
+        });
+    }
+
+    /// The reply to a request.
+    pub(crate) fn ask(&mut self, request_type: u16, body: &[u8]) -> (Kind, Vec<u8>) {
+        let id = self.send(request_type, body);
+        let mut reply = None;
+        until("a reply", || {
+            self.receive(|header, body| {
+                if header.id == id {
+                    reply = Some((header.kind, body.to_vec()));
+                }
+            });
+            reply.is_some()
+        });
+        reply.unwrap()
+    }
+}

@@ -1,0 +1,73 @@
+//! A client on a socket of the kernel, beyond a tap interface. It needs root; without, it says so and does
+//! nothing.
+
+use std::net::UdpSocket;
+use std::process::Command;
+
+use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind};
+use psp_server::{Config, Policy, Topology};
+
+use crate::rig::{PATIENCE, SERVER, SHORT, TestServer, ask, port, turn, until};
+
+/// The interface's name, and the kernel's address on it: the other host of a net of two.
+const INTERFACE: &str = "psptap0";
+const KERNEL: &str = "10.78.0.2/30";
+
+fn ip(arguments: &[&str]) -> bool {
+    let status = Command::new("ip").args(arguments).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn can_make_interfaces() -> bool {
+    let tap = ["tuntap", "add", "dev", "psptap9", "mode", "tap"];
+    let untap = ["tuntap", "del", "dev", "psptap9", "mode", "tap"];
+    ip(&tap) && ip(&untap)
+}
+
+#[test]
+fn a_client_of_the_kernel_is_answered() {
+    let _turn = turn();
+    if !can_make_interfaces() {
+        eprintln!("skipped: no right to make a tap interface, or no `ip`");
+        return;
+    }
+    let port = port(SERVER, format!("net_tap0,iface={INTERFACE}"));
+    for topology in [Topology::Dedicated, Topology::Inline] {
+        let config = Config {
+            topology,
+            workers: Some(2),
+            ..Config::default()
+        };
+        let server = TestServer::start(port.clone(), Policy::darc().into(), config);
+        assert!(ip(&["addr", "replace", KERNEL, "dev", INTERFACE]));
+        assert!(ip(&["link", "set", INTERFACE, "up"]));
+        // The kernel asks for the station, computes checksums and verifies those of replies.
+        let client = UdpSocket::bind("10.78.0.2:0").unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.connect(SERVER).unwrap();
+        let longest = vec![ask::ECHO; 1456];
+        for id in 0..200 {
+            let body = &longest[..if id % 2 == 0 { 3 } else { longest.len() }];
+            let request = Header {
+                kind: Kind::Request,
+                request_type: SHORT,
+                id,
+                payload_len: u32::try_from(body.len()).unwrap(),
+                run_time_ns: 0,
+            };
+            client
+                .send(&[&request.encode()[..], body].concat())
+                .unwrap();
+            let mut reply = [0; 2048];
+            let len = client.recv(&mut reply).unwrap();
+            let header = Header::decode(&reply).unwrap();
+            assert_eq!((header.kind, header.id), (Kind::Reply, id));
+            assert_eq!(reply[HEADER_LEN..len], *body);
+        }
+        until("the end of all requests", || {
+            server.counts() == (200, 0, 200)
+        });
+        assert!(server.handle.snapshot().net.packets.arp_answered > 0);
+        server.stop();
+    }
+}
