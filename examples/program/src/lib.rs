@@ -10,7 +10,9 @@ pub mod descriptors;
 mod life;
 mod log_level;
 mod scheduling;
+mod transport;
 
 pub use life::run;
 pub use log_level::{Log, LogLevel};
 pub use scheduling::SchedulingFlags;
+pub use transport::{Transport, TransportConfig, TransportFlags};

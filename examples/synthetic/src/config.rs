@@ -7,6 +7,7 @@ use std::str::FromStr;
 use anyhow::Context as _;
 use clap::Parser;
 use psp_program::config_file::{self, replace};
+use psp_program::{Transport, TransportConfig, TransportFlags};
 use psp_server::{Policy, PreemptPolicy, Topology};
 use serde::{Deserialize, Serialize};
 use tracing::level_filters::LevelFilter;
@@ -36,6 +37,8 @@ pub struct Config {
     pub dilate: u32,
     /// The least severe messages that are logged: error, warn, info, debug or trace.
     pub log_level: String,
+    /// What brings datagrams: sockets, or a port that is polled.
+    pub transport: TransportConfig,
     /// How requests are scheduled.
     pub policy: Policy,
     /// Workers, topology and limits.
@@ -54,6 +57,7 @@ impl Default for Config {
             hints: false,
             dilate: 1,
             log_level: "info".to_owned(),
+            transport: TransportConfig::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default(),
         }
@@ -93,6 +97,8 @@ pub struct Flags {
     /// Serve TCP in place of UDP
     #[arg(long)]
     tcp: bool,
+    #[command(flatten)]
+    transport: TransportFlags,
     /// Take commands on this TCP address: policy [NAME [KEY=VALUE..]], stats
     #[arg(long, value_name = "ADDRESS:PORT")]
     admin: Option<SocketAddr>,
@@ -152,12 +158,17 @@ impl Flags {
         replace(&mut config.server.preempt, self.preempt);
         config.admin = self.admin.or(config.admin);
         config.server.workers = self.workers.or(config.server.workers);
+        self.transport.apply_to(&mut config.transport);
         config.tcp |= self.tcp;
         config.hints |= self.hints;
         if config.mode == Mode::Sleep && config.server.topology == Topology::Auto {
             // A sleeping net thread would receive nothing.
             config.server.topology = Topology::Dedicated;
         }
+        anyhow::ensure!(
+            !config.tcp || config.transport.name == Transport::Kernel,
+            "TCP is served on sockets of the kernel alone"
+        );
         config.log_level()?;
         Ok(config)
     }

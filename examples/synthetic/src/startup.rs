@@ -20,12 +20,12 @@ pub type SyntheticServer = Server<PspFraming, PspHeaderClassifier, Synthetic>;
 /// When the workload is unknown, a setting is out of its range, or the address cannot be had.
 pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
     let types = type_table(&config)?;
-    let address = (config.bind, config.port);
     let builder = Server::builder();
     let builder = if config.tcp {
-        builder.tcp(address)
+        builder.tcp((config.bind, config.port))
     } else {
-        builder.udp(address)
+        let transport = &config.transport;
+        transport.listen(builder, config.bind, config.port)
     };
     builder
         .framing(PspFraming::default())

@@ -65,7 +65,7 @@ impl Eal {
             .map_err(|error| DpdkError::Eal(error.to_string()))
             .and_then(|thread| {
                 let panicked = |_| DpdkError::Eal("panicked".to_owned());
-                thread.join().map_err(panicked).flatten_error()
+                thread.join().map_err(panicked)?
             });
         *state = match &started {
             Ok(()) => State::Running(arguments.to_vec()),
@@ -132,28 +132,18 @@ impl Drop for VirtualDevice {
     }
 }
 
-/// `Result::flatten` is not stable in the oldest supported compiler.
-trait FlattenError {
-    fn flatten_error(self) -> Result<(), DpdkError>;
-}
-
-impl FlattenError for Result<Result<(), DpdkError>, DpdkError> {
-    fn flatten_error(self) -> Result<(), DpdkError> {
-        self.and_then(|inner| inner)
-    }
-}
-
 /// The program's name and the arguments, and the one core to run on unless they say so: other threads
 /// than those of a server have nothing to do.
 fn command_line(arguments: &[String]) -> Result<Vec<CString>, DpdkError> {
     let mut words = vec![c_string("psp")?];
     let names_cores = |word: &String| {
-        let is = |option: &&str| {
-            word.strip_prefix(*option).is_some_and(|rest| {
-                !option.starts_with("--") || rest.is_empty() || rest.starts_with('=')
+        CORE_OPTIONS
+            .iter()
+            .any(|option| match word.strip_prefix(option) {
+                Some("") => true,
+                Some(rest) => !option.starts_with("--") || rest.starts_with('='),
+                None => false,
             })
-        };
-        CORE_OPTIONS.iter().any(|option| is(&option))
     };
     if !arguments.iter().any(names_cores) {
         let core = sched_getaffinity(None)

@@ -1,0 +1,194 @@
+//! Which transport brings datagrams.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use psp_server::ServerBuilder;
+use serde::{Deserialize, Serialize};
+
+use crate::config_file::replace;
+
+/// A way for datagrams to come in and go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// Sockets of the kernel.
+    #[default]
+    Kernel,
+    /// A port that is polled through DPDK.
+    #[cfg(feature = "dpdk")]
+    Dpdk,
+}
+
+impl FromStr for Transport {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "kernel" => Ok(Self::Kernel),
+            #[cfg(feature = "dpdk")]
+            "dpdk" => Ok(Self::Dpdk),
+            #[cfg(not(feature = "dpdk"))]
+            "dpdk" => Err("this program was built without the feature `dpdk`".to_owned()),
+            _ => Err(format!("unknown transport '{name}' (kernel, dpdk)")),
+        }
+    }
+}
+
+/// The transport of a program that serves datagrams, and its settings.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TransportConfig {
+    /// Which it is.
+    pub name: Transport,
+    /// The port, when it is `dpdk`.
+    #[cfg(feature = "dpdk")]
+    pub dpdk: psp_server::dpdk::DpdkConfig,
+}
+
+impl TransportConfig {
+    /// Has the server listen for datagrams: on sockets at `bind`, or on the port that is polled, with the
+    /// address in its own settings; in either case at UDP port `port`.
+    #[must_use]
+    pub fn listen<F, K, H>(
+        &self,
+        builder: ServerBuilder<F, K, H>,
+        bind: IpAddr,
+        port: u16,
+    ) -> ServerBuilder<F, K, H> {
+        match self.name {
+            Transport::Kernel => builder.udp((bind, port)),
+            #[cfg(feature = "dpdk")]
+            Transport::Dpdk => builder.listen_dpdk(psp_server::dpdk::DpdkConfig {
+                port,
+                ..self.dpdk.clone()
+            }),
+        }
+    }
+}
+
+/// Flags about the transport, to be flattened into those of a program.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct TransportFlags {
+    /// What brings datagrams: kernel (sockets), or dpdk (a port that is polled) [default: kernel]
+    #[arg(long, value_name = "NAME", value_parser = Transport::from_str)]
+    transport: Option<Transport>,
+    #[cfg(feature = "dpdk")]
+    #[command(flatten)]
+    dpdk: dpdk::DpdkFlags,
+}
+
+impl TransportFlags {
+    /// Puts what was given in place of the settings.
+    pub fn apply_to(self, config: &mut TransportConfig) {
+        replace(&mut config.name, self.transport);
+        #[cfg(feature = "dpdk")]
+        self.dpdk.apply_to(&mut config.dpdk);
+    }
+}
+
+#[cfg(feature = "dpdk")]
+mod dpdk {
+    use std::net::Ipv4Addr;
+    use std::str::FromStr;
+
+    use psp_server::dpdk::{DpdkConfig, Mac};
+
+    use crate::config_file::replace;
+
+    /// Flags about a port of DPDK.
+    #[derive(Debug, Clone, Default, clap::Args)]
+    pub(super) struct DpdkFlags {
+        /// Arguments of DPDK's environment, as in '--no-huge -m 512 --vdev=net_tap0'
+        #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+        eal: Option<String>,
+        /// Name or number of DPDK's port [default: the first]
+        #[arg(long, value_name = "NAME")]
+        device: Option<String>,
+        /// IPv4 address on DPDK's port
+        #[arg(long, value_name = "ADDRESS")]
+        ip: Option<Ipv4Addr>,
+        /// Station address of DPDK's port, or auto for its own [default: auto]
+        #[arg(long, value_name = "MAC", value_parser = Mac::from_str)]
+        mac: Option<Mac>,
+        /// Queues of DPDK's port, of each kind [default: one for each thread]
+        #[arg(long, value_name = "N")]
+        queues: Option<usize>,
+        /// Frames received at once [default: 32]
+        #[arg(long, value_name = "N")]
+        rx_burst: Option<usize>,
+        /// Frames sent at once by the net thread [default: 32]
+        #[arg(long, value_name = "N")]
+        tx_burst: Option<usize>,
+    }
+
+    impl DpdkFlags {
+        pub(super) fn apply_to(self, config: &mut DpdkConfig) {
+            let words = |eal: String| eal.split_whitespace().map(str::to_owned).collect();
+            replace(&mut config.eal, self.eal.map(words));
+            replace(&mut config.ip, self.ip);
+            replace(&mut config.mac, self.mac);
+            replace(&mut config.rx_burst, self.rx_burst);
+            replace(&mut config.tx_burst, self.tx_burst);
+            config.device = self.device.or(config.device.take());
+            config.queues = self.queues.or(config.queues);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        transport: TransportFlags,
+    }
+
+    fn given(flags: &[&str]) -> Result<TransportConfig, String> {
+        let words = std::iter::once("program").chain(flags.iter().copied());
+        let program = Program::try_parse_from(words).map_err(|error| error.to_string())?;
+        let mut config = TransportConfig::default();
+        program.transport.apply_to(&mut config);
+        Ok(config)
+    }
+
+    #[test]
+    fn the_kernel_unless_told_otherwise() {
+        assert_eq!(given(&[]), Ok(TransportConfig::default()));
+        assert_eq!(given(&["--transport", "kernel"]), given(&[]));
+        assert!(given(&["--transport", "pigeon"]).is_err());
+    }
+
+    #[test]
+    #[cfg(not(feature = "dpdk"))]
+    fn a_program_without_dpdk_says_so() {
+        let refusal = given(&["--transport", "dpdk"]).unwrap_err();
+        assert!(refusal.contains("without the feature `dpdk`"), "{refusal}");
+    }
+
+    #[test]
+    #[cfg(feature = "dpdk")]
+    fn flags_of_a_port_are_its_settings() {
+        let config = given(&[
+            "--transport",
+            "dpdk",
+            "--eal",
+            "--no-huge -m 512",
+            "--ip",
+            "10.78.0.1",
+            "--mac",
+            "auto",
+            "--rx-burst",
+            "64",
+        ]);
+        let config = config.unwrap();
+        assert_eq!(config.name, Transport::Dpdk);
+        assert_eq!(config.dpdk.eal, ["--no-huge", "-m", "512"]);
+        assert_eq!(config.dpdk.ip.to_string(), "10.78.0.1");
+        assert_eq!((config.dpdk.rx_burst, config.dpdk.tx_burst), (64, 32));
+    }
+}
