@@ -18,8 +18,12 @@ use crate::policy::{Policy, PolicyError};
 use crate::preempt::{PreemptPolicy, SignalPreemptible};
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::runtime::cores::Cores;
+#[cfg(feature = "dpdk")]
+use crate::runtime::dispatcher::Dispatcher;
 use crate::runtime::policy_mailbox::PolicyMailbox;
 use crate::runtime::shared::Shared;
+#[cfg(feature = "dpdk")]
+use crate::runtime::stages;
 use crate::runtime::{Launch, WAKER, launch};
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Snapshot, Telemetry};
@@ -518,6 +522,37 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
             },
             shutdown,
         )
+    }
+}
+
+#[cfg(feature = "dpdk")]
+impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
+    /// Puts requests of the server's port through the stages of a net worker and a worker, in place of
+    /// serving them, and notes what each costs; `None` without a port. For benchmarks.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn measure_stages(self, requests: u64) -> Option<crate::dpdk::Stages> {
+        let Self {
+            parts,
+            shared,
+            waker,
+            packet_port,
+            ..
+        } = self;
+        let handler = Arc::new(parts.handler);
+        let port = packet_port?;
+        let state = handler.connect(port.address());
+        let scheduler = parts.settings.policy.scheduler(&shared.scheduler_setup());
+        let bench = stages::Bench {
+            packets: port.serve(state),
+            dispatcher: Dispatcher::new(parts.classifier, scheduler, shared.clone()),
+            framing: Arc::new(parts.framing),
+            handler,
+            datagrams: datagrams(&shared.config, &shared.types, shared.workers),
+            shared,
+            waker,
+        };
+        Some(stages::measure(bench, requests))
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) mod policy_mailbox;
 mod scheduling;
 pub(crate) mod shared;
 mod sleep_flag;
+#[cfg(feature = "dpdk")]
+pub(crate) mod stages;
 mod start;
 mod task;
 mod team;

@@ -134,11 +134,7 @@ fn exchange_beside(client: &mut TestClient, long: u32) {
 fn stations_and_echoes_are_answered() {
     let _turn = turn();
     let wire = Wire::new();
-    let server = TestServer::start(
-        wire.server(),
-        Policy::darc().into(),
-        config(Topology::Inline),
-    );
+    let server = TestServer::start(wire.server(), Policy::darc(), config(Topology::Inline));
     let mut client = wire.client();
     let asked = server.handle.snapshot().net.packets.arp_answered;
     assert!(asked > 0, "the client knows the server");
@@ -227,7 +223,7 @@ fn overload_is_dropped_and_counted() {
         queue_capacity: 4,
         ..config(Topology::Dedicated)
     };
-    let server = TestServer::start(wire.server(), Policy::darc().into(), config);
+    let server = TestServer::start(wire.server(), Policy::darc(), config);
     let mut client = wire.client();
     // One stands at the gate at least; the queue holds four more.
     for _ in 0..200 {
@@ -300,11 +296,7 @@ fn frames_for_others_and_malformed_ones_are_counted_by_reason() {
 fn clients_come_and_go() {
     let _turn = turn();
     let wire = Wire::new();
-    let server = TestServer::start(
-        wire.server(),
-        Policy::darc().into(),
-        config(Topology::Dedicated),
-    );
+    let server = TestServer::start(wire.server(), Policy::darc(), config(Topology::Dedicated));
     for _ in 0..3 {
         let mut client = wire.client();
         exchange(&mut client, 100);

@@ -34,7 +34,7 @@ fn pour(client: &mut TestClient, count: u64, seed: &mut u64) {
             5 => client.offer(9, &vec![ask::ECHO; len]),
             _ => client.offer(SHORT, &vec![ask::ECHO; len]),
         }
-        if *seed % 32 == 0 {
+        if (*seed).is_multiple_of(32) {
             client.receive(|_, _| {});
         }
     }
@@ -51,7 +51,7 @@ fn storm(frames: u64, topology: Topology) {
         queue_capacity: 32,
         ..Config::default()
     };
-    let server = TestServer::start(wire.server(), Policy::darc().into(), config);
+    let server = TestServer::start(wire.server(), Policy::darc(), config);
     let received = || server.handle.snapshot().net.packets.frames;
     let requests = || server.handle.snapshot().net.datagrams_received;
     let mut seed = 0x9e37_79b9_7f4a_7c15;

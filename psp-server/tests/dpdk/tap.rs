@@ -38,7 +38,7 @@ fn a_client_of_the_kernel_is_answered() {
             workers: Some(2),
             ..Config::default()
         };
-        let server = TestServer::start(port.clone(), Policy::darc().into(), config);
+        let server = TestServer::start(port.clone(), Policy::darc(), config);
         assert!(ip(&["addr", "replace", KERNEL, "dev", INTERFACE]));
         assert!(ip(&["link", "set", INTERFACE, "up"]));
         // The kernel asks for the station, computes checksums and verifies those of replies.

@@ -12,7 +12,7 @@ use super::eal::Eal;
 use super::error::DpdkError;
 use super::mempool::Mbuf;
 use super::port::{OpenPort, Port};
-use super::queue::{RxQueue, TxQueue};
+use super::queue::{BURST_MAX, RxQueue, TxQueue};
 
 /// Mbufs that a client has beyond those in queues and caches.
 const MBUFS_SPARE: usize = 1024;
@@ -162,7 +162,7 @@ impl DpdkClient {
     /// stations.
     pub fn receive(&mut self, mut take: impl FnMut(&[u8])) {
         for queue in 0..self.rx.len() {
-            self.rx[queue].receive(&mut self.burst);
+            self.rx[queue].receive(&mut self.burst, BURST_MAX);
             self.read_burst(&mut take);
         }
     }
@@ -193,7 +193,7 @@ impl DpdkClient {
     /// Hands each frame of a burst from each queue to `take`, whatever it is.
     pub fn receive_frames(&mut self, mut take: impl FnMut(&[u8])) {
         for queue in &mut self.rx {
-            queue.receive(&mut self.burst);
+            queue.receive(&mut self.burst, BURST_MAX);
             for mbuf in self.burst.drain(..) {
                 take(mbuf.frame());
             }

@@ -85,6 +85,10 @@ pub struct DpdkConfig {
     pub tx_descriptors: u16,
     /// Whether the port computes and verifies checksums where it can.
     pub offload: bool,
+    /// What every mbuf of the pool holds at the start. `net_null`, which receives mbufs as they are,
+    /// receives it over and over: for benchmarks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub initial_frame: Vec<u8>,
     /// Where the net thread has no core of its own, it sleeps for this long whenever nothing has come for
     /// 50 us; 0 never.
     pub idle_sleep_us: u64,
@@ -105,6 +109,7 @@ impl Default for DpdkConfig {
             rx_descriptors: 512,
             tx_descriptors: 512,
             offload: true,
+            initial_frame: Vec::new(),
             idle_sleep_us: 50,
         }
     }

@@ -95,6 +95,20 @@ impl Mempool {
         (found != 0).then(|| Mbuf(unsafe { packet.assume_init() }))
     }
 
+    /// Writes `frame` into every mbuf where a frame starts. They must all be in the pool.
+    pub(crate) fn fill(&self, frame: &[u8]) {
+        if frame.is_empty() {
+            return;
+        }
+        let all: Vec<Mbuf> = std::iter::from_fn(|| self.alloc()).collect();
+        for mut mbuf in all {
+            mbuf.resize(frame.len());
+            let room = mbuf.frame_mut();
+            let len = room.len().min(frame.len());
+            room[..len].copy_from_slice(&frame[..len]);
+        }
+    }
+
     /// Mbufs that are not in the pool. While others take and free some, it is an estimate.
     pub(crate) fn in_use(&self) -> usize {
         // SAFETY: the pool lives; the figure is read without a lock.

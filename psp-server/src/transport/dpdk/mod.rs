@@ -32,6 +32,8 @@ mod packets;
 mod port;
 mod queue;
 
+#[doc(hidden)]
+pub use crate::runtime::stages::Stages;
 pub use client::{DpdkClient, NotSent};
 pub use config::{DpdkConfig, Mac};
 pub use error::DpdkError;

@@ -72,6 +72,7 @@ impl PacketPort {
         let eal = Eal::init(&config.eal)?;
         let setup = config.setup(workers + 1, requests + MBUFS_SPARE, workers + 1);
         let open = Port::start(eal, &setup)?;
+        open.port.pool().fill(&config.initial_frame);
         let port = &open.port;
         tracing::info!(
             dpdk = eal::version(),
@@ -113,7 +114,8 @@ impl PacketPort {
         let OpenPort { port, rx, tx } = self.open;
         let queues = tx.into_iter().map(Mutex::new).collect();
         Packets {
-            burst: Vec::with_capacity(self.rx_burst),
+            burst: Vec::with_capacity(self.rx_burst * rx.len()),
+            rx_burst: self.rx_burst,
             reply_len_max: udp::payload_len_max(port.mtu()),
             rx,
             endpoint: Arc::new(Endpoint {
@@ -168,7 +170,9 @@ impl Transmitters {
 
 /// The net thread's side of a port.
 pub(crate) struct Packets<C> {
+    /// What was taken from queues and not read yet; room for a burst of each.
     burst: Vec<Mbuf>,
+    rx_burst: usize,
     rx: Vec<RxQueue>,
     endpoint: Arc<Endpoint<C>>,
     interface: Interface,
@@ -177,6 +181,11 @@ pub(crate) struct Packets<C> {
 }
 
 impl<C> Packets<C> {
+    /// What its requests are for.
+    pub(crate) fn endpoint(&self) -> &Arc<Endpoint<C>> {
+        &self.endpoint
+    }
+
     /// How long the net thread may sleep when nothing comes.
     pub(crate) fn idle_sleep(&self) -> Option<Duration> {
         self.idle_sleep
@@ -187,36 +196,50 @@ impl<C> Packets<C> {
     pub(crate) fn receive(
         &mut self,
         counters: &PacketCounters,
-        mut accept: impl FnMut(Packet, &Arc<Endpoint<C>>),
+        accept: impl FnMut(Packet, &Arc<Endpoint<C>>),
     ) -> bool {
-        let mut came = false;
-        for queue in &mut self.rx {
-            let odd = queue.receive(&mut self.burst) as u64;
-            let count = self.burst.len() as u64 + odd;
-            if count == 0 {
-                continue;
-            }
-            came = true;
-            counters.frames.add(count);
-            if odd > 0 {
-                counters.dropped[DropReason::WrongLength as usize].add(odd);
-            }
-            for mbuf in self.burst.drain(..) {
-                match read(&self.interface, &mbuf) {
-                    Ok(Frame::Datagram(datagram)) => {
-                        let packet = Packet {
-                            mbuf,
-                            datagram,
-                            reply_len_max: self.reply_len_max,
-                        };
-                        accept(packet, &self.endpoint);
-                    }
-                    Ok(frame) => answer(&self.interface, &self.endpoint, mbuf, &frame, counters),
-                    Err(reason) => counters.dropped[reason as usize].add(1),
-                }
-            }
+        let came = self.poll(counters);
+        if came {
+            self.read(counters, accept);
         }
         came
+    }
+
+    /// Takes a burst from each queue. Returns whether anything came.
+    pub(crate) fn poll(&mut self, counters: &PacketCounters) -> bool {
+        let odd: usize = self
+            .rx
+            .iter_mut()
+            .map(|queue| queue.receive(&mut self.burst, self.rx_burst))
+            .sum();
+        let frames = self.burst.len() + odd;
+        if frames > 0 {
+            counters.frames.add(frames as u64);
+            counters.dropped[DropReason::WrongLength as usize].add(odd as u64);
+        }
+        frames > 0
+    }
+
+    /// Answers what it can itself of the bursts, and hands each request to `accept`.
+    pub(crate) fn read(
+        &mut self,
+        counters: &PacketCounters,
+        mut accept: impl FnMut(Packet, &Arc<Endpoint<C>>),
+    ) {
+        for mbuf in self.burst.drain(..) {
+            match read(&self.interface, &mbuf) {
+                Ok(Frame::Datagram(datagram)) => {
+                    let packet = Packet {
+                        mbuf,
+                        datagram,
+                        reply_len_max: self.reply_len_max,
+                    };
+                    accept(packet, &self.endpoint);
+                }
+                Ok(frame) => answer(&self.interface, &self.endpoint, mbuf, &frame, counters),
+                Err(reason) => counters.dropped[reason as usize].add(1),
+            }
+        }
     }
 
     /// Sends what the net thread has ready: its own answers, and replies of the worker that it is.

@@ -37,12 +37,12 @@ impl RxQueue {
         }
     }
 
-    /// Adds what has come to `burst`, as far as its capacity goes. Returns the number of frames that
+    /// Adds up to `count` frames to `burst`, as far as its capacity goes. Returns the number of frames that
     /// were dropped because they did not fit into one mbuf.
-    pub(crate) fn receive(&mut self, burst: &mut Vec<Mbuf>) -> usize {
+    pub(crate) fn receive(&mut self, burst: &mut Vec<Mbuf>, count: usize) -> usize {
         register_thread(self.port.eal());
         let spare = burst.spare_capacity_mut();
-        let count = spare.len().min(BURST_MAX) as u16;
+        let count = count.min(spare.len()).min(BURST_MAX) as u16;
         let mut odd = 0;
         // SAFETY: the port is started and has this queue, which nobody else polls: there is one `RxQueue`
         // of it, borrowed mutably. `Mbuf` is transparent, so that `spare` has room for `count` packets;
