@@ -45,6 +45,9 @@ pub struct RunPlan {
     pub waiting: Waiting,
     /// Nice value of the thread for slow types, 0 to 19.
     pub slow_nice: i32,
+    /// A port of DPDK that datagrams go through, in place of a socket.
+    #[cfg(feature = "dpdk")]
+    pub dpdk: Option<psp_server::dpdk::DpdkConfig>,
 }
 
 impl RunPlan {
@@ -68,7 +71,17 @@ impl RunPlan {
             dilation: 1,
             waiting: Waiting::SleepThenSpin(Duration::from_micros(50)),
             slow_nice: 10,
+            #[cfg(feature = "dpdk")]
+            dpdk: None,
         }
+    }
+
+    /// Whether all requests go over one port, which belongs to one thread.
+    pub(crate) fn has_one_link(&self) -> bool {
+        #[cfg(feature = "dpdk")]
+        return self.dpdk.is_some();
+        #[cfg(not(feature = "dpdk"))]
+        false
     }
 }
 

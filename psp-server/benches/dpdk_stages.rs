@@ -97,7 +97,7 @@ fn main() {
     let (requests, period) = if quick {
         (10_000, Duration::from_millis(50))
     } else {
-        (20_000_000, Duration::from_secs(5))
+        (2_000_000, Duration::from_secs(5))
     };
     let policies = [Policy::c_fcfs(), Policy::darc()];
     let mut number = 0;

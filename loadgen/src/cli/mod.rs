@@ -12,6 +12,8 @@ mod measure;
 mod measurement;
 mod output;
 mod pacing;
+#[cfg(feature = "dpdk")]
+mod port;
 mod preload;
 mod progress;
 mod report;

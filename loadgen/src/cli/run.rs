@@ -42,6 +42,9 @@ const SLOW_CONNECTIONS: usize = 4;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
+    #[cfg(feature = "dpdk")]
+    #[command(flatten)]
+    port: super::port::PortArgs,
     /// Commands with weights (GET:90) or rates (GET@10000/s), separated by commas; of a protobuf://
     /// target, methods. Placeholders: {key} {key:HIT} {keys:N} {value}, and n in braces: the number
     /// of the request. NAME=COMMAND:90 names a type
@@ -276,6 +279,8 @@ impl RunArgs {
                 Waiting::SleepThenSpin(Duration::from_micros(self.spin_us))
             },
             slow_nice: self.slow_nice,
+            #[cfg(feature = "dpdk")]
+            dpdk: self.port.config(),
             ..RunPlan::new(target, types)
         })
     }

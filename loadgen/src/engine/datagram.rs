@@ -1,4 +1,4 @@
-//! The psp header over UDP: one socket, replies found by their id.
+//! The psp header over UDP: one socket or port, replies found by their id.
 //!
 //! A request's id is its place in a ring of slots, all of one size and each used for every n-th
 //! request. What is not answered in time counts as a timeout, whether the network or the server
@@ -8,11 +8,10 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use psp_protocols::psp_header::{HEADER_LEN, Header, Kind};
-use rustix::event::epoll::{self, EventData, EventFlags};
-use socket2::SockRef;
 
 use crate::clock::RunClock;
 use crate::engine::drive::Lane;
+use crate::engine::link::Link;
 use crate::engine::pacer::Arrival;
 use crate::engine::services::Services;
 use crate::engine::waiter::Waiter;
@@ -20,14 +19,8 @@ use crate::plan::RunPlan;
 use crate::record::{Failure, Recorder, TypeRecord};
 use crate::target::Endpoint;
 
-/// Longest datagram that is read; psp replies of a synthetic server are 16 bytes.
-const DATAGRAM_LEN_MAX: usize = 64 * 1024;
-
 /// Datagrams read before the schedule is looked at again.
 const READS_PER_TURN: usize = 32;
-
-/// Socket buffers in bytes, as far as the system allows.
-const SOCKET_BUFFER_LEN: usize = 4 << 20;
 
 /// Most slots, whatever rate and timeout ask for.
 const SLOTS_MAX: usize = 1 << 22;
@@ -38,10 +31,19 @@ const PROBES_MAX: u32 = 64;
 /// Length of an error's text that is kept as its kind.
 const ERROR_KIND_LEN: usize = 32;
 
-/// One socket and the requests on it.
+/// One link and the requests on it.
 #[derive(Debug)]
 pub(crate) struct DatagramLane {
-    socket: UdpSocket,
+    link: Link,
+    requests: Requests,
+    outstanding_max: usize,
+    timeout_ns: u64,
+    sent_ns: u64,
+}
+
+/// The requests that are in flight.
+#[derive(Debug)]
+struct Requests {
     types: Vec<DatagramType>,
     slots: Vec<Option<Slot>>,
     /// Id of the next request.
@@ -49,10 +51,6 @@ pub(crate) struct DatagramLane {
     /// All requests with ids before this one have ended.
     oldest_id: u32,
     in_flight: usize,
-    outstanding_max: usize,
-    timeout_ns: u64,
-    buffer: Vec<u8>,
-    sent_ns: u64,
 }
 
 #[derive(Debug)]
@@ -93,23 +91,13 @@ pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<UdpSocket> {
 }
 
 impl DatagramLane {
-    /// Opens the socket.
+    /// Opens the link.
     pub(crate) fn connect(
         plan: &RunPlan,
         setups: Vec<DatagramTypeSetup>,
         waiter: &Waiter,
     ) -> io::Result<Self> {
-        let socket = connect(&plan.target.endpoint)?;
-        socket.set_nonblocking(true)?;
-        let options = SockRef::from(&socket);
-        options.set_recv_buffer_size(SOCKET_BUFFER_LEN)?;
-        options.set_send_buffer_size(SOCKET_BUFFER_LEN)?;
-        epoll::add(
-            waiter.epoll(),
-            &socket,
-            EventData::new_u64(0),
-            EventFlags::IN,
-        )?;
+        let link = Link::connect(plan, waiter)?;
         let rate_rps: f64 = setups.iter().map(|setup| setup.rate_rps).sum();
         let types: Vec<_> = setups
             .into_iter()
@@ -121,19 +109,22 @@ impl DatagramLane {
             })
             .collect();
         Ok(Self {
-            socket,
-            slots: vec![None; slot_count(rate_rps, plan, types.len())],
-            types,
-            next_id: 0,
-            oldest_id: 0,
-            in_flight: 0,
+            link,
+            requests: Requests {
+                slots: vec![None; slot_count(rate_rps, plan, types.len())],
+                types,
+                next_id: 0,
+                oldest_id: 0,
+                in_flight: 0,
+            },
             outstanding_max: plan.outstanding_max,
             timeout_ns: u64::try_from(plan.timeout.as_nanos()).unwrap_or(u64::MAX),
-            buffer: vec![0; DATAGRAM_LEN_MAX],
             sent_ns: 0,
         })
     }
+}
 
+impl Requests {
     fn place(&self, id: u32) -> usize {
         id as usize & (self.slots.len() - 1)
     }
@@ -157,8 +148,8 @@ impl DatagramLane {
         Some(slot)
     }
 
-    fn take_reply(&mut self, len: usize, now_ns: u64) {
-        let Ok(header) = Header::decode(&self.buffer[..len]) else {
+    fn take_reply(&mut self, reply: &[u8], now_ns: u64) {
+        let Ok(header) = Header::decode(reply) else {
             return;
         };
         // Late replies and strangers' datagrams have no slot.
@@ -168,7 +159,7 @@ impl DatagramLane {
         let recorder = &mut self.types[slot.type_index].recorder;
         match header.kind {
             Kind::Error => {
-                let text = &self.buffer[HEADER_LEN..len];
+                let text = &reply[HEADER_LEN..];
                 let text = &text[..text.len().min(ERROR_KIND_LEN)];
                 let kind = str::from_utf8(text).ok().filter(|text| !text.is_empty());
                 recorder.failed(slot.intended_ns, Failure::Error(kind.unwrap_or("ERR")));
@@ -196,9 +187,9 @@ fn slot_count(rate_rps: f64, plan: &RunPlan, types: usize) -> usize {
 impl Lane for DatagramLane {
     fn issue(&mut self, arrival: Arrival, _waiter: &Waiter, clock: &RunClock) {
         let Arrival { index, intended_ns } = arrival;
-        let free_id = self.free_id();
+        let free_id = self.requests.free_id();
         let taken_ns = clock.now_ns();
-        let ty = &mut self.types[index];
+        let ty = &mut self.requests.types[index];
         ty.recorder.scheduled(intended_ns);
         let Some(id) = free_id.filter(|_| ty.in_flight < self.outstanding_max) else {
             ty.recorder.failed(intended_ns, Failure::Dropped);
@@ -217,17 +208,16 @@ impl Lane for DatagramLane {
             run_time_ns: service_ns,
         };
         ty.recorder.taken(intended_ns, taken_ns);
-        if let Err(error) = self.socket.send(&header.encode()) {
-            let kind = send_error_kind(&error);
+        if let Err(kind) = self.link.send(&header.encode()) {
             ty.recorder.failed(intended_ns, Failure::Error(kind));
             return;
         }
         ty.recorder.sent(intended_ns, taken_ns);
         ty.in_flight += 1;
-        self.in_flight += 1;
-        self.next_id = id.wrapping_add(1);
+        self.requests.in_flight += 1;
+        self.requests.next_id = id.wrapping_add(1);
         self.sent_ns = taken_ns;
-        *self.slot_mut(id) = Some(Slot {
+        *self.requests.slot_mut(id) = Some(Slot {
             id,
             type_index: index,
             service_ns,
@@ -235,55 +225,62 @@ impl Lane for DatagramLane {
         });
     }
 
+    fn flush(&mut self, _waiter: &Waiter, _clock: &RunClock) {
+        self.link.flush();
+    }
+
+    fn is_polled(&self) -> bool {
+        self.link.is_polled()
+    }
+
     fn ready(&mut self, _data: u64, _waiter: &Waiter, clock: &RunClock) {
-        for _ in 0..READS_PER_TURN {
-            // An error is the echo of an earlier datagram that nobody received; its request times
-            // out.
-            let Ok(len) = self.socket.recv(&mut self.buffer) else {
-                break;
-            };
-            self.take_reply(len, clock.now_ns());
-        }
+        let Self { link, requests, .. } = self;
+        link.receive(READS_PER_TURN, |reply| {
+            requests.take_reply(reply, clock.now_ns());
+        });
     }
 
     fn expire(&mut self, _waiter: &Waiter, clock: &RunClock) {
         let now_ns = clock.now_ns();
-        for ty in &mut self.types {
+        let requests = &mut self.requests;
+        for ty in &mut requests.types {
             ty.recorder.tick(now_ns);
         }
-        while self.oldest_id != self.next_id {
-            let id = self.oldest_id;
-            if let Some(slot) = self.slot_mut(id).filter(|slot| slot.id == id) {
+        while requests.oldest_id != requests.next_id {
+            let id = requests.oldest_id;
+            if let Some(slot) = requests.slot_mut(id).filter(|slot| slot.id == id) {
                 if now_ns.saturating_sub(slot.intended_ns) < self.timeout_ns {
                     break;
                 }
-                self.take(id);
-                let recorder = &mut self.types[slot.type_index].recorder;
+                requests.take(id);
+                let recorder = &mut requests.types[slot.type_index].recorder;
                 recorder.failed(slot.intended_ns, Failure::Timeout);
             }
-            self.oldest_id = id.wrapping_add(1);
+            requests.oldest_id = id.wrapping_add(1);
         }
     }
 
     fn take_ended(&mut self, index: usize) -> u64 {
-        self.types[index].recorder.take_ended()
+        self.requests.types[index].recorder.take_ended()
     }
 
     fn types(&self) -> usize {
-        self.types.len()
+        self.requests.types.len()
     }
 
     fn outstanding(&self) -> usize {
-        self.in_flight
+        self.requests.in_flight
     }
 
     fn sent_ns(&self) -> Option<u64> {
-        (self.in_flight > 0).then_some(self.sent_ns)
+        (self.requests.in_flight > 0).then_some(self.sent_ns)
     }
 
     fn finish(self) -> Vec<TypeRecord> {
-        let mut types = self.types;
-        for slot in self.slots.into_iter().flatten() {
+        let Requests {
+            mut types, slots, ..
+        } = self.requests;
+        for slot in slots.into_iter().flatten() {
             let recorder = &mut types[slot.type_index].recorder;
             recorder.failed(slot.intended_ns, Failure::Unfinished);
         }
@@ -291,13 +288,5 @@ impl Lane for DatagramLane {
             .into_iter()
             .map(|ty| ty.recorder.into_record())
             .collect()
-    }
-}
-
-fn send_error_kind(error: &io::Error) -> &'static str {
-    match error.kind() {
-        ErrorKind::ConnectionRefused => "REFUSED",
-        ErrorKind::WouldBlock => "SOCKET_FULL",
-        _ => "SEND",
     }
 }

@@ -24,6 +24,12 @@ pub(crate) trait Lane {
     /// Writes what [`issue`](Self::issue) and [`ready`](Self::ready) left to be written together.
     fn flush(&mut self, _waiter: &Waiter, _clock: &RunClock) {}
 
+    /// Whether it has no socket that says when something has come, so that [`ready`](Self::ready) is to be
+    /// called all the time.
+    fn is_polled(&self) -> bool {
+        false
+    }
+
     /// Handles a ready socket; `data` is what it was registered with.
     fn ready(&mut self, data: u64, waiter: &Waiter, clock: &RunClock);
 
@@ -76,7 +82,11 @@ pub(crate) fn drive<L: Lane>(
         if lane.outstanding() > 0 || lane.is_broken() {
             deadline_ns = deadline_ns.min(expiry_ns);
         }
-        waiter.wait(&mut events, clock, deadline_ns, lane.sent_ns())?;
+        if lane.is_polled() {
+            lane.ready(0, waiter, clock);
+        } else {
+            waiter.wait(&mut events, clock, deadline_ns, lane.sent_ns())?;
+        }
         for data in events.data() {
             lane.ready(data, waiter, clock);
             // Nobody waits for what other sockets have: a closed loop would else let the server wait

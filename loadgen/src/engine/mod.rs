@@ -11,6 +11,7 @@ mod connection;
 mod datagram;
 mod drive;
 mod in_flight;
+mod link;
 mod pacer;
 mod services;
 mod stream;
@@ -133,7 +134,8 @@ pub fn run(
         .collect();
     let mut prepared = Vec::new();
     // Clients that send requests of all types are on one thread.
-    let is_shared = matches!(plan.pacing, Pacing::Closed(closed) if !closed.per_type);
+    let is_shared =
+        matches!(plan.pacing, Pacing::Closed(closed) if !closed.per_type) || plan.has_one_link();
     for class in [ThreadClass::Fast, ThreadClass::Slow] {
         let indices: Vec<usize> = (0..plan.types.len())
             .filter(|&index| {

@@ -32,12 +32,16 @@ const STAGES: [&str; 8] = [
     "rx", "headers", "classify", "enqueue", "dispatch", "channel", "handle", "tx",
 ];
 
+/// Parts of a cycle that are told apart.
+const SCALE: u64 = 100;
+
 /// Cycles of the processor's time stamp.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stages {
     /// Requests that went through all stages.
     pub requests: u64,
-    /// Each stage and its cycles for one request.
+    /// Each stage and its cycles for one request: the median of all bursts, for the kernel may take the
+    /// core away within any.
     pub cycles: Vec<(&'static str, f64)>,
     /// Cycles in a second.
     pub cycles_per_second: f64,
@@ -47,7 +51,10 @@ pub struct Stages {
 struct Stopwatch {
     tsc: Tsc,
     last: u64,
+    /// Of the present burst.
     cycles: [u64; STAGES.len()],
+    /// Of each burst before, for one request.
+    bursts: [Vec<u64>; STAGES.len()],
 }
 
 impl Stopwatch {
@@ -56,11 +63,13 @@ impl Stopwatch {
         Self {
             last: tsc.raw(),
             cycles: [0; STAGES.len()],
+            bursts: Default::default(),
             tsc,
         }
     }
 
-    fn start(&mut self) {
+    fn start_burst(&mut self) {
+        self.cycles = [0; STAGES.len()];
         self.last = self.tsc.raw();
     }
 
@@ -69,6 +78,21 @@ impl Stopwatch {
         let now = self.tsc.raw();
         self.cycles[stage] += now - self.last;
         self.last = now;
+    }
+
+    /// The burst had so many requests.
+    fn end_burst(&mut self, requests: u64) {
+        for (stage, cycles) in self.bursts.iter_mut().zip(self.cycles) {
+            stage.extend((cycles * SCALE).checked_div(requests));
+        }
+    }
+
+    fn medians(&mut self) -> [f64; STAGES.len()] {
+        self.bursts.each_mut().map(|bursts| {
+            bursts.sort_unstable();
+            let median = bursts.get(bursts.len() / 2);
+            median.map_or(0.0, |median| *median as f64 / SCALE as f64)
+        })
     }
 }
 
@@ -116,7 +140,8 @@ pub(crate) fn measure<F: Framing, K: Classifier, H: Handler>(
     let mut admitted = Vec::with_capacity(datagrams);
     let mut done = 0;
     while done < requests {
-        watch.start();
+        let done_before = done;
+        watch.start_burst();
         packets.poll(&net.packets);
         watch.lap(0);
         packets.read(&net.packets, |packet, _| burst.push(packet));
@@ -175,12 +200,12 @@ pub(crate) fn measure<F: Framing, K: Classifier, H: Handler>(
         watch.lap(4);
         packets.flush(&net.packets);
         watch.lap(7);
+        watch.end_burst(done - done_before);
     }
     let cycles = (watch.tsc.raw() - started.0) as f64;
-    let of = |cycles: u64| cycles as f64 / done as f64;
     Stages {
         requests: done,
-        cycles: STAGES.into_iter().zip(watch.cycles.map(of)).collect(),
+        cycles: STAGES.into_iter().zip(watch.medians()).collect(),
         cycles_per_second: cycles / started.1.elapsed().as_secs_f64(),
     }
 }
