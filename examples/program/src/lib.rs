@@ -12,11 +12,13 @@ pub mod config_file;
 pub mod descriptors;
 mod life;
 mod log_level;
+mod reload;
 pub mod rpc;
 mod scheduling;
 mod spin;
 
 pub use life::run;
 pub use log_level::{Log, LogLevel};
+pub use reload::reload_on_hangup;
 pub use scheduling::SchedulingFlags;
 pub use spin::spin;

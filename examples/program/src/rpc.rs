@@ -6,6 +6,41 @@
 //!               │ malformed                    │ give_way: checkpoint, deadline
 //!               └─► INVALID_ARGUMENT           └─► DEADLINE_EXCEEDED
 //! ```
+//!
+//! A server with one method:
+//!
+//! ```
+//! use psp_program::rpc::{Call, RpcHandler, Service};
+//! use psp_protocols::rpc::{Failure, Rpc};
+//! use psp_server::{Server, WorkerId};
+//!
+//! struct Greeter;
+//!
+//! impl Service for Greeter {
+//!     type Worker = ();
+//!
+//!     fn init_worker(&self, _worker: WorkerId) {}
+//!
+//!     fn call(&self, _worker: &mut (), call: &Call<'_>, payload: &mut Vec<u8>) -> Result<(), Failure> {
+//!         match call.method {
+//!             "Greet" => payload.extend_from_slice(b"hello"),
+//!             _ => return Err(Failure::unknown_method(call.method)),
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let server = Server::builder()
+//!     .tcp("127.0.0.1:0")
+//!     .framing(Rpc::default())
+//!     .handler(RpcHandler(Greeter))
+//!     .build()?;
+//! # server.handle().shut_down();
+//! psp_program::run(server)?;
+//! # Ok(())
+//! # }
+//! ```
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -2,10 +2,10 @@
 
 use clap::Parser;
 use mimalloc::MiMalloc;
+use psp_program::reload_on_hangup;
 use psp_rpc::config::Flags;
 use psp_rpc::reload::reload;
 use psp_rpc::startup;
-use psp_server::reload::on_hangup;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -20,13 +20,6 @@ fn main() -> anyhow::Result<()> {
     let log = config.log_level.start_log();
     let server = startup::build(config.clone())?;
     let handle = server.handle();
-    on_hangup(move || match reload(&config, &flags, &handle, &log) {
-        Ok(restart) if restart.is_empty() => tracing::info!("configuration reloaded"),
-        Ok(restart) => {
-            let settings = restart.join(", ");
-            tracing::warn!("configuration reloaded; a restart is needed to change {settings}");
-        }
-        Err(error) => tracing::error!("configuration not reloaded: {error:#}"),
-    })?;
+    reload_on_hangup(move || reload(&config, &flags, &handle, &log))?;
     psp_program::run(server)
 }

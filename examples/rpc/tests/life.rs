@@ -23,11 +23,11 @@ fn what_is_in_flight_is_answered_before_the_end() {
             .unwrap();
     }
     wait_until("both run", || server.stats_of("work-long").turns == 2);
-    server.terminate();
+    server.process.terminate();
     for client in &mut clients {
         assert_eq!(client.receive().unwrap().status(), Status::Ok);
     }
-    assert!(server.wait_for_exit().success());
+    assert!(server.process.wait_for_exit().success());
 }
 
 #[test]
@@ -35,16 +35,17 @@ fn a_hangup_changes_the_policy_and_says_what_needs_a_restart() {
     let server = Server::start_with(&["--topology", "dedicated"], "[policy]\nname = \"darc\"\n");
     assert!(server.stats().policy.starts_with("darc"));
     server.configure("message_len_max = 7\n[policy]\nname = \"c-fcfs\"\n");
-    server.hang_up();
+    server.process.hang_up();
     wait_until("the policy changes", || server.stats().policy == "c-fcfs");
     wait_until("it is logged", || {
-        let log = server.log().join("\n");
+        let log = server.process.log().join("\n");
         log.contains("a restart is needed to change message_len_max")
     });
     server.configure("colour = 1\n");
-    server.hang_up();
+    server.process.hang_up();
     wait_until("the file is refused", || {
         server
+            .process
             .log()
             .join("\n")
             .contains("configuration not reloaded")

@@ -4,7 +4,6 @@
 #![allow(dead_code)]
 
 use std::fs;
-use std::ops::{Deref, DerefMut};
 use std::process::Command;
 
 use psp_harness::{DEADLINE, ServerProcess, Start, free_port};
@@ -17,21 +16,7 @@ const CONFIG_FILE: &str = "psp-rpc.toml";
 
 /// A running server of TCP and UDP on one port. Dropping it kills the process.
 pub(crate) struct Server {
-    process: ServerProcess,
-}
-
-impl Deref for Server {
-    type Target = ServerProcess;
-
-    fn deref(&self) -> &ServerProcess {
-        &self.process
-    }
-}
-
-impl DerefMut for Server {
-    fn deref_mut(&mut self) -> &mut ServerProcess {
-        &mut self.process
-    }
+    pub(crate) process: ServerProcess,
 }
 
 impl Server {
@@ -59,19 +44,19 @@ impl Server {
 
     /// Changes the configuration file.
     pub(crate) fn configure(&self, config: &str) {
-        fs::write(self.directory().join(CONFIG_FILE), config).unwrap();
+        fs::write(self.process.directory().join(CONFIG_FILE), config).unwrap();
     }
 
     /// A client over TCP, whose waits end after a while.
     pub(crate) fn connect(&self) -> Client {
-        let client = Client::connect(self.address()).expect("the server accepts");
+        let client = Client::connect(self.process.address()).expect("the server accepts");
         client.set_timeout(DEADLINE).unwrap();
         client
     }
 
     /// A client over UDP.
     pub(crate) fn datagrams(&self) -> Client {
-        let client = Client::datagrams(self.address()).unwrap();
+        let client = Client::datagrams(self.process.address()).unwrap();
         client.set_timeout(DEADLINE).unwrap();
         client
     }
