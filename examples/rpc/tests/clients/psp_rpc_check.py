@@ -99,7 +99,7 @@ def check_failures(client):
 
 
 def check_out_of_order(client):
-    slow = client.submit("Sleep", work(400_000))
+    slow = client.submit("Sleep", work(1_000_000))
     fast = [client.submit("Echo") for _ in range(5)]
     order = [client.receive().id for _ in range(6)]
     assert order[-1] == slow and sorted(order[:-1]) == fast, order
