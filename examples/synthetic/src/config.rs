@@ -34,6 +34,9 @@ pub struct Config {
     pub hints: bool,
     /// Factor by which the client multiplies service times; matters to hints alone.
     pub dilate: u32,
+    /// Factor by which the server multiplies the run times that it is asked for, where the header's 32 bits of
+    /// nanoseconds are too few.
+    pub stretch: u32,
     /// The least severe messages that are logged: error, warn, info, debug or trace.
     pub log_level: String,
     /// How requests are scheduled.
@@ -53,6 +56,7 @@ impl Default for Config {
             workload: "high-bimodal".to_owned(),
             hints: false,
             dilate: 1,
+            stretch: 1,
             log_level: "info".to_owned(),
             policy: Policy::darc(),
             server: psp_server::Config::default(),
@@ -109,6 +113,9 @@ pub struct Flags {
     /// Factor by which the client multiplies service times, for --hints [default: 1]
     #[arg(long, value_name = "N")]
     dilate: Option<u32>,
+    /// Work N times as long as requests ask for [default: 1]
+    #[arg(long, value_name = "N")]
+    stretch: Option<u32>,
     #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
     policy: Option<Policy>,
     /// How requests give way to others: none, cooperative, kernel-thread, signal [default:
@@ -146,6 +153,7 @@ impl Flags {
         replace(&mut config.mode, self.mode);
         replace(&mut config.workload, self.workload);
         replace(&mut config.dilate, self.dilate);
+        replace(&mut config.stretch, self.stretch);
         replace(&mut config.policy, self.policy);
         replace(&mut config.log_level, self.log_level);
         replace(&mut config.server.topology, self.topology);

@@ -37,11 +37,13 @@ impl Mode {
     }
 }
 
-/// Works for as long as the header asks.
+/// Works for as long as the header asks, or a multiple of that.
 #[derive(Debug, Clone, Copy)]
 pub struct Synthetic {
     /// How the time is spent.
     pub mode: Mode,
+    /// How many times as long as asked for.
+    pub stretch: u32,
 }
 
 impl Handler for Synthetic {
@@ -62,8 +64,8 @@ impl Handler for Synthetic {
         let Ok(header) = Header::decode(request.payload) else {
             return;
         };
-        self.mode
-            .spend(Duration::from_nanos(header.run_time_ns.into()));
+        let run_time = Duration::from_nanos(header.run_time_ns.into());
+        self.mode.spend(run_time * self.stretch);
         let echo = Header {
             kind: Kind::Reply,
             payload_len: 0,

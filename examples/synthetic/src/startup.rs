@@ -32,7 +32,10 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
         .classifier(PspHeaderClassifier::new(types))
         .policy(config.policy)
         .config(config.server)
-        .handler(Synthetic { mode: config.mode })
+        .handler(Synthetic {
+            mode: config.mode,
+            stretch: config.stretch,
+        })
         .signal_preemption()
         .build()
         .context("cannot start")
@@ -43,9 +46,11 @@ fn type_table(config: &Config) -> anyhow::Result<TypeTable> {
     let workload = Workload::named(&config.workload)?.dilated(config.dilate)?;
     let specs = workload.types.into_iter().map(|ty| {
         let mut spec = TypeSpec::new(ty.name);
-        spec.slo = ty.slo_ns.map(Duration::from_nanos);
+        spec.slo = ty
+            .slo_ns
+            .map(|ns| Duration::from_nanos(ns) * config.stretch);
         if config.hints {
-            spec.service_time(Duration::from_nanos(ty.service_ns))
+            spec.service_time(Duration::from_nanos(ty.service_ns) * config.stretch)
                 .share(ty.share)
         } else {
             spec
@@ -62,7 +67,8 @@ mod tests {
     fn hints_are_given_only_when_asked_for() {
         let mut config = Config {
             workload: "tpcc".to_owned(),
-            dilate: 10,
+            dilate: 2,
+            stretch: 5,
             ..Config::default()
         };
         let plain = type_table(&config).unwrap();
