@@ -346,6 +346,23 @@ unsafe fn borrowed<'a>(parts: impl FnOnce(*mut usize) -> *const c_char) -> &'a [
 mod tests {
     use super::*;
 
+    unsafe extern "C" {
+        fn rocksdb_writeoptions_get_sync(options: *mut WriteOptions) -> c_uchar;
+    }
+
+    #[test]
+    fn the_library_is_told_to_sync_what_is_acknowledged_and_nothing_else() {
+        for sync in [true, false] {
+            let directory = tempfile::tempdir().unwrap();
+            let database = RocksDb::open(directory.path(), sync).unwrap();
+            // SAFETY: the options are alive as long as the database.
+            let told = |options: &Owned<WriteOptions>| unsafe {
+                rocksdb_writeoptions_get_sync(options.as_ptr()) != 0
+            };
+            assert_eq!((told(&database.write), told(&database.fill)), (sync, false));
+        }
+    }
+
     fn keys(database: &RocksDb) -> Vec<Vec<u8>> {
         let mut keys = Vec::new();
         let visit = &mut |key: &[u8], _: &[u8]| {
