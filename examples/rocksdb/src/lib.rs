@@ -12,6 +12,7 @@
 //!
 //! The messages are those of [`psp_protocols::kv`], within [`limits`].
 
+pub mod closing;
 pub mod config;
 pub mod engine;
 pub mod limits;

@@ -1,6 +1,7 @@
 //! The methods: payload in, payload out.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crc32fast::Hasher;
 use prost::Message;
@@ -17,7 +18,7 @@ const ENTRIES_PER_TURN: u32 = 32;
 
 /// A key-value store as methods.
 pub struct KeyValue {
-    engine: Box<dyn Engine>,
+    engine: Arc<dyn Engine>,
     limits: Limits,
 }
 
@@ -33,7 +34,7 @@ pub struct Requests {
 impl KeyValue {
     /// Serves the entries of `engine` within `limits`.
     #[must_use]
-    pub fn new(engine: Box<dyn Engine>, limits: Limits) -> Self {
+    pub fn new(engine: Arc<dyn Engine>, limits: Limits) -> Self {
         Self { engine, limits }
     }
 

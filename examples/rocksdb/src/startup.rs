@@ -1,5 +1,6 @@
 //! From a configuration to a server that is ready to run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,7 +11,7 @@ use psp_protocols::rpc::Rpc;
 use psp_server::{Server, TypeSpec};
 
 use crate::config::Config;
-use crate::engine::Storage;
+use crate::engine::{Engine, Storage};
 use crate::preload::preload;
 use crate::service::KeyValue;
 
@@ -23,8 +24,13 @@ const WRITE_SERVICE_TIME: Duration = Duration::from_micros(6);
 /// The same for one that waits for the medium.
 const SYNC_SERVICE_TIME: Duration = Duration::from_micros(500);
 
-/// A key-value server.
-pub type KeyValueServer = Server<Rpc, RpcClassifier, RpcHandler<KeyValue>>;
+/// A key-value server, bound to its addresses.
+pub struct KeyValueServer {
+    /// The server; run it.
+    pub server: Server<Rpc, RpcClassifier, RpcHandler<KeyValue>>,
+    /// Its entries, to be [closed](crate::closing::close) when it has run.
+    pub engine: Arc<dyn Engine>,
+}
 
 /// Opens the store, fills it, binds the addresses and sets everything up.
 ///
@@ -39,11 +45,14 @@ pub fn build(config: Config) -> anyhow::Result<KeyValueServer> {
         .classifier(classifier(&storage))
         .policy(config.policy)
         .config(config.server)
-        .handler(RpcHandler(KeyValue::new(engine, config.limits)));
+        .handler(RpcHandler(KeyValue::new(engine.clone(), config.limits)));
     for address in config.bind {
         builder = builder.tcp((address, config.port));
     }
-    Ok(builder.build()?)
+    Ok(KeyValueServer {
+        server: builder.build()?,
+        engine,
+    })
 }
 
 /// Each method is a type of its name.

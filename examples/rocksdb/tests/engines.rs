@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use psp_rocksdb::engine::{Engine, Storage};
@@ -94,7 +95,7 @@ fn run(engine: &dyn Engine, model: &mut Model, operation: Operation) {
 }
 
 /// An engine that is gone with its folder.
-fn open(directory: Option<&tempfile::TempDir>) -> Box<dyn Engine> {
+fn open(directory: Option<&tempfile::TempDir>) -> Arc<dyn Engine> {
     let storage = directory.map_or(Storage::Memory, |directory| Storage::RocksDb {
         directory: directory.path().to_owned(),
         sync: false,

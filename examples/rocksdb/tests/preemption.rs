@@ -7,12 +7,13 @@ use std::thread;
 
 use common::{Connection, ENGINES, scan};
 use prost::Message;
-use psp_harness::wait_until;
+use psp_harness::{DEADLINE, wait_until};
 use psp_protocols::kv::SCAN;
 use psp_protocols::rpc::Status;
+use psp_rocksdb::closing::close;
 use psp_rocksdb::config::Config;
 use psp_rocksdb::engine::EngineKind;
-use psp_rocksdb::startup;
+use psp_rocksdb::startup::{self, KeyValueServer};
 use psp_server::{Policy, Topology};
 
 const ENTRIES: u32 = 50_000;
@@ -33,9 +34,10 @@ fn scans_are_preempted_and_are_whole_nevertheless() {
             config.engine = EngineKind::RocksDb;
             config.data_dir = Some(directory.path().to_owned());
         }
+        let storage = config.storage().unwrap();
         config.server.workers = Some(1);
         config.server.topology = Topology::Dedicated;
-        let server = startup::build(config).unwrap();
+        let KeyValueServer { server, engine } = startup::build(config).unwrap();
         let address = server.local_addrs()[0];
         let handle = server.handle();
         let names: Vec<_> = handle
@@ -82,5 +84,8 @@ fn scans_are_preempted_and_are_whole_nevertheless() {
         });
         handle.shut_down();
         assert_eq!(running.join().unwrap().abandoned, 0);
+        assert!(close(engine, DEADLINE));
+        // Nobody holds its lock any more.
+        storage.open().unwrap();
     }
 }

@@ -16,6 +16,7 @@ pub use rocksdb_c::RocksDb;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -104,11 +105,11 @@ impl Storage {
     ///
     /// # Errors
     /// When the directory cannot be opened as a database, or the program was built without RocksDB.
-    pub fn open(&self) -> Result<Box<dyn Engine>, EngineError> {
+    pub fn open(&self) -> Result<Arc<dyn Engine>, EngineError> {
         match self {
-            Self::Memory => Ok(Box::new(Memory::default())),
+            Self::Memory => Ok(Arc::new(Memory::default())),
             #[cfg(feature = "rocksdb")]
-            Self::RocksDb { directory, sync } => Ok(Box::new(RocksDb::open(directory, *sync)?)),
+            Self::RocksDb { directory, sync } => Ok(Arc::new(RocksDb::open(directory, *sync)?)),
             #[cfg(not(feature = "rocksdb"))]
             Self::RocksDb { .. } => Err(EngineError(
                 "this program was built without RocksDB: build it with --features rocksdb".into(),
