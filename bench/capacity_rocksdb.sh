@@ -18,6 +18,8 @@ SLOWDOWN=${SLOWDOWN:-20}
 METRIC=${METRIC:-p99_9}
 # Only this type has to keep the slowdown; all of them if it is empty.
 SLO_TYPE=${SLO_TYPE:-}
+# What to keep in place of the slowdown, such as 'GET.p99_9 <= 1ms,SCAN.p99_9 <= 20ms'.
+SLO=${SLO:-}
 POLICIES=${POLICIES:-c-fcfs d-fcfs darc}
 ENGINE=${ENGINE:-rocksdb}
 KEYS=${KEYS:-5000}
@@ -85,18 +87,30 @@ limits() {
     done
 }
 
+# objective REPEAT: prints the conditions that a rate has to keep.
+objective() {
+    local name median_us
+    if [[ -n $SLO ]]; then
+        tr , '\n' <<<"$SLO"
+        return
+    fi
+    limits "$1" | while read -r name median_us; do
+        [[ -z $SLO_TYPE || $SLO_TYPE == "$name" ]] || continue
+        echo "$name.$METRIC <= $(jq -n "$median_us * $SLOWDOWN | round")us"
+    done
+}
+
 targets=()
 for server in "${servers[@]}"; do
     targets+=("$server=protobuf://127.0.0.1:${port_of[$server]}")
 done
 for ((repeat = 1; repeat <= REPEATS; repeat++)); do
+    objective "$repeat" >"$output/objective.$repeat.txt"
     slo=()
-    while read -r name median_us; do
-        [[ -z $SLO_TYPE || $SLO_TYPE == "$name" ]] || continue
-        limit_us=$(jq -n "$median_us * $SLOWDOWN")
-        slo+=(--slo "$name.$METRIC <= ${limit_us}us")
-        echo "repeat $repeat: $name takes $median_us us alone, may take $limit_us us" >&2
-    done < <(limits "$repeat")
+    while read -r condition; do
+        slo+=(--slo "$condition")
+        echo "repeat $repeat: $condition" >&2
+    done <"$output/objective.$repeat.txt"
     status=0
     # shellcheck disable=SC2086
     "$LOADGEN" sweep "${targets[@]}" $LOADGEN_FLAGS --keys "$KEYS" --mix "$MIX" "${slo[@]}" \
@@ -110,8 +124,10 @@ done
 {
     printf '%s, %s cores, %s workers, %s repeats of %s s at each rate; %s, %s keys in %s\n' \
         "$(uname -sr)" "$(nproc)" "$WORKERS" "$REPEATS" "$DURATION_S" "$MIX" "$KEYS" "$ENGINE"
-    printf '%s of %s within %s times the median alone\n\n' \
-        "${METRIC/_/.}" "${SLO_TYPE:-each type}" "$SLOWDOWN"
+    for ((repeat = 1; repeat <= REPEATS; repeat++)); do
+        printf 'sweep %s: %s\n' "$repeat" "$(paste -sd ';' "$output/objective.$repeat.txt" | sed 's/;/; /g')"
+    done
+    printf '\n'
     jq -rsf bench/capacity_table.jq "$output"/sweep.*.json
 } | tee "$output/tables.md"
 echo "raw results: $output" >&2

@@ -82,7 +82,10 @@ fn methods_of_a_key_value_store_have_their_messages() {
             },
             "SCAN" => {
                 let scan = ScanRequest::decode(payload).unwrap();
-                assert_eq!((scan.start.len(), scan.count, scan.summary), (0, 5_000, true));
+                assert_eq!(
+                    (scan.start.len(), scan.count, scan.summary),
+                    (0, 5_000, true)
+                );
                 Status::Ok
             }
             "PUT" => {
@@ -106,7 +109,11 @@ fn methods_of_a_key_value_store_have_their_messages() {
     ] {
         let ty = type_of(&report, name);
         assert_eq!(ty["completed"], completed, "{ty}");
-        assert_eq!(ty["hits"].as_u64().zip(ty["misses"].as_u64()), looked_up, "{name}");
+        assert_eq!(
+            ty["hits"].as_u64().zip(ty["misses"].as_u64()),
+            looked_up,
+            "{name}"
+        );
     }
 }
 
