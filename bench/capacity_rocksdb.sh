@@ -7,7 +7,7 @@
 #   bench/capacity_rocksdb.sh [OUTPUT_DIR]
 #
 # Needs jq, and librocksdb-dev unless ENGINE=memory. Settings come from the environment; the defaults are
-# below. The other mix of the papers: MIX='GET:99.5,SCAN 1000:0.5' FROM=4000
+# below and in bench/servers.sh. The other mix of the papers: MIX='GET:99.5,SCAN 1000:0.5' FROM=4000
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -80,7 +80,7 @@ limits() {
         name=${item%% *}
         name=${name%%:*}
         # shellcheck disable=SC2086
-        "$LOADGEN" run $LOADGEN_FLAGS --target "protobuf://127.0.0.1:${port_of[${servers[0]}]}" \
+        "${priority[@]}" "$LOADGEN" run $LOADGEN_FLAGS --target "protobuf://127.0.0.1:${port_of[${servers[0]}]}" \
             --keys "$KEYS" --mix "${item%:*}@$ALONE_RATE/s" --warmup 1 --duration 5 --seed "$1" \
             --output json >"$output/alone.$name.$1.json"
         jq -r --arg name "$name" '"\($name) \(.types[0].latency_us.p50)"' "$output/alone.$name.$1.json"
@@ -113,7 +113,7 @@ for ((repeat = 1; repeat <= REPEATS; repeat++)); do
     done <"$output/objective.$repeat.txt"
     status=0
     # shellcheck disable=SC2086
-    "$LOADGEN" sweep "${targets[@]}" $LOADGEN_FLAGS --keys "$KEYS" --mix "$MIX" "${slo[@]}" \
+    "${priority[@]}" "$LOADGEN" sweep "${targets[@]}" $LOADGEN_FLAGS --keys "$KEYS" --mix "$MIX" "${slo[@]}" \
         --connections "$CONNECTIONS" --from "$FROM" --factor "$FACTOR" --precision "$PRECISION" \
         --warmup "$WARMUP_S" --duration "$DURATION_S" --seed "$repeat" --output json \
         >"$output/sweep.$repeat.json" || status=$?
