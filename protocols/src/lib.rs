@@ -14,6 +14,7 @@
 //! A client's side is [`skip`]: where each reply ends, and how its request fared.
 
 pub mod framing;
+pub mod kv;
 pub mod memcached;
 pub mod psp_header;
 pub mod resp;
