@@ -40,7 +40,7 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
 
 /// The workload's types, in the order in which its clients number them.
 fn type_table(config: &Config) -> anyhow::Result<TypeTable> {
-    let workload = Workload::named(&config.workload)?.dilated(config.dilate)?;
+    let workload = Workload::named_or_file(&config.workload)?.dilated(config.dilate)?;
     let specs = workload.types.into_iter().map(|ty| {
         let mut spec = TypeSpec::new(ty.name);
         spec.slo = ty.slo_ns.map(Duration::from_nanos);

@@ -37,7 +37,8 @@ impl Rig {
         let poll = Poll::new().unwrap();
         let waker = Waker::new(poll.registry(), Token(0)).unwrap();
         let (mut link, port) = channel(Arc::new(Doorbell::new(Arc::new(waker))));
-        let team = Arc::new(Team::new(threads, lowers, Clock::new()));
+        let start = Arc::new(TurnStart::new());
+        let team = Arc::new(Team::new(threads, lowers, Clock::new(), start));
         link.attach_team(team.clone());
         let port = Arc::new(Mutex::new(port));
         let cores = Cores::discover();
@@ -45,18 +46,12 @@ impl Rig {
             let (team, port, cores) = (team.clone(), port.clone(), cores.clone());
             spawn(move || {
                 cores.pin_shared(1);
-                team.serve(
-                    seat,
-                    &port,
-                    Duration::ZERO,
-                    || {},
-                    |work| {
-                        let Work::Todo(job) = std::mem::replace(work, Work::Done(0)) else {
-                            unreachable!("what is done is not sent again");
-                        };
-                        *work = Work::Done(job(&team, seat));
-                    },
-                );
+                team.serve(seat, &port, Duration::ZERO, |work| {
+                    let Work::Todo(job) = std::mem::replace(work, Work::Done(0)) else {
+                        unreachable!("what is done is not sent again");
+                    };
+                    *work = Work::Done(job(&team, seat));
+                });
             })
         });
         let rig = Self {

@@ -1,0 +1,104 @@
+//! Requests that give way to another thread of their worker's team.
+//!
+//! "Freed" is here when the dispatcher has read of it in the ring: what took over has reported then.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mio::{Poll, Token, Waker};
+
+use crate::bout::{Asker, Bout, FIGURES_MAX, LongRun, Measured};
+use crate::policy::RequestId;
+use crate::runtime::channel::{Doorbell, Message, Report, WorkerLink, channel};
+use crate::runtime::clock::Clock;
+use crate::runtime::cores::Cores;
+use crate::runtime::scheduling::can_be_raised;
+use crate::runtime::team::Team;
+use crate::runtime::turn_start::TurnStart;
+
+const THREADS: usize = 2;
+const LONG: RequestId = RequestId(1);
+
+/// The net thread's part.
+struct ByBaton<'a> {
+    bout: &'a Bout,
+    team: &'a Team,
+    link: WorkerLink<()>,
+    freed_ns: Vec<u64>,
+}
+
+impl ByBaton<'_> {
+    /// The next report, which it answers if the request yielded.
+    fn receive(&mut self) -> Option<Report<()>> {
+        let report = self.link.receive()?;
+        if matches!(report, Report::Yielded { .. }) {
+            self.freed_ns.push(self.bout.since_decision_ns());
+            self.bout.next_turn();
+            assert!(self.link.send(Message::Resume(LONG)).is_ok());
+        }
+        Some(report)
+    }
+}
+
+impl Asker for ByBaton<'_> {
+    fn ask(&mut self) {
+        loop {
+            let undone = self.team.undone();
+            self.link.preempt();
+            if self.team.undone() == undone {
+                return;
+            }
+            // At the start the other thread has yet to report that it is idle.
+            std::thread::yield_now();
+        }
+    }
+
+    fn goes_on(&mut self) -> bool {
+        self.receive().is_some()
+    }
+}
+
+pub(crate) fn run(bout: &Bout) -> Measured {
+    let poll = Poll::new().unwrap();
+    let waker = Waker::new(poll.registry(), Token(0)).unwrap();
+    let (mut link, port) = channel(Arc::new(Doorbell::new(Arc::new(waker))));
+    let start = Arc::new(TurnStart::new());
+    let team = Arc::new(Team::new(THREADS, can_be_raised(), Clock::new(), start));
+    link.attach_team(team.clone());
+    let port = Mutex::new(port);
+    let long = Mutex::new(LongRun::default());
+    let cores = Cores::discover();
+    std::thread::scope(|scope| {
+        for seat in 0..THREADS {
+            let (team, port, long, cores) = (&team, &port, &long, &cores);
+            scope.spawn(move || {
+                cores.pin_shared(1);
+                team.serve(seat, port, Duration::ZERO, |()| {
+                    team.open(seat);
+                    let run = bout.run_long(|| {});
+                    team.close(seat);
+                    *long.lock().unwrap() = run;
+                });
+            });
+        }
+        let (request, task) = (LONG, ());
+        assert!(link.send(Message::Run { request, task }).is_ok());
+        let mut asker = ByBaton {
+            bout,
+            team: &team,
+            link,
+            freed_ns: Vec::with_capacity(FIGURES_MAX),
+        };
+        let asking_ns = bout.dispatch(&mut asker);
+        // Asked a moment before the end, it may yield once more.
+        while !matches!(asker.receive(), Some(Report::Completed(()))) {
+            std::hint::spin_loop();
+        }
+        assert!(asker.link.send(Message::Stop).is_ok());
+        Measured {
+            asking_ns,
+            freed_ns: asker.freed_ns,
+            long: std::mem::take(&mut *long.lock().unwrap()),
+        }
+    })
+}
