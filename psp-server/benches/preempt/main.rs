@@ -16,22 +16,18 @@ use psp_server::{handler, policy, preempt};
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use mio::{Poll, Token, Waker};
 
 use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, PreemptSafeAlloc, Target, Wake};
 use policy::RequestId;
 use preempt::PreemptPolicy;
-use runtime::channel::{Doorbell, Message, channel};
-use runtime::clock::Clock;
+use runtime::channel::Message;
 use runtime::cores::Cores;
-use runtime::scheduling::can_be_raised;
-use runtime::team::Team;
-use runtime::turn_start::TurnStart;
+use runtime::new_team;
 
 const STACK_BYTES: usize = 256 * 1024;
 const ONE: RequestId = RequestId(1);
@@ -127,13 +123,7 @@ fn between_threads(switches: u64) -> Duration {
 
 /// A team of `threads` that serves nothing, started and stopped.
 fn team(threads: usize) {
-    let poll = Poll::new().unwrap();
-    let waker = Waker::new(poll.registry(), Token(0)).unwrap();
-    let (mut link, port) = channel(Arc::new(Doorbell::new(Arc::new(waker))));
-    let start = Arc::new(TurnStart::new());
-    let team = Arc::new(Team::new(threads, can_be_raised(), Clock::new(), start));
-    link.attach_team(team.clone());
-    let port = Mutex::new(port);
+    let (team, mut link, port) = new_team(threads);
     std::thread::scope(|scope| {
         for seat in 0..threads {
             let (team, port) = (&team, &port);

@@ -96,14 +96,14 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
         );
     }
     let mut links = Vec::with_capacity(shared.workers);
-    let starts: Vec<_> = (0..shared.workers)
-        .map(|_| Arc::new(TurnStart::new()))
-        .collect();
+    let mut starts = Vec::with_capacity(shared.workers);
     let mut handles = Vec::new();
     for index in 0..shared.workers {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
         let (handler, framing, shared) = (handler.clone(), framing.clone(), shared.clone());
-        let (clock, start) = (clock.clone(), starts[index].clone());
+        let clock = clock.clone();
+        let start = Arc::new(TurnStart::new());
+        starts.push(start.clone());
         if inline && index == 0 {
             links.push(Link::Inline(Executor::new(
                 worker,

@@ -2,19 +2,15 @@
 //!
 //! "Freed" is here when the dispatcher has read of it in the ring: what took over has reported then.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
-
-use mio::{Poll, Token, Waker};
 
 use crate::bout::{Asker, Bout, FIGURES_MAX, LongRun, Measured};
 use crate::policy::RequestId;
-use crate::runtime::channel::{Doorbell, Message, Report, WorkerLink, channel};
-use crate::runtime::clock::Clock;
+use crate::runtime::channel::{Message, Report, WorkerLink};
 use crate::runtime::cores::Cores;
-use crate::runtime::scheduling::can_be_raised;
+use crate::runtime::new_team;
 use crate::runtime::team::Team;
-use crate::runtime::turn_start::TurnStart;
 
 const THREADS: usize = 2;
 const LONG: RequestId = RequestId(1);
@@ -59,13 +55,7 @@ impl Asker for ByBaton<'_> {
 }
 
 pub(crate) fn run(bout: &Bout) -> Measured {
-    let poll = Poll::new().unwrap();
-    let waker = Waker::new(poll.registry(), Token(0)).unwrap();
-    let (mut link, port) = channel(Arc::new(Doorbell::new(Arc::new(waker))));
-    let start = Arc::new(TurnStart::new());
-    let team = Arc::new(Team::new(THREADS, can_be_raised(), Clock::new(), start));
-    link.attach_team(team.clone());
-    let port = Mutex::new(port);
+    let (team, mut link, port) = new_team(THREADS);
     let long = Mutex::new(LongRun::default());
     let cores = Cores::discover();
     std::thread::scope(|scope| {
