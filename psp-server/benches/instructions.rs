@@ -8,6 +8,9 @@
 //! Needs Valgrind and `gungraun-runner` in the version of the crate; CONTRIBUTING.md says how to get it.
 //! Some functions do their work once and 101 times: the difference is that of 100.
 
+// The benchmark's macros make public items.
+#![allow(missing_docs)]
+
 // The mechanism is private to the crate: its files are compiled into the benchmark.
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../src/fiber/mod.rs"]
@@ -41,7 +44,7 @@ impl GiveWay for Nobody {
     }
 }
 
-/// A pool of two contexts, the first preempted and resumed so many times.
+// A pool of two contexts, the first preempted and resumed so many times.
 #[library_benchmark]
 #[bench::once(1)]
 #[bench::and_100_times(101)]
@@ -63,7 +66,7 @@ fn switch(times: u64) {
     pool.unwrap().run();
 }
 
-/// A context, made, run and dropped.
+// A context, made, run and dropped.
 #[library_benchmark]
 fn create() {
     let body = || {
@@ -74,7 +77,7 @@ fn create() {
     ContextPool::new(1, STACK_BYTES, body).unwrap().run();
 }
 
-/// Checkpoints at which nothing was asked.
+// Checkpoints at which nothing was asked.
 #[library_benchmark]
 #[bench::once(1)]
 #[bench::and_100_times(101)]
@@ -147,7 +150,7 @@ fn busy(name: &str) -> Box<dyn Scheduler> {
     scheduler
 }
 
-/// What the dispatcher decides for a request that finds a worker idle.
+// What the dispatcher decides for a request that finds a worker idle.
 #[library_benchmark]
 #[bench::c_fcfs(warm("c-fcfs"))]
 #[bench::darc(warm("darc"))]
@@ -159,7 +162,7 @@ fn dispatch(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
     scheduler
 }
 
-/// What it decides for one that takes the place of another: arrival, preemption, and its end.
+// What it decides for one that takes the place of another: arrival, preemption, and its end.
 #[library_benchmark]
 #[bench::sq(busy("sq"))]
 #[bench::mq(busy("mq"))]

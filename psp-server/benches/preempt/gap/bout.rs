@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use quanta::Clock;
 
+use crate::runtime::cores::Cores;
+
 /// Iterations between two looks at the clock, some 50 ns.
 const STRIDE: u32 = 16;
 /// How many of each figure there is room for.
@@ -12,10 +14,11 @@ pub(crate) const FIGURES_MAX: usize = 1 << 20;
 
 /// What the two threads tell each other. Times are those of [`Clock::raw`].
 pub(crate) struct Bout {
-    pub(crate) clock: Clock,
-    pub(crate) length: Duration,
+    clock: Clock,
+    cores: Cores,
+    length: Duration,
     /// How long a turn lasts; without one, for ever.
-    pub(crate) quantum: Option<Duration>,
+    quantum: Option<Duration>,
     /// When the dispatcher decided last.
     decided: AtomicU64,
     /// Turns that the long request has had before the present one.
@@ -49,9 +52,10 @@ pub(crate) trait Asker {
 }
 
 impl Bout {
-    pub(crate) fn new(length: Duration, quantum: Option<Duration>) -> Self {
+    pub(crate) fn new(cores: Cores, length: Duration, quantum: Option<Duration>) -> Self {
         Self {
             clock: Clock::new(),
+            cores,
             length,
             quantum,
             decided: AtomicU64::new(0),
@@ -59,6 +63,11 @@ impl Bout {
             ready: AtomicBool::new(false),
             stop: AtomicBool::new(false),
         }
+    }
+
+    /// Puts the calling thread on the worker's core.
+    pub(crate) fn join_worker(&self) {
+        self.cores.pin_shared(1);
     }
 
     /// Time since the dispatcher decided.
@@ -110,6 +119,7 @@ impl Bout {
     /// The dispatcher: preempts the long request until the time is over, and returns how long asking
     /// took it each time.
     pub(crate) fn dispatch(&self, asker: &mut impl Asker) -> Vec<u64> {
+        self.cores.pin_shared(0);
         let mut asking_ns = Vec::with_capacity(FIGURES_MAX);
         while !self.ready.load(Ordering::Acquire) {
             std::hint::spin_loop();

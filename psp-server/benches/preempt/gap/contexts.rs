@@ -65,6 +65,7 @@ fn serve(
     target: Option<&Target>,
     preempt: PreemptPolicy,
 ) -> Measured {
+    bout.join_worker();
     let worker = Rc::new(Worker {
         bout,
         freed_ns: RefCell::new(Vec::with_capacity(FIGURES_MAX)),

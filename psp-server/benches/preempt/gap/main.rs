@@ -37,6 +37,7 @@ use std::time::Duration;
 
 use bout::{Bout, Measured};
 use preempt::PreemptPolicy;
+use runtime::cores::Cores;
 
 const MECHANISMS: [PreemptPolicy; 3] = [
     PreemptPolicy::Cooperative,
@@ -49,9 +50,10 @@ const RUN: Duration = Duration::from_millis(500);
 const RUN_SHORT: Duration = Duration::from_millis(10);
 
 /// Preempts a request every `quantum`; without one, never.
-fn run(preempt: PreemptPolicy, quantum: Option<Duration>) -> Measured {
+fn run(cores: &Cores, preempt: PreemptPolicy, quantum: Option<Duration>) -> Measured {
     let measures = std::env::args().any(|argument| argument == "--bench");
-    let bout = Bout::new(if measures { RUN } else { RUN_SHORT }, quantum);
+    let length = if measures { RUN } else { RUN_SHORT };
+    let bout = Bout::new(cores.clone(), length, quantum);
     match preempt {
         PreemptPolicy::KernelThread => threads::run(&bout),
         _ => contexts::run(bout, preempt),
@@ -65,11 +67,12 @@ fn percentile_us(sorted_ns: &[u64], percent: f64) -> f64 {
 
 fn main() {
     fiber::prepare_process().unwrap();
+    let cores = Cores::discover();
     println!("{}", fiber::Platform::detect());
     println!("| mechanism | what | p50 us | p99 us | p99.9 us | of |");
     println!("| --- | --- | --- | --- | --- | --- |");
     for preempt in MECHANISMS {
-        let measured = run(preempt, Some(Duration::from_micros(50)));
+        let measured = run(&cores, preempt, Some(Duration::from_micros(50)));
         for (what, mut ns) in [
             ("asking", measured.asking_ns),
             ("decision to freed worker", measured.freed_ns),
@@ -96,10 +99,10 @@ fn main() {
     );
     println!("| --- |{}", " --- |".repeat(QUANTA_US.len()));
     for preempt in MECHANISMS {
-        let whole = run(preempt, None).long.strides as f64;
+        let whole = run(&cores, preempt, None).long.strides as f64;
         let lost = QUANTA_US.map(|us| {
             let quantum = Some(Duration::from_micros(us));
-            let strides = run(preempt, quantum).long.strides;
+            let strides = run(&cores, preempt, quantum).long.strides;
             format!("{:.1} %", 100.0 * (1.0 - strides as f64 / whole))
         });
         println!("| `{preempt}` | {} |", lost.join(" | "));
