@@ -122,7 +122,8 @@ impl Bout {
         self.cores.pin_shared(0);
         let mut asking_ns = Vec::with_capacity(FIGURES_MAX);
         while !self.ready.load(Ordering::Acquire) {
-            std::hint::spin_loop();
+            // The worker's thread may have begun on this core.
+            std::thread::yield_now();
         }
         let start = self.clock.raw();
         let elapsed =
