@@ -8,7 +8,7 @@
 #
 # Takes some 5 minutes beside building. Needs jq. The client runs at real-time priority where that is
 # permitted, for on few cores it would wait behind the servers that it measures. Settings come from the
-# environment; the defaults are below.
+# environment; the defaults are below and in bench/servers.sh.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,6 +22,8 @@ LONG_SHARE=${LONG_SHARE:-0.1}
 # Microseconds: what the mechanism bears.
 QUANTUM_US=${QUANTUM_US:-20}
 WORKERS=${WORKERS:-1}
+# A generator that spins takes a core from the server; see docs/loadgen.md.
+LOADGEN_FLAGS=${LOADGEN_FLAGS:---spin-us 10}
 # Keep cores from sleeping (keep_awake in servers.sh); 0 turns it off.
 KEEP_AWAKE=${KEEP_AWAKE:-1}
 PORT_FIRST=${PORT_FIRST:-7700}
@@ -74,15 +76,15 @@ done
 targets+=("c-fcfs-simulated=sim:c-fcfs?workers=$WORKERS")
 ((!KEEP_AWAKE)) || keep_awake
 
-# The client's threads are to have it as well, which --reset-on-fork would keep from them; it starts no
-# other program.
-client=()
-if chrt --fifo 10 true 2>/dev/null; then
-    client=(chrt --fifo 10)
-else
+# Above the servers', whatever they have. The client's threads are to have it as well, which
+# --reset-on-fork would keep from them; it starts no other program.
+client=(chrt --fifo $((REALTIME + 10)))
+if ! "${client[@]}" true 2>/dev/null; then
     echo "the client has no real-time priority" >&2
+    client=()
 fi
-"${client[@]}" "$LOADGEN" compare "${targets[@]}" --workload "$workload" --rate "$RATE" --runs "$RUNS" \
+# shellcheck disable=SC2086 # the flags are words
+"${client[@]}" "$LOADGEN" compare $LOADGEN_FLAGS "${targets[@]}" --workload "$workload" --rate "$RATE" --runs "$RUNS" \
     --warmup "$WARMUP_S" --duration "$DURATION_S" --output json --html "$output/compare.html" \
     >"$output/compare.json"
 

@@ -2,7 +2,8 @@
 # rounds and as multiples of the first target's in the same round (smallest to greatest), and the 99.9th
 # percentile of short requests in every round.
 
-def rounded: if . == null then "" elif . < 10 then . * 100 | round / 100 else round end | tostring;
+# What a simulation does not count is 0, and left out.
+def rounded: if . == null or . == 0 then "" elif . < 10 then . * 100 | round / 100 else round end | tostring;
 def row: "| " + join(" | ") + " |";
 def ruled($texts; $numbers): "|" + (" --- |" * $texts) + (" ---: |" * $numbers);
 def named($name): .[] | select(.name == $name);
@@ -16,7 +17,7 @@ def named($name): .[] | select(.name == $name);
    | $targets[]
    | (.medians | named($type)) as $here
    | (first(.ratios | named($type)) // null) as $ratio
-   | [$type, .name, ($here.achieved_rps.median, $here.failed.median, $here.latency_us.p50.median,
+   | [$type, .name, ($here.achieved_rps.median | rounded), ($here.failed.median | tostring), ($here.latency_us.p50.median,
        $here.latency_us.p99.median, $here.latency_us.p999.median | rounded),
       (("p99", "p999") as $percentile
        | $ratio.latency[$percentile]
