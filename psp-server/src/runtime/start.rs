@@ -38,6 +38,9 @@ use crate::transport::datagram::Endpoint;
 /// How long workers may take to end once the net worker is done.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How long the threads of a team may take to be ready before requests are served without them.
+const ASSEMBLY_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Everything a server's threads start with.
 pub(crate) struct Launch<F, K, H: Handler> {
     pub(crate) poll: Poll,
@@ -212,7 +215,12 @@ fn start_team<F: Framing, H: Handler>(
             });
         })
     };
-    seats.map(enlist).collect()
+    let handles = seats.map(enlist).collect::<Result<_, _>>()?;
+    let deadline = Instant::now() + ASSEMBLY_TIMEOUT;
+    while !team.is_complete() && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    Ok(handles)
 }
 
 /// Runs a worker's life. What it was lent is lost with it: a server that stops is better than one

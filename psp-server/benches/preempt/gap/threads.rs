@@ -9,17 +9,13 @@ use crate::bout::{Asker, Bout, FIGURES_MAX, LongRun, Measured};
 use crate::policy::RequestId;
 use crate::runtime::channel::{Message, Report, WorkerLink};
 use crate::runtime::new_team;
-use crate::runtime::team::Team;
 
 const THREADS: usize = 2;
-/// Time for the threads to be idle.
-const SETTLING: Duration = Duration::from_millis(5);
 const LONG: RequestId = RequestId(1);
 
 /// The net thread's part.
 struct ByBaton<'a> {
     bout: &'a Bout,
-    team: &'a Team,
     link: WorkerLink<()>,
     freed_ns: Vec<u64>,
 }
@@ -39,15 +35,7 @@ impl ByBaton<'_> {
 
 impl Asker for ByBaton<'_> {
     fn ask(&mut self) {
-        loop {
-            let undone = self.team.undone();
-            self.link.preempt();
-            if self.team.undone() == undone {
-                return;
-            }
-            // Nobody was idle yet.
-            std::thread::yield_now();
-        }
+        self.link.preempt();
     }
 
     fn goes_on(&mut self) -> bool {
@@ -71,13 +59,13 @@ pub(crate) fn run(bout: &Bout) -> Measured {
                 });
             });
         }
-        // At real-time priority the other thread could not get past the long request to its place.
-        std::thread::sleep(SETTLING);
+        while !team.is_complete() {
+            std::thread::yield_now();
+        }
         let (request, task) = (LONG, ());
         assert!(link.send(Message::Run { request, task }).is_ok());
         let mut asker = ByBaton {
             bout,
-            team: &team,
             link,
             freed_ns: Vec::with_capacity(FIGURES_MAX),
         };

@@ -78,6 +78,12 @@ impl Team {
         }
     }
 
+    /// Whether all threads but the one with the baton wait for work. A request that is preempted before they
+    /// do may find nobody to take over.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.baton.idle().count_ones() as usize + 1 == self.members.len()
+    }
+
     /// Which turn shall give way at a checkpoint.
     pub(crate) fn flag(&self) -> &PreemptFlag {
         &self.flag
