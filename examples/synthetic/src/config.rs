@@ -28,7 +28,7 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// How run times are spent.
     pub mode: Mode,
-    /// The named workload whose types are registered.
+    /// The workload whose types are registered: its name, or a TOML file.
     pub workload: String,
     /// Whether the policy is told the types' service times and shares beforehand.
     pub hints: bool,
@@ -103,8 +103,8 @@ pub struct Flags {
     /// How run times are spent; sleeping workers may outnumber cores [default: spin]
     #[arg(long, value_enum)]
     mode: Option<Mode>,
-    /// Workload whose types are registered: high-bimodal, extreme-bimodal, tpcc [default:
-    /// high-bimodal]
+    /// Workload whose types are registered: high-bimodal, extreme-bimodal, tpcc, or a .toml file as
+    /// psp-loadgen takes it [default: high-bimodal]
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
     /// Tell the policy the workload's service times and shares beforehand

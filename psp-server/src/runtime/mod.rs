@@ -29,6 +29,7 @@ mod sleep_flag;
 mod start;
 mod task;
 mod team;
+mod turn_start;
 mod turns;
 mod worker;
 

@@ -103,7 +103,6 @@ pub(crate) struct WorkerCounters {
     pub(crate) types: Vec<Padded<WorkCounters>>,
     pub(crate) panics: Counter,
     pub(crate) bytes_sent: Counter,
-    pub(crate) preempted: Counter,
     pub(crate) preemptions_missed: Counter,
     pub(crate) contexts_exhausted: Counter,
 }
@@ -122,7 +121,6 @@ impl Telemetry {
             types: (0..type_slots).map(|_| Padded::default()).collect(),
             panics: Counter::default(),
             bytes_sent: Counter::default(),
-            preempted: Counter::default(),
             preemptions_missed: Counter::default(),
             contexts_exhausted: Counter::default(),
         };

@@ -49,7 +49,8 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_worker_completions_total", &label).absolute(worker.completions);
         metrics::counter!("psp_worker_service_ns_total", &label).absolute(worker.service_ns_total);
         metrics::counter!("psp_worker_panics_total", &label).absolute(worker.panics);
-        metrics::counter!("psp_worker_preempted_total", &label).absolute(worker.preempted);
+        metrics::counter!("psp_worker_preemptions_honoured_total", &label)
+            .absolute(worker.turns.preemptions_honoured);
         metrics::counter!("psp_worker_preemptions_missed_total", &label)
             .absolute(worker.preemptions_missed);
         metrics::counter!("psp_worker_contexts_exhausted_total", &label)

@@ -109,8 +109,6 @@ pub struct WorkerSnapshot {
     pub panics: u64,
     /// Bytes that it sent itself.
     pub bytes_sent: u64,
-    /// Turns that ended because the request gave way.
-    pub preempted: u64,
     /// Turns whose request was asked to give way and ran to its end instead: it was nearly done, had
     /// no checkpoint, stayed in `no_preempt`, or there was no context.
     pub preemptions_missed: u64,
@@ -165,7 +163,6 @@ impl Snapshot {
                 .sum(),
             panics: worker.panics.get(),
             bytes_sent: worker.bytes_sent.get(),
-            preempted: worker.preempted.get(),
             preemptions_missed: worker.preemptions_missed.get(),
             contexts_exhausted: worker.contexts_exhausted.get(),
             turns: TurnSnapshot::read(&turns.0),
