@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `proto/psp_kv.proto` is the contract; a test holds the structs against it. A server decodes by
-//! [`Message::merge`](prost::Message::merge) into messages that it keeps, and writes the large parts of
+//! [`Message::merge`] into messages that it keeps, and writes the large parts of
 //! responses by [`put_value`] and [`put_pair`], so that neither allocates.
 
 use prost::Message;
