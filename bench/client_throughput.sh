@@ -4,6 +4,10 @@
 # a core each. Clients take turns, again and again, because a machine's speed drifts; the ratios are
 # those of one round, and the table shows the medians.
 #
+# So few keys are asked for that the server has them in its cache, and the client is what is measured.
+# With many the server's cache misses are: memtier's connections would then all draw the same keys one
+# after the other unless told to draw their own (--distinct-client-seed), and look faster for it.
+#
 #   bench/client_throughput.sh [OUTPUT_DIR]
 #
 # Needs two cores, redis-server, redis-benchmark, redis-cli and jq. MEMTIER is the program
@@ -21,8 +25,10 @@ MEMTIER=${MEMTIER:-memtier_benchmark}
 SERVER_CORE=${SERVER_CORE:-0}
 CLIENT_CORE=${CLIENT_CORE:-1}
 PORT=${PORT:-7650}
-# Set keys, of 16 bytes in all clients; values of 64 bytes.
-readonly KEYS=200000
+# Keys that are asked for, of 16 bytes in all clients; values of 64 bytes.
+KEYS=${KEYS:-1000}
+# memtier's begin here, so that their numbers have as many digits as others' with their zeros.
+readonly KEY_FIRST=100000
 
 for program in redis-server redis-benchmark redis-cli jq taskset; do
     command -v "$program" >/dev/null || {
@@ -60,9 +66,9 @@ for _ in {1..100}; do
     [[ $(redis-cli -p "$PORT" ping 2>/dev/null) == PONG ]] && break
     sleep 0.1
 done
-"$LOADGEN" preload --target "redis://127.0.0.1:$PORT" --keys "$KEYS"
+"$LOADGEN" preload --target "redis://127.0.0.1:$PORT" --keys "$((KEY_FIRST + KEYS))"
 
-# Each prints requests per second. Numbers from 100 000 to 199 999 have as many digits in all of them.
+# Each prints requests per second.
 run_psp-loadgen() {
     "$LOADGEN" run --target "redis://127.0.0.1:$PORT" --mix GET:1 --keys "$KEYS" --warmup 0 \
         --closed-loop "$((CONNECTIONS * PIPELINE))" --pipeline "$PIPELINE" \
@@ -71,8 +77,9 @@ run_psp-loadgen() {
 run_memtier() {
     local started=$EPOCHREALTIME
     "$MEMTIER" --server 127.0.0.1 --port "$PORT" --threads 1 --clients "$CONNECTIONS" \
-        --pipeline "$PIPELINE" --ratio 0:1 --key-prefix key:000000 --key-minimum 100000 \
-        --key-maximum 199999 --test-time "$DURATION_S" --hide-histogram \
+        --pipeline "$PIPELINE" --ratio 0:1 --key-prefix key:000000 --key-minimum "$KEY_FIRST" \
+        --key-maximum "$((KEY_FIRST + KEYS - 1))" --distinct-client-seed --randomize \
+        --test-time "$DURATION_S" --hide-histogram \
         --json-out-file "$work/memtier.json" >/dev/null
     # Its own rate divides by the time it was told to take, not by what it took.
     jq --argjson started "$started" --argjson ended "$EPOCHREALTIME" \
@@ -80,7 +87,7 @@ run_memtier() {
 }
 run_redis-benchmark() {
     # It counts requests, not seconds: as many as the others may make.
-    redis-benchmark -p "$PORT" -t get -r 100000 -c "$CONNECTIONS" -P "$PIPELINE" \
+    redis-benchmark -p "$PORT" -t get -r "$KEYS" -c "$CONNECTIONS" -P "$PIPELINE" \
         -n "$((DURATION_S * 600000))" --csv | tail -n 1 | jq -R 'split(",")[1] | fromjson | tonumber'
 }
 
@@ -113,8 +120,8 @@ for ((round = 1; round <= ROUNDS; round++)); do
 done
 
 {
-    printf '%s, %s rounds of %s s, %s connections, pipelines of %s\n\n' \
-        "$(uname -sr)" "$ROUNDS" "$DURATION_S" "$CONNECTIONS" "$PIPELINE"
+    printf '%s, %s rounds of %s s, %s keys, %s connections, pipelines of %s\n\n' \
+        "$(uname -sr)" "$ROUNDS" "$DURATION_S" "$KEYS" "$CONNECTIONS" "$PIPELINE"
     cat "$output"/*.*.json | jq -rsf bench/client_table.jq
 } | tee "$output/table.md"
 echo "raw results: $output" >&2

@@ -5,7 +5,8 @@
 #
 #   bench/compare_memcached.sh [OUTPUT_DIR]
 #
-# Needs memcached and jq. Settings come from the environment; the defaults are below.
+# Needs memcached and jq. Settings come from the environment; the defaults are below and in
+# bench/servers.sh.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -68,7 +69,7 @@ measure() {
     shift 3
     echo "repeat $repeat, $case, $server" >&2
     # shellcheck disable=SC2086
-    "$LOADGEN" run --target "memcached://127.0.0.1:${port_of[$server]}" --keys "$KEYS" \
+    "${priority[@]}" "$LOADGEN" run --target "memcached://127.0.0.1:${port_of[$server]}" --keys "$KEYS" \
         --warmup "$WARMUP_S" --duration "$DURATION_S" --seed "$repeat" --output json "$@" |
         jq --arg server "$server" --arg case "$case" --argjson repeat "$repeat" \
             '{$server, $case, $repeat, report: .}' >"$output/$case.$server.$repeat.json"

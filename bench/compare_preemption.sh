@@ -1,25 +1,34 @@
 #!/usr/bin/env bash
 # Compares how long requests of 1 us wait behind requests of 500 us under c-FCFS, and under policies that
 # preempt, by each mechanism: psp-synthetic spins on the cores of this machine, undilated. Servers take
-# turns, round by round, because a machine's speed drifts. Prints tables; keeps them and a page.
+# turns, round by round, because a machine's speed drifts. Prints markdown tables; keeps every raw result
+# and a page.
 #
 #   bench/compare_preemption.sh [OUTPUT_DIR]
 #
-# Settings come from the environment; the defaults are below.
+# Takes some 5 minutes beside building. Needs jq. The client runs at real-time priority where that is
+# permitted, for on few cores it would wait behind the servers that it measures. Settings come from the
+# environment; the defaults are below and in bench/servers.sh.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 RUNS=${RUNS:-7}
-DURATION_S=${DURATION_S:-4}
-RATE=${RATE:-2500}
-LONG_SHARE=${LONG_SHARE:-0.2}
+DURATION_S=${DURATION_S:-7}
+WARMUP_S=${WARMUP_S:-1}
+# Of both types together; 500 long requests a second keep a worker busy for a quarter of its time.
+RATE=${RATE:-5000}
+LONG_SHARE=${LONG_SHARE:-0.1}
 # Microseconds: what the mechanism bears.
 QUANTUM_US=${QUANTUM_US:-20}
 WORKERS=${WORKERS:-1}
+# A generator that spins takes a core from the server; see docs/loadgen.md.
+LOADGEN_FLAGS=${LOADGEN_FLAGS:---spin-us 10}
+# Keep cores from sleeping (keep_awake in servers.sh); 0 turns it off.
+KEEP_AWAKE=${KEEP_AWAKE:-1}
+PORT_FIRST=${PORT_FIRST:-7700}
 
-target_dir=$(cargo metadata --no-deps --format-version 1 | python3 -c \
-    'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+target_dir=$(cargo metadata --no-deps --format-version 1 | jq -r .target_directory)
 output=${1:-$target_dir/compare_preemption/$(date +%Y%m%d-%H%M%S)}
 mkdir -p "$output"
 if [[ -z ${PSP_SYNTHETIC:-} || -z ${LOADGEN:-} ]]; then
@@ -28,10 +37,12 @@ fi
 PSP_SYNTHETIC=${PSP_SYNTHETIC:-$target_dir/release/psp-synthetic}
 LOADGEN=${LOADGEN:-$target_dir/release/psp-loadgen}
 
-cat >"$output/workload.toml" <<TOML
+# Client, servers and the simulation have the types and their shares from here.
+workload=$output/workload.toml
+cat >"$workload" <<TOML
 [[type]]
 name = "short"
-share = $(python3 -c "print(1 - $LONG_SHARE)")
+share = $(jq -n "1 - $LONG_SHARE")
 service_us = 1.0
 
 [[type]]
@@ -40,20 +51,46 @@ share = $LONG_SHARE
 service_us = 500.0
 TOML
 
-# NAME, policy, mechanism.
+# answers PORT: whether a server is bound there.
+answers() {
+    grep -qi ":$(printf %04x "$1") " /proc/net/udp
+}
+. bench/servers.sh
+
+# NAME, mechanism, policy.
 contestants=(
-    "c-fcfs|c-fcfs|none"
-    "mq-cooperative|mq quantum-us=$QUANTUM_US|cooperative"
-    "mq-kernel-thread|mq quantum-us=$QUANTUM_US|kernel-thread"
-    "mq-signal|mq quantum-us=$QUANTUM_US|signal"
-    "lending|darc-lending|cooperative"
+    "c-fcfs|none|c-fcfs"
+    "mq-cooperative|cooperative|mq quantum-us=$QUANTUM_US"
+    "mq-kernel-thread|kernel-thread|mq quantum-us=$QUANTUM_US"
+    "mq-signal|signal|mq quantum-us=$QUANTUM_US"
+    "lending|cooperative|darc-lending"
 )
-arguments=()
+# A simulated c-FCFS server, whose preemptions and messages cost nothing, says what to expect of the live one.
+targets=()
 for contestant in "${contestants[@]}"; do
-    IFS='|' read -r name policy preempt <<<"$contestant"
-    arguments+=(--start "$name=$PSP_SYNTHETIC --port {port} --workload extreme-bimodal --hints
-        --topology dedicated --workers $WORKERS --policy '$policy' --preempt $preempt --log-level warn"
-        "$name=psp://127.0.0.1:{port}")
+    IFS='|' read -r name preempt policy <<<"$contestant"
+    start "$name" "$PSP_SYNTHETIC" --port '{port}' --workload "$workload" --hints \
+        --topology dedicated --workers "$WORKERS" --policy "$policy" --preempt "$preempt" --log-level warn
+    targets+=("$name=psp://127.0.0.1:${port_of[$name]}")
 done
-"$LOADGEN" compare "${arguments[@]}" --workload "$output/workload.toml" --rate "$RATE" --runs "$RUNS" \
-    --warmup 1 --duration "$DURATION_S" --html "$output/compare.html" | tee "$output/compare.txt"
+targets+=("c-fcfs-simulated=sim:c-fcfs?workers=$WORKERS")
+((!KEEP_AWAKE)) || keep_awake
+
+# Above the servers', whatever they have. The client's threads are to have it as well, which
+# --reset-on-fork would keep from them; it starts no other program.
+client=(chrt --fifo $((REALTIME + 10)))
+if ! "${client[@]}" true 2>/dev/null; then
+    echo "the client has no real-time priority" >&2
+    client=()
+fi
+# shellcheck disable=SC2086 # the flags are words
+"${client[@]}" "$LOADGEN" compare $LOADGEN_FLAGS "${targets[@]}" --workload "$workload" --rate "$RATE" --runs "$RUNS" \
+    --warmup "$WARMUP_S" --duration "$DURATION_S" --output json --html "$output/compare.html" \
+    >"$output/compare.json"
+
+{
+    printf '%s, %s cores, %s rounds of %s s, %s requests/s, client %s\n\n' "$(uname -sr)" "$(nproc)" \
+        "$RUNS" "$DURATION_S" "$RATE" "${client[*]:-of ordinary priority}"
+    jq -rf bench/preemption_table.jq "$output/compare.json"
+} | tee "$output/tables.md"
+echo "raw results: $output" >&2

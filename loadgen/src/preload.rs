@@ -57,7 +57,7 @@ pub enum CollectionKind {
 #[derive(Debug, thiserror::Error)]
 pub enum PreloadError {
     /// Nobody knows what would set keys there.
-    #[error("{target} holds no keys; only redis and memcached targets can be preloaded")]
+    #[error("{target} holds no keys: no datagram sets one")]
     Protocol {
         /// The target.
         target: String,
@@ -109,11 +109,15 @@ impl PreloadPlan {
 /// When the server cannot be reached or refuses a command.
 pub fn preload(plan: &PreloadPlan, progress: &mut dyn FnMut(u64)) -> Result<(), PreloadError> {
     let protocol = plan.target.protocol;
-    if matches!(protocol, Protocol::Protobuf | Protocol::PspUdp) {
-        return Err(PreloadError::Protocol {
-            target: plan.target.to_string(),
-        });
-    }
+    let set = match protocol {
+        Protocol::Redis | Protocol::Memcached | Protocol::MemcachedMeta => "SET",
+        Protocol::Protobuf => "PUT",
+        Protocol::PspUdp => {
+            return Err(PreloadError::Protocol {
+                target: plan.target.to_string(),
+            });
+        }
+    };
     if protocol != Protocol::Redis && !plan.collections.is_empty() {
         return Err(PreloadError::NoCollections {
             target: plan.target.to_string(),
@@ -123,15 +127,15 @@ pub fn preload(plan: &PreloadPlan, progress: &mut dyn FnMut(u64)) -> Result<(), 
         target: plan.target.to_string(),
         source,
     })?;
-    let set = CommandTemplate::for_protocol("SET", protocol);
-    let set = set.and_then(|set| RequestWriter::new(protocol, &set, Duration::ZERO))?;
-    let mut pipeline = Pipeline::new(socket, set, Replies::new(protocol), progress);
+    let template = CommandTemplate::for_protocol(set, protocol)?;
+    let writer = RequestWriter::new(protocol, &template, Duration::ZERO)?;
+    let mut pipeline = Pipeline::new(socket, writer, Replies::new(protocol), progress);
     if let Some(keyspace) = &plan.keyspace {
         let mut key = Vec::new();
         for index in 0..keyspace.keys() {
             key.clear();
             keyspace.push_key(index, &mut key);
-            pipeline.command(&[b"SET", &key, keyspace.first_value(index)], 1)?;
+            pipeline.command(&[set.as_bytes(), &key, keyspace.first_value(index)], 1)?;
         }
     }
     for collection in &plan.collections {

@@ -496,6 +496,8 @@ impl Report {
                 summary.unfinished,
                 summary.queued,
                 summary.reconnects,
+                summary.hits.unwrap_or(0),
+                summary.misses.unwrap_or(0),
             ];
             let points = [summary.latency_us, summary.slowdown, summary.lag_us];
             let points = points.into_iter().flat_map(|points| {
@@ -525,6 +527,8 @@ pub(crate) fn csv_heads() -> Vec<String> {
         "unfinished",
         "queued",
         "reconnects",
+        "hits",
+        "misses",
     ];
     let points = ["latency_us", "slowdown", "lag_us"].into_iter();
     let points = points.flat_map(|figure| {

@@ -286,6 +286,21 @@ mod tests {
     }
 
     #[test]
+    fn optional_settings_can_be_set_too() {
+        let (_, policies, error) = assign(
+            &["cscq", "mq"],
+            &["cscq.reserved=3", "spare-finishing=false"],
+        );
+        assert_eq!(error, "");
+        let spelled = policies.iter().map(|policy| entries(policy));
+        let set: Vec<_> = spelled.flatten().collect();
+        for (key, value) in [("reserved", 3.into()), ("spare-finishing", false.into())] {
+            let expected: (String, serde_json::Value) = (key.to_owned(), value);
+            assert!(set.contains(&expected), "{set:?}");
+        }
+    }
+
+    #[test]
     fn every_key_accepts_what_it_is_set_to_already() {
         let policies: Vec<&str> = SimPolicy::names().collect();
         let (settings, parsed, _) = assign(&policies, &[]);

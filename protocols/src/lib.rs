@@ -15,6 +15,7 @@
 //! headers around datagrams, for transports without a kernel.
 
 pub mod framing;
+pub mod kv;
 pub mod memcached;
 pub mod packet;
 pub mod psp_header;

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use prost::Message;
 use psp_protocols::rpc::{
-    Request, Response, Rpc, RpcReply, RpcSkipper, Status, peek_id, peek_method,
+    Failure, Request, RequestRef, Response, ResponseRef, Rpc, RpcReply, RpcSkipper, Status,
+    peek_id, peek_method,
 };
 use psp_protocols::skip::{NotAReply, Outcome, ReplySkipper, Skipped};
 
@@ -42,6 +43,15 @@ fn framed(request: &Request) -> Vec<u8> {
     frame
 }
 
+fn borrowed(request: &Request) -> RequestRef<'_> {
+    RequestRef {
+        id: request.id,
+        method: &request.method,
+        deadline_us: request.deadline_us,
+        payload: &request.payload,
+    }
+}
+
 /// Lengths and varints more often than chance allows.
 fn rpc_like() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
@@ -54,6 +64,34 @@ fn rpc_like() -> impl Strategy<Value = Vec<u8>> {
         1 => prop::collection::vec(any::<u8>(), 0..6),
     ];
     prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+}
+
+/// Messages that are nearly requests: fields in any order and number, some of another type, some cut off.
+fn request_like() -> impl Strategy<Value = Vec<u8>> {
+    let field = prop_oneof![
+        request().prop_map(|request| request.encode_to_vec()),
+        prop::sample::select(vec![
+            &b"\x08\x07"[..],
+            b"\x12\x01M",
+            b"\x12\x01\xff",
+            b"\x18\x80\x01",
+            b"\x22\x02ab",
+            b"\x0a\x01a",
+            b"\x10\x01",
+            b"\x21\0\0\0\0\0\0\0\0",
+            b"\x2d\0\0\0\0",
+            b"\x28\x01",
+            b"\x39\0\0\0\0\0\0\0\0",
+            b"\x7a\x01x",
+            b"\x08",
+            b"\x12\x05M",
+            b"\x07",
+            b"\0\0",
+            b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
+        ])
+        .prop_map(<[u8]>::to_vec),
+    ];
+    prop::collection::vec(field, 0..8).prop_map(|fields| fields.concat())
 }
 
 /// A response that a skipper found: its length, whose it is, and its end.
@@ -116,6 +154,7 @@ proptest! {
         prop_assert_eq!(peek_method(&frame), method);
         prop_assert_eq!(peek_id(&frame).unwrap_or_default(), request.id);
         prop_assert_eq!(&request.encode_length_delimited_to_vec(), &frame);
+        prop_assert_eq!(RequestRef::from_frame(&frame), Ok(borrowed(&request)));
         prop_assert_eq!(Request::from_frame(&frame), Ok(request));
         let mut frame = Vec::new();
         response.encode_frame(&mut frame);
@@ -143,6 +182,36 @@ proptest! {
             (frame.len(), RpcReply { id: response.id, status: response.status }, outcome)
         }).collect();
         prop_assert_eq!(skipped(&bytes, &cuts), (expected, None));
+    }
+
+    #[test]
+    fn requests_are_read_where_they_lie_as_they_are_decoded(message in request_like()) {
+        let mut frame = Vec::new();
+        prost::encode_length_delimiter(message.len(), &mut frame).expect("a Vec grows");
+        frame.extend_from_slice(&message);
+        match (RequestRef::from_frame(&frame), Request::from_frame(&frame)) {
+            (Ok(lying), decoded) => prop_assert_eq!(decoded.as_ref().map(borrowed), Ok(lying)),
+            // A group, which only the second skips, begins with a tag of wire type 3.
+            (Err(_), Ok(_)) => prop_assert!(message.iter().any(|byte| byte & 7 == 3)),
+            (Err(_), Err(_)) => {}
+        }
+    }
+
+    #[test]
+    fn responses_are_the_same_wherever_their_parts_lie(
+        id: u64, error in "[a-z]{0,20}", payload in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let failure = Failure::new(Status::NotFound, error.clone());
+        let owned = Response { id, payload: payload.clone().into(), ..Response::default() };
+        for (borrowed, owned) in [
+            (ResponseRef::ok(id, &payload), owned),
+            (ResponseRef::failed(id, &failure), Response::failed(id, Status::NotFound, error)),
+        ] {
+            let (mut one, mut other) = (Vec::new(), Vec::new());
+            borrowed.encode_frame(&mut one);
+            owned.encode_frame(&mut other);
+            prop_assert_eq!(one, other);
+        }
     }
 
     /// What is skipped as a response and can be decoded means the same in both ways.

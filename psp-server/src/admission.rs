@@ -48,13 +48,20 @@ pub(crate) fn topology(config: &Config, policy: &Policy, cores: usize) -> Topolo
 pub(crate) fn preemption(config: &Config, topology: Topology) -> Option<Preemption> {
     // One context takes over from whatever gives way.
     let contexts = config.contexts_per_worker - 1;
-    let cost_ns = match config.preempt {
-        PreemptPolicy::None => return None,
-        PreemptPolicy::Cooperative => 1_000,
-        PreemptPolicy::KernelThread => 8_000,
-        PreemptPolicy::Signal => 5_000,
-    };
+    let cost_ns = cost_ns(config.preempt)?;
     (topology != Topology::Inline).then(|| Preemption::at_home(cost_ns, contexts))
+}
+
+/// Time from the decision to the freed worker, as policies reckon with it. `docs/preemption.md` has the
+/// measurements: `cooperative` and what a signal takes on an idle machine with a margin, `kernel-thread` as
+/// measured.
+const fn cost_ns(preempt: PreemptPolicy) -> Option<u64> {
+    match preempt {
+        PreemptPolicy::None => None,
+        PreemptPolicy::Cooperative => Some(1_000),
+        PreemptPolicy::Signal => Some(5_000),
+        PreemptPolicy::KernelThread => Some(20_000),
+    }
 }
 
 #[cfg(test)]
@@ -118,5 +125,12 @@ mod tests {
         assert_eq!(told(PreemptPolicy::Signal, Topology::Inline), None);
         let cooperative = told(PreemptPolicy::Cooperative, Topology::Dedicated).unwrap();
         assert_eq!((cooperative.migrates, cooperative.contexts), (false, 31));
+        let costs = [
+            PreemptPolicy::Cooperative,
+            PreemptPolicy::Signal,
+            PreemptPolicy::KernelThread,
+        ]
+        .map(|preempt| told(preempt, Topology::Dedicated).unwrap().cost_ns);
+        assert!(costs.is_sorted(), "a switch, a signal, a wake: {costs:?}");
     }
 }

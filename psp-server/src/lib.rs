@@ -14,26 +14,83 @@
 //!      └───────────────────────── reply ◄────────────────────────────┘
 //! ```
 //!
-//! ```no_run
-//! use psp_server::protocols::psp_header::{HEADER_LEN, PspFraming};
-//! use psp_server::protocols::Sink;
+//! A protocol of your own is a [`Framing`](protocols::Framing), which says where a request ends. The
+//! two types and the policy are one line each:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
 //! use psp_server::{Policy, Reply, Request, RequestType, Server, TypeSpec};
 //!
+//! /// Requests are lines.
+//! struct Lines;
+//!
+//! impl Framing for Lines {
+//!     type Cursor = ();
+//!
+//!     fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
+//!         match input.iter().position(|&byte| byte == b'\n') {
+//!             Some(end) => Ok(Step::Frame { len: end + 1 }),
+//!             None if input.len() < 1024 => Ok(Step::NeedMore { len_min: input.len() + 1 }),
+//!             None => Err(FrameError::new("the line is too long")),
+//!         }
+//!     }
+//!
+//!     fn encode_rejection(&self, why: &Rejection<'_>, _request: &[u8], out: &mut dyn Sink) {
+//!         out.put(format!("ERROR {why:?}\n").as_bytes());
+//!     }
+//! }
+//!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! Server::builder()
-//!     .udp("127.0.0.1:7000")
-//!     .framing(PspFraming::default())
-//!     .types([TypeSpec::new("short"), TypeSpec::new("long")])
-//!     .classifier(|request: &[u8]| RequestType::new(u32::from(request[3])))
-//!     .policy(Policy::c_fcfs())
+//! let server = Server::builder()
+//!     .tcp("127.0.0.1:0")
+//!     .framing(Lines)
+//!     .types([
+//!         TypeSpec::new("short").service_time(Duration::from_micros(1)),
+//!         TypeSpec::new("long").service_time(Duration::from_millis(1)),
+//!     ])
+//!     .classifier(|line: &[u8]| RequestType::new(line.starts_with(b"COUNT ").into()))
+//!     .policy(Policy::darc()) // or Policy::c_fcfs(), Policy::mq().quantum_us(500), ...
 //!     .handler(|request: Request<'_, ()>, reply: &mut Reply<'_>| {
-//!         reply.put(&request.payload[..HEADER_LEN]);
+//!         let line = String::from_utf8_lossy(request.payload);
+//!         let answer = match line.trim_end().split_once(' ') {
+//!             Some(("UP", text)) => text.to_uppercase(),
+//!             Some(("COUNT", number)) => count_to(number.parse().unwrap_or(0)).to_string(),
+//!             _ => "ERROR UP TEXT or COUNT NUMBER".to_owned(),
+//!         };
+//!         reply.put(format!("{answer}\n").as_bytes());
 //!     })
-//!     .build()?
-//!     .run()?;
+//!     .build()?;
+//!
+//! /// Long work gives way to others where it says so.
+//! fn count_to(number: u32) -> u32 {
+//!     (0..number).inspect(|_| psp_server::checkpoint()).fold(0, |count, _| count + 1)
+//! }
+//! # let (address, handle) = (server.local_addrs()[0], server.handle());
+//! # let exchange = move || {
+//! #     use std::io::{Read, Write};
+//! #     let mut stream = std::net::TcpStream::connect(address)?;
+//! #     stream.write_all(b"UP hello\nCOUNT 7000\nDANCE\n")?;
+//! #     stream.shutdown(std::net::Shutdown::Write)?;
+//! #     let mut replies = String::new();
+//! #     stream.read_to_string(&mut replies).map(|_| replies)
+//! # };
+//! # let client = std::thread::spawn(move || {
+//! #     let replies = exchange();
+//! #     handle.shut_down();
+//! #     replies
+//! # });
+//!
+//! server.run()?; // until SIGTERM or SIGINT, then answers what it has received
+//! # let replies = client.join().unwrap()?;
+//! # assert_eq!(replies, "HELLO\n7000\nERROR UP TEXT or COUNT NUMBER\n");
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! `docs/your-protocol.md` goes from an empty crate to this server, step by step, with a client, statistics
+//! and other policies. [`protocols`] has RESP, memcached, protobuf RPC and a header for UDP.
 
 mod admission;
 pub mod classifier;

@@ -149,6 +149,12 @@ impl TypeTable {
         ty.index().map_or(self.len(), |index| index.min(self.len()))
     }
 
+    /// Whether requests of the type at `slot` give way at all; `UNKNOWN` ones do.
+    pub(crate) fn gives_way(&self, slot: usize) -> bool {
+        let spec = self.specs.get(slot);
+        spec.is_none_or(|spec| spec.preempt != Some(PreemptPolicy::None))
+    }
+
     /// Name of the type at `slot`; `UNKNOWN` for the last.
     #[must_use]
     pub fn name_of_slot(&self, slot: usize) -> &str {

@@ -18,8 +18,6 @@ use crate::policy::{Policy, PolicyError};
 use crate::preempt::{PreemptPolicy, SignalPreemptible};
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::runtime::cores::Cores;
-#[cfg(feature = "dpdk")]
-use crate::runtime::dispatcher::Dispatcher;
 use crate::runtime::policy_mailbox::PolicyMailbox;
 use crate::runtime::shared::Shared;
 #[cfg(feature = "dpdk")]
@@ -545,7 +543,8 @@ impl<F: Framing, K: Classifier, H: Handler> Server<F, K, H> {
         let scheduler = parts.settings.policy.scheduler(&shared.scheduler_setup());
         let bench = stages::Bench {
             packets: port.serve(state),
-            dispatcher: Dispatcher::new(parts.classifier, scheduler, shared.clone()),
+            classifier: parts.classifier,
+            scheduler,
             framing: Arc::new(parts.framing),
             handler,
             datagrams: datagrams(&shared.config, &shared.types, shared.workers),

@@ -29,12 +29,15 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// How run times are spent.
     pub mode: Mode,
-    /// The named workload whose types are registered.
+    /// The workload whose types are registered: its name, or a TOML file.
     pub workload: String,
     /// Whether the policy is told the types' service times and shares beforehand.
     pub hints: bool,
     /// Factor by which the client multiplies service times; matters to hints alone.
     pub dilate: u32,
+    /// Factor by which the server multiplies the run times that it is asked for, where the header's 32 bits of
+    /// nanoseconds are too few.
+    pub stretch: u32,
     /// The least severe messages that are logged: error, warn, info, debug or trace.
     pub log_level: String,
     /// What brings datagrams: sockets, or a port that is polled.
@@ -56,6 +59,7 @@ impl Default for Config {
             workload: "high-bimodal".to_owned(),
             hints: false,
             dilate: 1,
+            stretch: 1,
             log_level: "info".to_owned(),
             transport: TransportConfig::default(),
             policy: Policy::darc(),
@@ -105,8 +109,8 @@ pub struct Flags {
     /// How run times are spent; sleeping workers may outnumber cores [default: spin]
     #[arg(long, value_enum)]
     mode: Option<Mode>,
-    /// Workload whose types are registered: high-bimodal, extreme-bimodal, tpcc [default:
-    /// high-bimodal]
+    /// Workload whose types are registered: high-bimodal, extreme-bimodal, tpcc, or a .toml file as
+    /// psp-loadgen takes it [default: high-bimodal]
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
     /// Tell the policy the workload's service times and shares beforehand
@@ -115,6 +119,9 @@ pub struct Flags {
     /// Factor by which the client multiplies service times, for --hints [default: 1]
     #[arg(long, value_name = "N")]
     dilate: Option<u32>,
+    /// Work N times as long as requests ask for [default: 1]
+    #[arg(long, value_name = "N")]
+    stretch: Option<u32>,
     #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
     policy: Option<Policy>,
     /// How requests give way to others: none, cooperative, kernel-thread, signal [default:
@@ -152,6 +159,7 @@ impl Flags {
         replace(&mut config.mode, self.mode);
         replace(&mut config.workload, self.workload);
         replace(&mut config.dilate, self.dilate);
+        replace(&mut config.stretch, self.stretch);
         replace(&mut config.policy, self.policy);
         replace(&mut config.log_level, self.log_level);
         replace(&mut config.server.topology, self.topology);

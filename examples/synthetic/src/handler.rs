@@ -1,19 +1,16 @@
 //! The work: spin or sleep, then echo.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use psp_program::spin;
 use psp_protocols::Sink;
 use psp_protocols::psp_header::{Header, Kind};
 use psp_server::preempt::SignalPreemptible;
 use psp_server::{Handler, Reply, Request, WorkerId, checkpoint, no_preempt};
 use serde::{Deserialize, Serialize};
-
-/// Spinning between two checkpoints.
-const SPIN_SLICE: Duration = Duration::from_nanos(200);
-/// A slice that took longer was interrupted, and counts as one that was not.
-const SPIN_SLICE_MAX: Duration = Duration::from_nanos(800);
 
 /// How a request's run time is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
@@ -29,34 +26,24 @@ pub enum Mode {
 impl Mode {
     fn spend(self, run_time: Duration) {
         match self {
-            Self::Spin => spin(run_time),
+            Self::Spin => {
+                let Ok(()) = spin(run_time, || {
+                    checkpoint();
+                    Ok::<_, Infallible>(())
+                });
+            }
             Self::Sleep => psp_server::sleep(run_time),
         }
     }
 }
 
-/// Keeps the core busy for `run_time`. Time that the request did not have the core for does not count,
-/// whoever took it away: another request by a checkpoint, signal or thread, or the kernel.
-fn spin(run_time: Duration) {
-    let mut left = run_time;
-    while !left.is_zero() {
-        let slice = left.min(SPIN_SLICE);
-        let started = Instant::now();
-        let mut spun = Duration::ZERO;
-        while spun < slice {
-            std::hint::spin_loop();
-            spun = started.elapsed();
-        }
-        left = left.saturating_sub(if spun > SPIN_SLICE_MAX { slice } else { spun });
-        checkpoint();
-    }
-}
-
-/// Works for as long as the header asks.
+/// Works for as long as the header asks, or a multiple of that.
 #[derive(Debug, Clone, Copy)]
 pub struct Synthetic {
     /// How the time is spent.
     pub mode: Mode,
+    /// How many times as long as asked for.
+    pub stretch: u32,
 }
 
 impl Handler for Synthetic {
@@ -77,8 +64,8 @@ impl Handler for Synthetic {
         let Ok(header) = Header::decode(request.payload) else {
             return;
         };
-        self.mode
-            .spend(Duration::from_nanos(header.run_time_ns.into()));
+        let run_time = Duration::from_nanos(header.run_time_ns.into());
+        self.mode.spend(run_time * self.stretch);
         let echo = Header {
             kind: Kind::Reply,
             payload_len: 0,
@@ -97,6 +84,8 @@ unsafe impl SignalPreemptible for Synthetic {}
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]

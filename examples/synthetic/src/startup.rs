@@ -32,7 +32,10 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
         .classifier(PspHeaderClassifier::new(types))
         .policy(config.policy)
         .config(config.server)
-        .handler(Synthetic { mode: config.mode })
+        .handler(Synthetic {
+            mode: config.mode,
+            stretch: config.stretch,
+        })
         .signal_preemption()
         .build()
         .context("cannot start")
@@ -40,12 +43,14 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
 
 /// The workload's types, in the order in which its clients number them.
 fn type_table(config: &Config) -> anyhow::Result<TypeTable> {
-    let workload = Workload::named(&config.workload)?.dilated(config.dilate)?;
+    let workload = Workload::named_or_file(&config.workload)?.dilated(config.dilate)?;
     let specs = workload.types.into_iter().map(|ty| {
         let mut spec = TypeSpec::new(ty.name);
-        spec.slo = ty.slo_ns.map(Duration::from_nanos);
+        spec.slo = ty
+            .slo_ns
+            .map(|ns| Duration::from_nanos(ns) * config.stretch);
         if config.hints {
-            spec.service_time(Duration::from_nanos(ty.service_ns))
+            spec.service_time(Duration::from_nanos(ty.service_ns) * config.stretch)
                 .share(ty.share)
         } else {
             spec
@@ -59,10 +64,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn types_may_come_from_a_file() {
+        let mut file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+        let types = "[[type]]\nname = \"a\"\nshare = 0.9\nservice_us = 1.0\n\
+                     [[type]]\nname = \"b\"\nshare = 0.1\nservice_us = 500.0\n";
+        std::io::Write::write_all(&mut file, types.as_bytes()).unwrap();
+        let config = Config {
+            workload: file.path().display().to_string(),
+            hints: true,
+            ..Config::default()
+        };
+        let table = type_table(&config).unwrap();
+        let times = table.specs().iter().map(|spec| spec.service_time);
+        let expected = [1, 500].map(|us| Some(Duration::from_micros(us)));
+        assert_eq!(times.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn hints_are_given_only_when_asked_for() {
         let mut config = Config {
             workload: "tpcc".to_owned(),
-            dilate: 10,
+            dilate: 2,
+            stretch: 5,
             ..Config::default()
         };
         let plain = type_table(&config).unwrap();

@@ -92,7 +92,10 @@ fn measure(seed: u64) -> Measured {
             ..psp_server::Config::default()
         })
         .handler(Recorded {
-            synthetic: Synthetic { mode: Mode::Sleep },
+            synthetic: Synthetic {
+                mode: Mode::Sleep,
+                stretch: 1,
+            },
             asked: Arc::clone(&asked),
         })
         .build()

@@ -44,7 +44,7 @@ const EXAMPLES: &str = "Examples:
 
 Conditions of --fail-if are TYPE.METRIC or overall.METRIC, one of < <= > >=, and a limit with its unit
 (ns us ms s, % of the requests or of the offered rate, or none for counts). Metrics: p50 p90 p99 p99_9
-p99_99 mean max; the same of lag_ and slowdown_; errors timeouts dropped failed completed reconnects
+p99_99 mean max; the same of lag_ and slowdown_; errors timeouts dropped failed completed reconnects hits misses
 achieved_rps offered_rps. A figure that there is not, since nothing was completed, fails too.
 
 Exit codes: 0 the run was made, 1 it failed, 2 the command line is wrong, 3 a condition of --fail-if

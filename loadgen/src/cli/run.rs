@@ -59,7 +59,7 @@ pub(super) struct RunArgs {
     /// ...; or a TOML file, for any target
     #[arg(long, value_name = "NAME|FILE.toml", help_heading = "What to send")]
     workload: Option<String>,
-    /// Set all keys before the run, of redis and memcached targets
+    /// Set all keys before the run; a protobuf:// target by PUT
     #[arg(long, help_heading = "What to send")]
     preload: bool,
     #[command(flatten)]

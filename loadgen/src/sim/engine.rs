@@ -271,7 +271,7 @@ impl<'a> Engine<'a> {
                     hand_off,
                     ..
                 } => self.start(worker, request.0, hand_off),
-                Action::Preempt { worker } => {
+                Action::Preempt { worker, .. } => {
                     self.workers.preempt(self.now_ns, worker, &self.plan.costs);
                 }
                 Action::Reject { request, .. } => self.reject(request.0),
@@ -389,7 +389,10 @@ mod tests {
             let worker = WorkerId(0);
             if self.running.is_some() {
                 self.ends_ns.take_if(|ends_ns| *ends_ns <= now_ns)?;
-                return Some(Action::Preempt { worker });
+                return Some(Action::Preempt {
+                    worker,
+                    quantum_ns: QUANTUM_NS,
+                });
             }
             self.running = self.waiting.pop_front();
             let (request, request_type) = self.running?;

@@ -29,15 +29,21 @@ const MEMCACHED: Bare = &[
     ("GAT", "GAT 0 {key}"),
 ];
 
+/// The methods of a key-value store. Others, if bare, have a value.
+const PROTOBUF: Bare = &[
+    ("GET", "GET {key}"),
+    ("PUT", "PUT {key} {value}"),
+    ("DELETE", "DELETE {key}"),
+];
+
 /// `text` with the arguments that its command usually has, if it has none.
 pub(crate) fn complete(protocol: Protocol, text: &str) -> Cow<'_, str> {
     let text = text.trim();
-    let bare = |table: Bare| {
-        let found = table
-            .iter()
-            .find(|(command, _)| command.eq_ignore_ascii_case(text));
+    let find = |table: Bare, is_text: fn(&str, &str) -> bool| {
+        let found = table.iter().find(|(command, _)| is_text(command, text));
         found.map(|(_, full)| Cow::Borrowed(*full))
     };
+    let bare = |table| find(table, str::eq_ignore_ascii_case);
     let full = match protocol {
         Protocol::Redis => bare(REDIS),
         Protocol::Memcached | Protocol::MemcachedMeta => bare(MEMCACHED).or_else(|| {
@@ -46,8 +52,10 @@ pub(crate) fn complete(protocol: Protocol, text: &str) -> Cow<'_, str> {
             (command.eq_ignore_ascii_case("MGET") && is_count)
                 .then(|| Cow::Owned(format!("MGET {{keys:{count}}}")))
         }),
-        Protocol::Protobuf => (!text.is_empty() && !text.contains(char::is_whitespace))
-            .then(|| Cow::Owned(format!("{text} {{value}}"))),
+        Protocol::Protobuf => find(PROTOBUF, str::eq).or_else(|| {
+            let is_bare = !text.is_empty() && !text.contains(char::is_whitespace);
+            is_bare.then(|| Cow::Owned(format!("{text} {{value}}")))
+        }),
         Protocol::PspUdp => None,
     };
     full.unwrap_or(Cow::Borrowed(text))
@@ -66,6 +74,9 @@ mod tests {
             (Protocol::MemcachedMeta, "mget 7", "MGET {keys:7}"),
             (Protocol::Memcached, "MGET a b", "MGET a b"),
             (Protocol::Memcached, "GET a", "GET a"),
+            (Protocol::Protobuf, "GET", "GET {key}"),
+            (Protocol::Protobuf, "PUT", "PUT {key} {value}"),
+            (Protocol::Protobuf, "SCAN 100", "SCAN 100"),
             (Protocol::Protobuf, "Get", "Get {value}"),
             (Protocol::Protobuf, "Get {key}", "Get {key}"),
             (Protocol::Protobuf, "", ""),

@@ -10,6 +10,7 @@
 mod dialect;
 mod memcached;
 mod replies;
+mod rpc;
 mod writer;
 
 pub(crate) use dialect::complete;

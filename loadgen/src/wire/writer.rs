@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use psp_protocols::resp::{Encoder, Version};
-use psp_protocols::rpc::RequestRef;
 use psp_protocols::skip::Outcome;
 
 use crate::command::{Arguments, CommandTemplate, TemplateError};
 use crate::target::Protocol;
 
 use super::memcached::Verb;
+use super::rpc::Method;
 
 /// Writes the requests of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(crate) enum RequestWriter {
     MemcachedMeta(Verb),
     /// An envelope with a method and a payload.
     Rpc {
+        /// What the payload is.
+        method: Method,
         /// How long the request is of use.
         deadline_us: u64,
     },
@@ -87,22 +89,17 @@ impl RequestWriter {
         template: &CommandTemplate,
         timeout: Duration,
     ) -> Result<Self, TemplateError> {
-        let shape_error = |usage: &str| TemplateError::Shape {
-            usage: usage.to_owned(),
-        };
         match protocol {
             Protocol::Redis => Ok(Self::Resp),
             Protocol::Memcached => verb(template).map(Self::MemcachedText),
             Protocol::MemcachedMeta => verb(template).map(Self::MemcachedMeta),
-            Protocol::Protobuf => {
-                if template.literal(0).is_none() || template.arguments() > 2 {
-                    return Err(shape_error("METHOD [PAYLOAD]"));
-                }
-                Ok(Self::Rpc {
-                    deadline_us: u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX),
-                })
-            }
-            Protocol::PspUdp => Err(shape_error("no commands, but --workload")),
+            Protocol::Protobuf => Ok(Self::Rpc {
+                method: Method::of(template)?,
+                deadline_us: u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX),
+            }),
+            Protocol::PspUdp => Err(TemplateError::Shape {
+                usage: "no commands, but --workload".to_owned(),
+            }),
         }
     }
 
@@ -121,18 +118,10 @@ impl RequestWriter {
             }
             Self::MemcachedText(verb) => verb.write_text(arguments, out),
             Self::MemcachedMeta(verb) => verb.write_meta(arguments, out),
-            Self::Rpc { deadline_us } => {
-                let mut arguments = arguments.iter();
-                let method = arguments.next().unwrap_or_default();
-                let request = RequestRef {
-                    id,
-                    method: str::from_utf8(method).unwrap_or_default(),
-                    deadline_us,
-                    payload: arguments.next().unwrap_or_default(),
-                };
-                request.encode_frame(out);
-                Expected::one(Lookup::Reply)
-            }
+            Self::Rpc {
+                method,
+                deadline_us,
+            } => method.write(arguments, id, deadline_us, out),
         }
     }
 }
@@ -182,7 +171,6 @@ mod tests {
             (Protocol::Memcached, "DELETE \"\"", "no blanks"),
             (Protocol::Memcached, "GET {key}\u{7}", "no blanks"),
             (Protocol::Protobuf, "Get a b", "METHOD [PAYLOAD]"),
-            (Protocol::Protobuf, "{key}", "METHOD [PAYLOAD]"),
             (Protocol::PspUdp, "GET a", "--workload"),
         ] {
             let error = writer(protocol, text).unwrap_err();

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use prost::Message;
+use psp_protocols::kv::{GetRequest, PutRequest, ScanRequest};
 use psp_protocols::rpc::{Request, Response, Rpc, Status};
 
 use crate::program::{assert_every_arrival_ends_once, call, count, run, server, type_of};
@@ -66,6 +68,52 @@ fn replies_out_of_order_find_their_requests() {
         );
         // The first of a pair waits for the second: 2.5 ms and 10 ms.
         assert!(ty["latency_us"]["p99"].as_f64().unwrap() > 1_000.0);
+    }
+}
+
+#[test]
+fn methods_of_a_key_value_store_have_their_messages() {
+    let addr = rpc_server(|request| {
+        let payload = &request.payload[..];
+        let status = match request.method.as_str() {
+            "GET" => match &GetRequest::decode(payload).unwrap().key[..] {
+                b"none" => Status::NotFound,
+                _ => Status::Ok,
+            },
+            "SCAN" => {
+                let scan = ScanRequest::decode(payload).unwrap();
+                assert_eq!(
+                    (scan.start.len(), scan.count, scan.summary),
+                    (0, 5_000, true)
+                );
+                Status::Ok
+            }
+            "PUT" => {
+                let put = PutRequest::decode(payload).unwrap();
+                assert_eq!((put.key.len(), put.value.len()), (16, 100));
+                Status::Ok
+            }
+            method => panic!("{method}"),
+        };
+        reply(framed(&Response::failed(request.id, status, "")))
+    });
+    let target = format!("protobuf://{addr}");
+    let mix = "GET@100/s,none=GET none@100/s,SCAN 5000@20/s,PUT@20/s";
+    let report = run(&target, mix, "--value-bytes 100 --preload --keys 300");
+    assert_every_arrival_ends_once(&report);
+    for (name, completed, looked_up) in [
+        ("GET", 50, Some((50, 0))),
+        ("none", 50, Some((0, 50))),
+        ("SCAN", 10, None),
+        ("PUT", 10, None),
+    ] {
+        let ty = type_of(&report, name);
+        assert_eq!(ty["completed"], completed, "{ty}");
+        assert_eq!(
+            ty["hits"].as_u64().zip(ty["misses"].as_u64()),
+            looked_up,
+            "{name}"
+        );
     }
 }
 

@@ -3,7 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use psp_protocols::rpc::{Request, Response, Rpc, RpcReply, RpcSkipper, peek_method};
+use psp_protocols::rpc::{
+    Request, RequestRef, Response, Rpc, RpcReply, RpcSkipper, peek_method,
+};
 use psp_protocols::skip::{NotAReply, ReplySkipper, Skipped};
 
 #[path = "../../tests/stream/feed.rs"]
@@ -33,6 +35,14 @@ fuzz_target!(|stream: &[u8]| {
     let whole = feed::feed(&framing, stream, &[]);
     assert_eq!(feed::feed(&framing, stream, &feed::every_byte(stream)), whole);
     for frame in &whole.0 {
+        if let Ok(borrowed) = RequestRef::from_frame(frame) {
+            let mut canonical = Vec::new();
+            borrowed.encode_frame(&mut canonical);
+            let request = Request::from_frame(frame).expect("both take it");
+            let mut expected = Vec::new();
+            request.encode_frame(&mut expected);
+            assert_eq!(canonical, expected);
+        }
         if let Ok(request) = Request::from_frame(frame) {
             let mut canonical = Vec::new();
             request.encode_frame(&mut canonical);

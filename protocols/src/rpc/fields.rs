@@ -66,18 +66,45 @@ pub(super) fn message_of(frame: &[u8]) -> Option<&[u8]> {
     (len == message.len() as u64).then_some(message)
 }
 
-enum Value<'a> {
+/// The value of a field.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Value<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
     Fixed,
 }
 
 /// The fields of a message, up to the first that is malformed.
-struct Fields<'a> {
+#[derive(Debug)]
+pub(super) struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
+    pub(super) const fn of(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+
+    /// Whether the message has no more; otherwise, once the iteration has ended, it is malformed.
+    pub(super) const fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    #[inline]
+    fn field(&mut self) -> Option<(u32, Value<'a>)> {
+        let (number, wire_type) = field_of(self.varint()?)?;
+        let value = match wire_type {
+            WireType::Varint => Value::Varint(self.varint()?),
+            WireType::Len => {
+                let len = self.varint()?;
+                Value::Bytes(self.take(len)?)
+            }
+            WireType::Fixed64 => self.take(8).map(|_| Value::Fixed)?,
+            WireType::Fixed32 => self.take(4).map(|_| Value::Fixed)?,
+        };
+        Some((number, value))
+    }
+
     fn take(&mut self, len: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(usize::try_from(len).ok()?)?;
         self.rest = rest;
@@ -96,23 +123,16 @@ impl<'a> Iterator for Fields<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let (number, wire_type) = field_of(self.varint()?)?;
-        let value = match wire_type {
-            WireType::Varint => Value::Varint(self.varint()?),
-            WireType::Len => {
-                let len = self.varint()?;
-                Value::Bytes(self.take(len)?)
-            }
-            WireType::Fixed64 => self.take(8).map(|_| Value::Fixed)?,
-            WireType::Fixed32 => self.take(4).map(|_| Value::Fixed)?,
-        };
-        Some((number, value))
+        let mut ahead = Self { rest: self.rest };
+        let field = ahead.field()?;
+        self.rest = ahead.rest;
+        Some(field)
     }
 }
 
 fn first<'a, T>(frame: &'a [u8], wanted: impl Fn(u32, Value<'a>) -> Option<T>) -> Option<T> {
-    let rest = message_of(frame)?;
-    let mut fields = Fields { rest }.take(FIELDS_MAX);
+    // By name, for `Fields` takes bytes by a method of that name.
+    let mut fields = Iterator::take(Fields::of(message_of(frame)?), FIELDS_MAX);
     fields.find_map(|(number, value)| wanted(number, value))
 }
 

@@ -7,8 +7,11 @@ use crate::framing::FrameError;
 use crate::sink::Sink;
 
 use super::encode::{FrameWriter, bytes_len, number_len};
-use super::fields::{DEADLINE_US, ERROR, ID, METHOD, PAYLOAD, STATUS, message_of};
+use super::failure::Failure;
+use super::fields::{DEADLINE_US, ERROR, Fields, ID, METHOD, PAYLOAD, STATUS, Value, message_of};
 use super::status::Status;
+
+const NOT_A_FRAME: FrameError = FrameError::new("rpc: not one whole frame");
 
 /// `psp.rpc.v1.Request`.
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -65,7 +68,7 @@ impl Request {
     }
 }
 
-/// A [`Request`] whose parts lie elsewhere: it is encoded without an allocation.
+/// A [`Request`] whose parts lie elsewhere: it is encoded and decoded without an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestRef<'a> {
     /// See [`Request::id`].
@@ -78,7 +81,42 @@ pub struct RequestRef<'a> {
     pub payload: &'a [u8],
 }
 
-impl RequestRef<'_> {
+impl<'a> RequestRef<'a> {
+    /// Decodes a whole frame, its length included, where it lies. Agrees with
+    /// [`Request::from_frame`], but for groups, which nobody sends and which are refused here.
+    ///
+    /// # Errors
+    /// When it is not one frame, or its message is no `Request`.
+    pub fn from_frame(frame: &'a [u8]) -> Result<Self, FrameError> {
+        let mut fields = Fields::of(message_of(frame).ok_or(NOT_A_FRAME)?);
+        let mut request = Self {
+            id: 0,
+            method: "",
+            deadline_us: 0,
+            payload: &[],
+        };
+        for (number, value) in &mut fields {
+            match (number, value) {
+                (ID, Value::Varint(id)) => request.id = id,
+                (METHOD, Value::Bytes(method)) => {
+                    request.method = std::str::from_utf8(method)
+                        .map_err(|_| FrameError::new("rpc: the method is not UTF-8"))?;
+                }
+                (DEADLINE_US, Value::Varint(deadline_us)) => request.deadline_us = deadline_us,
+                (PAYLOAD, Value::Bytes(payload)) => request.payload = payload,
+                (ID | METHOD | DEADLINE_US | PAYLOAD, _) => {
+                    return Err(FrameError::new("rpc: a field has the type of another"));
+                }
+                _ => {}
+            }
+        }
+        if fields.is_at_end() {
+            Ok(request)
+        } else {
+            Err(FrameError::new("rpc: malformed field"))
+        }
+    }
+
     /// Appends the message behind its length.
     pub fn encode_frame(&self, out: &mut (impl Sink + ?Sized)) {
         let len = number_len(self.id)
@@ -115,22 +153,76 @@ impl Response {
 
     /// Appends the message behind its length; shares the payload where `out` can.
     pub fn encode_frame(&self, out: &mut (impl Sink + ?Sized)) {
-        // Negative numbers have 64 bits on the wire.
-        let status = i64::from(self.status) as u64;
-        let len = number_len(self.id)
-            + number_len(status)
-            + bytes_len(self.error.len())
-            + bytes_len(self.payload.len());
-        let mut frame = FrameWriter::begin(len, out);
-        frame.number(ID, self.id);
-        frame.number(STATUS, status);
-        frame.bytes(ERROR, self.error.as_bytes());
+        let payload_len = self.payload.len();
+        let mut frame = begin_response(self.id, self.status, &self.error, payload_len, out);
         frame.shared_bytes(PAYLOAD, &self.payload);
     }
 }
 
+/// A [`Response`] whose parts lie elsewhere: it is encoded without an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResponseRef<'a> {
+    /// See [`Response::id`].
+    pub id: u64,
+    /// See [`Response::status`].
+    pub status: Status,
+    /// See [`Response::error`].
+    pub error: &'a str,
+    /// See [`Response::payload`].
+    pub payload: &'a [u8],
+}
+
+impl<'a> ResponseRef<'a> {
+    /// The response to a request that is done.
+    #[must_use]
+    pub const fn ok(id: u64, payload: &'a [u8]) -> Self {
+        Self {
+            id,
+            status: Status::Ok,
+            error: "",
+            payload,
+        }
+    }
+
+    /// The response to a request that failed.
+    #[must_use]
+    pub fn failed(id: u64, failure: &'a Failure) -> Self {
+        Self {
+            id,
+            status: failure.status,
+            error: &failure.error,
+            payload: &[],
+        }
+    }
+
+    /// Appends the message behind its length.
+    pub fn encode_frame(&self, out: &mut (impl Sink + ?Sized)) {
+        let status = self.status.into();
+        let mut frame = begin_response(self.id, status, self.error, self.payload.len(), out);
+        frame.bytes(PAYLOAD, self.payload);
+    }
+}
+
+/// A response up to its payload.
+fn begin_response<'s, S: Sink + ?Sized>(
+    id: u64,
+    status: i32,
+    error: &str,
+    payload_len: usize,
+    out: &'s mut S,
+) -> FrameWriter<'s, S> {
+    // Negative numbers have 64 bits on the wire.
+    let status = i64::from(status) as u64;
+    let len = number_len(id) + number_len(status) + bytes_len(error.len()) + bytes_len(payload_len);
+    let mut frame = FrameWriter::begin(len, out);
+    frame.number(ID, id);
+    frame.number(STATUS, status);
+    frame.bytes(ERROR, error.as_bytes());
+    frame
+}
+
 fn decode<M: Message + Default>(frame: &[u8]) -> Result<M, FrameError> {
-    let message = message_of(frame).ok_or(FrameError::new("rpc: not one whole frame"))?;
+    let message = message_of(frame).ok_or(NOT_A_FRAME)?;
     M::decode(message).map_err(|error| FrameError {
         reason: format!("rpc: {error}").into(),
     })

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   server:  stream ─► Rpc (Framing) ─► frame ─┬► peek_method ─► classifier
-//!                                              └► Request::from_frame ─► handler
-//!                                                        Response::encode_frame ─► Sink
+//!                                              └► RequestRef::from_frame ─► handler
+//!                                                     ResponseRef::encode_frame ─► Sink
 //!   client:  RequestRef::encode_frame ─► stream ... stream ─► RpcSkipper ─► id and status
 //!
 //!   frame:   length (varint, at most 5 bytes) │ message of that length
@@ -17,6 +17,7 @@
 //! and so answers in the order of the requests; clients must not rely on it.
 
 mod encode;
+mod failure;
 mod fields;
 mod frame;
 mod message;
@@ -24,8 +25,9 @@ mod replies;
 mod status;
 mod varint;
 
+pub use failure::Failure;
 pub use fields::{FIELDS_MAX, peek_id, peek_method};
 pub use frame::{PREFIX_LEN_MAX, Rpc};
-pub use message::{Request, RequestRef, Response};
+pub use message::{Request, RequestRef, Response, ResponseRef};
 pub use replies::{RpcReply, RpcSkipper};
 pub use status::Status;

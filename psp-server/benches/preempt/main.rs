@@ -10,12 +10,14 @@
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../../src/fiber/mod.rs"]
 mod fiber;
+#[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
+mod runtime;
 use psp_server::{handler, policy, preempt};
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -23,6 +25,9 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, PreemptSafeAlloc, Target, Wake};
 use policy::RequestId;
 use preempt::PreemptPolicy;
+use runtime::channel::Message;
+use runtime::cores::Cores;
+use runtime::new_team;
 
 const STACK_BYTES: usize = 256 * 1024;
 const ONE: RequestId = RequestId(1);
@@ -76,6 +81,67 @@ fn contexts(criterion: &mut Criterion) {
             pool.unwrap().run();
         });
     });
+    group.finish();
+}
+
+/// Times `switches` times there and back between two threads of one core, which wake each other.
+fn between_threads(switches: u64) -> Duration {
+    let turn = AtomicU64::new(0);
+    let cores = Cores::discover();
+    let wait_for = |number| {
+        while turn.load(Ordering::Acquire) != number {
+            std::thread::park();
+        }
+    };
+    std::thread::scope(|scope| {
+        let (send, receive) = std::sync::mpsc::channel::<std::thread::Thread>();
+        let (turn, cores, wait_for) = (&turn, &cores, &wait_for);
+        let first = scope.spawn(move || {
+            cores.pin_shared(1);
+            let second = receive.recv().unwrap();
+            let start = Instant::now();
+            for switch in 0..switches {
+                turn.store(2 * switch + 1, Ordering::Release);
+                second.unpark();
+                wait_for(2 * switch + 2);
+            }
+            start.elapsed()
+        });
+        let other = first.thread().clone();
+        let second = scope.spawn(move || {
+            cores.pin_shared(1);
+            for switch in 0..switches {
+                wait_for(2 * switch + 1);
+                turn.store(2 * switch + 2, Ordering::Release);
+                other.unpark();
+            }
+        });
+        send.send(second.thread().clone()).unwrap();
+        first.join().unwrap()
+    })
+}
+
+/// A team of `threads` that serves nothing, started and stopped.
+fn team(threads: usize) {
+    let (team, mut link, port) = new_team(threads);
+    std::thread::scope(|scope| {
+        for seat in 0..threads {
+            let (team, port) = (&team, &port);
+            scope.spawn(move || team.serve(seat, port, Duration::ZERO, |()| {}));
+        }
+        assert!(link.send(Message::Stop).is_ok());
+    });
+}
+
+fn threads(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("threads");
+    group.bench_function("there and back on one core", |bencher| {
+        bencher.iter_custom(between_threads);
+    });
+    for threads in [1, 32] {
+        let name = format!("team of {threads}, made and stopped");
+        group.bench_function(name, |bencher| bencher.iter(|| team(threads)));
+    }
     group.finish();
 }
 
@@ -152,5 +218,5 @@ fn asking(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, contexts, unasked, asking);
+criterion_group!(benches, contexts, threads, unasked, asking);
 criterion_main!(benches);

@@ -38,9 +38,9 @@ pub use contract::SignalPreemptible;
 pub(crate) use flag::PreemptFlag;
 pub(crate) use overflow::report_overflows;
 pub(crate) use place::{
-    GiveWay, begin_turn, is_asked, occupy, preemptible, set_spare, set_turn, spare,
+    GiveWay, begin_turn, is_asked, occupy, preemptible, set_spare, set_turn, spare, turn,
 };
 pub use place::{checkpoint, no_preempt};
 pub use platform::Platform;
 pub(crate) use pool::{ContextPool, Pause, Wake, pause};
-pub(crate) use signal::{Reminder, Target, prepare_process, prepare_thread};
+pub(crate) use signal::{Target, prepare_process, prepare_thread};

@@ -19,16 +19,3 @@ pub(crate) fn prepare_process() -> Result<(), String> {
 }
 
 pub(crate) fn prepare_thread() {}
-
-/// Nobody is reminded.
-pub(crate) struct Reminder;
-
-impl Reminder {
-    /// # Errors
-    /// Never.
-    pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self)
-    }
-
-    pub(crate) fn arm(&self) {}
-}

@@ -50,10 +50,6 @@ pub(crate) trait GiveWay {
     /// and returns when this request's next turn has begun.
     fn give_way(&self);
 
-    /// The request may be preempted between checkpoints, and was asked to give way before its turn
-    /// had begun: it shall be interrupted once more, a little later.
-    fn remind(&self) {}
-
     /// Names the worker, and the type in `slot` if that is one. Called by a signal's handler: it does
     /// not allocate, lock or panic.
     fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result;
@@ -120,6 +116,15 @@ impl Place {
         compiler_fence(Ordering::SeqCst);
     }
 
+    /// The depth afterwards.
+    fn leave_depth(&self) -> u32 {
+        compiler_fence(Ordering::SeqCst);
+        let depth = self.depth.load(Ordering::Relaxed) - 1;
+        self.depth.store(depth, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        depth
+    }
+
     /// The giver, where it is to be told of this.
     fn told(&self) -> Option<&'static dyn GiveWay> {
         self.giver.get().filter(|_| self.by_kernel.get())
@@ -128,27 +133,19 @@ impl Place {
     /// Does what a signal asked since `enter`.
     #[inline]
     fn leave(&self) {
-        compiler_fence(Ordering::SeqCst);
-        let depth = self.depth.load(Ordering::Relaxed) - 1;
-        self.depth.store(depth, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
+        let depth = self.leave_depth();
         if depth == 0 && self.pending.load(Ordering::Relaxed) && self.is_asked() {
             self.give_way();
         }
     }
 
-    /// Leaves at the beginning of a turn. One that was asked to give way already gets on for a little
-    /// while first, not only to the end of the next `no_preempt`.
+    /// Leaves at the beginning of a turn. Whether it was asked to give way before, by a signal that could
+    /// do nothing then.
     #[inline]
-    fn leave_for_turn(&self) {
+    fn leave_for_turn(&self) -> bool {
         self.pending.store(false, Ordering::Relaxed);
-        self.leave();
-        if self.by_signal.load(Ordering::Relaxed)
-            && self.is_asked()
-            && let Some(giver) = self.giver.get()
-        {
-            giver.remind();
-        }
+        self.leave_depth();
+        self.by_signal.load(Ordering::Relaxed) && self.is_asked()
     }
 
     /// Whether what runs may be made to give way now.
@@ -161,15 +158,16 @@ impl Place {
     #[cold]
     #[inline(never)]
     fn give_way(&self) {
-        if !self.is_open() {
-            return;
+        while self.is_open() {
+            self.enter();
+            // A signal may have been faster, and this be another turn by now.
+            if self.is_asked() {
+                self.give_way_entered();
+            }
+            if !self.leave_for_turn() {
+                return;
+            }
         }
-        self.enter();
-        // A signal may have been faster, and this be another turn by now.
-        if self.is_asked() {
-            self.give_way_entered();
-        }
-        self.leave_for_turn();
     }
 
     fn give_way_entered(&self) {
@@ -288,7 +286,9 @@ pub(crate) fn preemptible<T>(slot: usize, preempt: PreemptPolicy, body: impl FnO
         place.slot.store(slot, Ordering::Relaxed);
         place.by_signal.store(by_signal, Ordering::Relaxed);
         place.by_kernel.set(preempt == PreemptPolicy::KernelThread);
-        place.leave_for_turn();
+        if place.leave_for_turn() {
+            place.give_way();
+        }
         if let Some(giver) = place.told() {
             giver.open();
         }
@@ -308,6 +308,11 @@ pub(crate) fn begin_turn() {
         let turn = place.turn.load(Ordering::Relaxed);
         place.turn.store(turn + 1, Ordering::Relaxed);
     });
+}
+
+/// Number of the turn that began last.
+pub(crate) fn turn() -> u64 {
+    PLACE.with(|place| place.turn.load(Ordering::Relaxed))
 }
 
 /// Whether what runs in this turn was asked to give way.
@@ -377,6 +382,8 @@ pub(super) fn interrupt(rsp: usize, room_bytes: usize) -> bool {
 pub(super) fn give_way_interrupted() {
     PLACE.with(|place| {
         place.give_way_entered();
-        place.leave_for_turn();
+        if place.leave_for_turn() {
+            place.give_way();
+        }
     });
 }

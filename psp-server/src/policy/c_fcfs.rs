@@ -21,7 +21,7 @@ impl CFcfs {
     pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
         Self {
             queues: Queues::new(setup, Lanes::shared(1)),
-            running: Running::new(setup.workers),
+            running: Running::new(setup),
             workers: WorkerSet::new(worker_count(setup.workers), setup.inline),
         }
     }

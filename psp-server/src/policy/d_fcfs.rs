@@ -28,7 +28,7 @@ impl DFcfs {
         Self {
             workers: worker_count(setup.workers),
             queues: Queues::new(setup, Lanes::own_and(setup.workers, 0)),
-            running: Running::new(setup.workers),
+            running: Running::new(setup),
             ready: VecDeque::with_capacity(setup.workers),
             lots: SmallRng::seed_from_u64(setup.seed),
         }

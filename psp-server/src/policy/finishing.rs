@@ -98,7 +98,7 @@ mod tests {
             };
             dispersion.record(0, &sample);
         }
-        let mut running = Running::new(1);
+        let mut running = Running::new(&setup);
         let waiting = Waiting {
             served_ns: attained_ns / 2,
             ..Waiting::example()

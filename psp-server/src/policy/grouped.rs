@@ -73,7 +73,7 @@ impl Grouped {
         let workers = worker_count(setup.workers);
         Self {
             queues: Queues::typed(setup),
-            running: Running::new(setup.workers),
+            running: Running::new(setup),
             workers: WorkerSet::new(workers, setup.inline),
             plan: Plan::shared(slots, workers),
             steals: vec![0; slots],

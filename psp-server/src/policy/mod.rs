@@ -156,6 +156,10 @@ pub enum Action {
     Preempt {
         /// Where.
         worker: WorkerId,
+        /// The time that its turn was promised, in nanoseconds; 0 where nothing was. Policies count
+        /// from [`Action::Run`]. A driver that knows when the turn really began stops it no
+        /// earlier than this after that.
+        quantum_ns: u64,
     },
     /// Refuse `request`: its typed queue is full.
     Reject {

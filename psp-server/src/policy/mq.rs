@@ -83,7 +83,7 @@ impl Mq {
         }
         let (_, slot) = self.most_urgent(now_ns, |slot| self.grouped.next_of(slot))?;
         let (worker, action) = self.grouped.dispatch_type(now_ns, slot)?;
-        self.quanta.start(now_ns, worker);
+        self.quanta.start(now_ns, worker, &self.grouped.running);
         Some(action)
     }
 
@@ -133,7 +133,7 @@ impl Mq {
             if !spare {
                 return self.quanta.preempt(worker, &mut self.grouped.running);
             }
-            self.quanta.start(now_ns, worker);
+            self.quanta.start(now_ns, worker, &self.grouped.running);
         }
         None
     }

@@ -35,7 +35,7 @@ impl OwnQueues {
     pub(super) fn new(setup: &SchedulerSetup<'_>, quantum_ns: u64) -> Self {
         Self {
             queues: Queues::new(setup, Lanes::own_and(setup.workers, 1)),
-            running: Running::new(setup.workers),
+            running: Running::new(setup),
             quanta: Quanta::new(setup, quantum_ns),
             workers: worker_count(setup.workers),
             ready: VecDeque::with_capacity(setup.workers),
@@ -125,11 +125,12 @@ impl OwnQueues {
     pub(super) fn run_next(&mut self, now_ns: u64) -> Option<Action> {
         let (worker, hand_off) = self.ready.pop_front()?;
         let waiting = self.queues.pop_for(worker.index(), worker)?;
-        self.quanta.start(now_ns, worker);
+        let action = self.running.start(now_ns, worker, waiting, hand_off);
+        self.quanta.start(now_ns, worker, &self.running);
         if !self.is_waited_for(worker) {
             self.quanta.spare(worker);
         }
-        Some(self.running.start(now_ns, worker, waiting, hand_off))
+        Some(action)
     }
 
     /// Asks the worker to stop that is longest beyond its quantum, of those with others in their

@@ -58,6 +58,8 @@ pub(super) struct Aging {
 pub(super) struct Loan {
     /// Whether longer groups may borrow its workers.
     pub(super) lends: bool,
+    /// Whether it may borrow itself: a worker that it ran on could be taken back.
+    pub(super) borrows: bool,
     /// As [`Group::borrow_after_ns`].
     pub(super) borrow_after_ns: u64,
     /// As [`Group::allowance_ns`].
@@ -275,11 +277,13 @@ impl Plan {
             };
             let Loan {
                 lends,
+                borrows,
                 borrow_after_ns,
                 allowance_ns,
                 aging,
             } = terms(number);
-            group.borrowed = WorkerRange::new(first.min(end), end);
+            let first_borrowed = if borrows { first.min(end) } else { end };
+            group.borrowed = WorkerRange::new(first_borrowed, end);
             group.borrow_after_ns = borrow_after_ns;
             group.allowance_ns = Some(allowance_ns);
             group.aging = aging;
@@ -577,6 +581,7 @@ mod tests {
             let mut plan = plan_with(TPC_C, 14, 1, true);
             plan.lend(first, |number| Loan {
                 lends: lending.contains(&number),
+                borrows: true,
                 borrow_after_ns: 7,
                 allowance_ns: 9,
                 aging: None,

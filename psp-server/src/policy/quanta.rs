@@ -10,6 +10,8 @@
 //!     ├── within its quantum ──┼───── expired ─────┼───── stopping ────┤
 //! ```
 //!
+//! A request of a type that does not give way has no quantum: nobody counts on its worker.
+//!
 //! A policy may leave those alone that are about to finish ([`finishing`](super::finishing)). Such a worker
 //! is *finishing* until it should be idle, and expired again after that. It counts as one that comes
 //! for somebody who waits, as a stopping one does.
@@ -22,7 +24,7 @@
 //! ```text
 //!   on_event  Completed, Yielded   quanta.stop(worker)
 //!             Arrived in its queue quanta.expose(worker)
-//!   poll      after Run            quanta.start(now_ns, worker), then spare(worker) where its queue is empty
+//!   poll      after Run            quanta.start(now_ns, worker, running), then spare(worker) where its queue is empty
 //!             nothing to run       quanta.preempt_for(queues, ..) or preempt_next(..)
 //!   deadline_ns                    quanta.deadline_for(queues) or next_ns()
 //! ```
@@ -59,6 +61,8 @@ pub(super) struct Quanta {
     quantum_ns: u64,
     preemptive: bool,
     states: Vec<State>,
+    /// Per worker: how long the quantum of its turn is.
+    lengths_ns: Vec<u64>,
     /// Ends of the quanta of workers that are not spared. An expired worker keeps its own here,
     /// so the longest expired is the earliest.
     ends: WorkerTimes,
@@ -74,6 +78,7 @@ impl Quanta {
             quantum_ns,
             preemptive: setup.preemption.is_some_and(Preemption::frees_workers),
             states: vec![State::Idle; setup.workers],
+            lengths_ns: vec![quantum_ns; setup.workers],
             ends: WorkerTimes::new(setup.workers),
             stopping: 0,
             finishing: 0,
@@ -91,17 +96,25 @@ impl Quanta {
         before
     }
 
-    /// A request begins or goes on at `worker`, with a new quantum. One that was asked to stop
-    /// stays so.
-    pub(super) fn start(&mut self, now_ns: u64, worker: WorkerId) {
-        self.start_for(now_ns, worker, self.quantum_ns);
+    /// What runs on `worker` begins or goes on there with a new quantum, if it gives way. One that was
+    /// asked to stop stays so.
+    pub(super) fn start(&mut self, now_ns: u64, worker: WorkerId, running: &Running) {
+        self.start_for(now_ns, worker, running, self.quantum_ns);
     }
 
     /// As [`Quanta::start`], with a quantum of the policy's own choice.
-    pub(super) fn start_for(&mut self, now_ns: u64, worker: WorkerId, quantum_ns: u64) {
-        if self.preemptive && self.states[worker.index()] != State::Stopping {
+    pub(super) fn start_for(
+        &mut self,
+        now_ns: u64,
+        worker: WorkerId,
+        running: &Running,
+        quantum_ns: u64,
+    ) {
+        let gives_way = running.on(worker).is_some_and(|turn| turn.gives_way);
+        if self.preemptive && gives_way && self.states[worker.index()] != State::Stopping {
             let end_ns = now_ns.saturating_add(quantum_ns);
             self.set(worker, State::Until(end_ns));
+            self.lengths_ns[worker.index()] = quantum_ns;
             self.ends.set(worker, end_ns);
         }
     }
@@ -153,7 +166,7 @@ impl Quanta {
         if !self.preemptive {
             return None;
         }
-        let action = running.preempt(worker)?;
+        let action = running.preempt(worker, self.lengths_ns[worker.index()])?;
         self.set(worker, State::Stopping);
         self.ends.clear(worker);
         Some(action)
@@ -224,7 +237,7 @@ impl Quanta {
             if turn.preempted {
                 self.set(worker, State::Stopping);
             } else {
-                self.start(now_ns, worker);
+                self.start(now_ns, worker, running);
             }
         }
     }
@@ -236,7 +249,8 @@ mod tests {
     use super::super::rehearsal::setup;
     use super::super::{HandOff, RequestId};
     use super::*;
-    use crate::request_type::{RequestType, TypeTable};
+    use crate::preempt::PreemptPolicy;
+    use crate::request_type::{RequestType, TypeSpec, TypeTable};
 
     const QUANTUM_NS: u64 = 10;
 
@@ -262,20 +276,25 @@ mod tests {
         queues
     }
 
+    fn idle(workers: usize) -> Running {
+        Running::new(&setup(workers, &TypeTable::new()))
+    }
+
     fn preemptive(workers: usize) -> (Quanta, Running) {
         let quanta = quanta(workers, Some(Preemption::migrating(0)));
-        (quanta, Running::new(workers))
+        (quanta, idle(workers))
     }
 
     fn run(quanta: &mut Quanta, running: &mut Running, now_ns: u64, worker: u32) {
         let worker = WorkerId(worker);
         running.start(now_ns, worker, Waiting::example(), HandOff::Dispatched);
-        quanta.start(now_ns, worker);
+        quanta.start(now_ns, worker, running);
     }
 
     const fn preempt(worker: u32) -> Option<Action> {
         Some(Action::Preempt {
             worker: WorkerId(worker),
+            quantum_ns: QUANTUM_NS,
         })
     }
 
@@ -341,7 +360,7 @@ mod tests {
         let (mut quanta, mut running) = preemptive(2);
         run(&mut quanta, &mut running, 0, 0);
         run(&mut quanta, &mut running, 0, 1);
-        quanta.start_for(0, WorkerId(0), 100);
+        quanta.start_for(0, WorkerId(0), &running, 100);
         assert_eq!(
             quanta.expired_for(&waiting(1), 50, |_| None),
             Some(WorkerId(1))
@@ -385,7 +404,7 @@ mod tests {
             preemption: Some(Preemption::at_home(0, 3)),
             ..setup(3, &types)
         };
-        let (mut quanta, mut running) = (Quanta::new(&setup, QUANTUM_NS), Running::new(3));
+        let (mut quanta, mut running) = (Quanta::new(&setup, QUANTUM_NS), Running::new(&setup));
         let mut queues = Queues::typed(&setup);
         for worker in 0..3 {
             run(&mut quanta, &mut running, u64::from(worker), worker);
@@ -435,8 +454,35 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_give_way_has_no_quantum_and_others_stop_in_its_place() {
+        let types = [TypeSpec::new("LONG").preempt(PreemptPolicy::None)];
+        let types: TypeTable = types.into_iter().collect();
+        let setup = SchedulerSetup {
+            preemption: Some(Preemption::migrating(0)),
+            ..setup(2, &types)
+        };
+        let (mut quanta, mut running) = (Quanta::new(&setup, QUANTUM_NS), Running::new(&setup));
+        let long = Waiting {
+            request_type: RequestType::new(0),
+            ..Waiting::example()
+        };
+        running.start(0, WorkerId(0), long, HandOff::Dispatched);
+        quanta.start(0, WorkerId(0), &running);
+        assert_eq!(quanta.deadline_for(&waiting(1)), None);
+        quanta.expose(WorkerId(0));
+        assert_eq!(quanta.next_ns(), None);
+        run(&mut quanta, &mut running, 5, 1);
+        assert_eq!(quanta.deadline_for(&waiting(1)), Some(15));
+        assert_eq!(
+            quanta.preempt_for(&waiting(2), 15, &mut running),
+            preempt(1)
+        );
+        assert_eq!(quanta.preempt_for(&waiting(2), 99, &mut running), None);
+    }
+
+    #[test]
     fn nothing_ends_where_requests_cannot_be_preempted() {
-        let (mut quanta, mut running) = (quanta(1, None), Running::new(1));
+        let (mut quanta, mut running) = (quanta(1, None), idle(1));
         run(&mut quanta, &mut running, 0, 0);
         quanta.expose(WorkerId(0));
         assert_eq!(quanta.deadline_for(&waiting(9)), None);

@@ -220,7 +220,7 @@ impl Rehearsal {
                     self.hand_offs.push(hand_off);
                     format!("{}@{}", request.0, worker.0)
                 }
-                Action::Preempt { worker } => format!("stop {}", worker.0),
+                Action::Preempt { worker, .. } => format!("stop {}", worker.0),
                 Action::Reject { request, .. } => format!("refuse {}", request.0),
             });
         }

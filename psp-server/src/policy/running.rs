@@ -1,7 +1,9 @@
 //! What runs where.
 
+use std::sync::Arc;
+
 use super::queues::Waiting;
-use super::{Action, HandOff, WorkerId};
+use super::{Action, HandOff, RequestType, SchedulerSetup, WorkerId};
 
 /// One stay of a request on a worker.
 #[derive(Debug, Clone, Copy)]
@@ -10,6 +12,8 @@ pub(super) struct Turn {
     pub(super) started_ns: u64,
     /// The driver was asked to stop it.
     pub(super) preempted: bool,
+    /// It is of a type that gives way.
+    pub(super) gives_way: bool,
 }
 
 impl Turn {
@@ -23,17 +27,28 @@ impl Turn {
 #[derive(Debug)]
 pub(super) struct Running {
     turns: Vec<Option<Turn>>,
+    /// Per type slot: whether such requests give way.
+    give_way: Arc<[bool]>,
     /// How many of them the driver was asked to stop.
     stopping: usize,
 }
 
 impl Running {
-    /// `workers` idle workers.
-    pub(super) fn new(workers: usize) -> Self {
+    /// Idle workers.
+    pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
+        let slots = 0..=setup.types.len();
         Self {
-            turns: vec![None; workers],
+            turns: vec![None; setup.workers],
+            give_way: slots.map(|slot| setup.types.gives_way(slot)).collect(),
             stopping: 0,
         }
+    }
+
+    /// Whether requests of a type give way.
+    fn gives_way(&self, request_type: RequestType) -> bool {
+        let unknown = self.give_way.len() - 1;
+        let slot = request_type.index().unwrap_or(unknown).min(unknown);
+        self.give_way[slot]
     }
 
     /// Takes note that `waiting` runs on `worker`, and makes the action of it.
@@ -48,13 +63,14 @@ impl Running {
         waiting: Waiting,
         hand_off: HandOff,
     ) -> Action {
-        let turn = &mut self.turns[worker.index()];
-        assert!(turn.is_none(), "worker {} runs something", worker.0);
-        *turn = Some(Turn {
+        let gives_way = self.gives_way(waiting.request_type);
+        let before = self.turns[worker.index()].replace(Turn {
             waiting,
             started_ns: now_ns,
             preempted: false,
+            gives_way,
         });
+        assert!(before.is_none(), "worker {} runs something", worker.0);
         Action::Run {
             worker,
             request: waiting.request,
@@ -90,20 +106,25 @@ impl Running {
         waiting
     }
 
-    /// Takes note that what runs on `worker` shall stop, and makes the action of it. `None` when
-    /// nothing runs there, or it was asked to stop before.
-    pub(super) fn preempt(&mut self, worker: WorkerId) -> Option<Action> {
+    /// Takes note that what runs on `worker` shall stop after `quantum_ns` of its turn, and makes the
+    /// action of it. `None` when nothing runs there, it was asked to stop before, or it is of a type
+    /// that does not give way.
+    pub(super) fn preempt(&mut self, worker: WorkerId, quantum_ns: u64) -> Option<Action> {
         let turn = self.turns[worker.index()].as_mut()?;
-        if std::mem::replace(&mut turn.preempted, true) {
+        if !turn.gives_way || std::mem::replace(&mut turn.preempted, true) {
             return None;
         }
         self.stopping += 1;
-        Some(Action::Preempt { worker })
+        Some(Action::Preempt { worker, quantum_ns })
     }
 
     /// Nothing, in place of what another scheduler takes over.
     pub(super) fn take(&mut self) -> Self {
-        let idle = Self::new(self.turns.len());
+        let idle = Self {
+            turns: vec![None; self.turns.len()],
+            give_way: self.give_way.clone(),
+            stopping: 0,
+        };
         std::mem::replace(self, idle)
     }
 
@@ -138,17 +159,46 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rehearsal::setup;
     use super::*;
+    use crate::preempt::PreemptPolicy;
+    use crate::request_type::{TypeSpec, TypeTable};
+
+    fn idle(workers: usize) -> Running {
+        Running::new(&setup(workers, &TypeTable::new()))
+    }
+
+    #[test]
+    fn what_does_not_give_way_is_not_asked() {
+        let types = [TypeSpec::new("LONG").preempt(PreemptPolicy::None)];
+        let types: TypeTable = types.into_iter().collect();
+        let mut running = Running::new(&setup(2, &types));
+        for (worker, request_type) in [RequestType::new(0), RequestType::UNKNOWN]
+            .into_iter()
+            .enumerate()
+        {
+            let waiting = Waiting {
+                request_type,
+                ..Waiting::example()
+            };
+            running.start(0, WorkerId(worker as u32), waiting, HandOff::Own);
+        }
+        assert_eq!(running.preempt(WorkerId(0), 9), None);
+        assert!(running.preempt(WorkerId(1), 9).is_some());
+        assert_eq!(running.stopping(), 1);
+    }
 
     #[test]
     fn a_turn_adds_to_what_was_served_before() {
-        let mut running = Running::new(2);
+        let mut running = idle(2);
         let worker = WorkerId(1);
         running.start(100, worker, Waiting::example(), HandOff::Own);
         assert_eq!(running.on(worker).unwrap().attained_ns(130), 30);
-        assert_eq!(running.preempt(worker), Some(Action::Preempt { worker }));
-        assert_eq!(running.preempt(worker), None, "once is enough");
-        assert_eq!(running.preempt(WorkerId(0)), None, "nothing runs there");
+        let quantum_ns = 9;
+        let asked = Some(Action::Preempt { worker, quantum_ns });
+        assert_eq!(running.preempt(worker, quantum_ns), asked);
+        assert_eq!(running.preempt(worker, 9), None, "once is enough");
+        assert_eq!(running.preempt(WorkerId(0), 9), None, "nothing runs there");
         let waiting = running.give_up(worker, 31);
         assert!(!running.is_busy(worker));
         running.start(200, worker, waiting, HandOff::Dispatched);
@@ -157,11 +207,11 @@ mod tests {
 
     #[test]
     fn all_of_it_is_taken_and_remembers_who_was_asked_to_stop() {
-        let mut running = Running::new(3);
+        let mut running = idle(3);
         for worker in [0, 2] {
             running.start(5, WorkerId(worker), Waiting::example(), HandOff::Own);
         }
-        running.preempt(WorkerId(2));
+        running.preempt(WorkerId(2), 0);
         let mut taken = running.take();
         assert_eq!((running.workers(), running.turns().count()), (3, 0));
         let turns: Vec<(u32, bool)> = taken
@@ -169,13 +219,13 @@ mod tests {
             .map(|(worker, turn)| (worker.0, turn.preempted))
             .collect();
         assert_eq!(turns, [(0, false), (2, true)]);
-        assert_eq!(taken.preempt(WorkerId(2)), None, "it was asked before");
+        assert_eq!(taken.preempt(WorkerId(2), 0), None, "it was asked before");
     }
 
     #[test]
     #[should_panic(expected = "worker 0 runs something")]
     fn a_busy_worker_gets_nothing_more() {
-        let mut running = Running::new(1);
+        let mut running = idle(1);
         for now_ns in 0..2 {
             running.start(now_ns, WorkerId(0), Waiting::example(), HandOff::Own);
         }
@@ -184,6 +234,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "worker 2 completed without having run anything")]
     fn workers_that_are_not_there_cannot_complete() {
-        Running::new(2).finish(WorkerId(2));
+        idle(2).finish(WorkerId(2));
     }
 }

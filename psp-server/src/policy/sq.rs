@@ -81,7 +81,7 @@ impl Scheduler for Sq {
         match action {
             None => self.preempt(now_ns),
             Some(Action::Run { worker, .. }) => {
-                self.quanta.start(now_ns, worker);
+                self.quanta.start(now_ns, worker, &self.fcfs.running);
                 action
             }
             Some(_) => action,

@@ -213,6 +213,8 @@ mod tests {
     use super::*;
     use crate::policy::HandOff;
     use crate::policy::queues::Waiting;
+    use crate::policy::rehearsal::setup;
+    use crate::request_type::TypeTable;
 
     const ALL: WorkerRange = WorkerRange::new(0, 4);
 
@@ -242,7 +244,8 @@ mod tests {
 
     #[test]
     fn beside_what_runs_the_others_are_idle() {
-        let mut running = Running::new(4);
+        let types = TypeTable::new();
+        let mut running = Running::new(&setup(4, &types));
         for worker in [0, 2] {
             running.start(0, WorkerId(worker), Waiting::example(), HandOff::Own);
         }

@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 use mio::Waker;
 use ringbuf::traits::{Consumer, Producer, Split};
@@ -167,6 +168,30 @@ impl<T> TaskPort<T> {
         let sent = self.reports.try_push(report).is_ok();
         debug_assert!(sent, "a worker has one turn at a time");
         self.doorbell.ring();
+    }
+}
+
+/// The next message that `receive` finds. Polls for `spin` and then parks.
+pub(crate) fn next<T>(
+    mut receive: impl FnMut() -> Option<Message<T>>,
+    spin: Duration,
+) -> Message<T> {
+    loop {
+        if let Some(message) = receive() {
+            return message;
+        }
+        if !spin.is_zero() {
+            let start = Instant::now();
+            while start.elapsed() < spin {
+                for _ in 0..32 {
+                    std::hint::spin_loop();
+                }
+                if let Some(message) = receive() {
+                    return message;
+                }
+            }
+        }
+        std::thread::park();
     }
 }
 

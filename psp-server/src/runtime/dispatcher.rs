@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::shared::Shared;
+use super::turn_start::TurnStart;
 use super::turns::Turns;
 use crate::classifier::Classifier;
 use crate::policy::{Action, Event, Policy, RequestId, Sample, Scheduler, TypeStatus, WorkerId};
@@ -38,11 +39,17 @@ struct Counted {
 }
 
 impl<K: Classifier> Dispatcher<K> {
-    pub(crate) fn new(classifier: K, scheduler: Box<dyn Scheduler>, shared: Arc<Shared>) -> Self {
+    /// `starts` says when the turns of each worker begin.
+    pub(crate) fn new(
+        classifier: K,
+        scheduler: Box<dyn Scheduler>,
+        shared: Arc<Shared>,
+        starts: Vec<Arc<TurnStart>>,
+    ) -> Self {
         Self {
             classifier,
             scheduler,
-            turns: Turns::new(shared.clone()),
+            turns: Turns::new(shared.clone(), starts),
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
                 reservation_updates: 0,
@@ -76,8 +83,10 @@ impl<K: Classifier> Dispatcher<K> {
         }
     }
 
+    /// Whether two types may travel in one run; they give way alike then.
     pub(crate) fn same_run(&self, first: RequestType, next: RequestType) -> bool {
-        self.scheduler.same_run(first, next)
+        let preempt = |request_type| self.shared.preempt[self.shared.types.slot(request_type)];
+        self.scheduler.same_run(first, next) && preempt(first) == preempt(next)
     }
 
     /// Counts requests that were accepted from a peer.
@@ -131,15 +140,14 @@ impl<K: Classifier> Dispatcher<K> {
             .on_event(now_ns, Event::Yielded { worker, served_ns });
     }
 
+    /// The next thing to do. What is to give way before its turn had its quantum comes later.
     pub(crate) fn poll(&mut self, now_ns: u64) -> Option<Action> {
-        let action = self.scheduler.poll(now_ns)?;
-        self.turns.decided(now_ns, &action);
-        Some(action)
-    }
-
-    /// Whether what runs on `worker` can be made to give way.
-    pub(crate) fn gives_way(&self, worker: WorkerId) -> bool {
-        self.turns.gives_way(worker)
+        let due = self.turns.next_due(now_ns);
+        due.or_else(|| {
+            let decided = || self.scheduler.poll(now_ns);
+            let turns = &mut self.turns;
+            std::iter::from_fn(decided).find(|action| turns.decided(now_ns, action))
+        })
     }
 
     /// When [`Dispatcher::tick`] is to be called at the latest, if not with the next event.
@@ -152,7 +160,10 @@ impl<K: Classifier> Dispatcher<K> {
             }
         };
         let scheduler_ns = self.scheduler.deadline_ns().map(moved_ns);
-        scheduler_ns.into_iter().chain(self.turns.watch_ns()).min()
+        scheduler_ns
+            .into_iter()
+            .chain(self.turns.deadline_ns())
+            .min()
     }
 
     /// What has to be done now and then, and at the scheduler's deadlines.

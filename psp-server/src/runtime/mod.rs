@@ -31,6 +31,7 @@ pub(crate) mod stages;
 mod start;
 mod task;
 mod team;
+mod turn_start;
 mod turns;
 mod worker;
 

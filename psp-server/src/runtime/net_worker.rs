@@ -467,11 +467,9 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                         self.datagrams.discard(request.0 - DATAGRAM_FIRST);
                     }
                 }
-                Some(Action::Preempt { worker }) => {
+                Some(Action::Preempt { worker, .. }) => {
                     // What the net thread runs itself is done by now.
-                    if let Link::Thread(link) = &mut self.parts.links[worker.index()]
-                        && self.parts.dispatcher.gives_way(worker)
-                    {
+                    if let Link::Thread(link) = &mut self.parts.links[worker.index()] {
                         link.preempt();
                     }
                 }

@@ -6,8 +6,9 @@
 //!   preempted    SCHED_IDLE: they lose their core at once to any other thread that wakes there
 //! ```
 //!
-//! None needs a privilege; to leave SCHED_IDLE again does ([`can_be_raised`]). `unsafe` is for
-//! `sched_setattr` and `sched_getattr`, which no safe library offers.
+//! None needs a privilege; to leave SCHED_IDLE again does ([`can_be_raised`]). And what the kernel tells:
+//! how long a thread has run ([`ThreadClock`]). `unsafe` is for `sched_setattr`, `sched_getattr` and
+//! the clocks of other threads, which no safe library offers.
 
 use std::io;
 
@@ -66,6 +67,33 @@ impl Standing {
     /// The kernel's, without the privilege.
     pub(super) fn restore(&self) -> io::Result<()> {
         system::set_attributes(self.thread, self.attributes)
+    }
+}
+
+/// How long a thread has run on a processor. For any thread to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ThreadClock(std::num::NonZeroI32);
+
+impl ThreadClock {
+    /// That of the calling thread, if the kernel has one.
+    pub(super) fn of_this_thread() -> Option<Self> {
+        std::num::NonZeroI32::new(system::clock_of_this_thread()?).map(Self)
+    }
+
+    /// In nanoseconds. `None` when the thread is no more.
+    pub(super) fn now_ns(self) -> Option<u64> {
+        system::clock_ns(self.0.get())
+    }
+
+    /// As a number that is not 0.
+    pub(super) fn to_bits(self) -> u64 {
+        self.0.get().cast_unsigned().into()
+    }
+
+    /// From [`to_bits`](Self::to_bits); `None` from 0.
+    pub(super) fn from_bits(bits: u64) -> Option<Self> {
+        let id = u32::try_from(bits).ok()?.cast_signed();
+        std::num::NonZeroI32::new(id).map(Self)
     }
 }
 
@@ -190,6 +218,28 @@ mod system {
         }
     }
 
+    pub(super) fn clock_of_this_thread() -> Option<i32> {
+        let mut clock = 0;
+        // SAFETY: the thread that is named is the caller, which runs; the result is written to a local
+        // variable.
+        let result = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
+        (result == 0).then_some(clock)
+    }
+
+    pub(super) fn clock_ns(clock: i32) -> Option<u64> {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the kernel writes a `timespec`, which is a local variable. The clock of a thread that is
+        // gone is an error, or by then another's: a wrong time, no wrong memory.
+        let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+        if result != 0 {
+            return None;
+        }
+        Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
     const THIS_THREAD: i32 = 0;
 
     const ZEROED: libc::sched_attr = libc::sched_attr {
@@ -288,6 +338,14 @@ mod system {
 
     pub(super) fn set_timer_slack() -> io::Result<()> {
         Ok(())
+    }
+
+    pub(super) fn clock_of_this_thread() -> Option<i32> {
+        None
+    }
+
+    pub(super) fn clock_ns(_clock: i32) -> Option<u64> {
+        None
     }
 
     pub(super) fn set_batch(nice: i32) -> io::Result<()> {

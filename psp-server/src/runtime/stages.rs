@@ -21,9 +21,10 @@ use super::dispatcher::Dispatcher;
 use super::executor::{Executor, Sending};
 use super::shared::Shared;
 use super::task::Task;
+use super::turn_start::TurnStart;
 use crate::classifier::Classifier;
 use crate::handler::Handler;
-use crate::policy::{Action, RequestId, WorkerId};
+use crate::policy::{Action, RequestId, Scheduler, WorkerId};
 use crate::transport::datagram::DatagramPool;
 use crate::transport::{Packet, Packets};
 
@@ -99,7 +100,8 @@ impl Stopwatch {
 /// What a server was built of.
 pub(crate) struct Bench<F, K, H: Handler> {
     pub(crate) packets: Packets<H::Connection>,
-    pub(crate) dispatcher: Dispatcher<K>,
+    pub(crate) classifier: K,
+    pub(crate) scheduler: Box<dyn Scheduler>,
     pub(crate) framing: Arc<F>,
     pub(crate) handler: Arc<H>,
     pub(crate) shared: Arc<Shared>,
@@ -114,13 +116,16 @@ pub(crate) fn measure<F: Framing, K: Classifier, H: Handler>(
 ) -> Stages {
     let Bench {
         mut packets,
-        mut dispatcher,
+        classifier,
+        scheduler,
         framing,
         handler,
         shared,
         waker,
         datagrams,
     } = bench;
+    let starts = (0..shared.workers).map(|_| Arc::new(TurnStart::new()));
+    let mut dispatcher = Dispatcher::new(classifier, scheduler, shared.clone(), starts.collect());
     let clock = Clock::new();
     let net = &shared.telemetry.net.0;
     let mut pool = DatagramPool::new(0, 0, datagrams);

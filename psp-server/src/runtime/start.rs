@@ -21,6 +21,7 @@ use super::scheduling::{can_be_raised, sharpen_timers, shorten_slice};
 use super::shared::Shared;
 use super::task::Task;
 use super::team::Team;
+use super::turn_start::TurnStart;
 use super::worker::{
     ContextPreempter, Desk, Post, serve_on_contexts, serve_on_threads, serve_to_completion,
 };
@@ -37,6 +38,9 @@ use crate::transport::datagram::Endpoint;
 
 /// How long workers may take to end once the net worker is done.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long the threads of a team may take to be ready before requests are served without them.
+const ASSEMBLY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Everything a server's threads start with.
 pub(crate) struct Launch<F, K, H: Handler> {
@@ -98,11 +102,14 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
         );
     }
     let mut links = Vec::with_capacity(shared.workers);
+    let mut starts = Vec::with_capacity(shared.workers);
     let mut handles = Vec::new();
     for index in 0..shared.workers {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
         let (handler, framing, shared) = (handler.clone(), framing.clone(), shared.clone());
         let clock = clock.clone();
+        let start = Arc::new(TurnStart::new());
+        starts.push(start.clone());
         if inline && index == 0 {
             links.push(Link::Inline(Executor::new(
                 worker,
@@ -129,7 +136,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
             background,
         };
         if post.shared.config.preempt == PreemptPolicy::KernelThread {
-            handles.extend(start_team(&post, lowers, &mut link, port)?);
+            handles.extend(start_team(&post, lowers, &mut link, port, start)?);
             links.push(Link::Thread(link));
             continue;
         }
@@ -146,7 +153,8 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
                 }
                 let (clock, shared) = (post.clock.clone(), post.shared.clone());
                 let away_ns = away_ns.clone();
-                let desk = Rc::new(Desk::new(worker, port, spin, clock, shared, away_ns));
+                let desk = Desk::new(worker, port, spin, clock, shared, start, away_ns);
+                let desk = Rc::new(desk);
                 serve_on_contexts(&desk, &preempter, executor)
             });
         };
@@ -161,7 +169,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
         cores.pin(0, threads);
     }
     sharpen_timers();
-    let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone());
+    let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone(), starts);
     let net_worker = NetWorker::new(Parts {
         poll,
         doorbell,
@@ -188,17 +196,19 @@ fn start_team<F: Framing, H: Handler>(
     lowers: bool,
     link: &mut WorkerLink<Task<H::Connection>>,
     port: TaskPort<Task<H::Connection>>,
+    start: Arc<TurnStart>,
 ) -> Result<Vec<JoinHandle<()>>, RunError> {
     let config = &post.shared.config;
     let team = Arc::new(Team::new(
         config.contexts_per_worker,
         lowers,
         post.clock.clone(),
+        start,
     ));
     let port = Arc::new(Mutex::new(port));
     link.attach_team(team.clone());
     let seats = 0..config.contexts_per_worker;
-    let start = |seat| {
+    let enlist = |seat| {
         let (post, team, port) = (post.clone(), team.clone(), port.clone());
         let name = format!("psp-worker-{}.{seat}", post.worker.index());
         spawn(name, move || {
@@ -209,7 +219,12 @@ fn start_team<F: Framing, H: Handler>(
             });
         })
     };
-    seats.map(start).collect()
+    let handles = seats.map(enlist).collect::<Result<_, _>>()?;
+    let deadline = Instant::now() + ASSEMBLY_TIMEOUT;
+    while !team.is_complete() && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    Ok(handles)
 }
 
 /// Runs a worker's life. What it was lent is lost with it: a server that stops is better than one

@@ -1,15 +1,21 @@
-//! What runs on each worker, as the net thread knows it, and who was asked to give way.
+//! What runs on each worker, as the net thread knows it, and who is asked to give way.
 //!
 //! ```text
-//!            Run                   Preempt                  preempt_warn_ms
-//!   Idle ──────────► Running ──────────────────► Asked ─────────────────────► Late: counted, logged
-//!     ▲                 │ Completed               │ Yielded: honoured           │
-//!     └─────────────────┴─────────────────────────┴─────────────────────────────┘
+//!            Run               Preempt            had its quantum            preempt_warn_ms
+//!   idle ──────────► runs ──────────────► due ──────────────────► asked ─────────────────────► late
+//!     ▲                │ Completed          │ Completed              │ Yielded: honoured
+//!     └────────────────┴────────────────────┴────────────────────────┘
 //! ```
+//!
+//! Policies count a quantum from when they gave the request to its worker, which may wake later than a
+//! short one lasts. A turn is asked to give way when it has had the quantum from its
+//! [own beginning](TurnStart). One that has not begun is not asked, for it has nothing to give; it is looked at
+//! ever more rarely, and nothing else waits for it.
 
 use std::sync::Arc;
 
 use super::shared::Shared;
+use super::turn_start::TurnStart;
 use crate::policy::{Action, WorkerId};
 use crate::preempt::PreemptPolicy;
 use crate::request_type::RequestType;
@@ -17,11 +23,18 @@ use crate::telemetry::TurnCounters;
 
 /// At most one warning in this time, of all workers.
 const WARN_INTERVAL_NS: u64 = 1_000_000_000;
+/// How soon one that is due is looked at again, and how late.
+const LOOK_NS_MIN: u64 = 5_000;
+const LOOK_NS_MAX: u64 = 1_000_000;
 
 /// See the [module](self).
 pub(crate) struct Turns {
     shared: Arc<Shared>,
     workers: Vec<Turn>,
+    starts: Vec<Arc<TurnStart>>,
+    quantum_ns_min: u64,
+    /// When the next of those that are due is looked at, if any is.
+    look_ns: Option<u64>,
     /// How long a request may take to give way. `None` for ever.
     warn_after_ns: Option<u64>,
     warn_again_ns: u64,
@@ -30,84 +43,146 @@ pub(crate) struct Turns {
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     request_type: RequestType,
-    state: State,
+    /// As both ends of the worker's link count them.
+    number: u64,
+    stop: Option<Stop>,
 }
 
+/// What comes of a decision to end a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Idle,
-    Running,
-    /// Asked to give way at this time.
-    Asked(u64),
-    /// Asked too long ago.
-    Late,
+struct Stop {
+    decided_ns: u64,
+    /// What the turn has to have had.
+    quantum_ns: u64,
+    /// When it is looked at again whether it has had that. `None` once it was asked to give way.
+    look_ns: Option<u64>,
+    is_late: bool,
+}
+
+/// Least quanta: what it may take a worker from saying that the turn began to the request's next
+/// instruction, with the registers that a signal saved, or in a thread that waited.
+const fn quantum_ns_min(preempt: PreemptPolicy) -> u64 {
+    match preempt {
+        PreemptPolicy::None | PreemptPolicy::Cooperative => 0,
+        PreemptPolicy::Signal => 5_000,
+        PreemptPolicy::KernelThread => 10_000,
+    }
 }
 
 impl Turns {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    /// `starts` says when the turns of each worker begin.
+    pub(crate) fn new(shared: Arc<Shared>, starts: Vec<Arc<TurnStart>>) -> Self {
         let idle = Turn {
             request_type: RequestType::UNKNOWN,
-            state: State::Idle,
+            number: 0,
+            stop: None,
         };
         let warn_ms = shared.config.preempt_warn_ms;
         Self {
             workers: vec![idle; shared.workers],
+            starts,
+            quantum_ns_min: quantum_ns_min(shared.config.preempt),
+            look_ns: None,
             warn_after_ns: (warn_ms > 0).then(|| warn_ms.saturating_mul(1_000_000)),
             warn_again_ns: 0,
             shared,
         }
     }
 
-    /// Takes note of what the scheduler decided.
-    pub(crate) fn decided(&mut self, now_ns: u64, action: &Action) {
+    /// Takes note of what the scheduler decided. Whether it is to be done now; else
+    /// [`Turns::next_due`] has it when it is.
+    pub(crate) fn decided(&mut self, now_ns: u64, action: &Action) -> bool {
         match *action {
             Action::Run {
                 worker,
                 request_type,
                 ..
             } => {
-                self.workers[worker.index()] = Turn {
+                let turn = &mut self.workers[worker.index()];
+                *turn = Turn {
                     request_type,
-                    state: State::Running,
+                    number: turn.number + 1,
+                    stop: None,
                 };
                 self.count(worker, |counters| counters.turns.add(1));
+                true
             }
-            Action::Preempt { worker } if self.gives_way(worker) => {
-                self.workers[worker.index()].state = State::Asked(now_ns);
-                self.count(worker, |counters| counters.preemptions_asked.add(1));
+            Action::Preempt { worker, quantum_ns } => {
+                self.workers[worker.index()].stop = Some(Stop {
+                    decided_ns: now_ns,
+                    quantum_ns: quantum_ns.max(self.quantum_ns_min),
+                    look_ns: Some(now_ns),
+                    is_late: false,
+                });
+                let is_asked = self.ask_if_had(now_ns, worker);
+                self.look_ns = self.earliest_look_ns();
+                is_asked
             }
-            Action::Preempt { .. } | Action::Reject { .. } => {}
+            Action::Reject { .. } => true,
         }
     }
 
-    /// Whether what runs on `worker` is of a type that gives way. A scheduler that asks another one has
-    /// the worker when that is done, as it would where the request was faster than the asking.
-    pub(crate) fn gives_way(&self, worker: WorkerId) -> bool {
-        let Turn { request_type, .. } = self.workers[worker.index()];
-        self.shared.preempt[self.shared.types.slot(request_type)] != PreemptPolicy::None
+    /// The next that was to give way before it had had its quantum, and has had it now.
+    pub(crate) fn next_due(&mut self, now_ns: u64) -> Option<Action> {
+        if self.look_ns.is_none_or(|look_ns| look_ns > now_ns) {
+            return None;
+        }
+        let workers = (0..self.shared.workers as u32).map(WorkerId);
+        let asked = { workers }.find(|&worker| self.ask_if_had(now_ns, worker));
+        self.look_ns = self.earliest_look_ns();
+        let worker = asked?;
+        let quantum_ns = self.workers[worker.index()].stop?.quantum_ns;
+        Some(Action::Preempt { worker, quantum_ns })
+    }
+
+    fn earliest_look_ns(&self) -> Option<u64> {
+        let stops = self.workers.iter().filter_map(|turn| turn.stop);
+        stops.filter_map(|stop| stop.look_ns).min()
+    }
+
+    /// Looks at a turn that is to be looked at by now. Whether it is asked to give way thereby.
+    fn ask_if_had(&mut self, now_ns: u64, worker: WorkerId) -> bool {
+        let turn = &mut self.workers[worker.index()];
+        let Some(stop) = &mut turn.stop else {
+            return false;
+        };
+        if stop.look_ns.is_none_or(|look_ns| look_ns > now_ns) {
+            return false;
+        }
+        let left_ns = match self.starts[worker.index()].had_ns(turn.number, now_ns) {
+            Some(had_ns) => stop.quantum_ns.saturating_sub(had_ns),
+            None => (now_ns - stop.decided_ns).clamp(LOOK_NS_MIN, LOOK_NS_MAX),
+        };
+        stop.look_ns = (left_ns > 0).then(|| now_ns.saturating_add(left_ns));
+        if left_ns == 0 {
+            self.count(worker, |counters| counters.preemptions_asked.add(1));
+        }
+        left_ns == 0
     }
 
     /// What ran on `worker` is done.
     pub(crate) fn completed(&mut self, worker: WorkerId) {
-        self.workers[worker.index()].state = State::Idle;
+        self.workers[worker.index()].stop = None;
     }
 
     /// What ran on `worker` gave way.
     pub(crate) fn yielded(&mut self, worker: WorkerId) {
-        let before = std::mem::replace(&mut self.workers[worker.index()].state, State::Idle);
-        if matches!(before, State::Asked(_) | State::Late) {
-            self.count(worker, |counters| counters.preemptions_honoured.add(1));
-        }
+        self.workers[worker.index()].stop = None;
+        self.count(worker, |counters| counters.preemptions_honoured.add(1));
     }
 
-    /// When [`Turns::watch`] has something to do next.
-    pub(crate) fn watch_ns(&self) -> Option<u64> {
+    /// When [`Turns::next_due`] or [`Turns::watch`] has something to do next.
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        self.look_ns.into_iter().chain(self.watch_ns()).min()
+    }
+
+    fn watch_ns(&self) -> Option<u64> {
         let after_ns = self.warn_after_ns?;
-        let asked = self.workers.iter().filter_map(|turn| match turn.state {
-            State::Asked(asked_ns) => Some(asked_ns.saturating_add(after_ns)),
-            State::Idle | State::Running | State::Late => None,
-        });
-        asked.min()
+        let stops = self.workers.iter().filter_map(|turn| turn.stop);
+        stops
+            .filter(|stop| !stop.is_late)
+            .map(|stop| stop.decided_ns.saturating_add(after_ns))
+            .min()
     }
 
     /// Counts and logs those that have not given way in time, each turn once.
@@ -115,29 +190,31 @@ impl Turns {
         let Some(after_ns) = self.warn_after_ns else {
             return;
         };
-        for index in 0..self.workers.len() {
-            let Turn {
-                request_type,
-                state,
-            } = self.workers[index];
-            let State::Asked(asked_ns) = state else {
+        for (index, worker) in (0..self.workers.len()).zip((0..).map(WorkerId)) {
+            let turn = &mut self.workers[index];
+            let request_type = turn.request_type;
+            let Some(stop) = &mut turn.stop else {
                 continue;
             };
-            if now_ns < asked_ns.saturating_add(after_ns) {
+            if stop.is_late || now_ns < stop.decided_ns.saturating_add(after_ns) {
                 continue;
             }
-            self.workers[index].state = State::Late;
-            let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
+            stop.is_late = true;
+            let (for_ms, has_begun) = (
+                (now_ns - stop.decided_ns) / 1_000_000,
+                stop.look_ns.is_none(),
+            );
             self.count(worker, |counters| counters.preemptions_late.add(1));
             if now_ns >= self.warn_again_ns {
                 self.warn_again_ns = now_ns.saturating_add(WARN_INTERVAL_NS);
                 let types = &self.shared.types;
-                tracing::warn!(
-                    "worker {index} has not given way for {} ms: {} blocks, reaches no checkpoint, \
-                     or runs in no_preempt",
-                    (now_ns - asked_ns) / 1_000_000,
-                    types.name_of_slot(types.slot(request_type)),
-                );
+                let name = types.name_of_slot(types.slot(request_type));
+                let reason = if has_begun {
+                    "blocks, reaches no checkpoint, or runs in no_preempt"
+                } else {
+                    "has not begun, for its worker does not get a processor"
+                };
+                tracing::warn!("worker {index} has not given way for {for_ms} ms: {name} {reason}");
             }
         }
     }
@@ -164,28 +241,53 @@ mod tests {
     const LONG: RequestType = RequestType::new(0);
     const MS: u64 = 1_000_000;
 
+    /// Two workers.
     fn turns(preempt_warn_ms: u64) -> Turns {
         let config = Config {
             preempt_warn_ms,
             ..Config::default()
         };
         let types = [TypeSpec::new("LONG")].into_iter().collect();
-        Turns::new(Arc::new(Shared::example(config, types, 2)))
+        let shared = Arc::new(Shared::example(config, types, 2));
+        let starts = (0..2).map(|_| Arc::new(TurnStart::new())).collect();
+        Turns::new(shared, starts)
     }
 
-    fn run(turns: &mut Turns, now_ns: u64, worker: u32) {
-        let run = Action::Run {
+    /// Sends `worker` a request, which it has not taken up yet.
+    fn send(turns: &mut Turns, now_ns: u64, worker: u32) {
+        let action = Action::Run {
             worker: WorkerId(worker),
-            request: RequestId(9),
+            request: RequestId(worker),
             request_type: LONG,
             hand_off: HandOff::Dispatched,
         };
-        turns.decided(now_ns, &run);
+        assert!(turns.decided(now_ns, &action));
     }
 
-    fn preempt(turns: &mut Turns, now_ns: u64, worker: u32) {
+    /// It begins now.
+    fn begin(turns: &Turns, now_ns: u64, worker: usize) {
+        let number = turns.workers[worker].number;
+        turns.starts[worker].announce(number, now_ns);
+    }
+
+    fn run(turns: &mut Turns, now_ns: u64, worker: u32) {
+        send(turns, now_ns, worker);
+        begin(turns, now_ns, worker as usize);
+    }
+
+    /// Whether it is asked at once.
+    fn preempt(turns: &mut Turns, now_ns: u64, worker: u32, quantum_ns: u64) -> bool {
         let worker = WorkerId(worker);
-        turns.decided(now_ns, &Action::Preempt { worker });
+        turns.decided(now_ns, &Action::Preempt { worker, quantum_ns })
+    }
+
+    /// The worker that is asked then.
+    fn due(turns: &mut Turns, now_ns: u64) -> Option<u32> {
+        let action = turns.next_due(now_ns)?;
+        match action {
+            Action::Preempt { worker, .. } => Some(worker.0),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Turns, asked, honoured, late: of `worker`, and of all by type.
@@ -210,15 +312,91 @@ mod tests {
         let mut turns = turns(100);
         run(&mut turns, 0, 0);
         run(&mut turns, 0, 1);
-        preempt(&mut turns, 5, 0);
-        preempt(&mut turns, 5, 1);
+        assert!(preempt(&mut turns, 5, 0, 5));
+        assert!(preempt(&mut turns, 5, 1, 5));
         turns.yielded(WorkerId(0));
         turns.completed(WorkerId(1));
         run(&mut turns, 9, 0);
-        turns.yielded(WorkerId(0));
+        turns.completed(WorkerId(0));
         assert_eq!(counted(&turns, 0), ([2, 1, 1, 0], [3, 2, 1, 0]));
         assert_eq!(counted(&turns, 1).0, [1, 1, 0, 0]);
-        assert_eq!(turns.watch_ns(), None);
+        assert_eq!(turns.deadline_ns(), None);
+    }
+
+    #[test]
+    fn a_quantum_runs_from_when_the_turn_began() {
+        let mut turns = turns(0);
+        run(&mut turns, 0, 0);
+        send(&mut turns, 0, 1);
+        begin(&turns, 60, 1);
+        assert!(preempt(&mut turns, 100, 0, 100));
+        assert!(!preempt(&mut turns, 100, 1, 100), "it had 40");
+        assert_eq!(turns.deadline_ns(), Some(160));
+        assert_eq!(due(&mut turns, 159), None);
+        assert_eq!(due(&mut turns, 160), Some(1));
+        assert_eq!(due(&mut turns, 1_000), None, "each once");
+        assert_eq!(turns.deadline_ns(), None);
+        assert_eq!(counted(&turns, 1).0, [1, 1, 0, 0]);
+    }
+
+    #[test]
+    fn who_was_to_give_way_and_completes_first_is_never_asked() {
+        let mut turns = turns(0);
+        send(&mut turns, 0, 0);
+        assert!(!preempt(&mut turns, 10, 0, 10));
+        turns.completed(WorkerId(0));
+        run(&mut turns, 20, 0);
+        assert_eq!(due(&mut turns, u64::MAX), None);
+        assert_eq!(counted(&turns, 0).0, [2, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_worker_that_does_not_begin_is_looked_at_ever_more_rarely_and_holds_up_no_other() {
+        let mut turns = turns(100);
+        send(&mut turns, 0, 0);
+        assert!(!preempt(&mut turns, 1_000, 0, 1_000));
+        let mut looks = Vec::new();
+        while let Some(at_ns) = turns.deadline_ns().filter(|&at_ns| at_ns < 100 * MS) {
+            looks.push(at_ns);
+            assert_eq!(due(&mut turns, at_ns), None);
+        }
+        let waits = looks.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(waits.clone().is_sorted() && waits.max() == Some(LOOK_NS_MAX));
+        assert!(looks.len() < 120, "{}", looks.len());
+        run(&mut turns, 50 * MS, 1);
+        assert!(preempt(&mut turns, 60 * MS, 1, 1_000));
+        turns.yielded(WorkerId(1));
+        turns.watch(101 * MS);
+        assert_eq!(
+            counted(&turns, 0).0,
+            [1, 0, 0, 1],
+            "it is late all the same"
+        );
+        begin(&turns, 200 * MS, 0);
+        assert_eq!(due(&mut turns, 200 * MS + 999), None);
+        assert_eq!(due(&mut turns, 200 * MS + 1_000), Some(0));
+    }
+
+    #[test]
+    fn several_that_are_due_at_once_are_asked_one_by_one() {
+        let mut turns = turns(0);
+        for worker in [0, 1] {
+            send(&mut turns, 0, worker);
+            assert!(!preempt(&mut turns, 5, worker, 5));
+            begin(&turns, 10, worker as usize);
+        }
+        let asked = [LOOK_NS_MIN + 5; 3].map(|now_ns| due(&mut turns, now_ns));
+        assert_eq!(asked, [Some(0), Some(1), None]);
+    }
+
+    #[test]
+    fn quanta_are_no_shorter_than_what_a_mechanism_needs_to_begin() {
+        let mut turns = turns(0);
+        turns.quantum_ns_min = quantum_ns_min(PreemptPolicy::Signal);
+        run(&mut turns, 0, 0);
+        assert!(!preempt(&mut turns, 1_000, 0, 1_000));
+        assert_eq!(turns.deadline_ns(), Some(5_000));
+        assert_eq!(quantum_ns_min(PreemptPolicy::Cooperative), 0);
     }
 
     #[test]
@@ -226,8 +404,8 @@ mod tests {
         let mut turns = turns(100);
         run(&mut turns, 0, 1);
         run(&mut turns, 0, 0);
-        preempt(&mut turns, 7 * MS, 1);
-        preempt(&mut turns, 9 * MS, 0);
+        preempt(&mut turns, 7 * MS, 1, MS);
+        preempt(&mut turns, 9 * MS, 0, MS);
         assert_eq!(turns.watch_ns(), Some(107 * MS));
         turns.watch(107 * MS - 1);
         assert_eq!(counted(&turns, 1).0, [1, 1, 0, 0]);
@@ -242,22 +420,10 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_never_gives_way_is_not_asked() {
-        let mut turns = turns(100);
-        let shared = Arc::get_mut(&mut turns.shared).unwrap();
-        shared.preempt[0] = PreemptPolicy::None;
-        run(&mut turns, 0, 0);
-        preempt(&mut turns, 5, 0);
-        assert!(!turns.gives_way(WorkerId(0)));
-        assert_eq!(counted(&turns, 0), ([1, 0, 0, 0], [1, 0, 0, 0]));
-        assert_eq!(turns.watch_ns(), None);
-    }
-
-    #[test]
     fn the_watch_can_be_off() {
         let mut turns = turns(0);
         run(&mut turns, 0, 0);
-        preempt(&mut turns, 0, 0);
+        preempt(&mut turns, 0, 0, 0);
         turns.watch(u64::MAX);
         assert_eq!((turns.watch_ns(), counted(&turns, 0).0[3]), (None, 0));
     }

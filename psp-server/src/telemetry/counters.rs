@@ -120,7 +120,6 @@ pub(crate) struct WorkerCounters {
     pub(crate) bytes_sent: Counter,
     pub(crate) replies_too_large: Counter,
     pub(crate) replies_unsent: Counter,
-    pub(crate) preempted: Counter,
     pub(crate) preemptions_missed: Counter,
     pub(crate) contexts_exhausted: Counter,
 }
@@ -141,7 +140,6 @@ impl Telemetry {
             bytes_sent: Counter::default(),
             replies_too_large: Counter::default(),
             replies_unsent: Counter::default(),
-            preempted: Counter::default(),
             preemptions_missed: Counter::default(),
             contexts_exhausted: Counter::default(),
         };

@@ -62,7 +62,8 @@ pub fn publish(snapshot: &Snapshot) {
             .absolute(worker.replies_too_large);
         metrics::counter!("psp_worker_replies_unsent_total", &label)
             .absolute(worker.replies_unsent);
-        metrics::counter!("psp_worker_preempted_total", &label).absolute(worker.preempted);
+        metrics::counter!("psp_worker_preemptions_honoured_total", &label)
+            .absolute(worker.turns.preemptions_honoured);
         metrics::counter!("psp_worker_preemptions_missed_total", &label)
             .absolute(worker.preemptions_missed);
         metrics::counter!("psp_worker_contexts_exhausted_total", &label)

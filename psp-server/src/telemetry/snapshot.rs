@@ -164,8 +164,6 @@ pub struct WorkerSnapshot {
     pub replies_too_large: u64,
     /// Replies in datagrams that were dropped because the socket or transmit queue took no more.
     pub replies_unsent: u64,
-    /// Turns that ended because the request gave way.
-    pub preempted: u64,
     /// Turns whose request was asked to give way and ran to its end instead: it was nearly done, had
     /// no checkpoint, stayed in `no_preempt`, or there was no context.
     pub preemptions_missed: u64,
@@ -222,7 +220,6 @@ impl Snapshot {
             bytes_sent: worker.bytes_sent.get(),
             replies_too_large: worker.replies_too_large.get(),
             replies_unsent: worker.replies_unsent.get(),
-            preempted: worker.preempted.get(),
             preemptions_missed: worker.preemptions_missed.get(),
             contexts_exhausted: worker.contexts_exhausted.get(),
             turns: TurnSnapshot::read(&turns.0),

@@ -302,7 +302,7 @@ impl<'a> Model<'a> {
                     assert_eq!(self.refusals.pop_front(), Some(request.0), "not owed");
                     assert_eq!(self.types_of_requests[request.0 as usize], request_type);
                 }
-                Action::Preempt { worker } => self.check_preempt(worker),
+                Action::Preempt { worker, .. } => self.check_preempt(worker),
                 Action::Run {
                     worker,
                     request,
@@ -380,6 +380,7 @@ impl<'a> Model<'a> {
         let turn = self.running[worker.index()].as_mut();
         let turn = turn.expect("only what runs can be preempted");
         assert!(!turn.preempted, "{worker:?} was asked already");
+        assert!(self.case.gives_way(turn.slot), "{worker:?} will not stop");
         turn.preempted = true;
     }
 
@@ -448,7 +449,9 @@ impl<'a> Model<'a> {
         let expired = |quantum_ns: u64| {
             running().filter(move |(_, turn)| {
                 let started_ns = turn.started_ns.max(self.since_ns);
-                !turn.preempted && started_ns.saturating_add(quantum_ns) <= self.now_ns
+                self.case.gives_way(turn.slot)
+                    && !turn.preempted
+                    && started_ns.saturating_add(quantum_ns) <= self.now_ns
             })
         };
         let unbound = self.unbound();

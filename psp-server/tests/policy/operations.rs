@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use psp_server::policy::{Preemption, SchedulerSetup};
-use psp_server::{Policy, TypeSpec, TypeTable};
+use psp_server::{Policy, PreemptPolicy, TypeSpec, TypeTable};
 
 use crate::settings::{any_policy, policy_with_any_settings};
 
@@ -98,6 +98,12 @@ impl Case {
             .filter(|preemption| preemption.migrates || preemption.contexts > 1)
     }
 
+    /// Whether requests of the type at `slot` give way at all.
+    pub(crate) fn gives_way(&self, slot: usize) -> bool {
+        let spec = self.types.specs().get(slot);
+        spec.is_none_or(|spec| spec.preempt != Some(PreemptPolicy::None))
+    }
+
     /// How many requests of the type at `slot` may wait.
     pub(crate) fn capacity(&self, slot: usize) -> usize {
         let spec = self.types.specs().get(slot);
@@ -144,14 +150,21 @@ fn types() -> impl Strategy<Value = TypeTable> {
     let slo = prop::option::of(slo_ns.prop_map(Duration::from_nanos));
     let share = prop::option::of(prop_oneof![0.0..1.5_f64, Just(f64::NAN), Just(-1.0)]);
     let capacity = prop::option::of(0..4_usize);
-    let spec =
-        (hint, slo, share, capacity).prop_map(|(service_time, slo, share, capacity)| TypeSpec {
+    let preempt = prop_oneof![
+        4 => Just(None),
+        1 => Just(Some(PreemptPolicy::None)),
+        1 => Just(Some(PreemptPolicy::Cooperative)),
+    ];
+    let spec = (hint, slo, share, capacity, preempt).prop_map(
+        |(service_time, slo, share, queue_capacity, preempt)| TypeSpec {
             service_time,
             slo,
             share,
-            queue_capacity: capacity,
+            queue_capacity,
+            preempt,
             ..TypeSpec::new("T")
-        });
+        },
+    );
     prop::collection::vec(spec, 0..TYPES_MAX as usize).prop_map(|specs| specs.into_iter().collect())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each request ends once or is refused once, in order and where it may run; no worker gets two;
 //! nothing waits for a worker that is idle and allowed; only a full queue refuses; nobody is
-//! preempted for nobody; and in the end everything has run, whatever windows closed, quanta ended
+//! preempted for nobody, nor asked to who does not give way; and in the end everything has run, whatever windows closed, quanta ended
 //! and policies changed in between.
 
 use proptest::prelude::*;

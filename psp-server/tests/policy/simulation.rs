@@ -321,7 +321,7 @@ impl Simulation {
         while let Some(action) = self.scheduler.poll(self.now_ns) {
             match action {
                 Action::Reject { .. } => self.rejected += 1,
-                Action::Preempt { worker } => self.preempt(worker),
+                Action::Preempt { worker, .. } => self.preempt(worker),
                 Action::Run {
                     worker, request, ..
                 } => self.start(worker, request),

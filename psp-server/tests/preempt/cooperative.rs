@@ -20,7 +20,7 @@ fn a_request_that_calls_no_checkpoint_is_counted() {
         assert_eq!(long.line(), format!("ok {blocking}"));
         assert_eq!(short.line(), "ok short 1");
         let worker = &server.handle.snapshot().workers[0];
-        assert_eq!(worker.preempted, 0);
+        assert_eq!(worker.turns.preemptions_honoured, 0);
         assert_eq!(worker.preemptions_missed, 1);
         assert_eq!(worker.contexts_exhausted, 0);
     }

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use psp_server::Config;
+use psp_server::{Config, TypeSpec};
 
 use crate::common::until;
-use crate::rig::{MECHANISMS, start};
+use crate::rig::{MECHANISMS, start, start_with_quantum};
 
 #[test]
 fn short_requests_pass_a_long_one_on_its_own_worker() {
@@ -48,6 +48,34 @@ fn preempted_requests_of_many_connections_all_go_on() {
             server.gates.open(gate);
             assert_eq!(long.line(), format!("ok spin {gate}"));
         }
+        assert_eq!(server.stop().abandoned, 0);
+    }
+}
+
+/// If a quantum ran from the hand-over, it would be over before the worker woke, and again when the
+/// request went on: nobody would ever be done.
+#[test]
+fn with_quanta_far_shorter_than_a_wake_requests_get_on() {
+    for &preempt in MECHANISMS {
+        let config = Config {
+            preempt,
+            ..Config::default()
+        };
+        let server = start_with_quantum(config, TypeSpec::new("long"), 0.001);
+        let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+        for round in 0..5 {
+            for (number, client) in clients.iter_mut().enumerate() {
+                client.send(&format!("toil {number}\n"));
+            }
+            for (number, client) in clients.iter_mut().enumerate() {
+                assert_eq!(
+                    client.line(),
+                    format!("ok toil {number}"),
+                    "{preempt} {round}"
+                );
+            }
+        }
+        assert!(server.preempted() > 0, "{preempt}");
         assert_eq!(server.stop().abandoned, 0);
     }
 }

@@ -2,6 +2,9 @@
 
 #![cfg(target_os = "linux")]
 
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
 use psp_server::{Config, PreemptPolicy, TypeSpec};
 
 use crate::common::until;
@@ -105,4 +108,32 @@ fn a_type_that_is_never_preempted_runs_to_its_end() {
     assert_eq!(short.line(), "ok short 1");
     assert_eq!(server.preempted(), 0);
     assert_eq!(server.stop().abandoned, 0);
+}
+
+/// Somebody who may not raise a thread from SCHED_IDLE again, and has no other privilege.
+const NOBODY: u32 = 65_534;
+
+/// What was preempted keeps its standing then and shares the core. Where the tests have no privilege to
+/// give up, they show that themselves.
+#[test]
+fn without_privilege_requests_give_way_too() {
+    let tests = [
+        "kernel_thread::a_handler_that_blocks_gives_way_too",
+        "kernel_thread::a_lock_of_a_preempted_request_is_waited_for",
+        "every_mechanism::with_quanta_far_shorter_than_a_wake_requests_get_on",
+    ];
+    let run = Command::new(std::env::current_exe().unwrap())
+        .arg("--exact")
+        .args(tests)
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output();
+    let output = match run {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return,
+        Err(error) => panic!("{error}"),
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains(&format!("{} passed", tests.len())), "{text}");
 }

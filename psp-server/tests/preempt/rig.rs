@@ -68,8 +68,8 @@ static LOCKED: Mutex<()> = Mutex::new(());
 /// | `borrow`, `lock` | spins with a thread-local variable borrowed, a lock held |
 /// | `keep` | spins with a lock held that `need ..` waits for |
 ///
-/// `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, and everything else answers
-/// at once.
+/// `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, `toil ..` much longer, and
+/// everything else answers at once.
 pub(crate) struct Rig {
     gates: Arc<Gates>,
     pause: fn(),
@@ -140,6 +140,7 @@ impl Handler for Rig {
                     std::hint::spin_loop();
                 }
             }
+            "toil" => (0..20_000).for_each(|_| (self.pause)()),
             _ => {}
         }
         reply.put(if taken { b"taken " } else { b"ok " });
@@ -156,20 +157,20 @@ pub(crate) struct RigServer {
     thread: Option<JoinHandle<DrainReport>>,
 }
 
-/// One worker, two types, and a quantum that is over as soon as somebody waits.
+/// One worker, two types, and a quantum that is over as soon as somebody waits: far shorter than it takes a
+/// thread to wake.
 pub(crate) fn start(config: Config) -> RigServer {
     start_with(config, TypeSpec::new("long"))
 }
 
 /// The same with a long type of one's own.
 pub(crate) fn start_with(config: Config, long: TypeSpec) -> RigServer {
+    start_with_quantum(config, long, 1.0)
+}
+
+/// The same with a quantum of one's own.
+pub(crate) fn start_with_quantum(config: Config, long: TypeSpec, quantum_us: f64) -> RigServer {
     let preempt = long.preempt.unwrap_or(config.preempt);
-    // Several times what a preemption takes, or requests give way before they have begun.
-    let quantum_us = match preempt {
-        PreemptPolicy::Signal => 20.0,
-        PreemptPolicy::KernelThread => 200.0,
-        _ => 1.0,
-    };
     let gates = Arc::new(Gates::default());
     let server = Server::builder()
         .tcp("127.0.0.1:0")
@@ -177,7 +178,7 @@ pub(crate) fn start_with(config: Config, long: TypeSpec) -> RigServer {
         .types([TypeSpec::new("short"), long])
         .classifier(|line: &[u8]| {
             let long = [
-                "spin ", "hold", "fail ", "block ", "borrow ", "lock ", "keep ",
+                "spin ", "hold", "fail ", "block ", "borrow ", "lock ", "keep ", "toil ",
             ];
             let long = long.iter().any(|word| line.starts_with(word.as_bytes()));
             RequestType::new(u32::from(long))
@@ -234,7 +235,7 @@ impl RigServer {
 
     /// Times that a request gave way.
     pub(crate) fn preempted(&self) -> u64 {
-        self.handle.snapshot().workers[0].preempted
+        self.handle.snapshot().workers[0].turns.preemptions_honoured
     }
 
     pub(crate) fn stop(mut self) -> DrainReport {

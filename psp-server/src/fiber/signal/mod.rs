@@ -16,7 +16,6 @@
 //! | --- | --- |
 //! | `handler.rs` | the signal and its handler |
 //! | `trampoline.rs` | saving and restoring what the interrupted code had |
-//! | `reminder.rs` | a signal a little later, for who was asked before its turn began |
 //! | `xstate.rs` | which extended state there is, and how large |
 //!
 //! Why not give way in the signal handler itself: the frame that the kernel makes there would have to
@@ -28,9 +27,7 @@
 //! released Linux kernel has them; [`Platform`](crate::preempt::Platform) says what the processor has.
 
 mod handler;
-mod reminder;
 mod trampoline;
 mod xstate;
 
 pub(crate) use handler::{Target, prepare_process, prepare_thread};
-pub(crate) use reminder::Reminder;

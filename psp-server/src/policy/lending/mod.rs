@@ -163,7 +163,7 @@ impl Recaller {
             }
         }
         let victim = victim.or_else(|| self.victim_at_home(now_ns, patience, grouped));
-        grouped.running.preempt(victim?)
+        grouped.running.preempt(victim?, 0)
     }
 
     /// A worker that runs a request of a longer group than one which is suspended there, and has
@@ -179,8 +179,7 @@ impl Recaller {
         }
         let urgent = urgent(now_ns, grouped).unwrap_or(0);
         for (worker, turn) in grouped.running.turns() {
-            let is_spared = turn.preempted || (self.inline && worker.0 == 0);
-            if is_spared || grouped.queues.suspended(worker) == 0 {
+            if !self.can_stop(worker, turn) || grouped.queues.suspended(worker) == 0 {
                 continue;
             }
             let group = group_of(grouped, turn.waiting.request_type);
@@ -207,6 +206,11 @@ impl Recaller {
             }
         }
         None
+    }
+
+    /// Whether a turn can be asked to stop.
+    const fn can_stop(&self, worker: WorkerId, turn: &Turn) -> bool {
+        turn.gives_way && !turn.preempted && !(self.inline && worker.0 == 0)
     }
 
     /// Whether what runs on `worker` is about to finish; sets the deadline for when it should have.
@@ -291,9 +295,8 @@ impl Recaller {
         for (worker, turn) in grouped.running.turns() {
             let group = group_of(grouped, turn.waiting.request_type);
             let longer = group > number;
-            if turn.preempted
+            if !self.can_stop(worker, turn)
                 || group < number
-                || (self.inline && worker.0 == 0)
                 || !grouped.queues.has_another_context(worker)
             {
                 continue;

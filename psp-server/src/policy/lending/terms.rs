@@ -42,6 +42,8 @@ pub(super) struct GroupTerms {
     /// of a preemption.
     pub(super) allowance_ns: f64,
     pub(super) recall: Recall,
+    /// Whether all its types give way: it borrows no worker that it would not give back.
+    pub(super) gives_way: bool,
 }
 
 /// See the [module](self).
@@ -55,6 +57,8 @@ pub(super) struct Terms {
     first_lent: u32,
     /// Per type slot, `UNKNOWN` last: what the type was registered with.
     slo_ns: Vec<Option<f64>>,
+    /// Per type slot: whether the type gives way.
+    gives_way: Vec<bool>,
     /// Per type slot.
     service_times: Vec<ServiceTimes>,
     /// Per type slot: arrivals since `counted_ns`.
@@ -87,6 +91,7 @@ impl Terms {
                 .map(slo_ns)
                 .chain([None])
                 .collect(),
+            gives_way: (0..slots).map(|slot| setup.types.gives_way(slot)).collect(),
             service_times: vec![ServiceTimes::new(); slots],
             arrivals: vec![0; slots],
             counted_ns: 0,
@@ -124,7 +129,7 @@ impl Terms {
         let rest = darc.grouped.plan.len() - 1;
         for (number, (_, members)) in darc.grouped.plan.groups().enumerate() {
             let terms = if number == rest {
-                self.of_rest()
+                self.of_rest(members)
             } else {
                 self.of_members(members, after_ns, darc)
             };
@@ -141,6 +146,7 @@ impl Terms {
         let terms = &self.groups[number];
         Loan {
             lends: terms.recall != Recall::Never,
+            borrows: terms.gives_way,
             borrow_after_ns: (terms.allowance_ns * self.settings.borrow_after) as u64,
             allowance_ns: terms.allowance_ns as u64,
             aging: match terms.recall {
@@ -167,12 +173,13 @@ impl Terms {
     }
 
     /// The rest waits as long as the longest group before it borrows, and takes nothing back.
-    fn of_rest(&self) -> GroupTerms {
+    fn of_rest(&self, members: &[usize]) -> GroupTerms {
         let longest = self.groups.last();
         GroupTerms {
             mean_ns: longest.map_or(MEAN_NS_UNKNOWN, |longest| longest.mean_ns),
             allowance_ns: longest.map_or(0.0, |longest| longest.allowance_ns),
             recall: Recall::Never,
+            gives_way: self.give_way(members),
         }
     }
 
@@ -203,7 +210,12 @@ impl Terms {
             mean_ns: work / share,
             allowance_ns: (waits_ns - self.cost_ns).max(1.0),
             recall,
+            gives_way: self.give_way(members),
         }
+    }
+
+    fn give_way(&self, members: &[usize]) -> bool {
+        members.iter().all(|&slot| self.gives_way[slot])
     }
 
     /// As many as arrive during a preemption, and at least one, where the shortest requests cannot

@@ -8,7 +8,6 @@ use super::{Darc, PolicyError, Setting, check, delta};
 pub struct Cscq {
     /// Number of workers that never run long types at the same time. At least 1, and fewer than
     /// there are workers; unless set, as many as the short types need by their demand.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved: Option<usize>,
     /// Types whose mean service time is at most this many times that of the shortest are short.
     /// At least 1; 2 unless set.

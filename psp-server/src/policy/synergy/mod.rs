@@ -76,7 +76,7 @@ impl Synergy {
             settings: settings.clone(),
             workers,
             queues: Queues::new(setup, Lanes::own_and(setup.workers, 1)),
-            running: Running::new(setup.workers),
+            running: Running::new(setup),
             idle: WorkerSet::new(workers, setup.inline),
             ready: VecDeque::with_capacity(setup.workers),
             feedback: Feedback::new(setup, settings.long_factor),
@@ -101,7 +101,7 @@ impl Synergy {
         }
         if self.running.is_busy(worker) {
             if self.is_waited_for(worker) {
-                self.timer.queue_begins(now_ns, worker);
+                self.timer.queue_begins(now_ns, worker, &self.running);
             }
         } else if self.can_run_own(worker) {
             self.ready.push_back(worker);
@@ -156,12 +156,14 @@ impl Synergy {
         let congested = self.congestion.is_congested();
         let (waiting, hand_off) = self.select(now_ns, worker)?;
         let slot = self.queues.slot(waiting.request_type);
+        let action = self.running.start(now_ns, worker, waiting, hand_off);
         if self.feedback.is_long(slot) {
             let quantum_ns = self.quantum.of_ns(worker, congested);
             let waited_for = self.is_waited_for(worker);
-            self.timer.arm(now_ns, worker, quantum_ns, waited_for);
+            self.timer
+                .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
         }
-        Some(self.running.start(now_ns, worker, waiting, hand_off))
+        Some(action)
     }
 
     /// One that will find something: in its own queue or, when all that have any in theirs are
@@ -312,7 +314,8 @@ impl Scheduler for Synergy {
                         .is_long(self.queues.slot(turn.waiting.request_type)) =>
                 {
                     let quantum_ns = self.quantum.of_ns(worker, false);
-                    self.timer.arm(now_ns, worker, quantum_ns, waited_for);
+                    self.timer
+                        .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
                 }
                 None if self.can_run_own(worker) => self.ready.push_back(worker),
                 _ => {}

@@ -34,11 +34,18 @@ impl Timer {
         }
     }
 
-    /// `worker` begins or goes on with a long request. `waited_for` says whether its own queue has
-    /// any more.
-    pub(super) fn arm(&mut self, at_ns: u64, worker: WorkerId, quantum_ns: u64, waited_for: bool) {
+    /// What runs on `worker`, a long request, begins or goes on. `waited_for` says whether its own queue
+    /// has any more.
+    pub(super) fn arm(
+        &mut self,
+        at_ns: u64,
+        worker: WorkerId,
+        running: &Running,
+        quantum_ns: u64,
+        waited_for: bool,
+    ) {
         self.armed[worker.index()] = Some(Armed { at_ns, quantum_ns });
-        self.quanta.start_for(at_ns, worker, quantum_ns);
+        self.quanta.start_for(at_ns, worker, running, quantum_ns);
         if !waited_for {
             self.queue_is_empty(worker);
         }
@@ -51,12 +58,12 @@ impl Timer {
     }
 
     /// The own queue of `worker` has its first request, as the timer has been renewed until now.
-    pub(super) fn queue_begins(&mut self, now_ns: u64, worker: WorkerId) {
+    pub(super) fn queue_begins(&mut self, now_ns: u64, worker: WorkerId, running: &Running) {
         if let Some(Armed { at_ns, quantum_ns }) = self.armed[worker.index()]
             && self.conditional
         {
             let left_ns = quantum_ns - now_ns.saturating_sub(at_ns) % quantum_ns;
-            self.quanta.start_for(now_ns, worker, left_ns);
+            self.quanta.start_for(now_ns, worker, running, left_ns);
         }
     }
 

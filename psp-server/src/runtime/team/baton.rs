@@ -188,7 +188,6 @@ impl Baton {
     }
 
     /// Threads that wait for work, as a mask.
-    #[cfg(all(test, not(loom)))]
     pub(super) fn idle(&self) -> u64 {
         self.idle.load(Ordering::Acquire)
     }

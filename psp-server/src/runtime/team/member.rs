@@ -5,12 +5,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
 use crate::policy::RequestId;
-use crate::runtime::scheduling::Standing;
+use crate::runtime::scheduling::{Standing, ThreadClock};
 
 /// Written by whoever holds the baton, except for the lock; the baton orders it.
 #[derive(Debug, Default)]
 pub(super) struct Member {
     thread: OnceLock<Thread>,
+    clock: OnceLock<Option<ThreadClock>>,
     /// The request that it began last.
     pub(super) request: AtomicU32,
     /// It runs code that may lose the baton anywhere.
@@ -39,6 +40,7 @@ impl Member {
                 Err(error) => tracing::warn!(%error, "cannot lower a worker's thread"),
             }
         }
+        let _ = self.clock.set(ThreadClock::of_this_thread());
         let first = self.thread.set(std::thread::current()).is_ok();
         debug_assert!(first, "one thread for each seat");
     }
@@ -48,6 +50,11 @@ impl Member {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
+    }
+
+    /// Says how long it has run. Known from when it enlisted.
+    pub(super) fn clock(&self) -> Option<ThreadClock> {
+        self.clock.get().copied().flatten()
     }
 
     /// Puts it behind every other thread of its core, unless it is wanted again by now.

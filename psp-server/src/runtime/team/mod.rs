@@ -33,9 +33,9 @@ use std::time::Duration;
 use self::baton::{Baton, FIRST, Move, Phase};
 pub(crate) use self::baton::{SEATS_MAX, Seat};
 use self::member::Member;
-use super::channel::{Message, Preempter, Report, TaskPort};
+use super::channel::{Message, Preempter, Report, TaskPort, next};
 use super::clock::Clock;
-use super::worker::next;
+use super::turn_start::TurnStart;
 use crate::fiber::PreemptFlag;
 use crate::policy::RequestId;
 
@@ -46,8 +46,8 @@ pub(crate) struct Team {
     members: Box<[Member]>,
     lowers: bool,
     clock: Clock,
-    /// When the holder's turn began.
-    turn_began_ns: AtomicU64,
+    /// When the turn of the baton's holder began.
+    start: Arc<TurnStart>,
     /// Preemptions that were left undone because no thread was idle.
     undone: AtomicU64,
     /// For requests that give way at checkpoints only.
@@ -64,18 +64,24 @@ enum Call {
 
 impl Team {
     /// A team of `threads` threads, at most 64, which are to serve. The first has the baton. Those that
-    /// are preempted are put behind all others if `lowers`.
-    pub(crate) fn new(threads: usize, lowers: bool, clock: Clock) -> Self {
+    /// are preempted are put behind all others if `lowers`. `start` will say when turns begin.
+    pub(crate) fn new(threads: usize, lowers: bool, clock: Clock, start: Arc<TurnStart>) -> Self {
         let members = (0..threads.clamp(1, SEATS_MAX)).map(|_| Member::default());
         Self {
             baton: Baton::new(),
             members: members.collect(),
             lowers,
             clock,
-            turn_began_ns: AtomicU64::new(0),
+            start,
             undone: AtomicU64::new(0),
             flag: PreemptFlag::new(),
         }
+    }
+
+    /// Whether all threads but the one with the baton wait for work. A request that is preempted before they
+    /// do may find nobody to take over.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.baton.idle().count_ones() as usize + 1 == self.members.len()
     }
 
     /// Which turn shall give way at a checkpoint.
@@ -109,15 +115,13 @@ impl Team {
     }
 
     /// Serves as one thread of the team, on the calling thread, until the team is told to stop. `run`
-    /// runs a task, and may [`open`](Self::open) and close parts of it; `yielded` is called when the
-    /// request of another thread gave way to this one. Both have the baton. The holder of the baton,
-    /// idle, polls for `spin` and then parks.
+    /// runs a task, with the baton, and may [`open`](Self::open) and close parts of it. The holder of the
+    /// baton, idle, polls for `spin` and then parks.
     pub(crate) fn serve<T>(
         &self,
         seat: Seat,
         port: &Mutex<TaskPort<T>>,
         spin: Duration,
-        yielded: impl Fn(),
         mut run: impl FnMut(&mut T),
     ) {
         self.members[seat].enlist(self.lowers);
@@ -129,7 +133,6 @@ impl Team {
             if !is_worker {
                 match self.wait_for_work(seat) {
                     Call::Serve { served_ns } => {
-                        yielded();
                         lock(port).report(Report::Yielded { served_ns });
                         is_worker = true;
                     }
@@ -198,9 +201,8 @@ impl Team {
         self.members[seat]
             .request
             .store(request.0, Ordering::Relaxed);
-        self.turn_began_ns
-            .store(self.clock.now_ns(), Ordering::Relaxed);
         self.baton.begin(seat);
+        self.start.announce(self.turn(), self.clock.now_ns());
     }
 
     /// Sends the thread that runs the request on, and makes this one idle.
@@ -212,13 +214,14 @@ impl Team {
         let member = &self.members[to];
         let now_ns = self.clock.now_ns();
         member.come_back(now_ns);
-        self.turn_began_ns.store(now_ns, Ordering::Relaxed);
         let phase = if member.preemptible.load(Ordering::Relaxed) {
             Phase::Preemptible
         } else {
             Phase::Serving
         };
-        let turn = self.baton.state().turn + 1;
+        let turn = self.turn() + 1;
+        // While this thread is the worker: the next one may have begun a later turn at any time.
+        self.start.announce_on(turn, now_ns, member.clock());
         let wanted = member.raise(|| self.baton.resume(to, phase));
         member.wake();
         self.baton.rest(seat);
@@ -258,7 +261,7 @@ impl Team {
             }
             if state.holder == seat {
                 let now_ns = self.clock.now_ns();
-                let began_ns = self.turn_began_ns.load(Ordering::Relaxed);
+                let began_ns = self.start.began_ns();
                 self.members[state.from].go_away(now_ns);
                 self.baton.take_over(seat);
                 return Call::Serve {

@@ -37,7 +37,8 @@ impl Rig {
         let poll = Poll::new().unwrap();
         let waker = Waker::new(poll.registry(), Token(0)).unwrap();
         let (mut link, port) = channel(Arc::new(Doorbell::new(Arc::new(waker))));
-        let team = Arc::new(Team::new(threads, lowers, Clock::new()));
+        let start = Arc::new(TurnStart::new());
+        let team = Arc::new(Team::new(threads, lowers, Clock::new(), start));
         link.attach_team(team.clone());
         let port = Arc::new(Mutex::new(port));
         let cores = Cores::discover();
@@ -45,18 +46,12 @@ impl Rig {
             let (team, port, cores) = (team.clone(), port.clone(), cores.clone());
             spawn(move || {
                 cores.pin_shared(1);
-                team.serve(
-                    seat,
-                    &port,
-                    Duration::ZERO,
-                    || {},
-                    |work| {
-                        let Work::Todo(job) = std::mem::replace(work, Work::Done(0)) else {
-                            unreachable!("what is done is not sent again");
-                        };
-                        *work = Work::Done(job(&team, seat));
-                    },
-                );
+                team.serve(seat, &port, Duration::ZERO, |work| {
+                    let Work::Todo(job) = std::mem::replace(work, Work::Done(0)) else {
+                        unreachable!("what is done is not sent again");
+                    };
+                    *work = Work::Done(job(&team, seat));
+                });
             })
         });
         let rig = Self {
@@ -66,8 +61,7 @@ impl Rig {
             threads: threads.collect(),
             _poll: poll,
         };
-        let others = (1 << (rig.threads.len() - 1)) - 1_u64;
-        until(|| team.baton.idle() == others << 1);
+        until(|| team.is_complete());
         rig
     }
 
@@ -142,6 +136,45 @@ fn spinner(
 
 fn flags() -> [Arc<AtomicBool>; 2] {
     std::array::from_fn(|_| Arc::new(AtomicBool::new(false)))
+}
+
+/// If a turn were asked to give way when it was sent, the next one would be, too, before the thread ran.
+#[test]
+fn a_request_that_is_asked_when_its_turn_had_its_quantum_gets_on() {
+    const QUANTUM_NS: u64 = 10_000;
+    const TURNS: u64 = 100;
+    let mut rig = Rig::new(2);
+    let clock = rig.team.clock.clone();
+    let mut got_on = 0;
+    let done = Arc::new(AtomicU64::new(0));
+    let end = Arc::new(AtomicBool::new(false));
+    let job = {
+        let (done, end) = (done.clone(), end.clone());
+        move |team: &Team, seat| {
+            preemptible(team, seat, || {
+                while !end.load(Ordering::Acquire) {
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+                7
+            })
+        }
+    };
+    rig.run(1, job);
+    for turn in 1..=TURNS {
+        let before = done.load(Ordering::Relaxed);
+        let start = rig.team.start.clone();
+        until(|| start.had_ns(turn, clock.now_ns()) >= Some(QUANTUM_NS));
+        let after = done.load(Ordering::Relaxed);
+        got_on += u64::from(after > before);
+        rig.link.preempt();
+        assert_eq!(rig.report(), None, "it yields");
+        rig.resume(1);
+    }
+    // A thread that gets no core for a millisecond is taken for one that sleeps.
+    assert!(got_on >= TURNS / 2, "in {got_on} turns of {TURNS}");
+    end.store(true, Ordering::Release);
+    assert_eq!(rig.report(), Some(7));
+    rig.stop();
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! Everything here runs outside of handlers, where nothing preempts: the contexts of a worker share
 //! its port without a lock.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,19 +18,17 @@ use std::time::Duration;
 
 use psp_protocols::Framing;
 
-use super::next;
 use crate::error::RunError;
-use crate::fiber::{
-    self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Reminder, Target, Wake,
-};
+use crate::fiber::{self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Target, Wake};
 use crate::handler::Handler;
 use crate::policy::{RequestId, WorkerId};
 use crate::preempt::PreemptPolicy;
-use crate::runtime::channel::{Message, Preempter, Report, TaskPort};
+use crate::runtime::channel::{Message, Preempter, Report, TaskPort, next};
 use crate::runtime::clock::Clock;
 use crate::runtime::executor::Executor;
 use crate::runtime::shared::Shared;
 use crate::runtime::task::Task;
+use crate::runtime::turn_start::TurnStart;
 
 /// What all contexts of a worker have in common.
 pub(crate) struct Desk<C> {
@@ -42,11 +40,9 @@ pub(crate) struct Desk<C> {
     /// The request of this turn.
     request: Cell<RequestId>,
     /// When this turn began.
-    turn_start_ns: Cell<u64>,
+    start: Arc<TurnStart>,
     /// Time that the request of this turn was away, in nanoseconds. Its executor takes it off.
     away_ns: Rc<Cell<u64>>,
-    /// Signals this thread again. None where no signal preempts.
-    reminder: OnceCell<Reminder>,
 }
 
 impl<C> Desk<C> {
@@ -56,6 +52,7 @@ impl<C> Desk<C> {
         spin: Duration,
         clock: Clock,
         shared: Arc<Shared>,
+        start: Arc<TurnStart>,
         away_ns: Rc<Cell<u64>>,
     ) -> Self {
         Self {
@@ -65,9 +62,8 @@ impl<C> Desk<C> {
             clock,
             shared,
             request: Cell::new(RequestId(0)),
-            turn_start_ns: Cell::new(0),
+            start,
             away_ns,
-            reminder: OnceCell::new(),
         }
     }
 
@@ -80,7 +76,7 @@ impl<C> Desk<C> {
         fiber::begin_turn();
         self.request.set(request);
         self.away_ns.set(0);
-        self.turn_start_ns.set(self.clock.now_ns());
+        self.start.announce(fiber::turn(), self.clock.now_ns());
         executor.run(&mut task);
         if fiber::is_asked() {
             let counters = &self.shared.telemetry.workers[self.worker.index()];
@@ -98,10 +94,8 @@ impl<C> GiveWay for Desk<C> {
         let request = self.request.get();
         let away_ns = self.away_ns.get();
         let left_ns = self.clock.now_ns();
-        let counters = &self.shared.telemetry.workers[self.worker.index()];
-        counters.preempted.add(1);
         self.port.borrow_mut().report(Report::Yielded {
-            served_ns: left_ns - self.turn_start_ns.get(),
+            served_ns: left_ns - self.start.began_ns(),
         });
         let wake = fiber::pause(Pause::Yielded(request));
         debug_assert_eq!(
@@ -112,13 +106,7 @@ impl<C> GiveWay for Desk<C> {
         let now_ns = self.clock.now_ns();
         self.request.set(request);
         self.away_ns.set(away_ns + (now_ns - left_ns));
-        self.turn_start_ns.set(now_ns);
-    }
-
-    fn remind(&self) {
-        if let Some(reminder) = self.reminder.get() {
-            reminder.arm();
-        }
+        self.start.announce(fiber::turn(), now_ns);
     }
 
     fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -188,10 +176,6 @@ pub(crate) fn serve_on_contexts<F: Framing, H: Handler>(
     let pool = pool.map_err(RunError::Stacks)?;
     fiber::report_overflows();
     let _alternate = AlternateStack::install().map_err(RunError::Stacks)?;
-    if preempter.target.is_some() {
-        let reminder = Reminder::new().map_err(RunError::Signals)?;
-        let _ = desk.reminder.set(reminder);
-    }
     fiber::occupy(&preempter.flag, &**desk, || {
         let _signalled = Signalled::new(preempter.target.as_ref());
         pool.run();

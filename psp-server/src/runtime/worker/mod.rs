@@ -11,35 +11,7 @@ mod post;
 mod threads;
 mod to_completion;
 
-use std::time::{Duration, Instant};
-
 pub(super) use contexts::{ContextPreempter, Desk, serve_on_contexts};
 pub(super) use post::Post;
 pub(super) use threads::serve_on_threads;
 pub(super) use to_completion::serve_to_completion;
-
-use super::channel::Message;
-
-/// The next message that `receive` finds. Polls for `spin` and then parks.
-pub(super) fn next<T>(
-    mut receive: impl FnMut() -> Option<Message<T>>,
-    spin: Duration,
-) -> Message<T> {
-    loop {
-        if let Some(message) = receive() {
-            return message;
-        }
-        if !spin.is_zero() {
-            let start = Instant::now();
-            while start.elapsed() < spin {
-                for _ in 0..32 {
-                    std::hint::spin_loop();
-                }
-                if let Some(message) = receive() {
-                    return message;
-                }
-            }
-        }
-        std::thread::park();
-    }
-}

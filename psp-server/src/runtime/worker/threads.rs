@@ -86,8 +86,7 @@ pub(crate) fn serve_on_threads<F: Framing, H: Handler>(
     let counters = &post.shared.telemetry.workers[post.worker.index()];
     fiber::occupy(team.flag(), &seated, || {
         fiber::set_spare(usize::MAX);
-        let yielded = || counters.preempted.add(1);
-        team.serve(seat, port, post.spin, yielded, |task| {
+        team.serve(seat, port, post.spin, |task| {
             seated.has_turn();
             executor.run(task);
             count_missed(team, counters);

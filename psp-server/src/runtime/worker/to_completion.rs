@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use psp_protocols::Framing;
 
-use super::next;
 use crate::handler::Handler;
-use crate::runtime::channel::{Message, Report, TaskPort};
+use crate::runtime::channel::{Message, Report, TaskPort, next};
 use crate::runtime::executor::Executor;
 use crate::runtime::task::Task;
 

@@ -1,0 +1,224 @@
+//! Servers of psp's RPC: between the envelope, which is the same for all, and the methods, which are a
+//! server's own.
+//!
+//! ```text
+//!   frame ─► RpcHandler: envelope ─► Call ─► Service::call ─► payload, or Failure ─► response
+//!               │ malformed                    │ give_way: checkpoint, deadline
+//!               └─► INVALID_ARGUMENT           └─► DEADLINE_EXCEEDED
+//! ```
+//!
+//! A server with one method:
+//!
+//! ```
+//! use psp_program::rpc::{Call, RpcHandler, Service};
+//! use psp_protocols::rpc::{Failure, Rpc};
+//! use psp_server::{Server, WorkerId};
+//!
+//! struct Greeter;
+//!
+//! impl Service for Greeter {
+//!     type Worker = ();
+//!
+//!     fn init_worker(&self, _worker: WorkerId) {}
+//!
+//!     fn call(&self, _worker: &mut (), call: &Call<'_>, payload: &mut Vec<u8>) -> Result<(), Failure> {
+//!         match call.method {
+//!             "Greet" => payload.extend_from_slice(b"hello"),
+//!             _ => return Err(Failure::unknown_method(call.method)),
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let server = Server::builder()
+//!     .tcp("127.0.0.1:0")
+//!     .framing(Rpc::default())
+//!     .handler(RpcHandler(Greeter))
+//!     .build()?;
+//! # server.handle().shut_down();
+//! psp_program::run(server)?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use psp_protocols::rpc::{Failure, RequestRef, ResponseRef, peek_id};
+use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId, checkpoint};
+
+/// Bytes of a payload whose buffer is kept for the next.
+const PAYLOAD_KEPT_MAX: usize = 64 << 10;
+
+/// The methods of a server.
+pub trait Service: Send + Sync + 'static {
+    /// State of one context of a worker, as [`Handler::Worker`].
+    type Worker: Send + 'static;
+
+    /// Called once before the first request.
+    fn init(&self, server: ServerHandle) {
+        let _ = server;
+    }
+
+    /// Called on each worker's own thread before its first request, once for each of its contexts.
+    fn init_worker(&self, worker: WorkerId) -> Self::Worker;
+
+    /// Runs one call and appends the method's own message to `payload`, which is empty.
+    ///
+    /// # Errors
+    /// A [`Failure`] is the response in place of the payload.
+    fn call(
+        &self,
+        worker: &mut Self::Worker,
+        call: &Call<'_>,
+        payload: &mut Vec<u8>,
+    ) -> Result<(), Failure>;
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// The method's name.
+    pub method: &'a str,
+    /// The method's own message.
+    pub payload: &'a [u8],
+    /// When the client has no more use for it.
+    deadline: Option<Instant>,
+}
+
+impl<'a> Call<'a> {
+    /// The call of a request that a worker has begun to run now.
+    ///
+    /// A deadline counts from then: a handler does not know when a request arrived.
+    #[must_use]
+    pub fn begun(request: &RequestRef<'a>) -> Self {
+        let deadline = match request.deadline_us {
+            0 => None,
+            // One that is beyond what the clock can say never comes.
+            us => Instant::now().checked_add(Duration::from_micros(us)),
+        };
+        Self {
+            method: request.method,
+            payload: request.payload,
+            deadline,
+        }
+    }
+
+    /// Long work calls this now and then: a [`checkpoint`], where other requests may go first, and
+    /// the end of work that nobody waits for any more.
+    ///
+    /// # Errors
+    /// [`Failure::deadline_exceeded`].
+    pub fn give_way(&self) -> Result<(), Failure> {
+        checkpoint();
+        self.in_time()
+    }
+
+    /// How long until the deadline, 0 once it has passed; `None` without one.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        self.deadline.map(left)
+    }
+
+    /// Whether the deadline is still to come.
+    ///
+    /// # Errors
+    /// [`Failure::deadline_exceeded`] when it is not.
+    pub fn in_time(&self) -> Result<(), Failure> {
+        match self.time_left() {
+            Some(Duration::ZERO) => Err(Failure::deadline_exceeded()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The [`Handler`] of a [`Service`]: one response for each request, whatever it is.
+///
+/// A request whose deadline has passed when it is done is answered with that, although what it
+/// changed stays changed.
+#[derive(Debug)]
+pub struct RpcHandler<S>(pub S);
+
+/// State of a [context](Handler::Worker).
+#[derive(Debug)]
+pub struct RpcWorker<W> {
+    state: W,
+    payload: Vec<u8>,
+}
+
+impl<S: Service> RpcHandler<S> {
+    fn run(
+        &self,
+        worker: &mut RpcWorker<S::Worker>,
+        request: &RequestRef<'_>,
+    ) -> Result<(), Failure> {
+        let call = Call::begun(request);
+        self.0.call(&mut worker.state, &call, &mut worker.payload)?;
+        call.in_time()
+    }
+}
+
+impl<S: Service> Handler for RpcHandler<S> {
+    type Worker = RpcWorker<S::Worker>;
+    type Connection = ();
+
+    fn init(&self, server: ServerHandle) {
+        self.0.init(server);
+    }
+
+    fn init_worker(&self, worker: WorkerId) -> Self::Worker {
+        RpcWorker {
+            state: self.0.init_worker(worker),
+            payload: Vec::new(),
+        }
+    }
+
+    fn connect(&self, _peer: SocketAddr) {}
+
+    fn handle(&self, worker: &mut Self::Worker, request: Request<'_, ()>, reply: &mut Reply<'_>) {
+        let frame = request.payload;
+        let (id, done) = match RequestRef::from_frame(frame) {
+            Ok(request) => (request.id, self.run(worker, &request)),
+            Err(error) => {
+                let id = peek_id(frame).unwrap_or_default();
+                (id, Err(Failure::invalid(error.reason)))
+            }
+        };
+        match done {
+            Ok(()) => ResponseRef::ok(id, &worker.payload).encode_frame(reply),
+            Err(failure) => ResponseRef::failed(id, &failure).encode_frame(reply),
+        }
+        worker.payload.clear();
+        worker.payload.shrink_to(PAYLOAD_KEPT_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(deadline_us: u64) -> Call<'static> {
+        Call::begun(&RequestRef {
+            id: 1,
+            method: "Get",
+            deadline_us,
+            payload: b"key",
+        })
+    }
+
+    #[test]
+    fn deadlines_pass_unless_there_is_none() {
+        for never in [0, u64::MAX] {
+            assert_eq!(call(never).in_time(), Ok(()));
+        }
+        let call = call(1);
+        let passed = loop {
+            if let Err(failure) = call.give_way() {
+                break failure;
+            }
+        };
+        assert_eq!(passed, Failure::deadline_exceeded());
+    }
+}

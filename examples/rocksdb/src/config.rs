@@ -1,0 +1,217 @@
+//! What the server is started with: built-in defaults, then a TOML file, then flags.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail, ensure};
+use clap::Parser;
+use psp_program::config_file::{self, replace};
+use psp_program::{LogLevel, SchedulingFlags};
+use psp_server::Policy;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{EngineKind, Storage};
+use crate::limits::Limits;
+
+/// The whole configuration. A file sets any part of it; what it does not name keeps its default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Addresses to listen on; the loopback interface by default.
+    pub bind: Vec<IpAddr>,
+    /// TCP port; 9200 by default, 0 for any free one.
+    pub port: u16,
+    /// What holds the entries; memory by default.
+    pub engine: EngineKind,
+    /// Where RocksDB has its files; a folder on disk or tmpfs, made if it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_dir: Option<PathBuf>,
+    /// Whether RocksDB acknowledges a PUT or a DELETE only when it is on the medium; it does by default.
+    pub sync: bool,
+    /// Keys that are set at the start; none by default.
+    pub preload: u64,
+    /// Bytes of their values; 64 by default.
+    pub preload_value_len: usize,
+    /// The least severe messages that are logged.
+    pub log_level: LogLevel,
+    /// How much a client may ask for.
+    pub limits: Limits,
+    /// How requests are scheduled.
+    pub policy: Policy,
+    /// Workers, topology, connections and buffers.
+    pub server: psp_server::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            bind: vec![Ipv4Addr::LOCALHOST.into()],
+            port: 9200,
+            engine: EngineKind::default(),
+            data_dir: None,
+            sync: true,
+            preload: 0,
+            preload_value_len: 64,
+            log_level: LogLevel::default(),
+            limits: Limits::default(),
+            policy: Policy::darc(),
+            server: psp_server::Config {
+                // A request may open a file of RocksDB, whose frames have pages of their own.
+                stack_bytes: 1 << 20,
+                ..psp_server::Config::default()
+            },
+        }
+    }
+}
+
+impl Config {
+    /// The engine and where it is.
+    ///
+    /// # Errors
+    /// When RocksDB has no directory, or memory has one.
+    pub fn storage(&self) -> anyhow::Result<Storage> {
+        match (self.engine, &self.data_dir) {
+            (EngineKind::Memory, None) => Ok(Storage::Memory),
+            (EngineKind::Memory, Some(_)) => {
+                bail!("--data-dir is for --engine rocksdb: the engine `memory` keeps no files")
+            }
+            (EngineKind::RocksDb, directory) => Ok(Storage::RocksDb {
+                directory: directory
+                    .clone()
+                    .context("--engine rocksdb needs --data-dir")?,
+                sync: self.sync,
+            }),
+        }
+    }
+
+    fn validate(&self) -> anyhow::Result<()> {
+        self.limits.validate()?;
+        ensure!(
+            self.preload_value_len <= self.limits.value_len_max,
+            "preload_value_len must be at most limits.value_len_max"
+        );
+        self.storage().map(drop)
+    }
+}
+
+/// A key-value server over psp's RPC whose GETs stay fast while SCANs run.
+///
+/// Methods and messages are in psp_kv.proto. Flags take precedence over the configuration file.
+#[derive(Debug, Clone, Default, Parser)]
+#[command(name = "psp-rocksdb", version)]
+pub struct Flags {
+    /// Configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print the resulting configuration as TOML and exit.
+    #[arg(long)]
+    pub print_config: bool,
+    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    bind: Vec<IpAddr>,
+    /// TCP port [default: 9200].
+    #[arg(long, short)]
+    port: Option<u16>,
+    /// What holds the entries [default: memory].
+    #[arg(long, value_enum)]
+    engine: Option<EngineKind>,
+    /// Where RocksDB has its files; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Whether RocksDB acknowledges a write only when it is on the medium [default: true].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    sync: Option<bool>,
+    /// Set this many keys at the start: those that psp-loadgen uses with --keys N [default: 0].
+    #[arg(long, value_name = "N")]
+    preload: Option<u64>,
+    /// Bytes of their values [default: 64].
+    #[arg(long, value_name = "BYTES")]
+    preload_value_len: Option<usize>,
+    /// Number of workers [default: from the number of cores].
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Least severe messages that are logged [default: info].
+    #[arg(long, value_enum)]
+    log_level: Option<LogLevel>,
+    /// How requests are scheduled.
+    #[command(flatten)]
+    scheduling: SchedulingFlags,
+}
+
+impl Flags {
+    /// The configuration that the file, if there is one, and the flags make.
+    ///
+    /// # Errors
+    /// When the file cannot be read or says what the server does not understand, or when settings
+    /// contradict each other.
+    pub fn resolve(self) -> anyhow::Result<Config> {
+        let mut config: Config = config_file::read(self.config.as_deref())?;
+        self.apply_to(&mut config);
+        config.validate()?;
+        Ok(config)
+    }
+
+    fn apply_to(self, config: &mut Config) {
+        if !self.bind.is_empty() {
+            config.bind = self.bind;
+        }
+        self.scheduling
+            .apply_to(&mut config.policy, &mut config.server);
+        config.server.workers = self.workers.or(config.server.workers);
+        config.data_dir = self.data_dir.or(config.data_dir.take());
+        replace(&mut config.port, self.port);
+        replace(&mut config.engine, self.engine);
+        replace(&mut config.sync, self.sync);
+        replace(&mut config.preload, self.preload);
+        replace(&mut config.preload_value_len, self.preload_value_len);
+        replace(&mut config.log_level, self.log_level);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(flags: &str) -> anyhow::Result<Config> {
+        let words = std::iter::once("psp-rocksdb").chain(flags.split_whitespace());
+        Flags::try_parse_from(words)?.resolve()
+    }
+
+    #[test]
+    fn a_printed_configuration_reads_back_the_same() {
+        let flags = "--engine rocksdb --data-dir /dev/shm/x --sync false --policy c-fcfs --workers 2 \
+                     --preload 5000 --bind 127.0.0.1,::1 --port 0 --log-level warn";
+        let config = resolve(flags).unwrap();
+        let printed = toml::to_string(&config).unwrap();
+        assert_eq!(toml::from_str::<Config>(&printed).unwrap(), config);
+        let storage = Storage::RocksDb {
+            directory: "/dev/shm/x".into(),
+            sync: false,
+        };
+        assert_eq!(config.storage().unwrap(), storage);
+        assert_eq!((config.bind.len(), config.preload), (2, 5_000));
+        assert_eq!(resolve("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn writes_are_synced_unless_told_otherwise() {
+        for (flags, sync) in [("", true), ("--sync", true), ("--sync false", false)] {
+            assert_eq!(resolve(flags).unwrap().sync, sync, "{flags}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        for (flags, word) in [
+            ("--engine rocksdb", "--data-dir"),
+            ("--data-dir /tmp/x", "--engine rocksdb"),
+            ("--preload-value-len 2000000", "value_len_max"),
+            ("--engine disk", "rocksdb"),
+            ("--policy best", "darc"),
+        ] {
+            let message = format!("{:#}", resolve(flags).unwrap_err());
+            assert!(message.contains(word), "{message}");
+        }
+        assert!(toml::from_str::<Config>("[limits]\ncolour = 1").is_err());
+    }
+}

@@ -1,0 +1,74 @@
+//! From a configuration to a server that is ready to run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use psp_classifiers::RpcClassifier;
+use psp_program::rpc::RpcHandler;
+use psp_protocols::kv;
+use psp_protocols::rpc::Rpc;
+use psp_server::{Server, TypeSpec};
+
+use crate::config::Config;
+use crate::engine::{Engine, Storage};
+use crate::preload::preload;
+use crate::service::KeyValue;
+
+/// What policies take a lookup to last until they have measured it.
+const GET_SERVICE_TIME: Duration = Duration::from_micros(3);
+/// The same for a scan of some thousand entries.
+const SCAN_SERVICE_TIME: Duration = Duration::from_millis(1);
+/// The same for a write that is not synced.
+const WRITE_SERVICE_TIME: Duration = Duration::from_micros(6);
+/// The same for one that waits for the medium.
+const SYNC_SERVICE_TIME: Duration = Duration::from_micros(500);
+
+/// A key-value server, bound to its addresses.
+pub struct KeyValueServer {
+    /// The server; run it.
+    pub server: Server<Rpc, RpcClassifier, RpcHandler<KeyValue>>,
+    /// Its entries, to be [closed](crate::closing::close) when it has run.
+    pub engine: Arc<dyn Engine>,
+}
+
+/// Opens the store, fills it, binds the addresses and sets everything up.
+///
+/// # Errors
+/// A store that cannot be opened, a setting out of its range, or an address that cannot be had.
+pub fn build(config: Config) -> anyhow::Result<KeyValueServer> {
+    let storage = config.storage()?;
+    let engine = storage.open().context("cannot open the store")?;
+    preload(&*engine, config.preload, config.preload_value_len).context("cannot preload")?;
+    let mut builder = Server::builder()
+        .framing(config.limits.framing())
+        .classifier(classifier(&storage))
+        .policy(config.policy)
+        .config(config.server)
+        .handler(RpcHandler(KeyValue::new(engine.clone(), config.limits)));
+    for address in config.bind {
+        builder = builder.tcp((address, config.port));
+    }
+    Ok(KeyValueServer {
+        server: builder.build()?,
+        engine,
+    })
+}
+
+/// Each method is a type of its name.
+fn classifier(storage: &Storage) -> RpcClassifier {
+    let write = match storage {
+        Storage::RocksDb { sync: true, .. } => SYNC_SERVICE_TIME,
+        Storage::Memory | Storage::RocksDb { sync: false, .. } => WRITE_SERVICE_TIME,
+    };
+    [
+        (kv::GET, GET_SERVICE_TIME),
+        (kv::SCAN, SCAN_SERVICE_TIME),
+        (kv::PUT, write),
+        (kv::DELETE, write),
+    ]
+    .into_iter()
+    .fold(RpcClassifier::new(), |classifier, (method, time)| {
+        classifier.group(TypeSpec::new(method).service_time(time), [method])
+    })
+}

@@ -1,0 +1,134 @@
+//! What the server is started with: built-in defaults, then a TOML file, then flags.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use clap::Parser;
+use psp_program::config_file::{self, replace};
+use psp_program::{LogLevel, SchedulingFlags};
+use psp_protocols::rpc::Rpc;
+use psp_server::Policy;
+use serde::{Deserialize, Serialize};
+
+/// The whole configuration. A file sets any part of it; what it does not name keeps its default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Addresses to listen on; the loopback interface by default.
+    pub bind: Vec<IpAddr>,
+    /// TCP port; 7100 by default, 0 for any free one.
+    pub port: u16,
+    /// Whether to serve UDP besides, on the same port; on any free one when that is 0.
+    pub udp: bool,
+    /// Longest request in bytes, its length in front of it not counted; 4 MiB by default.
+    pub message_len_max: u32,
+    /// The least severe messages that are logged.
+    pub log_level: LogLevel,
+    /// How requests are scheduled.
+    pub policy: Policy,
+    /// Workers, topology, connections and buffers.
+    pub server: psp_server::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            bind: vec![Ipv4Addr::LOCALHOST.into()],
+            port: 7100,
+            udp: false,
+            message_len_max: Rpc::default().message_len_max,
+            log_level: LogLevel::default(),
+            policy: Policy::darc(),
+            server: psp_server::Config::default(),
+        }
+    }
+}
+
+/// A protobuf RPC server whose short requests stay fast while long ones run.
+///
+/// Flags take precedence over the configuration file.
+#[derive(Debug, Clone, Default, Parser)]
+#[command(name = "psp-rpc", version)]
+pub struct Flags {
+    /// Configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print the resulting configuration as TOML and exit.
+    #[arg(long)]
+    pub print_config: bool,
+    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub bind: Vec<IpAddr>,
+    /// TCP port [default: 7100].
+    #[arg(long, short)]
+    pub port: Option<u16>,
+    /// Serve UDP besides, on the same port: one message a datagram.
+    #[arg(long)]
+    pub udp: bool,
+    /// Number of workers [default: from the number of cores].
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// Least severe messages that are logged [default: info].
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
+    /// How requests are scheduled.
+    #[command(flatten)]
+    pub scheduling: SchedulingFlags,
+}
+
+impl Flags {
+    /// The configuration that the file, if there is one, and the flags make.
+    ///
+    /// # Errors
+    /// When the file cannot be read or says what the server does not understand.
+    pub fn resolve(self) -> anyhow::Result<Config> {
+        let mut config: Config = config_file::read(self.config.as_deref())?;
+        if !self.bind.is_empty() {
+            config.bind = self.bind;
+        }
+        self.scheduling
+            .apply_to(&mut config.policy, &mut config.server);
+        config.server.workers = self.workers.or(config.server.workers);
+        config.udp |= self.udp;
+        replace(&mut config.port, self.port);
+        replace(&mut config.log_level, self.log_level);
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(flags: &[&str]) -> anyhow::Result<Config> {
+        let words = std::iter::once("psp-rpc").chain(flags.iter().copied());
+        Flags::try_parse_from(words)?.resolve()
+    }
+
+    #[test]
+    fn a_printed_configuration_reads_back_the_same() {
+        let flags =
+            "--bind 127.0.0.1,::1 -p 0 --udp --workers 3 --log-level warn --topology dedicated";
+        let mut words: Vec<&str> = flags.split(' ').collect();
+        words.extend(["--policy", "mq quantum-us=20"]);
+        let config = resolve(&words).unwrap();
+        assert!(config.udp && config.bind.len() == 2);
+        assert_eq!(config.policy, Policy::mq().quantum_us(20).into());
+        assert_eq!(config.server.workers, Some(3));
+        let printed = toml::to_string(&config).expect("serialises");
+        assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);
+        assert_eq!(resolve(&[]).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused() {
+        for flags in [
+            ["--policy", "best"],
+            ["--port", "70000"],
+            ["--topology", "round"],
+        ] {
+            assert!(resolve(&flags).is_err(), "{flags:?}");
+        }
+        assert!(toml::from_str::<Config>("colour = 1").is_err());
+    }
+}

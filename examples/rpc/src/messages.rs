@@ -1,0 +1,68 @@
+//! The messages of `proto/psp_rpc_methods.proto`, written by hand, so that no build of the server needs
+//! a protobuf compiler. A test holds them against what is generated from that file.
+
+use prost::Message;
+
+/// `psp.rpc.methods.v1.Work`.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Work {
+    /// How long it takes, in microseconds.
+    #[prost(uint64, tag = "1")]
+    pub duration_us: u64,
+}
+
+/// `psp.rpc.methods.v1.Numbers`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Numbers {
+    /// The numbers.
+    #[prost(sfixed64, repeated, tag = "1")]
+    pub values: Vec<i64>,
+}
+
+/// `psp.rpc.methods.v1.Total`.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Total {
+    /// The sum.
+    #[prost(sint64, tag = "1")]
+    pub value: i64,
+}
+
+/// `psp.rpc.methods.v1.ServerStats`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct ServerStats {
+    /// The policy in force, with its settings.
+    #[prost(string, tag = "1")]
+    pub policy: String,
+    /// Request types, `UNKNOWN` last.
+    #[prost(message, repeated, tag = "2")]
+    pub types: Vec<TypeStats>,
+}
+
+/// `psp.rpc.methods.v1.TypeStats`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct TypeStats {
+    /// The type's name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// Requests that arrived.
+    #[prost(uint64, tag = "2")]
+    pub arrivals: u64,
+    /// Requests that were run to their end.
+    #[prost(uint64, tag = "3")]
+    pub completions: u64,
+    /// Requests refused because the typed queue was full.
+    #[prost(uint64, tag = "4")]
+    pub rejections: u64,
+    /// Mean service time in nanoseconds.
+    #[prost(uint64, tag = "5")]
+    pub service_ns_mean: u64,
+    /// Longest service time in nanoseconds.
+    #[prost(uint64, tag = "6")]
+    pub service_ns_max: u64,
+    /// Turns on workers that began.
+    #[prost(uint64, tag = "7")]
+    pub turns: u64,
+    /// Turns that ended before the request did.
+    #[prost(uint64, tag = "8")]
+    pub preemptions: u64,
+}

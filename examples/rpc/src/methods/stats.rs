@@ -1,0 +1,37 @@
+//! What the scheduler does, for clients.
+
+use psp_program::rpc::Call;
+use psp_protocols::rpc::{Failure, Status};
+use psp_server::telemetry::TypeSnapshot;
+
+use crate::messages::{ServerStats, TypeStats};
+use crate::service::Context;
+
+/// Counters of all request types, and the policy. The payload is not looked at.
+///
+/// # Errors
+/// None while the server runs.
+pub fn stats(context: &mut Context<'_>, _call: &Call<'_>) -> Result<(), Failure> {
+    let runtime = context
+        .runtime
+        .ok_or_else(|| Failure::new(Status::Unavailable, "the server does not run yet"))?;
+    let stats = ServerStats {
+        policy: runtime.policy().spelled(),
+        types: runtime.snapshot().types.into_iter().map(of_type).collect(),
+    };
+    context.respond(&stats);
+    Ok(())
+}
+
+fn of_type(ty: TypeSnapshot) -> TypeStats {
+    TypeStats {
+        name: ty.name,
+        arrivals: ty.arrivals,
+        completions: ty.completions,
+        rejections: ty.rejections,
+        service_ns_mean: ty.service_ns_total / ty.completions.max(1),
+        service_ns_max: ty.service_ns_max,
+        turns: ty.turns.turns,
+        preemptions: ty.turns.preemptions_honoured,
+    }
+}

@@ -1,0 +1,100 @@
+//! From a method's name to its function.
+
+use std::num::NonZeroU64;
+use std::sync::OnceLock;
+
+use prost::Message;
+use psp_program::rpc::{Call, Service};
+use psp_protocols::rpc::Failure;
+use psp_server::{ServerHandle, WorkerId};
+
+use crate::messages::Numbers;
+use crate::methods::{numbers, stats, work};
+
+/// Numbers whose memory a context of a worker keeps for the next request.
+const NUMBERS_KEPT_MAX: usize = 8 << 10;
+
+/// The methods of psp-rpc.
+#[derive(Debug, Default)]
+pub struct RpcService {
+    runtime: OnceLock<ServerHandle>,
+}
+
+/// What one request after the other uses.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// The numbers of a request.
+    pub numbers: Numbers,
+    /// Those that Sort has merged.
+    pub merged: Vec<i64>,
+}
+
+/// What a method works with.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The server, once it runs.
+    pub runtime: Option<&'a ServerHandle>,
+    /// Memory that is kept from one request to the next.
+    pub scratch: &'a mut Scratch,
+    /// Where the response's message goes.
+    pub payload: &'a mut Vec<u8>,
+}
+
+impl Context<'_> {
+    /// Appends the response's message.
+    pub fn respond(&mut self, message: &impl Message) {
+        message.encode(self.payload).expect("a Vec has room");
+    }
+}
+
+type Method = fn(&mut Context<'_>, &Call<'_>) -> Result<(), Failure>;
+
+const METHODS: [(&str, Method); 6] = [
+    ("Echo", work::echo),
+    ("Spin", work::spin),
+    ("Sleep", work::sleep),
+    ("Sum", numbers::sum),
+    ("Sort", numbers::sort),
+    ("Stats", stats::stats),
+];
+
+impl Service for RpcService {
+    type Worker = Scratch;
+
+    fn init(&self, server: ServerHandle) {
+        if self.runtime.set(server).is_err() {
+            tracing::warn!("a second server runs these methods: Stats shows the first one's state");
+        }
+    }
+
+    fn init_worker(&self, worker: WorkerId) -> Scratch {
+        // The kernel may otherwise extend each Sleep by 50 us.
+        if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
+            tracing::warn!(worker = worker.0, %error, "sleeps of this worker are imprecise");
+        }
+        Scratch::default()
+    }
+
+    fn call(
+        &self,
+        scratch: &mut Scratch,
+        call: &Call<'_>,
+        payload: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let (_, method) = METHODS
+            .iter()
+            .find(|(name, _)| *name == call.method)
+            .ok_or_else(|| Failure::unknown_method(call.method))?;
+        let mut context = Context {
+            runtime: self.runtime.get(),
+            scratch,
+            payload,
+        };
+        let done = method(&mut context, call);
+        scratch.numbers.clear();
+        scratch.numbers.values.shrink_to(NUMBERS_KEPT_MAX);
+        scratch.merged.clear();
+        scratch.merged.shrink_to(NUMBERS_KEPT_MAX);
+        done
+    }
+}

@@ -1,0 +1,187 @@
+//! Instructions that the parts of a preemption and a policy's decision take, counted by Valgrind: the
+//! same figures on any machine, busy or not. Without what the kernel and the caches do.
+//!
+//! ```sh
+//! cargo bench -p psp-server --features instructions --bench instructions
+//! ```
+//!
+//! Needs Valgrind and `gungraun-runner` in the version of the crate; CONTRIBUTING.md says how to get it.
+//! Some functions do their work once and 101 times: the difference is that of 100.
+
+// The benchmark's macros make public items.
+#![allow(missing_docs)]
+
+// The mechanism is private to the crate: its files are compiled into the benchmark.
+#[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
+#[path = "../src/fiber/mod.rs"]
+mod fiber;
+use psp_server::{handler, policy, preempt};
+
+use std::hint::black_box;
+
+use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, Wake};
+use gungraun::{library_benchmark, library_benchmark_group, main};
+use policy::{Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup};
+use preempt::PreemptPolicy;
+use psp_server::{Policy, RequestType, TypeSpec, TypeTable};
+
+const STACK_BYTES: usize = 256 * 1024;
+const ONE: RequestId = RequestId(1);
+const WORKERS: usize = 14;
+const SHORT: RequestType = RequestType::new(0);
+const LONG: RequestType = RequestType::new(1);
+/// Longer than any quantum.
+const LATER_NS: u64 = 1_000_000;
+
+/// Gives way to nobody.
+struct Nobody;
+
+impl GiveWay for Nobody {
+    fn give_way(&self) {}
+
+    fn describe(&self, _slot: usize, _out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+        Ok(())
+    }
+}
+
+// A pool of two contexts, the first preempted and resumed so many times.
+#[library_benchmark]
+#[bench::once(1)]
+#[bench::and_100_times(101)]
+fn switch(times: u64) {
+    let mut is_first = true;
+    let pool = ContextPool::new(2, STACK_BYTES, || {
+        let is_first = std::mem::take(&mut is_first);
+        move || {
+            if is_first {
+                for _ in 0..times {
+                    fiber::pause(Pause::Yielded(ONE));
+                }
+                fiber::pause(Pause::Stop);
+            } else {
+                while fiber::pause(Pause::StepAside(ONE)) == Wake::Serve {}
+            }
+        }
+    });
+    pool.unwrap().run();
+}
+
+// A context, made, run and dropped.
+#[library_benchmark]
+fn create() {
+    let body = || {
+        || {
+            fiber::pause(Pause::Stop);
+        }
+    };
+    ContextPool::new(1, STACK_BYTES, body).unwrap().run();
+}
+
+// Checkpoints at which nothing was asked.
+#[library_benchmark]
+#[bench::once(1)]
+#[bench::and_100_times(101)]
+fn checkpoint(times: u64) {
+    let flag = PreemptFlag::new();
+    fiber::occupy(&flag, &Nobody, || {
+        fiber::begin_turn();
+        fiber::preemptible(0, PreemptPolicy::Cooperative, || {
+            for _ in 0..times {
+                fiber::checkpoint();
+            }
+        });
+    });
+}
+
+/// A scheduler of 14 workers that has served as many requests as its windows need.
+fn warm(name: &str) -> Box<dyn Scheduler> {
+    let spec =
+        |name, micros| TypeSpec::new(name).service_time(std::time::Duration::from_micros(micros));
+    let types: TypeTable = [spec("SHORT", 1), spec("LONG", 100)].into_iter().collect();
+    let policy: Policy = name.parse().unwrap();
+    let mut scheduler = policy.scheduler(&SchedulerSetup {
+        workers: WORKERS,
+        types: &types,
+        queue_capacity: 1024,
+        inline: false,
+        preemption: Some(Preemption::at_home(1_000, 31)),
+        seed: 7,
+    });
+    for round in 0..100 {
+        serve(&mut *scheduler, round * LATER_NS);
+    }
+    scheduler
+}
+
+/// A request arrives at `now_ns`, runs, and is done.
+fn serve(scheduler: &mut dyn Scheduler, now_ns: u64) {
+    let arrived = Event::Arrived {
+        request: ONE,
+        request_type: SHORT,
+    };
+    scheduler.on_event(now_ns, arrived);
+    let Some(policy::Action::Run { worker, .. }) = scheduler.poll(now_ns) else {
+        unreachable!("a worker is idle");
+    };
+    let sample = Sample {
+        request_type: SHORT,
+        count: 1,
+        service_ns: 1_000,
+    };
+    let completed = Event::Completed {
+        worker,
+        samples: &[sample],
+    };
+    scheduler.on_event(now_ns + 1_000, completed);
+    assert!(black_box(scheduler.poll(now_ns + 1_000)).is_none());
+}
+
+/// All workers run something long, of which one has its quantum over.
+fn busy(name: &str) -> Box<dyn Scheduler> {
+    let mut scheduler = warm(name);
+    for request in 0..WORKERS as u32 {
+        let arrived = Event::Arrived {
+            request: RequestId(request),
+            request_type: LONG,
+        };
+        scheduler.on_event(200 * LATER_NS, arrived);
+        assert!(scheduler.poll(200 * LATER_NS).is_some());
+    }
+    scheduler
+}
+
+// What the dispatcher decides for a request that finds a worker idle.
+#[library_benchmark]
+#[bench::c_fcfs(warm("c-fcfs"))]
+#[bench::darc(warm("darc"))]
+#[bench::darc_lending(warm("darc-lending"))]
+#[bench::sq(warm("sq"))]
+#[bench::mq(warm("mq"))]
+fn dispatch(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
+    serve(&mut *scheduler, 200 * LATER_NS);
+    scheduler
+}
+
+// What it decides for one that takes the place of another: arrival, preemption, and its end.
+#[library_benchmark]
+#[bench::sq(busy("sq"))]
+#[bench::mq(busy("mq"))]
+fn preempt_one(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
+    let now_ns = 201 * LATER_NS;
+    let arrived = Event::Arrived {
+        request: RequestId(99),
+        request_type: SHORT,
+    };
+    scheduler.on_event(now_ns, arrived);
+    let Some(policy::Action::Preempt { worker, .. }) = scheduler.poll(now_ns) else {
+        unreachable!("quanta are over");
+    };
+    let served_ns = LATER_NS;
+    scheduler.on_event(now_ns, Event::Yielded { worker, served_ns });
+    assert!(black_box(scheduler.poll(now_ns)).is_some());
+    scheduler
+}
+
+library_benchmark_group!(name = contexts, benchmarks = [switch, create, checkpoint]);
+library_benchmark_group!(name = decisions, benchmarks = [dispatch, preempt_one]);
+main!(library_benchmark_groups = [contexts, decisions]);
