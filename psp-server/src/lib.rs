@@ -51,6 +51,8 @@ pub mod server;
 pub mod shutdown;
 mod sleep;
 pub mod telemetry;
+#[cfg(feature = "tower")]
+pub mod tower;
 mod transport;
 
 pub use classifier::Classifier;
