@@ -13,6 +13,7 @@
 //!
 //! A client's side is [`skip`]: where each reply ends, and how its request fared.
 
+pub mod envelope;
 pub mod framing;
 pub mod memcached;
 pub mod psp_header;
@@ -21,5 +22,6 @@ pub mod rpc;
 pub mod sink;
 pub mod skip;
 
+pub use envelope::Envelope;
 pub use framing::{FrameError, Framing, Rejection, Step};
 pub use sink::Sink;

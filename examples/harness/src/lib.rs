@@ -16,7 +16,7 @@ mod socket;
 mod twemproxy;
 
 pub use program::run_program;
-pub use server_process::{ServerProcess, Start, free_port, other_server};
+pub use server_process::{ServerProcess, Start, free_port, free_udp_port, other_server};
 pub use socket::{connect, read_to_close};
 pub use twemproxy::{Protocol, start_twemproxy};
 
