@@ -101,7 +101,7 @@ impl Config {
 /// A memcached-compatible server whose short requests stay fast while long ones run.
 ///
 /// Short flags are those of memcached. Flags take precedence over the configuration file.
-#[derive(Debug, Default, Parser)]
+#[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-memcached", version)]
 pub struct Flags {
     /// Configuration file (TOML).

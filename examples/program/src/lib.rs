@@ -9,8 +9,10 @@ pub mod config_file;
 pub mod descriptors;
 mod life;
 mod log_level;
+mod reload;
 mod scheduling;
 
 pub use life::run;
 pub use log_level::{Log, LogLevel};
+pub use reload::reload_on_hangup;
 pub use scheduling::SchedulingFlags;

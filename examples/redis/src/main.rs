@@ -7,7 +7,6 @@ use mimalloc::MiMalloc;
 use psp_redis::config::Flags;
 use psp_redis::reload::reload;
 use psp_redis::startup;
-use psp_server::reload::on_hangup;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -26,13 +25,6 @@ fn main() -> anyhow::Result<()> {
         .settings
         .on_log_level(move |level| log.set_level(level));
     let state = Arc::clone(&redis.state);
-    on_hangup(move || match reload(&state, &flags) {
-        Ok(restart) if restart.is_empty() => tracing::info!("configuration reloaded"),
-        Ok(restart) => {
-            let settings = restart.join(", ");
-            tracing::warn!("configuration reloaded; a restart is needed to change {settings}");
-        }
-        Err(error) => tracing::error!("configuration not reloaded: {error:#}"),
-    })?;
+    psp_program::reload_on_hangup(move || reload(&state, &flags))?;
     psp_program::run(redis.server)
 }
