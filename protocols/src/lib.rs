@@ -13,6 +13,7 @@
 //!
 //! A client's side is [`skip`]: where each reply ends, and how its request fared.
 
+pub mod envelope;
 pub mod framing;
 pub mod kv;
 pub mod memcached;
@@ -22,5 +23,6 @@ pub mod rpc;
 pub mod sink;
 pub mod skip;
 
+pub use envelope::Envelope;
 pub use framing::{FrameError, Framing, Rejection, Step};
 pub use sink::Sink;

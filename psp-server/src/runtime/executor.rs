@@ -23,8 +23,6 @@ use crate::transport::stream::Stream;
 
 /// A run that has taken this long gives the worker back; its rest is queued again.
 const RUN_NS_MAX: u64 = 1_000_000;
-/// What UDP over IPv4 can carry.
-const DATAGRAM_BYTES_MAX: usize = 65_507;
 
 /// Who sends the replies of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +109,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
                 request,
                 &mut reply,
             );
-            if let Some(rejection) = self.shared.refusal(outcome) {
+            if let Some(rejection) = refusal(outcome, self.shared.config.reply_bytes_max) {
                 stream.output.truncate(mark);
                 self.framing
                     .encode_rejection(&rejection, payload, &mut stream.output);
@@ -155,11 +153,14 @@ impl<F: Framing, H: Handler> Executor<F, H> {
         let Some(endpoint) = datagram.endpoint.take() else {
             return;
         };
-        let (payload, free) = datagram.bytes.split_at_mut(datagram.len);
-        let room = free.len().min(DATAGRAM_BYTES_MAX);
-        let free = &mut free[..room];
-        let payload = &*payload;
-        let mut reply = Reply::to_datagram(free);
+        let envelope = self.framing.envelope();
+        let shape = envelope.shape();
+        let (received, free) = datagram.bytes.split_at_mut(datagram.len);
+        let (header, payload) = received.split_at(shape.header_len);
+        // What is free is longer than what was received, and so than a header.
+        let room = free[shape.header_len..].len().min(shape.reply_len_max());
+        let buffer = &mut free[..shape.header_len + room];
+        let mut reply = Reply::to_datagram(&mut buffer[shape.header_len..]);
         let request = Request {
             payload,
             request_type: datagram.request_type,
@@ -175,8 +176,8 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             &mut reply,
         );
         let mut written = reply.outcome().written;
-        if let Some(rejection) = self.shared.refusal(outcome) {
-            let mut reply = Reply::to_datagram(free);
+        if let Some(rejection) = refusal(outcome, room) {
+            let mut reply = Reply::to_datagram(&mut buffer[shape.header_len..]);
             self.framing
                 .encode_rejection(&rejection, payload, &mut reply);
             let outcome = reply.outcome();
@@ -188,11 +189,10 @@ impl<F: Framing, H: Handler> Executor<F, H> {
         }
         let service_ns = self.service_clock_ns() - start_ns;
         if written > 0 {
-            // A full socket buffer drops the reply, as the network may.
-            if let Ok(sent) = endpoint.socket.send_to(&free[..written], datagram.peer) {
-                let counters = &self.shared.telemetry.workers[self.worker.index()];
-                counters.bytes_sent.add(sent as u64);
-            }
+            let buffer = &mut buffer[..shape.header_len + written];
+            let sent = endpoint.send_reply(envelope, header, buffer, datagram.peer);
+            let counters = &self.shared.telemetry.workers[self.worker.index()];
+            counters.bytes_sent.add(sent as u64);
         }
         self.shared
             .measure(self.worker, datagram.request_type, service_ns);
@@ -257,22 +257,24 @@ impl Shared {
         }
     }
 
-    fn refusal(&self, outcome: Result<ReplyOutcome, Panicked>) -> Option<Rejection<'static>> {
-        match outcome {
-            Err(Panicked) => Some(Rejection::HandlerFailed),
-            Ok(outcome) if outcome.overflowed => Some(Rejection::ReplyTooLarge {
-                limit_bytes: self.config.reply_bytes_max,
-            }),
-            Ok(_) => None,
-        }
-    }
-
     fn measure(&self, worker: WorkerId, request_type: RequestType, service_ns: u64) {
         let slot = self.types.slot(request_type);
         let work = &self.telemetry.workers[worker.index()].types[slot].0;
         work.completions.add(1);
         work.service_ns.add(service_ns);
         raise(&work.service_ns_max, service_ns);
+    }
+}
+
+/// What is sent in place of a reply that is none, or is longer than `limit_bytes`.
+fn refusal(
+    outcome: Result<ReplyOutcome, Panicked>,
+    limit_bytes: usize,
+) -> Option<Rejection<'static>> {
+    match outcome {
+        Err(Panicked) => Some(Rejection::HandlerFailed),
+        Ok(outcome) if outcome.overflowed => Some(Rejection::ReplyTooLarge { limit_bytes }),
+        Ok(_) => None,
     }
 }
 

@@ -358,17 +358,21 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                 };
                 net.datagrams_received.add(1);
                 let slot = datagram.slot;
-                let request = &datagram.bytes[..datagram.len];
-                let mut cursor = F::Cursor::default();
-                match self.parts.framing.next_frame(&mut cursor, request) {
-                    Ok(Step::Frame { len }) if len == request.len() => {
+                let framing = &self.parts.framing;
+                let request = datagram.request(framing.envelope());
+                let whole = request.filter(|request| {
+                    let step = framing.next_frame(&mut F::Cursor::default(), request);
+                    matches!(step, Ok(Step::Frame { len }) if len == request.len())
+                });
+                match whole {
+                    Some(request) => {
                         let request_type = dispatcher.classify(request);
                         datagram.request_type = request_type;
                         dispatcher.count_arrival(request_type);
                         let id = RequestId(DATAGRAM_FIRST + slot);
                         dispatcher.arrived(self.now_ns, id, request_type);
                     }
-                    _ => {
+                    None => {
                         net.malformed.add(1);
                         self.datagrams.discard(slot);
                     }

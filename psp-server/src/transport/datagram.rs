@@ -1,14 +1,17 @@
 //! UDP: one request in one datagram, its reply in the same buffer.
 //!
 //! ```text
-//!   buffer:  | request (len) | free: the reply is written here |
+//!   buffer:  | header, request (len) | free: room for a header, and the reply |
 //! ```
+//!
+//! The headers are those of the protocol's [`Envelope`], which also cuts a long reply into datagrams.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::net::UdpSocket;
+use psp_protocols::envelope::{Envelope, send_parts};
 
 use crate::policy::Sample;
 use crate::request_type::RequestType;
@@ -18,6 +21,26 @@ use crate::request_type::RequestType;
 pub(crate) struct Endpoint<C> {
     pub(crate) socket: UdpSocket,
     pub(crate) state: C,
+}
+
+impl<C> Endpoint<C> {
+    /// Sends the reply that lies in `buffer` behind the room for its header, and returns the bytes that
+    /// left. A full socket buffer drops what is left of it, as the network may.
+    pub(crate) fn send_reply(
+        &self,
+        envelope: &dyn Envelope,
+        request_header: &[u8],
+        buffer: &mut [u8],
+        peer: SocketAddr,
+    ) -> usize {
+        let mut sent = 0;
+        send_parts(envelope, request_header, buffer, |datagram| {
+            let result = self.socket.send_to(datagram, peer);
+            sent += result.as_ref().copied().unwrap_or(0);
+            result.is_ok()
+        });
+        sent
+    }
 }
 
 /// A buffer with a request in it. It belongs to the pool, to the typed queue's owner or to a
@@ -31,6 +54,16 @@ pub(crate) struct Datagram<C> {
     pub(crate) len: usize,
     pub(crate) request_type: RequestType,
     pub(crate) sample: Option<Sample>,
+}
+
+impl<C> Datagram<C> {
+    /// The request behind the header of a datagram that has been received. `None` when the envelope
+    /// is not one of a request.
+    pub(crate) fn request(&self, envelope: &dyn Envelope) -> Option<&[u8]> {
+        let header_len = envelope.shape().header_len;
+        let (header, request) = self.bytes[..self.len].split_at_checked(header_len)?;
+        envelope.accepts(header).then_some(request)
+    }
 }
 
 /// All datagram buffers of a server, made at its start.
