@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::envelope::{Bare, Envelope};
 use crate::sink::Sink;
 
 /// Splits a byte stream (or a datagram) into requests.
@@ -33,6 +34,11 @@ pub trait Framing: Send + Sync + 'static {
     fn discard_after(&self, frame: &[u8]) -> u64 {
         let _ = frame;
         0
+    }
+
+    /// What is around messages in datagrams; nothing, unless the protocol says so. Streams have none of it.
+    fn envelope(&self) -> &dyn Envelope {
+        &Bare
     }
 
     /// Writes the reply for a request that the server refuses.

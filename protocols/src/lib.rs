@@ -14,6 +14,7 @@
 //! A client's side is [`skip`]: where each reply ends, and how its request fared. [`packet`] has the
 //! headers around datagrams, for transports without a kernel.
 
+pub mod envelope;
 pub mod framing;
 pub mod kv;
 pub mod memcached;
@@ -24,5 +25,6 @@ pub mod rpc;
 pub mod sink;
 pub mod skip;
 
+pub use envelope::Envelope;
 pub use framing::{FrameError, Framing, Rejection, Step};
 pub use sink::Sink;

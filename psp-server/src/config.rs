@@ -66,7 +66,7 @@ pub struct Config {
     /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
     /// A connection that holds more than 64 KiB and pushes the sum over this is closed.
     pub buffered_bytes_max: usize,
-    /// Longest datagram, in bytes.
+    /// Longest datagram of a request, in bytes; its reply may have as many, and what the request left.
     pub datagram_bytes_max: usize,
     /// Unsent output from which on a connection's further requests wait, in bytes.
     pub output_high_water_bytes: usize,

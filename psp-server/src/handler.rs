@@ -1,4 +1,11 @@
 //! The user's half of the work: request in, reply out.
+//!
+//! # Services of tower
+//!
+//! With the feature `tower` an existing `tower::Service` is a [`Handler`], its middleware included:
+//! `psp_server::tower::TowerHandler` clones it for every worker, and two closures turn frames into its requests
+//! and outcomes into replies. A worker polls the response's future itself and is held while that is pending, for a
+//! bounded time; see the module for what this means for futures that wait for sockets or timers.
 
 use std::net::SocketAddr;
 

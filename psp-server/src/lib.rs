@@ -108,6 +108,8 @@ pub mod server;
 pub mod shutdown;
 mod sleep;
 pub mod telemetry;
+#[cfg(feature = "tower")]
+pub mod tower;
 mod transport;
 
 pub use classifier::Classifier;

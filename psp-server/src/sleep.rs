@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::fiber;
 use crate::preempt::{checkpoint, no_preempt};
 
 /// Sleeps for `duration`, and gives way meanwhile like a [`checkpoint`] when the server asks for it.
@@ -12,15 +13,24 @@ use crate::preempt::{checkpoint, no_preempt};
 pub fn sleep(duration: Duration) {
     let mut left = duration;
     while !left.is_zero() {
-        // A signal must not find the thread half parked.
-        let slept = no_preempt(|| {
-            let started = Instant::now();
-            std::thread::park_timeout(left);
-            started.elapsed()
-        });
-        left = left.saturating_sub(slept);
+        left = left.saturating_sub(rest(left));
         checkpoint();
     }
+}
+
+/// Parks until the thread is woken, for `longest` at most, and returns for how long it did. Not at all
+/// where a [`checkpoint`] is due: who asked for it has woken the thread already, and that may have ended
+/// an earlier rest.
+pub(crate) fn rest(longest: Duration) -> Duration {
+    if fiber::shall_give_way() {
+        return Duration::ZERO;
+    }
+    // A signal must not find the thread half parked.
+    no_preempt(|| {
+        let started = Instant::now();
+        std::thread::park_timeout(longest);
+        started.elapsed()
+    })
 }
 
 #[cfg(test)]

@@ -10,13 +10,17 @@
 //! shows that what it expects is what that server does. Everything here panics where a test has to
 //! fail.
 
+mod load;
 mod program;
+mod reload;
 mod server_process;
 mod socket;
 mod twemproxy;
 
+pub use load::Load;
 pub use program::run_program;
-pub use server_process::{ServerProcess, Start, free_port, other_server};
+pub use reload::{Exchange, reloads_under_load};
+pub use server_process::{ServerProcess, Start, free_port, free_udp_port, other_server};
 pub use socket::{connect, read_to_close};
 pub use twemproxy::{Protocol, start_twemproxy};
 

@@ -16,6 +16,10 @@ use crate::size::parse_bytes;
 /// Bytes that `-I` may say.
 const ITEM_LEN_RANGE: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 30;
 
+/// Longest request of a datagram, header included, and the reply that every datagram has room for, in
+/// bytes.
+const DATAGRAM_LEN_MAX: usize = 16 << 10;
+
 const MIB: usize = 1 << 20;
 
 /// The whole configuration. A file sets any part of it; what it does not name keeps its default.
@@ -26,6 +30,8 @@ pub struct Config {
     pub listen: Vec<IpAddr>,
     /// TCP port; 11211 by default, 0 for any free one.
     pub port: u16,
+    /// UDP port; 0, the default, for none.
+    pub udp_port: u16,
     /// Memory of all items, in MiB; 64 by default.
     pub memory_limit_mib: usize,
     /// Whether items are evicted when the memory is full; otherwise nothing more is stored then.
@@ -47,6 +53,7 @@ impl Default for Config {
         Self {
             listen: vec![Ipv4Addr::LOCALHOST.into()],
             port: 11211,
+            udp_port: 0,
             memory_limit_mib: 64,
             evict: true,
             item_len_max: MIB,
@@ -55,6 +62,7 @@ impl Default for Config {
             policy: Policy::darc(),
             server: psp_server::Config {
                 connections_max: 1024,
+                datagram_bytes_max: DATAGRAM_LEN_MAX,
                 ..psp_server::Config::default()
             },
         }
@@ -93,7 +101,7 @@ impl Config {
 /// A memcached-compatible server whose short requests stay fast while long ones run.
 ///
 /// Short flags are those of memcached. Flags take precedence over the configuration file.
-#[derive(Debug, Default, Parser)]
+#[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-memcached", version)]
 pub struct Flags {
     /// Configuration file (TOML).
@@ -108,7 +116,7 @@ pub struct Flags {
     /// TCP port [default: 11211].
     #[arg(long, short)]
     pub port: Option<u16>,
-    /// UDP port; only 0, which is off, is supported.
+    /// UDP port; 0 for none [default: 0].
     #[arg(long, short = 'U', value_name = "PORT")]
     pub udp_port: Option<u16>,
     /// UNIX socket: not supported.
@@ -153,9 +161,6 @@ impl Flags {
                 path.display()
             );
         }
-        if let Some(port @ 1..) = self.udp_port {
-            bail!("UDP is not supported (-U {port}): use TCP");
-        }
         let mut config: Config = config_file::read(self.config.as_deref())?;
         self.apply_to(&mut config);
         config.validate()?;
@@ -173,6 +178,7 @@ impl Flags {
         config.enable_shutdown |= self.enable_shutdown;
         replace(&mut config.server.connections_max, self.conn_limit);
         replace(&mut config.port, self.port);
+        replace(&mut config.udp_port, self.udp_port);
         replace(&mut config.memory_limit_mib, self.memory_limit);
         replace(&mut config.item_len_max, self.max_item_size);
         let verbose = match self.verbose {
@@ -195,11 +201,12 @@ mod tests {
 
     #[test]
     fn flags_are_those_of_memcached() {
-        let flags = "-l 127.0.0.1,::1 -p 11222 -t 3 -m 100 -c 50 -I 2m -vv -A -M -U 0";
+        let flags = "-l 127.0.0.1,::1 -p 11222 -t 3 -m 100 -c 50 -I 2m -vv -A -M -U 11223";
         let words: Vec<&str> = flags.split(' ').collect();
         let config = resolve(&words).unwrap();
         assert_eq!(config.listen.len(), 2);
-        assert_eq!((config.port, config.memory_limit_mib), (11222, 100));
+        assert_eq!((config.port, config.udp_port), (11222, 11223));
+        assert_eq!(config.memory_limit_mib, 100);
         assert_eq!(config.server.workers, Some(3));
         assert_eq!(config.server.connections_max, 50);
         assert_eq!(config.framing().text.item_len_max, 2 << 20);
@@ -213,7 +220,6 @@ mod tests {
     fn what_is_not_supported_is_refused() {
         for (flags, word) in [
             (&["-s", "/tmp/socket"][..], "UNIX"),
-            (&["-U", "11211"], "UDP"),
             (&["-I", "100"], "-I"),
             (&["-I", "33m"], "-m"),
             (&["--policy", "best"], "darc"),

@@ -19,6 +19,7 @@ pub mod exptime;
 pub mod handler;
 pub mod meta;
 pub mod operations;
+pub mod reload;
 pub mod report;
 pub mod size;
 pub mod startup;

@@ -45,6 +45,9 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
         .handler(MemcachedHandler::new(Arc::clone(&state)));
     for address in config.listen {
         builder = builder.tcp((address, config.port));
+        if config.udp_port != 0 {
+            builder = builder.udp((address, config.udp_port));
+        }
     }
     Ok(MemcachedServer {
         server: builder.build()?,

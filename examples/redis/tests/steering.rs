@@ -1,8 +1,9 @@
-//! Changing a server while it runs: CONFIG SET and SIGHUP.
+//! Changing a server while it runs: CONFIG SET and SIGHUP. What long commands do for others meanwhile.
 
 mod common;
 
 use common::{Options, Server, wait_until};
+use psp_harness::{Exchange, Load, reloads_under_load};
 
 const POLICY: &str = "CONFIG GET policy";
 
@@ -82,13 +83,86 @@ fn a_hangup_reloads_the_file() {
         let log = server.log().join("\n");
         log.contains("a restart is needed") && log.contains("server.workers")
     });
-    std::fs::write(server.config_file(), "colour = 1").unwrap();
-    server.hang_up();
-    wait_until("nonsense is reported", || {
-        server
-            .log()
-            .join("\n")
-            .contains("configuration not reloaded")
+}
+
+#[test]
+fn no_request_is_lost_when_the_file_is_read_again_or_is_broken() {
+    if !Server::is_psp_redis() {
+        return;
+    }
+    let server = Server::start_with(&Options {
+        config: Some("policy = 'c-fcfs'"),
+        ..Options::default()
     });
-    assert_eq!(policy(&server), r#"["policy", "sjf"]"#);
+    assert_eq!(server.connect().ask("SET a x"), "+OK");
+    let exchange = Exchange {
+        request: b"GET a\r\n",
+        reply: b"$1\r\nx\r\n",
+        policy: &|| {
+            let reply = policy(&server);
+            let name = reply.strip_prefix(r#"["policy", ""#);
+            name.and_then(|name| name.strip_suffix(r#""]"#))
+                .unwrap_or(&reply)
+                .to_owned()
+        },
+    };
+    reloads_under_load(&server, &server.config_file(), exchange);
+}
+
+/// How often requests have given way.
+fn preemptions(client: &mut common::Connection) -> u64 {
+    let info = client.info("psp");
+    let workers = info.lines().filter(|line| line.starts_with("psp_worker_"));
+    let figures = workers.map(|line| {
+        let (_, rest) = line.split_once("preemptions_honoured=").expect("a figure");
+        let figure = rest.split(',').next().expect("a number");
+        figure.parse::<u64>().expect("a number")
+    });
+    figures.sum()
+}
+
+#[test]
+fn commands_with_many_arguments_give_way() {
+    const ELEMENTS: usize = 100_000;
+    if !Server::is_psp_redis() {
+        return;
+    }
+    let server = Server::start_with(&Options {
+        topology: Some("dedicated"),
+        policy: Some("sq quantum-us=200"),
+        workers: Some(1),
+        ..Options::default()
+    });
+    let mut client = server.connect();
+    assert_eq!(client.ask("SET a x"), "+OK");
+    let load = Load::start(server.address(), 2, b"GET a\r\n", b"$1\r\nx\r\n");
+    load.goes_on();
+    let names: Vec<String> = (0..ELEMENTS).map(|index| format!("name{index}")).collect();
+    let alone = |name: &String| vec![name.clone()];
+    let numbered = |name: &String| vec!["1".to_owned(), name.clone()];
+    let with_value = |name: &String| vec![name.clone(), "1".to_owned()];
+    let all = ELEMENTS.to_string();
+    for (words, each, reply) in [
+        (
+            &["SADD", "set"][..],
+            &alone as &dyn Fn(&String) -> Vec<String>,
+            &*all,
+        ),
+        (&["SREM", "set"], &alone, &all),
+        (&["ZADD", "sorted"], &numbered, &all),
+        (&["ZREM", "sorted"], &alone, &all),
+        (&["HSET", "hash"], &with_value, &all),
+        (&["HDEL", "hash"], &alone, &all),
+        (&["RPUSH", "list"], &alone, &all),
+        (&["MSET"], &with_value, "+OK"),
+        (&["DEL"], &alone, &all),
+    ] {
+        let head = words.iter().map(|&word| word.to_owned());
+        let request: Vec<String> = head.chain(names.iter().flat_map(each)).collect();
+        let before = preemptions(&mut client);
+        assert_eq!(client.request(&request).to_string(), reply, "{words:?}");
+        let given_way = preemptions(&mut client) - before;
+        assert!(given_way > 0, "{words:?} did not give way");
+    }
+    load.finish();
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use clap::Parser;
 use mimalloc::MiMalloc;
+use psp_program::reload_on_hangup;
 use psp_rocksdb::closing::close;
 use psp_rocksdb::config::Flags;
 use psp_rocksdb::reload::reload;
 use psp_rocksdb::startup;
-use psp_server::reload::on_hangup;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -26,14 +26,7 @@ fn main() -> anyhow::Result<()> {
     let log = config.log_level.start_log();
     let startup::KeyValueServer { server, engine } = startup::build(config.clone())?;
     let handle = server.handle();
-    on_hangup(move || match reload(&config, &flags, &handle, &log) {
-        Ok(restart) if restart.is_empty() => tracing::info!("configuration reloaded"),
-        Ok(restart) => {
-            let settings = restart.join(", ");
-            tracing::warn!("configuration reloaded; a restart is needed to change {settings}");
-        }
-        Err(error) => tracing::error!("configuration not reloaded: {error:#}"),
-    })?;
+    reload_on_hangup(move || reload(&config, &flags, &handle, &log))?;
     let outcome = psp_program::run(server);
     if !close(engine, CLOSE_PATIENCE) {
         tracing::warn!("a request still uses the store, which is left as it is");

@@ -89,17 +89,35 @@ pub struct Slot<'k> {
     key: &'k [u8],
     entry: Option<Arc<Entry>>,
     changed: bool,
+    locked: bool,
     discarded: SmallVec<[Garbage; 1]>,
 }
 
 impl<'k> Slot<'k> {
+    /// A slot whose key's lock is held.
     pub(crate) fn new(key: &'k [u8], entry: Option<Arc<Entry>>) -> Self {
         Self {
             key,
             entry,
             changed: false,
+            locked: true,
             discarded: SmallVec::new(),
         }
+    }
+
+    /// A slot of a snapshot, for a change that is not stored yet.
+    pub(crate) fn of_snapshot(key: &'k [u8], entry: Option<Arc<Entry>>) -> Self {
+        Self {
+            locked: false,
+            ..Self::new(key, entry)
+        }
+    }
+
+    /// Whether the key's lock is held: a change must not wait for anything then, nor give way to other
+    /// requests.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.locked
     }
 
     /// The key.

@@ -214,14 +214,14 @@ impl Keyspace {
 
     /// Changes one key with work that takes long: `change` runs on a snapshot outside the lock and
     /// its outcome is stored if the key is still what the snapshot saw. Otherwise `change` runs
-    /// again, the last time under the lock. It must therefore leave nothing behind but what it does
-    /// to its slot.
+    /// again, the last time under the lock ([`Slot::is_locked`]). It must therefore leave nothing behind
+    /// but what it does to its slot.
     pub fn update_large<R>(&self, key: &[u8], mut change: impl FnMut(&mut Slot<'_>) -> R) -> R {
         for _ in 0..OPTIMISTIC_ATTEMPTS {
             // As long as the snapshot is held nobody can change the entry in place, so that the
             // same entry later means the same content.
             let snapshot = self.lookup(key, false);
-            let mut slot = Slot::new(key, snapshot.clone());
+            let mut slot = Slot::of_snapshot(key, snapshot.clone());
             let result = change(&mut slot);
             if !slot.is_changed() || self.exchange(snapshot.as_ref(), slot) {
                 self.release(snapshot);

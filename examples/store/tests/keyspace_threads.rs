@@ -195,3 +195,21 @@ fn a_walk_keeps_nobody_waiting() {
     assert_eq!(visited, 1000);
     assert!(store.is_empty());
 }
+
+/// A change that has to begin again each time sees in the end that the lock is held, so that it can
+/// leave out what it must not do there.
+#[test]
+fn a_large_update_says_when_it_holds_the_lock() {
+    let store = Keyspace::new();
+    let mut locked = Vec::new();
+    store.update_large(b"key", |slot| {
+        locked.push(slot.is_locked());
+        slot.insert(Value::string(b"mine"));
+        if !slot.is_locked() {
+            store.insert(b"key", Value::string(b"another's"));
+        }
+    });
+    assert_eq!(locked.pop(), Some(true));
+    assert!(!locked.is_empty() && !locked.contains(&true));
+    store.update(b"key", |slot| assert!(slot.is_locked()));
+}

@@ -1,10 +1,12 @@
 //! Text, meta and binary requests on one port.
 
+use crate::envelope::Envelope;
 use crate::framing::{FrameError, Framing, Rejection, Step};
 use crate::sink::Sink;
 
 use super::binary::{BinaryFraming, MAGIC_REQUEST};
 use super::text::{TextCursor, TextFraming};
+use super::udp::UdpEnvelope;
 
 /// [`Framing`] that takes a request for a binary one when it starts with the byte 0x80, and
 /// otherwise for a line of the text protocol.
@@ -45,6 +47,10 @@ impl Framing for MemcachedFraming {
         } else {
             self.text.discard_after(frame)
         }
+    }
+
+    fn envelope(&self) -> &dyn Envelope {
+        &UdpEnvelope
     }
 
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {

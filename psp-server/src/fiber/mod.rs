@@ -38,7 +38,8 @@ pub use contract::SignalPreemptible;
 pub(crate) use flag::PreemptFlag;
 pub(crate) use overflow::report_overflows;
 pub(crate) use place::{
-    GiveWay, begin_turn, is_asked, occupy, preemptible, set_spare, set_turn, spare, turn,
+    GiveWay, begin_turn, is_asked, occupy, preemptible, set_spare, set_turn, shall_give_way, spare,
+    turn,
 };
 pub use place::{checkpoint, no_preempt};
 pub use platform::Platform;

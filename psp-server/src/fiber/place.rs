@@ -320,6 +320,11 @@ pub(crate) fn is_asked() -> bool {
     PLACE.with(Place::is_asked)
 }
 
+/// Whether the next [`checkpoint`] gives way.
+pub(crate) fn shall_give_way() -> bool {
+    PLACE.with(|place| place.is_asked() && place.is_open())
+}
+
 /// How many contexts could take over.
 pub(crate) fn spare() -> usize {
     PLACE.with(|place| place.spare.load(Ordering::Relaxed))

@@ -163,7 +163,17 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             return;
         };
         let (peer, request_type) = (*peer, *request_type);
-        let (payload, room) = body.split();
+        let envelope = self.framing.envelope();
+        let shape = envelope.shape();
+        let reply_len_max = body.reply_len_max(shape);
+        let (received, free) = body.split();
+        let (header_room, room) = free.split_at_mut(shape.header_len.min(free.len()));
+        let payload = received.get(shape.header_len..).unwrap_or_default();
+        let limit_bytes = match header_room.len() == shape.header_len {
+            true => room.len().min(reply_len_max),
+            false => 0,
+        };
+        let room = &mut room[..limit_bytes];
         let mut reply = Reply::to_datagram(room);
         let request = Request {
             payload,
@@ -180,7 +190,6 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             &mut reply,
         );
         let mut written = reply.outcome().written;
-        let limit_bytes = room.len();
         if let Some(rejection) = self.shared.refusal(self.worker, outcome, limit_bytes) {
             let mut reply = Reply::to_datagram(room);
             self.framing
@@ -195,13 +204,17 @@ impl<F: Framing, H: Handler> Executor<F, H> {
         let service_ns = self.service_clock_ns() - start_ns;
         if written > 0 {
             let at_once = self.sending == Sending::AtOnce;
-            let unsent = body.send(written, &endpoint.outlet, peer, self.worker, at_once);
+            let sent = body.send(
+                written,
+                envelope,
+                &endpoint.outlet,
+                peer,
+                self.worker,
+                at_once,
+            );
             let counters = &self.shared.telemetry.workers[self.worker.index()];
-            if unsent == 0 {
-                counters.bytes_sent.add(written as u64);
-            } else {
-                counters.replies_unsent.add(unsent as u64);
-            }
+            counters.bytes_sent.add(sent.bytes as u64);
+            counters.replies_unsent.add(sent.dropped as u64);
         }
         self.shared.measure(self.worker, request_type, service_ns);
         *sample = Some(Sample {

@@ -574,22 +574,21 @@ fn admit<F: Framing, K: Classifier, C>(
     now_ns: u64,
 ) -> bool {
     net.datagrams_received.add(1);
-    let request = datagram.body.request();
-    let mut cursor = F::Cursor::default();
-    match framing.next_frame(&mut cursor, request) {
-        Ok(Step::Frame { len }) if len == request.len() => {
-            let request_type = dispatcher.classify(request);
-            datagram.request_type = request_type;
-            dispatcher.count_arrival(request_type);
-            let id = RequestId(DATAGRAM_FIRST + datagram.slot);
-            dispatcher.arrived(now_ns, id, request_type);
-            true
-        }
-        _ => {
-            net.malformed.add(1);
-            false
-        }
-    }
+    let request = datagram.request(framing.envelope());
+    let whole = request.filter(|request| {
+        let step = framing.next_frame(&mut F::Cursor::default(), request);
+        matches!(step, Ok(Step::Frame { len }) if len == request.len())
+    });
+    let Some(request) = whole else {
+        net.malformed.add(1);
+        return false;
+    };
+    let request_type = dispatcher.classify(request);
+    datagram.request_type = request_type;
+    dispatcher.count_arrival(request_type);
+    let id = RequestId(DATAGRAM_FIRST + datagram.slot);
+    dispatcher.arrived(now_ns, id, request_type);
+    true
 }
 
 /// Whether the process or the system has no room for another connection.

@@ -155,7 +155,7 @@ pub(crate) fn measure<F: Framing, K: Classifier, H: Handler>(
             let Some(datagram) = pool.hold(packets.endpoint(), packet) else {
                 continue;
             };
-            let request = datagram.body.request();
+            let request = datagram.request(framing.envelope()).unwrap_or_default();
             let mut cursor = F::Cursor::default();
             // The bench's requests are well formed.
             let _ = framing.next_frame(&mut cursor, request);

@@ -1,22 +1,22 @@
 //! UDP: one request in one datagram, its reply in the same buffer.
 //!
 //! ```text
-//!   socket:  | request (len) | free: the reply is written here |
-//!   port:    | headers | request | headers | free: the reply is written here |      an mbuf
+//!   socket:  | header, request (len) | free: room for a header, and the reply |
+//!   port:    | Ethernet .. UDP | header, request | Ethernet .. UDP | free, likewise |      an mbuf
 //! ```
+//!
+//! The headers are those of the protocol's [`Envelope`], which also cuts a long reply into datagrams.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::net::UdpSocket;
+use psp_protocols::envelope::{Envelope, Part, Shape, send_parts};
 
 use super::{Packet, Transmitters};
 use crate::policy::{Sample, WorkerId};
 use crate::request_type::RequestType;
-
-/// What UDP over IPv4 can carry.
-const REPLY_BYTES_MAX: usize = 65_507;
 
 /// Where requests come in and replies go out, and the handler's state for it. Workers send through it
 /// themselves.
@@ -63,48 +63,86 @@ pub(crate) enum Body {
     Packet(Option<Packet>),
 }
 
+/// What became of a reply.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// Bytes that left.
+    pub(crate) bytes: usize,
+    /// Replies that were dropped, in whole or in part, as the network may drop them.
+    pub(crate) dropped: usize,
+}
+
 impl Body {
-    /// The request.
-    pub(crate) fn request(&self) -> &[u8] {
+    /// The bytes that were received.
+    fn received(&self) -> &[u8] {
         match self {
             Self::Buffer { bytes, len } => &bytes[..*len],
             Self::Packet(packet) => packet.as_ref().map_or(&[], Packet::request),
         }
     }
 
-    /// The request, and the room for its reply.
+    /// The bytes that were received, and the room for a header and the reply.
     pub(crate) fn split(&mut self) -> (&[u8], &mut [u8]) {
         match self {
             Self::Buffer { bytes, len } => {
-                let (request, free) = bytes.split_at_mut(*len);
-                let room = free.len().min(REPLY_BYTES_MAX);
-                (request, &mut free[..room])
+                let (received, free) = bytes.split_at_mut(*len);
+                (received, free)
             }
             Self::Packet(Some(packet)) => packet.split(),
             Self::Packet(None) => (&[], &mut []),
         }
     }
 
-    /// Sends the first `len` bytes of the room as `worker`; a port may keep them for a moment unless they
-    /// go `at_once`. Returns how many replies were dropped, as the network may drop them.
+    /// Longest reply that an envelope of this shape can carry, were there room: a port sends a reply in
+    /// one piece, that of the mbuf.
+    pub(crate) fn reply_len_max(&self, shape: Shape) -> usize {
+        match self {
+            Self::Buffer { .. } => shape.reply_len_max(),
+            Self::Packet(_) => shape.datagram_len_max.saturating_sub(shape.header_len),
+        }
+    }
+
+    /// Sends the reply of `len` bytes that was written behind the room for a header as `worker`; a port
+    /// may keep it for a moment unless it goes `at_once`.
     pub(crate) fn send(
         &mut self,
         len: usize,
+        envelope: &dyn Envelope,
         outlet: &Outlet,
         peer: SocketAddr,
         worker: WorkerId,
         at_once: bool,
-    ) -> usize {
-        match (self, outlet) {
-            (Self::Buffer { bytes, len: start }, Outlet::Socket(socket)) => {
-                let reply = &bytes[*start..*start + len];
-                usize::from(socket.send_to(reply, peer).is_err())
+    ) -> Sent {
+        let header_len = envelope.shape().header_len;
+        let mut sent = Sent::default();
+        let (received, free) = self.split();
+        let header = &received[..header_len];
+        match outlet {
+            Outlet::Socket(socket) => {
+                let reply = &mut free[..header_len + len];
+                send_parts(envelope, header, reply, |part| {
+                    let result = socket.send_to(part, peer);
+                    sent.bytes += result.as_ref().copied().unwrap_or(0);
+                    sent.dropped += usize::from(result.is_err());
+                    result.is_ok()
+                });
             }
-            (Self::Packet(packet), Outlet::Packets(transmitters)) => packet
-                .take()
-                .map_or(0, |packet| transmitters.send(worker, packet, len, at_once)),
-            _ => unreachable!("a datagram is answered where it came from"),
+            Outlet::Packets(transmitters) => {
+                let whole = Part {
+                    sequence: 0,
+                    count: 1,
+                };
+                envelope.encode_header(header, whole, &mut free[..header_len]);
+                if let Self::Packet(packet) = self
+                    && let Some(packet) = packet.take()
+                {
+                    let len = header_len + len;
+                    sent.dropped = transmitters.send(worker, packet, len, at_once);
+                    sent.bytes = if sent.dropped == 0 { len } else { 0 };
+                }
+            }
         }
+        sent
     }
 }
 
@@ -232,6 +270,14 @@ impl<C> DatagramPool<C> {
 }
 
 impl<C> Datagram<C> {
+    /// The request behind the header of a datagram that has been received. `None` when the envelope
+    /// is not one of a request.
+    pub(crate) fn request(&self, envelope: &dyn Envelope) -> Option<&[u8]> {
+        let header_len = envelope.shape().header_len;
+        let (header, request) = self.body.received().split_at_checked(header_len)?;
+        envelope.accepts(header).then_some(request)
+    }
+
     fn set_endpoint(&mut self, endpoint: &Arc<Endpoint<C>>) {
         let same = |held: &Arc<Endpoint<C>>| Arc::ptr_eq(held, endpoint);
         if !self.endpoint.as_ref().is_some_and(same) {

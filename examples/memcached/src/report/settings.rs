@@ -19,7 +19,7 @@ pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
             ("maxbytes", &config.memory_bytes()),
             ("maxconns", &config.server.connections_max),
             ("tcpport", &config.port),
-            ("udpport", &0),
+            ("udpport", &config.udp_port),
             ("inter", &addresses.join(",")),
             ("evictions", &on_or_off(config.evict)),
             ("domain_socket", &"NULL"),

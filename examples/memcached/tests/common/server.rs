@@ -1,13 +1,17 @@
 //! The server of a test.
 
+use std::cell::Cell;
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use psp_harness::{ServerProcess, Start, free_port, other_server};
+use psp_harness::{ServerProcess, Start, free_port, free_udp_port, other_server};
 
 use super::Connection;
+
+const CONFIG_FILE: &str = "psp-memcached.toml";
 
 /// A running server. Dropping it kills the process.
 pub(crate) struct Server {
@@ -42,25 +46,30 @@ impl Server {
     /// Starts a server with flags that memcached knows, and with flags and a configuration file that
     /// psp-memcached alone does.
     pub(crate) fn start_psp(flags: &[&str], psp_flags: &[&str], config: &str) -> Self {
-        let process = ServerProcess::start(|directory| match other_server() {
-            None => psp_memcached(flags, psp_flags, config, directory),
-            Some(program) => {
-                let port = free_port();
-                let mut command = Command::new(program);
-                command.args(["-u", "root", "-l", "127.0.0.1", "-p", &port.to_string()]);
-                command.args(flags);
-                Start {
-                    command,
-                    port: Some(port),
-                }
-            }
-        });
+        let process = ServerProcess::start(|directory| start(flags, psp_flags, config, directory));
         Self { process }
+    }
+
+    /// Starts a server that takes datagrams, too, and returns where.
+    pub(crate) fn start_udp() -> (Self, SocketAddr) {
+        let port = Cell::new(0);
+        let process = ServerProcess::start(|directory| {
+            port.set(free_udp_port());
+            let flag = port.get().to_string();
+            start(&["-U", &flag], &[], "", directory)
+        });
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.get()));
+        (Self { process }, address)
     }
 
     /// Whether the suites run against psp-memcached.
     pub(crate) fn is_psp() -> bool {
         other_server().is_none()
+    }
+
+    /// The file given with `--config`.
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.directory().join(CONFIG_FILE)
     }
 
     /// Opens a connection.
@@ -79,12 +88,28 @@ impl Server {
     }
 }
 
+fn start(flags: &[&str], psp_flags: &[&str], config: &str, directory: &Path) -> Start {
+    match other_server() {
+        None => psp_memcached(flags, psp_flags, config, directory),
+        Some(program) => {
+            let port = free_port();
+            let mut command = Command::new(program);
+            command.args(["-u", "root", "-l", "127.0.0.1", "-p", &port.to_string()]);
+            command.args(flags);
+            Start {
+                command,
+                port: Some(port),
+            }
+        }
+    }
+}
+
 fn psp_memcached(flags: &[&str], psp_flags: &[&str], config: &str, directory: &Path) -> Start {
     let mut command = Command::new(env!("CARGO_BIN_EXE_psp-memcached"));
     command.args(["-l", "127.0.0.1", "-p", "0"]);
     command.args(flags).args(psp_flags);
     if !config.is_empty() {
-        let file = directory.join("psp-memcached.toml");
+        let file = directory.join(CONFIG_FILE);
         fs::write(&file, config).unwrap();
         command.arg("--config").arg(file);
     }

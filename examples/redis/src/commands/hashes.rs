@@ -3,6 +3,7 @@
 use psp_store::{Element, Hash};
 
 use super::counts::{pick_count, picks};
+use super::pace::Pace;
 use super::scan::ScanOptions;
 use super::walk::Pairing;
 use super::{large, walk};
@@ -64,9 +65,10 @@ fn set_fields(context: &Context<'_>, args: &[&[u8]], name: &'static str) -> Resu
         context.store,
         args[1],
         large::work(pairs),
-        |hash: &mut Hash| {
+        |hash: &mut Hash, pace| {
             let before = hash.len();
             for pair in pairs.chunks_exact(2) {
+                pace.step();
                 hash.insert(pair[0], Element::from(pair[1]));
             }
             hash.len() - before
@@ -91,7 +93,7 @@ fn hsetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
         context.store,
         args[1],
         large::work(&args[2..]),
-        |hash: &mut Hash| {
+        |hash: &mut Hash, _| {
             let absent = hash.get(args[2]).is_none();
             if absent {
                 hash.insert(args[2], Element::from(args[3]));
@@ -112,7 +114,9 @@ fn hget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 fn hmget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     read(context.store, args[1], |hash: Option<&Hash>| {
         out.array(args.len() - 2);
+        let pace = Pace::new();
         for field in &args[2..] {
+            pace.step();
             walk::element_or_null(out, hash.and_then(|hash| hash.get(field)));
         }
     })
@@ -127,12 +131,18 @@ fn hgetall(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 
 fn hdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let fields = &args[2..];
-    let removed = large::change(context.store, args[1], fields.len(), |hash: &mut Hash| {
-        fields
-            .iter()
-            .filter(|field| hash.remove(field).is_some())
-            .count()
-    })?;
+    let removed = large::change(
+        context.store,
+        args[1],
+        fields.len(),
+        |hash: &mut Hash, pace| {
+            fields
+                .iter()
+                .inspect(|_| pace.step())
+                .filter(|field| hash.remove(field).is_some())
+                .count()
+        },
+    )?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }

@@ -61,7 +61,12 @@ fn exists(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 
 /// For how many of `keys` something holds.
 fn count(keys: &[&[u8]], holds: impl Fn(&[u8]) -> bool) -> i64 {
-    keys.iter().map(|key| i64::from(holds(key))).sum()
+    let pace = Pace::new();
+    let holds = keys.iter().map(|key| {
+        pace.step();
+        i64::from(holds(key))
+    });
+    holds.sum()
 }
 
 fn type_of(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

@@ -1,8 +1,9 @@
 //! Changes whose work depends on their arguments: little of it happens under the key's lock, more
-//! on a snapshot outside of it.
+//! on a snapshot outside of it, where it gives way.
 
 use psp_store::{Keyspace, Slot};
 
+use super::pace::Pace;
 use crate::parse::Result;
 use crate::typed::{Typed, expect_mut, expect_or_default};
 
@@ -18,13 +19,17 @@ pub(super) fn work(arguments: &[&[u8]]) -> usize {
     arguments.len() + bytes / BYTES_PER_ELEMENT
 }
 
-/// Changes `key`, where about `elements` elements are touched.
+/// Changes `key`, where about `elements` elements are touched. `change` steps the pace for each.
 pub(super) fn update<R>(
     store: &Keyspace,
     key: &[u8],
     elements: usize,
-    change: impl FnMut(&mut Slot<'_>) -> R,
+    mut change: impl FnMut(&mut Slot<'_>, &Pace) -> R,
 ) -> R {
+    let change = |slot: &mut Slot<'_>| {
+        let pace = Pace::of(slot);
+        change(slot, &pace)
+    };
     if elements <= LOCKED_ELEMENTS_MAX {
         store.update(key, change)
     } else {
@@ -37,10 +42,10 @@ pub(super) fn change<T: Typed, R>(
     store: &Keyspace,
     key: &[u8],
     elements: usize,
-    mut change: impl FnMut(&mut T) -> R,
+    mut change: impl FnMut(&mut T, &Pace) -> R,
 ) -> Result<Option<R>> {
-    update(store, key, elements, |slot| {
-        Ok(expect_mut(slot)?.map(&mut change))
+    update(store, key, elements, |slot, pace| {
+        Ok(expect_mut(slot)?.map(|value| change(value, pace)))
     })
 }
 
@@ -50,10 +55,10 @@ pub(super) fn change_or_create<T: Typed + Default, R>(
     store: &Keyspace,
     key: &[u8],
     elements: usize,
-    mut change: impl FnMut(&mut T) -> R,
+    mut change: impl FnMut(&mut T, &Pace) -> R,
 ) -> Result<R> {
-    update(store, key, elements, |slot| {
-        Ok(change(expect_or_default(slot)?))
+    update(store, key, elements, |slot, pace| {
+        Ok(change(expect_or_default(slot)?, pace))
     })
 }
 

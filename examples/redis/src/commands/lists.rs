@@ -95,7 +95,7 @@ fn push(
         context.store,
         args[1],
         large::work(&args[2..]),
-        |list: &mut List| push_all(list, &args[2..], end),
+        |list: &mut List, pace| push_all(list, &args[2..], end, pace),
     )?;
     out.integer(len as i64);
     Ok(())
@@ -111,14 +111,15 @@ fn push_existing(
         context.store,
         args[1],
         large::work(&args[2..]),
-        |list: &mut List| push_all(list, &args[2..], end),
+        |list: &mut List, pace| push_all(list, &args[2..], end, pace),
     )?;
     out.integer(len.unwrap_or(0) as i64);
     Ok(())
 }
 
-fn push_all(list: &mut List, elements: &[&[u8]], end: ListEnd) -> usize {
+fn push_all(list: &mut List, elements: &[&[u8]], end: ListEnd, pace: &Pace) -> usize {
     for element in elements {
+        pace.step();
         list.push(end, Element::from(*element));
     }
     list.len()
@@ -150,7 +151,7 @@ fn pop(
 /// Takes up to `count` elements off `end`; they are in the order of the list.
 fn pop_many(context: &Context<'_>, key: &[u8], count: usize, end: ListEnd) -> Result<Option<List>> {
     let elements = count.min(large::cardinality(context.store, key));
-    large::change(context.store, key, elements, |list: &mut List| {
+    large::change(context.store, key, elements, |list: &mut List, _| {
         let len = list.len();
         let taken = match end {
             ListEnd::Left => 0..count.min(len),
@@ -210,7 +211,7 @@ fn lset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         context.store,
         args[1],
         large::work(&args[3..]),
-        |list: &mut List| {
+        |list: &mut List, _| {
             let index =
                 index_within(index.clone()?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
             list.set(index, Element::from(args[3]));
@@ -229,8 +230,12 @@ fn linsert(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
         _ => return Err(CommandError::Syntax),
     };
     let elements = large::cardinality(context.store, args[1]) + large::work(&args[4..]);
-    let outcome = large::change(context.store, args[1], elements, |list: &mut List| {
-        let Some(pivot) = list.iter().position(|element| **element == *args[3]) else {
+    let outcome = large::change(context.store, args[1], elements, |list: &mut List, pace| {
+        let is_pivot = |element: &Element| {
+            pace.step();
+            **element == *args[3]
+        };
+        let Some(pivot) = list.iter().position(is_pivot) else {
             return -1;
         };
         list.insert(pivot + usize::from(after), Element::from(args[4]));
@@ -252,7 +257,7 @@ fn lrem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         ListEnd::Left
     };
     let elements = large::cardinality(context.store, args[1]);
-    let removed = large::change(context.store, args[1], elements, |list: &mut List| {
+    let removed = large::change(context.store, args[1], elements, |list: &mut List, _| {
         list.remove_equal(args[3], end, limit)
     })?;
     out.integer(removed.unwrap_or(0) as i64);
@@ -263,7 +268,7 @@ fn ltrim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     let (start, stop) = (integer(args[2])?, integer(args[3])?);
     let len = large::cardinality(context.store, args[1]);
     let removed = len - index_range(start, stop, len).len();
-    large::change(context.store, args[1], removed, |list: &mut List| {
+    large::change(context.store, args[1], removed, |list: &mut List, _| {
         list.retain_range(index_range(start, stop, list.len()));
     })?;
     out.simple("OK");

@@ -85,7 +85,10 @@ fn sadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         context.store,
         args[1],
         large::work(members),
-        |set: &mut Set| members.iter().filter(|member| set.insert(member)).count(),
+        |set: &mut Set, pace| {
+            let members = members.iter().inspect(|_| pace.step());
+            members.filter(|member| set.insert(member)).count()
+        },
     )?;
     out.integer(added as i64);
     Ok(())
@@ -93,9 +96,15 @@ fn sadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 
 fn srem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let removed = large::change(context.store, args[1], members.len(), |set: &mut Set| {
-        members.iter().filter(|member| set.remove(member)).count()
-    })?;
+    let removed = large::change(
+        context.store,
+        args[1],
+        members.len(),
+        |set: &mut Set, pace| {
+            let members = members.iter().inspect(|_| pace.step());
+            members.filter(|member| set.remove(member)).count()
+        },
+    )?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }
@@ -116,7 +125,9 @@ fn sismember(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'
 fn smismember(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     read(context.store, args[1], |set: Option<&Set>| {
         out.array(args.len() - 2);
+        let pace = Pace::new();
         for member in &args[2..] {
+            pace.step();
             out.integer(i64::from(set.is_some_and(|set| set.contains(member))));
         }
     })
@@ -142,8 +153,8 @@ fn spop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         [count] => {
             let count = pop_count(count)?;
             let elements = count.min(large::cardinality(context.store, args[1]));
-            let popped = large::change(context.store, args[1], elements, |set: &mut Set| {
-                pop_random(set, count)
+            let popped = large::change(context.store, args[1], elements, |set: &mut Set, pace| {
+                pop_random(set, count, pace)
             })?;
             walk::set(out, popped.unwrap_or_default().iter());
         }
@@ -152,15 +163,17 @@ fn spop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     Ok(())
 }
 
-fn pop_random(set: &mut Set, count: usize) -> Vec<Element> {
+fn pop_random(set: &mut Set, count: usize, pace: &Pace) -> Vec<Element> {
     if count >= set.len() {
-        return std::mem::take(set).iter().cloned().collect();
+        let all = std::mem::take(set);
+        return all.iter().inspect(|_| pace.step()).cloned().collect();
     }
     let mut ranks: Vec<usize> = picks(set.len(), count as i64).collect();
     // From the highest down, so that a removal does not move the ranks still to come.
     ranks.sort_unstable_by(|left, right| right.cmp(left));
     ranks
         .into_iter()
+        .inspect(|_| pace.step())
         .filter_map(|rank| set.remove_at(rank))
         .collect()
 }

@@ -307,11 +307,16 @@ fn remove_range(
 ) -> Result<()> {
     let bounds = Bounds::parse(by, args[2], args[3])?;
     let elements = members_within(context, args[1], &bounds)?;
-    let removed = large::change(context.store, args[1], elements, |set: &mut SortedSet| {
-        let ranks = bounds.ranks(set);
-        set.remove_range(ranks.clone());
-        ranks.len()
-    })?;
+    let removed = large::change(
+        context.store,
+        args[1],
+        elements,
+        |set: &mut SortedSet, _| {
+            let ranks = bounds.ranks(set);
+            set.remove_range(ranks.clone());
+            ranks.len()
+        },
+    )?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }

@@ -139,9 +139,10 @@ fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         context.store,
         args[1],
         large::work(pairs),
-        |set: &mut SortedSet| {
+        |set: &mut SortedSet, pace| {
             let (mut added, mut changed, mut last) = (0, 0, None);
             for (member, score) in members.clone().zip(&scores) {
+                pace.step();
                 let old = set.score(member);
                 last = addition.score(old, *score);
                 let Some(score) = last else { continue };
@@ -180,9 +181,10 @@ fn zrem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         context.store,
         args[1],
         members.len(),
-        |set: &mut SortedSet| {
+        |set: &mut SortedSet, pace| {
             members
                 .iter()
+                .inspect(|_| pace.step())
                 .filter(|member| set.remove(member).is_some())
                 .count()
         },
@@ -272,7 +274,7 @@ fn pop_many(
     from: From,
 ) -> Result<Option<Vec<ScoredMember>>> {
     let elements = count.min(large::cardinality(context.store, key));
-    large::change(context.store, key, elements, |set: &mut SortedSet| {
+    large::change(context.store, key, elements, |set: &mut SortedSet, pace| {
         let len = set.len();
         let taken = count.min(len);
         let ranks = if from == From::Lowest {
@@ -280,7 +282,8 @@ fn pop_many(
         } else {
             len - taken..len
         };
-        let mut popped: Vec<_> = set.range(ranks.clone()).cloned().collect();
+        let members = set.range(ranks.clone()).inspect(|_| pace.step());
+        let mut popped: Vec<_> = members.cloned().collect();
         if from == From::Highest {
             popped.reverse();
         }

@@ -1,0 +1,166 @@
+//! What memcached 1.6 answers to datagrams, and psp-memcached as well.
+
+mod common;
+
+use std::net::{SocketAddr, UdpSocket};
+
+use common::{Connection, Server, wait_until};
+use psp_harness::DEADLINE;
+use psp_protocols::memcached::udp::{DATAGRAM_LEN_MAX, HEADER_LEN, Header};
+
+/// A client that sees the datagrams.
+struct Datagrams {
+    socket: UdpSocket,
+}
+
+impl Datagrams {
+    fn open(server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server).unwrap();
+        socket.set_read_timeout(Some(DEADLINE)).unwrap();
+        Self { socket }
+    }
+
+    fn send(&self, header: Header, request: impl AsRef<[u8]>) {
+        let datagram = [&header.encode()[..], request.as_ref()].concat();
+        self.socket.send(&datagram).unwrap();
+    }
+
+    /// The next datagram: its header, and what is behind it.
+    fn receive(&self) -> (Header, Vec<u8>) {
+        let mut buffer = [0; 65_536];
+        let len = self.socket.recv(&mut buffer).expect("a datagram");
+        assert!(len <= DATAGRAM_LEN_MAX, "{len} bytes");
+        let header = Header::decode(&buffer[..len]).expect("a header");
+        (header, buffer[HEADER_LEN..len].to_vec())
+    }
+
+    /// The datagrams of one reply, put together.
+    fn reply(&self, request_id: u16) -> Vec<u8> {
+        let (first, mut reply) = self.receive();
+        for sequence in 0..first.count {
+            let part = Header {
+                sequence,
+                count: first.count,
+                ..Header::request(request_id)
+            };
+            if sequence == 0 {
+                assert_eq!(first, part);
+                continue;
+            }
+            let (header, rest) = self.receive();
+            assert_eq!(header, part);
+            reply.extend(rest);
+        }
+        reply
+    }
+
+    fn ask(&self, request_id: u16, request: &str) -> String {
+        self.send(Header::request(request_id), request.replace('|', "\r\n"));
+        String::from_utf8(self.reply(request_id)).unwrap()
+    }
+}
+
+/// Server, client of its streams, and client of its datagrams.
+fn start() -> (Server, Connection, Datagrams) {
+    let (server, address) = Server::start_udp();
+    let (stream, datagrams) = (server.connect(), Datagrams::open(address));
+    (server, stream, datagrams)
+}
+
+#[test]
+fn requests_of_all_protocols_are_answered_under_their_ids() {
+    let (_server, mut stream, datagrams) = start();
+    stream.expect("set a 5 0 3|abc", "STORED");
+    for (id, request, reply) in [
+        (7, "mn|", "MN\r\n"),
+        (0, "get a|", "VALUE a 5 3\r\nabc\r\nEND\r\n"),
+        (0xffff, "get nosuch|", "END\r\n"),
+        (0x6765, "mg a v|", "VA 3\r\nabc\r\n"),
+        (0x8000, "set b 1 0 2|xy|", "STORED\r\n"),
+        (
+            0x8001,
+            "incr a 1|",
+            "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
+        ),
+        (1, "hello|", "ERROR\r\n"),
+    ] {
+        assert_eq!(datagrams.ask(id, request), reply, "{request}");
+    }
+    stream.expect("get b", "VALUE b 1 2|xy|END");
+
+    let get = b"\x80\0\0\x01\0\0\0\0\0\0\0\x01\x01\x02\x03\x04\0\0\0\0\0\0\0\0a";
+    datagrams.send(Header::request(9), get);
+    let reply = datagrams.reply(9);
+    assert_eq!(reply[0], 0x81);
+    assert_eq!(reply[12..16], [1, 2, 3, 4]);
+    assert!(reply.ends_with(b"\0\0\0\x05abc"), "flags and value");
+}
+
+#[test]
+fn long_replies_are_several_datagrams() {
+    let (_server, mut stream, datagrams) = start();
+    for len in [1367, 1368, 5000, 15_000] {
+        let value: String = (0..len)
+            .map(|index| char::from(b'a' + (index % 23) as u8))
+            .collect();
+        stream.expect(&format!("set k 0 0 {len}|{value}"), "STORED");
+        let expected = format!("VALUE k 0 {len}\r\n{value}\r\nEND\r\n");
+        assert!(datagrams.ask(3, "get k|") == expected, "{len} bytes");
+    }
+}
+
+#[test]
+fn what_needs_no_reply_gets_none() {
+    let (_server, mut stream, datagrams) = start();
+    datagrams.send(Header::request(1), "set a 0 0 1 noreply\r\nx\r\n");
+    wait_until("it is stored", || {
+        stream.ask("mg a v") != "EN" && stream.line() == "x"
+    });
+    assert_eq!(datagrams.ask(2, "mn|"), "MN\r\n");
+}
+
+#[test]
+fn what_is_no_whole_request_is_dropped() {
+    let (server, mut stream, datagrams) = start();
+    let header = |count, sequence| Header {
+        count,
+        sequence,
+        ..Header::request(1)
+    };
+    datagrams.socket.send(b"").unwrap();
+    datagrams.socket.send(b"get a\r\n").unwrap();
+    datagrams.send(header(2, 0), "mn\r\n");
+    datagrams.send(header(0, 0), "mn\r\n");
+    datagrams.send(header(1, 0), "");
+    datagrams.send(header(1, 0), "get a");
+    if Server::is_psp() {
+        // memcached takes what follows for the rest of the value.
+        datagrams.send(header(1, 0), "set a 0 0 2000000\r\nxx");
+    }
+    // memcached looks at the number of datagrams alone.
+    datagrams.send(header(1, 5), "mn\r\n");
+    assert_eq!(datagrams.receive(), (header(1, 0), b"MN\r\n".to_vec()));
+    server.assert_alive();
+    if Server::is_psp() {
+        assert_eq!(stream.stat("stats psp", "malformed_requests"), 7);
+    }
+}
+
+/// memcached sends values of any size, and answers every request of a datagram.
+#[test]
+fn what_does_not_fit_is_an_error() {
+    if !Server::is_psp() {
+        return;
+    }
+    let (_server, mut stream, datagrams) = start();
+    let value = "x".repeat(100_000);
+    stream.expect(&format!("set k 0 0 100000|{value}"), "STORED");
+    let refused = datagrams.ask(1, "get k|");
+    assert!(
+        refused.starts_with("SERVER_ERROR reply is larger than the limit of"),
+        "{refused}"
+    );
+    datagrams.send(Header::request(2), "mn\r\nmn\r\n");
+    assert_eq!(datagrams.ask(3, "mn|"), "MN\r\n");
+}
