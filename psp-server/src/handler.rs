@@ -8,6 +8,7 @@
 //! bounded time; see the module for what this means for futures that wait for sockets or timers.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::policy::WorkerId;
 use crate::reply::Reply;
@@ -66,6 +67,8 @@ pub struct Request<'a, C> {
     pub peer: SocketAddr,
     /// The worker that runs it.
     pub worker: WorkerId,
+    /// How long it waited: from when the net worker had read and framed it until its handler began.
+    pub waited: Duration,
 }
 
 impl<F> Handler for F

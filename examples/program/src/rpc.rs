@@ -88,15 +88,17 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The call of a request that a worker has begun to run now.
-    ///
-    /// A deadline counts from then: a handler does not know when a request arrived.
+    /// The call of a request that a worker has begun to run now and that has [`waited`](Request::waited). Its
+    /// deadline counts from its arrival.
     #[must_use]
-    pub fn begun(request: &RequestRef<'a>) -> Self {
+    pub fn begun(request: &RequestRef<'a>, waited: Duration) -> Self {
         let deadline = match request.deadline_us {
             0 => None,
-            // One that is beyond what the clock can say never comes.
-            us => Instant::now().checked_add(Duration::from_micros(us)),
+            us => {
+                let left = Duration::from_micros(us).saturating_sub(waited);
+                // One that is beyond what the clock can say never comes.
+                Instant::now().checked_add(left)
+            }
         };
         Self {
             method: request.method,
@@ -153,8 +155,11 @@ impl<S: Service> RpcHandler<S> {
         &self,
         worker: &mut RpcWorker<S::Worker>,
         request: &RequestRef<'_>,
+        waited: Duration,
     ) -> Result<(), Failure> {
-        let call = Call::begun(request);
+        let call = Call::begun(request, waited);
+        // It may have passed while the request was queued.
+        call.in_time()?;
         self.0.call(&mut worker.state, &call, &mut worker.payload)?;
         call.in_time()
     }
@@ -178,9 +183,9 @@ impl<S: Service> Handler for RpcHandler<S> {
     fn connect(&self, _peer: SocketAddr) {}
 
     fn handle(&self, worker: &mut Self::Worker, request: Request<'_, ()>, reply: &mut Reply<'_>) {
-        let frame = request.payload;
+        let (frame, waited) = (request.payload, request.waited);
         let (id, done) = match RequestRef::from_frame(frame) {
-            Ok(request) => (request.id, self.run(worker, &request)),
+            Ok(request) => (request.id, self.run(worker, &request, waited)),
             Err(error) => {
                 let id = peek_id(frame).unwrap_or_default();
                 (id, Err(Failure::invalid(error.reason)))
@@ -199,21 +204,24 @@ impl<S: Service> Handler for RpcHandler<S> {
 mod tests {
     use super::*;
 
-    fn call(deadline_us: u64) -> Call<'static> {
-        Call::begun(&RequestRef {
+    fn call(deadline_us: u64, waited: Duration) -> Call<'static> {
+        let request = RequestRef {
             id: 1,
             method: "Get",
             deadline_us,
             payload: b"key",
-        })
+        };
+        Call::begun(&request, waited)
     }
 
     #[test]
     fn deadlines_pass_unless_there_is_none() {
         for never in [0, u64::MAX] {
-            assert_eq!(call(never).in_time(), Ok(()));
+            assert_eq!(call(never, Duration::from_secs(1_000)).in_time(), Ok(()));
         }
-        let call = call(1);
+        let waited_for_it = call(1_000_000_000, Duration::from_secs(1_000));
+        assert_eq!(waited_for_it.in_time(), Err(Failure::deadline_exceeded()));
+        let call = call(1, Duration::ZERO);
         let passed = loop {
             if let Err(failure) = call.give_way() {
                 break failure;

@@ -171,6 +171,34 @@ fn work_ends_when_its_deadline_passes() {
 }
 
 #[test]
+fn time_in_the_queue_counts_towards_the_deadline() {
+    let one_worker = [
+        "--topology",
+        "dedicated",
+        "--workers",
+        "1",
+        "--policy",
+        "c-fcfs",
+    ];
+    let server = Server::start(&one_worker);
+    let mut client = server.datagrams();
+    let ahead = client.submit(
+        "Sleep",
+        0,
+        &Work {
+            duration_us: 300_000,
+        },
+    );
+    let ahead = ahead.unwrap();
+    let behind = client.submit("Echo", 1_000, Vec::new()).unwrap();
+    let responses = [client.receive().unwrap(), client.receive().unwrap()];
+    assert_eq!(responses.each_ref().map(|it| it.id), [ahead, behind]);
+    assert_eq!(responses[0].status(), Status::Ok);
+    let expected = (Status::DeadlineExceeded, "the deadline has passed");
+    assert_eq!(end(&responses[1]), expected);
+}
+
+#[test]
 fn what_no_queue_has_room_for_is_refused_by_name() {
     const CLIENTS: usize = 30;
     let server = Server::start_with(&DEDICATED, "[server]\nqueue_capacity = 2\n");

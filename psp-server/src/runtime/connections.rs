@@ -315,7 +315,13 @@ impl<F: Framing, C> Connections<F, C> {
             if stream.closing {
                 return self.start_lingering(slot, now_ns);
             }
-            match parse(&*self.framing, &mut place.cursor, stream, dispatcher) {
+            match parse(
+                &*self.framing,
+                &mut place.cursor,
+                stream,
+                dispatcher,
+                now_ns,
+            ) {
                 Ok(Parsed::Run(request_type)) => {
                     place.phase = Phase::Queued;
                     place.last_type = request_type;
@@ -575,6 +581,7 @@ fn parse<F: Framing, C, K: Classifier>(
     cursor: &mut F::Cursor,
     stream: &mut Stream<C>,
     dispatcher: &Dispatcher<K>,
+    now_ns: u64,
 ) -> Result<Parsed, FrameError> {
     stream.run.clear();
     stream.done = 0;
@@ -592,7 +599,11 @@ fn parse<F: Framing, C, K: Classifier>(
                 {
                     break;
                 }
-                stream.run.push(Frame { len, request_type });
+                stream.run.push(Frame {
+                    len,
+                    request_type,
+                    arrived_ns: now_ns,
+                });
                 dispatcher.count_arrival(request_type);
                 offset += len;
                 stream.discard_after_run = framing.discard_after(frame);

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use psp_protocols::{Framing, Rejection};
 
@@ -77,6 +78,12 @@ impl<F: Framing, H: Handler> Executor<F, H> {
         self.clock.now_ns() - self.away_ns.get()
     }
 
+    /// How long a request waited whose handler begins at `service_ns` of the service clock.
+    fn waited(&self, arrived_ns: u64, service_ns: u64) -> Duration {
+        let now_ns = service_ns + self.away_ns.get();
+        Duration::from_nanos(now_ns.saturating_sub(arrived_ns))
+    }
+
     /// Runs what the task holds, sends the replies, and leaves its measurements in it.
     pub(crate) fn run(&mut self, task: &mut Task<H::Connection>) {
         match task {
@@ -101,6 +108,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
                 connection: &stream.state,
                 peer: stream.peer,
                 worker: self.worker,
+                waited: self.waited(frame.arrived_ns, now_ns),
             };
             let outcome = self.shared.guard(
                 &*self.handler,
@@ -156,13 +164,14 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             body,
             endpoint: Some(endpoint),
             request_type,
+            arrived_ns,
             sample,
             ..
         } = datagram
         else {
             return;
         };
-        let (peer, request_type) = (*peer, *request_type);
+        let (peer, request_type, arrived_ns) = (*peer, *request_type, *arrived_ns);
         let envelope = self.framing.envelope();
         let shape = envelope.shape();
         let reply_len_max = body.reply_len_max(shape);
@@ -181,6 +190,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             connection: &endpoint.state,
             peer,
             worker: self.worker,
+            waited: self.waited(arrived_ns, start_ns),
         };
         let outcome = self.shared.guard(
             &*self.handler,

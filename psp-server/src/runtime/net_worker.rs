@@ -584,7 +584,7 @@ fn admit<F: Framing, K: Classifier, C>(
         return false;
     };
     let request_type = dispatcher.classify(request);
-    datagram.request_type = request_type;
+    (datagram.request_type, datagram.arrived_ns) = (request_type, now_ns);
     dispatcher.count_arrival(request_type);
     let id = RequestId(DATAGRAM_FIRST + datagram.slot);
     dispatcher.arrived(now_ns, id, request_type);

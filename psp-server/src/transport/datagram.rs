@@ -48,6 +48,7 @@ pub(crate) struct Datagram<C> {
     /// references; and it outlives a body that is a port's.
     pub(crate) endpoint: Option<Arc<Endpoint<C>>>,
     pub(crate) request_type: RequestType,
+    pub(crate) arrived_ns: u64,
     pub(crate) sample: Option<Sample>,
 }
 
@@ -177,6 +178,7 @@ impl<C> DatagramPool<C> {
                 body,
                 endpoint: None,
                 request_type: RequestType::UNKNOWN,
+                arrived_ns: 0,
                 sample: None,
             }))
         };

@@ -45,6 +45,7 @@ pub(crate) struct Stream<C> {
 pub(crate) struct Frame {
     pub(crate) len: usize,
     pub(crate) request_type: RequestType,
+    pub(crate) arrived_ns: u64,
 }
 
 impl<C> Stream<C> {
