@@ -292,7 +292,7 @@ mod tests {
             &["cscq.reserved=3", "spare-finishing=false"],
         );
         assert_eq!(error, "");
-        let spelled = policies.iter().map(|policy| entries(policy));
+        let spelled = policies.iter().map(entries);
         let set: Vec<_> = spelled.flatten().collect();
         for (key, value) in [("reserved", 3.into()), ("spare-finishing", false.into())] {
             let expected: (String, serde_json::Value) = (key.to_owned(), value);
