@@ -241,7 +241,9 @@ fn overload_is_dropped_and_counted() {
     for _ in 0..50 {
         assert_eq!(client.ask(SHORT, &[ask::ECHO]).0, Kind::Reply);
     }
-    assert!(server.gate.waiting.load(Ordering::SeqCst) > 0);
+    until("a request at the gate", || {
+        server.gate.waiting.load(Ordering::SeqCst) > 0
+    });
     server.gate.open();
     let mut replies = 0;
     until("every request is answered or was rejected", || {
