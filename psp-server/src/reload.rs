@@ -39,6 +39,18 @@ impl ServerHandle {
     }
 }
 
+impl Config {
+    /// This configuration with the fields that [`ServerHandle::reload`] takes over from `other`.
+    #[must_use]
+    pub fn reloaded(&self, other: &Self) -> Self {
+        Self {
+            connections_max: other.connections_max,
+            idle_timeout_s: other.idle_timeout_s,
+            ..self.clone()
+        }
+    }
+}
+
 /// The settings in which two configurations differ, as a file names them: `server.workers`.
 #[must_use]
 pub fn differences<C: Serialize>(left: &C, right: &C) -> Vec<String> {

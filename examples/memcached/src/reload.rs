@@ -24,12 +24,11 @@ pub fn reload(
         .context("the server is not running yet")?;
     runtime.reload(&config.policy, &config.server)?;
     set_log_level(config.log_level);
-    let mut unchanged = Config {
+    let unchanged = Config {
         policy: config.policy.clone(),
         log_level: config.log_level,
+        server: state.config.server.reloaded(&config.server),
         ..state.config.clone()
     };
-    unchanged.server.connections_max = config.server.connections_max;
-    unchanged.server.idle_timeout_s = config.server.idle_timeout_s;
     Ok(differences(&unchanged, &config))
 }

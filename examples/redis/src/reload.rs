@@ -21,13 +21,12 @@ pub fn reload(state: &ServerState, flags: &Flags) -> anyhow::Result<Vec<String>>
     state.settings.set_log_level(config.log_level);
     let password = config.requirepass.as_deref().unwrap_or_default();
     state.settings.set_password(password.as_bytes());
-    let mut unchanged = Config {
+    let unchanged = Config {
         policy: config.policy.clone(),
         log_level: config.log_level,
         requirepass: config.requirepass.clone(),
+        server: state.settings.config.server.reloaded(&config.server),
         ..state.settings.config.clone()
     };
-    unchanged.server.connections_max = config.server.connections_max;
-    unchanged.server.idle_timeout_s = config.server.idle_timeout_s;
     Ok(differences(&unchanged, &config))
 }

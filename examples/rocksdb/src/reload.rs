@@ -20,12 +20,11 @@ pub fn reload(
     let config = flags.clone().resolve()?;
     server.reload(&config.policy, &config.server)?;
     log.set_level(config.log_level);
-    let mut unchanged = Config {
+    let unchanged = Config {
         policy: config.policy.clone(),
         log_level: config.log_level,
+        server: started.server.reloaded(&config.server),
         ..started.clone()
     };
-    unchanged.server.connections_max = config.server.connections_max;
-    unchanged.server.idle_timeout_s = config.server.idle_timeout_s;
     Ok(differences(&unchanged, &config))
 }

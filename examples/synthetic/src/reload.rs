@@ -20,13 +20,12 @@ pub fn reload(
     let config = flags.clone().resolve()?;
     server.reload(&config.policy, &config.server)?;
     set_log_level(config.log_level()?);
-    let mut unchanged = Config {
+    let unchanged = Config {
         policy: config.policy.clone(),
         log_level: config.log_level.clone(),
+        server: started.server.reloaded(&config.server),
         ..started.clone()
     };
-    unchanged.server.connections_max = config.server.connections_max;
-    unchanged.server.idle_timeout_s = config.server.idle_timeout_s;
     tracing::info!(policy = config.policy.spelled(), "configuration reloaded");
     let restart = differences(&unchanged, &config);
     if !restart.is_empty() {
