@@ -39,7 +39,7 @@ mod workers;
 use std::ops::ControlFlow;
 
 pub use costs::Costs;
-pub use outcome::{Outcome, Slowdowns, TimelineBucket, TimelinePoint, TypeOutcome};
+pub use outcome::{Completion, Outcome, Slowdowns, TimelineBucket, TimelinePoint, TypeOutcome};
 pub use plan::{ClassifierModel, PolicySwitch, SimError, SimPlan};
 pub use policy::{SimPolicy, UnknownPolicy};
 

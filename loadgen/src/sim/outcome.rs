@@ -37,8 +37,19 @@ pub struct Outcome {
     pub types: Vec<TypeOutcome>,
     /// The course of it, if the plan asked for that.
     pub timeline: Vec<TimelineBucket>,
+    /// Each request that ran, in the order of completion, if the plan asked for that.
+    pub each: Vec<Completion>,
     /// Whether the caller ended it before all requests had arrived.
     pub interrupted: bool,
+}
+
+/// A request that ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// When it arrived, in nanoseconds from the start.
+    pub arrived_ns: u64,
+    /// Time from its arrival to its completion, in nanoseconds.
+    pub latency_ns: u64,
 }
 
 /// What became of one type's requests.

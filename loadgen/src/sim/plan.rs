@@ -67,6 +67,8 @@ pub struct SimPlan {
     pub hints: bool,
     /// Width of the buckets of a timeline in nanoseconds; no timeline unless set.
     pub timeline_ns: Option<u64>,
+    /// Whether the outcome has each request's latency.
+    pub each: bool,
     /// Another policy that takes over on the way.
     pub switch: Option<PolicySwitch>,
 }
@@ -148,6 +150,7 @@ impl SimPlan {
             classifier: ClassifierModel::Exact,
             hints: false,
             timeline_ns: None,
+            each: false,
             switch: None,
         };
         plan.requests(1_000_000)

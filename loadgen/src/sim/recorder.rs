@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::outcome::{Outcome, Slowdowns, TypeOutcome};
+use super::outcome::{Completion, Outcome, Slowdowns, TypeOutcome};
 use super::plan::SimPlan;
 use super::timeline::Timeline;
 use crate::record::new_histogram;
@@ -39,6 +39,7 @@ struct Window {
 pub(super) struct Recorder {
     types: Vec<TypeRecord>,
     timeline: Option<Timeline>,
+    each: Option<Vec<Completion>>,
     window: Option<Window>,
     /// Arrivals, warm-up included.
     arrivals: u64,
@@ -65,6 +66,7 @@ impl Recorder {
             timeline: plan
                 .timeline_ns
                 .map(|width_ns| Timeline::new(width_ns, types, plan.workers)),
+            each: plan.each.then(Vec::new),
             window: None,
             arrivals: 0,
             warmup: plan.warmup,
@@ -163,6 +165,12 @@ impl Recorder {
         if let Some(timeline) = &mut self.timeline {
             timeline.completed(kind, request.arrived_ns, latency_ns);
         }
+        if let Some(each) = &mut self.each {
+            each.push(Completion {
+                arrived_ns: request.arrived_ns,
+                latency_ns,
+            });
+        }
     }
 
     #[inline]
@@ -226,6 +234,7 @@ impl Recorder {
                 })
                 .collect(),
             timeline: self.timeline.map_or_else(Vec::new, Timeline::into_buckets),
+            each: self.each.unwrap_or_default(),
             interrupted: counts.interrupted,
         }
     }
