@@ -1,6 +1,6 @@
 //! The run's clock.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Nanoseconds since the run's first intended send time, shared by all threads of a run.
 #[derive(Debug, Clone, Copy)]
@@ -12,6 +12,11 @@ impl RunClock {
     /// A clock that shows 0 at `origin`, and until then.
     pub(crate) fn starting_at(origin: Instant) -> Self {
         Self { origin }
+    }
+
+    /// When it shows `ns`.
+    pub(crate) fn at(&self, ns: u64) -> Instant {
+        self.origin + Duration::from_nanos(ns)
     }
 
     /// The time, in nanoseconds.

@@ -88,7 +88,14 @@ impl CompareReport {
     /// Titles and tables: the medians of each target, and the ratios.
     pub(crate) fn tables(&self) -> Vec<(String, Table)> {
         let heads = ["type", "target", "achieved/s", "failed"].into_iter();
-        let mut medians = Table::new(2, heads.chain(PERCENTILE_HEADS)).group(4, "latency, us");
+        let mut folded = self.targets.iter().flat_map(|target| &target.medians);
+        let is_calm = folded.any(|folded| folded.calm_latency_us.is_some());
+        let title = if is_calm {
+            "calm latency, us"
+        } else {
+            "latency, us"
+        };
+        let mut medians = Table::new(2, heads.chain(PERCENTILE_HEADS)).group(4, title);
         let heads = ["type", "target", "achieved/s"].into_iter();
         let mut ratios = Table::new(2, heads.chain(PERCENTILE_HEADS)).group(3, "latency");
         let first = self.targets.first().map_or("", |first| first.name.as_str());
@@ -99,7 +106,8 @@ impl CompareReport {
                 if let Some(folded) = target.medians.iter().find(|folded| folded.name == *ty) {
                     let counts = [folded.achieved_rps, folded.failed];
                     let counts = counts.map(|spread| number(spread.median));
-                    let points = latency_cells(folded.latency_us, |spread| number(spread.median));
+                    let told_us = folded.calm_latency_us.or(folded.latency_us);
+                    let points = latency_cells(told_us, |spread| number(spread.median));
                     medians.push(names.iter().cloned().chain(counts).chain(points).collect());
                 }
                 if let Some(ratio) = target.ratios.iter().find(|ratio| ratio.name == *ty) {
@@ -158,7 +166,7 @@ fn ratios(first: &[Report], other: &[Report]) -> Vec<Ratios> {
             .collect();
         let latency: Vec<_> = pairs
             .iter()
-            .map(|(first, other)| Some(other.latency_us?.divided_by(&first.latency_us?)))
+            .map(|(first, other)| Some(other.telling_us()?.divided_by(&first.telling_us()?)))
             .collect();
         Some(Ratios {
             name: name.to_owned(),

@@ -82,6 +82,12 @@ const LATENCY: [Metric; 7] = points!(
     "max" = max,
 );
 
+const CALM: [Metric; 7] = points!(
+    Time, calm_latency_us:
+    "calm_p50" = p50, "calm_p90" = p90, "calm_p99" = p99, "calm_p99_9" = p999, "calm_p99_99" = p9999,
+    "calm_mean" = mean, "calm_max" = max,
+);
+
 const LAG: [Metric; 7] = points!(
     Time, lag_us:
     "lag_p50" = p50, "lag_p90" = p90, "lag_p99" = p99, "lag_p99_9" = p999, "lag_p99_99" = p9999,
@@ -122,7 +128,7 @@ const COUNTS: [Metric; 10] = [
 ];
 
 fn metrics() -> impl Iterator<Item = &'static Metric> {
-    static METRICS: [&[Metric]; 4] = [&LATENCY, &COUNTS, &LAG, &SLOWDOWN];
+    static METRICS: [&[Metric]; 5] = [&LATENCY, &CALM, &COUNTS, &LAG, &SLOWDOWN];
     METRICS.into_iter().flatten()
 }
 

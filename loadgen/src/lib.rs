@@ -49,6 +49,7 @@ pub mod sim_run;
 pub mod sim_settings;
 pub mod sim_target;
 pub mod sizes;
+pub mod stalls;
 pub mod statistics;
 pub mod sweep;
 mod table;

@@ -45,6 +45,8 @@ pub struct RunPlan {
     pub waiting: Waiting,
     /// Nice value of the thread for slow types, 0 to 19.
     pub slow_nice: i32,
+    /// Whether to watch for stalls of the machine, and to tell calm requests apart.
+    pub calm: bool,
     /// A port of DPDK that datagrams go through, in place of a socket.
     #[cfg(feature = "dpdk")]
     pub dpdk: Option<psp_server::dpdk::DpdkConfig>,
@@ -71,6 +73,7 @@ impl RunPlan {
             dilation: 1,
             waiting: Waiting::SleepThenSpin(Duration::from_micros(50)),
             slow_nice: 10,
+            calm: false,
             #[cfg(feature = "dpdk")]
             dpdk: None,
         }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
 
+use crate::clock::RunClock;
 use crate::intervals::{IntervalRecorder, TimelinePoint};
+use crate::stalls::Stalls;
 
 /// Longest latency that is told apart, in nanoseconds: an hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -67,6 +69,8 @@ pub struct TypeRecord {
     /// Completed requests whose service time is known: latency divided by it, in
     /// [`SLOWDOWN_STEPS`] per unit.
     pub slowdown: Histogram<u64>,
+    /// Those of `latency_ns` that no stall of the machine overlapped. `None` when nobody watched.
+    pub calm_latency_ns: Option<Histogram<u64>>,
 }
 
 impl Default for TypeRecord {
@@ -89,6 +93,7 @@ impl Default for TypeRecord {
             lag_ns: new_histogram(),
             timeline: Vec::new(),
             slowdown: new_histogram(),
+            calm_latency_ns: None,
         }
     }
 }
@@ -117,6 +122,46 @@ impl TypeRecord {
             (&mut self.slowdown, &other.slowdown),
         ] {
             mine.add(others).expect("all histograms have one range");
+        }
+        if let Some(others) = &other.calm_latency_ns {
+            let mine = self.calm_latency_ns.get_or_insert_with(new_histogram);
+            mine.add(others).expect("all histograms have one range");
+        }
+    }
+
+    /// Tells apart which of `completions`, all on `clock`, were calm.
+    pub(crate) fn find_calm(
+        &mut self,
+        completions: &Completions,
+        clock: &RunClock,
+        stalls: &Stalls,
+    ) {
+        let mut calm_ns = new_histogram();
+        for &(intended_ns, latency_ns) in &completions.0 {
+            let (from, until) = (clock.at(intended_ns), clock.at(intended_ns + latency_ns));
+            if stalls.within(from, until).is_zero() {
+                calm_ns.saturating_record(latency_ns);
+            }
+        }
+        self.calm_latency_ns = Some(calm_ns);
+    }
+}
+
+/// Intended time and latency of each completed request of a type, in nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Completions(Vec<(u64, u64)>);
+
+impl Completions {
+    /// Room for so many requests that nothing is allocated while they come; later ones are left out.
+    const MAX: usize = 1 << 21;
+
+    pub(crate) fn new() -> Self {
+        Self(Vec::with_capacity(Self::MAX))
+    }
+
+    fn push(&mut self, intended_ns: u64, latency_ns: u64) {
+        if self.0.len() < Self::MAX {
+            self.0.push((intended_ns, latency_ns));
         }
     }
 }
@@ -183,13 +228,19 @@ pub(crate) struct Recorder {
     measured_ns: Range<u64>,
     /// Requests that have ended, warm-up included.
     ended: u64,
+    /// Those that were measured, if each is wanted.
+    completions: Option<Completions>,
 }
+
+/// What a [`Recorder`] leaves.
+pub(crate) type Notes = (TypeRecord, Option<Completions>);
 
 impl Recorder {
     pub(crate) fn new(
         measured_ns: Range<u64>,
         live: Arc<LiveCounters>,
         intervals: IntervalRecorder,
+        completions: Option<Completions>,
     ) -> Self {
         Self {
             record: TypeRecord::default(),
@@ -197,12 +248,13 @@ impl Recorder {
             intervals,
             measured_ns,
             ended: 0,
+            completions,
         }
     }
 
-    pub(crate) fn into_record(self) -> TypeRecord {
+    pub(crate) fn into_notes(self) -> Notes {
         self.intervals.finish();
-        self.record
+        (self.record, self.completions)
     }
 
     /// To be called now and then: seconds end although nothing happens in them.
@@ -266,6 +318,9 @@ impl Recorder {
                 record.slowdown.saturating_record(slowdown);
             }
             self.intervals.completed(now_ns, latency_ns);
+            if let Some(completions) = &mut self.completions {
+                completions.push(intended_ns, latency_ns);
+            }
         }
     }
 
@@ -318,6 +373,8 @@ pub(crate) enum Failure<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::intervals::IntervalCollector;
 
@@ -325,7 +382,7 @@ mod tests {
     fn warm_up_is_not_recorded_and_every_arrival_ends_once() {
         let live = Arc::new(LiveCounters::default());
         let intervals = IntervalCollector::default().add_type(1_000);
-        let mut recorder = Recorder::new(1_000..4_500, Arc::clone(&live), intervals);
+        let mut recorder = Recorder::new(1_000..4_500, Arc::clone(&live), intervals, None);
         for intended_ns in [0, 999, 1_000, 2_000, 3_000, 4_000, 5_000] {
             recorder.scheduled(intended_ns);
             recorder.taken(intended_ns, intended_ns + 7);
@@ -339,7 +396,7 @@ mod tests {
         recorder.failed(4_000, Failure::Dropped);
         recorder.failed(5_000, Failure::Unfinished);
         assert_eq!((recorder.take_ended(), recorder.take_ended()), (7, 0));
-        let record = recorder.into_record();
+        let record = recorder.into_notes().0;
         assert_eq!((record.scheduled, record.sent), (5, 5));
         assert_eq!(
             record.sent_in_time, 4,
@@ -362,9 +419,29 @@ mod tests {
     }
 
     #[test]
+    fn calm_requests_are_those_that_no_stall_overlaps() {
+        let start = Instant::now();
+        let clock = RunClock::starting_at(start);
+        let at = |us| start + Duration::from_micros(us);
+        let stalls = Stalls::new(vec![(at(100), at(200)), (at(300), at(400))]);
+        let mut completions = Completions::new();
+        for (intended_us, latency_us) in [(90, 5), (90, 15), (150, 10), (210, 80), (390, 1)] {
+            completions.push(intended_us * 1_000, latency_us * 1_000);
+        }
+        let mut record = TypeRecord::default();
+        record.find_calm(&completions, &clock, &stalls);
+        let calm_ns = record.calm_latency_ns.as_ref().unwrap();
+        assert_eq!((calm_ns.len(), calm_ns.max() / 1_000), (2, 80));
+        let mut total = TypeRecord::default();
+        total.add(&record);
+        total.add(&TypeRecord::default());
+        assert_eq!(total.calm_latency_ns.unwrap().len(), 2);
+    }
+
+    #[test]
     fn what_came_within_the_measured_part_is_counted_by_the_time_of_the_reply() {
         let intervals = IntervalCollector::default().add_type(1_000);
-        let mut recorder = Recorder::new(1_000..2_000, Arc::default(), intervals);
+        let mut recorder = Recorder::new(1_000..2_000, Arc::default(), intervals, None);
         for (intended_ns, replied_ns) in [
             (500, 999),     // warm-up alone
             (900, 1_000),   // sent in the warm-up, answered after it
@@ -373,7 +450,7 @@ mod tests {
         ] {
             recorder.completed(intended_ns, replied_ns, None);
         }
-        let record = recorder.into_record();
+        let record = recorder.into_notes().0;
         assert_eq!((record.completed, record.completed_within), (2, 2));
     }
 

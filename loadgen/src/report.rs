@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use std::fmt;
 use std::time::SystemTime;
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 pub use crate::percentiles::Percentiles;
@@ -71,6 +72,10 @@ pub struct Report {
     pub warmup_s: f64,
     /// Length of the measured part in seconds.
     pub duration_s: f64,
+    /// Part of the measured time in which a core of the generator's machine stood still; absent when nobody
+    /// watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_share: Option<f64>,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
     /// Factor by which service times were multiplied.
@@ -228,6 +233,13 @@ pub struct Summary {
     /// The same divided by the dilation; absent without dilation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_undilated_us: Option<Percentiles>,
+    /// The latency of calm requests, those in whose time no core of the generator's machine stood still, in
+    /// microseconds; absent when nobody watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calm_latency_us: Option<Percentiles>,
+    /// How many those are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calm: Option<u64>,
     /// Latency divided by the service time; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Percentiles>,
@@ -306,6 +318,9 @@ impl Report {
             client: Client::new(plan),
             warmup_s: plan.warmup.as_secs_f64(),
             duration_s,
+            stalled_share: result
+                .stalled
+                .map(|stalled| stalled.as_secs_f64() / duration_s.max(f64::MIN_POSITIVE)),
             interrupted: result.interrupted,
             dilation,
             overall,
@@ -431,6 +446,11 @@ impl Summary {
             latency_undilated_us: (dilation > 1)
                 .then(|| latency(1e3 * f64::from(dilation)))
                 .flatten(),
+            calm_latency_us: record
+                .calm_latency_ns
+                .as_ref()
+                .and_then(|calm_ns| Percentiles::of(calm_ns, 1e3)),
+            calm: record.calm_latency_ns.as_ref().map(Histogram::len),
             slowdown: has_slowdown
                 .then(|| Percentiles::of(&record.slowdown, SLOWDOWN_STEPS))
                 .flatten(),
@@ -442,6 +462,12 @@ impl Summary {
     /// Whether so many requests have no latency that the percentiles flatter the server.
     pub(crate) fn is_flattering(&self) -> bool {
         self.failed() as f64 > self.scheduled as f64 * FAILED_SHARE_MAX
+    }
+
+    /// The latency that tells most about the server: that of calm requests where they were told apart.
+    #[must_use]
+    pub fn telling_us(&self) -> Option<Percentiles> {
+        self.calm_latency_us.or(self.latency_us)
     }
 
     /// Requests that were due and have no latency.
@@ -499,7 +525,12 @@ impl Report {
                 summary.hits.unwrap_or(0),
                 summary.misses.unwrap_or(0),
             ];
-            let points = [summary.latency_us, summary.slowdown, summary.lag_us];
+            let points = [
+                summary.latency_us,
+                summary.calm_latency_us,
+                summary.slowdown,
+                summary.lag_us,
+            ];
             let points = points.into_iter().flat_map(|points| {
                 let columns = points.map(|points| points.columns().map(|value| value.to_string()));
                 columns.unwrap_or_default()
@@ -530,7 +561,7 @@ pub(crate) fn csv_heads() -> Vec<String> {
         "hits",
         "misses",
     ];
-    let points = ["latency_us", "slowdown", "lag_us"].into_iter();
+    let points = ["latency_us", "calm_latency_us", "slowdown", "lag_us"].into_iter();
     let points = points.flat_map(|figure| {
         PERCENTILE_HEADS.map(|head| format!("{figure}_{}", head.replace('.', "")))
     });
@@ -575,6 +606,14 @@ impl fmt::Display for Report {
                 simulation.preemptions,
             )?;
         }
+        if let (Some(stalled), Some(calm)) = (self.stalled_share, self.overall.calm) {
+            writeln!(
+                f,
+                "stalls: a core of this machine stood still for {:.1} % of the time; {calm} of {} requests were calm",
+                stalled * 100.0,
+                self.overall.completed,
+            )?;
+        }
         let [counts, points @ ..] = &self.tables()[..] else {
             return Ok(());
         };
@@ -608,8 +647,9 @@ impl fmt::Display for Report {
 /// A title and the percentiles under it.
 type Points = (&'static str, fn(&Summary) -> Option<Percentiles>);
 
-const POINTS: [Points; 4] = [
+const POINTS: [Points; 5] = [
     ("latency, us", |summary| summary.latency_us),
+    ("calm latency, us", |summary| summary.calm_latency_us),
     ("latency / dilation, us", |summary| {
         summary.latency_undilated_us
     }),
@@ -721,6 +761,7 @@ pub(crate) mod tests {
             records: vec![record, TypeRecord::default()],
             measured_from: SystemTime::UNIX_EPOCH,
             measured: Duration::from_secs(10),
+            stalled: None,
             interrupted: false,
         };
         Report::new(&plan, &result)

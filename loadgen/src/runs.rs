@@ -27,6 +27,9 @@ pub struct Folded<T> {
     pub failed: T,
     /// Latency in microseconds; absent when a run has none.
     pub latency_us: Option<Percentiles<T>>,
+    /// The same of calm requests; absent when nobody watched for stalls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calm_latency_us: Option<Percentiles<T>>,
     /// Latency divided by the service time; absent where that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Percentiles<T>>,
@@ -61,6 +64,7 @@ pub(crate) fn fold<T>(runs: &[Report], say: impl Fn(&[f64]) -> Option<T>) -> Vec
             achieved_rps: over(&|summary| summary.achieved_rps)?,
             failed: over(&|summary| summary.failed() as f64)?,
             latency_us: points(|summary| summary.latency_us),
+            calm_latency_us: points(|summary| summary.calm_latency_us),
             slowdown: points(|summary| summary.slowdown),
             lag_us: points(|summary| summary.lag_us),
         })
@@ -116,8 +120,9 @@ type Points = (
     fn(&Folded<Estimate>) -> Option<Percentiles<Estimate>>,
 );
 
-const POINTS: [Points; 3] = [
+const POINTS: [Points; 4] = [
     ("latency, us", |folded| folded.latency_us),
+    ("calm latency, us", |folded| folded.calm_latency_us),
     ("slowdown", |folded| folded.slowdown),
     ("generator lag, us", |folded| folded.lag_us),
 ];

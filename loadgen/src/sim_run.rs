@@ -159,6 +159,7 @@ impl SimRun {
             client: Client::simulated(),
             warmup_s: self.warmup.as_secs_f64(),
             duration_s,
+            stalled_share: None,
             interrupted: outcome.interrupted,
             dilation: 1,
             overall: Summary::new(&total, outcome.offered_rps, true, &offers),

@@ -140,6 +140,29 @@ fn a_run_reports_percentiles_seconds_and_a_log() {
     }
 }
 
+/// Witnesses need real-time priority; without it a run that asks for them says what it takes.
+#[test]
+fn calm_requests_are_told_apart_where_witnesses_may_watch() {
+    let target = obliging();
+    let args = ["run", "--target", &target, "--mix", "GET@400/s", "--calm"];
+    let args = [&args[..], &["--duration", "0.5", "--output", "json"]].concat();
+    let output = run(&args);
+    if !output.status.success() {
+        assert!(text(&output.stderr).contains("CAP_SYS_NICE"));
+        return;
+    }
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let stalled = report["stalled_share"].as_f64().unwrap();
+    assert!((0.0..=1.0).contains(&stalled), "{stalled}");
+    let get = &report["types"][0];
+    let (calm, completed) = (get["calm"].as_u64(), get["completed"].as_u64());
+    assert!(calm <= completed, "{calm:?} of {completed:?}");
+    if calm > Some(0) {
+        let max = |figure: &str| get[figure]["max"].as_f64().unwrap();
+        assert!(max("calm_latency_us") <= max("latency_us"));
+    }
+}
+
 #[test]
 fn csv_has_the_same_figures_in_lines() {
     let target = obliging();

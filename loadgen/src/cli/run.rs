@@ -150,6 +150,10 @@ pub(super) struct RunArgs {
         value_parser = clap::value_parser!(i32).range(0..=19)
     )]
     slow_nice: i32,
+    /// Watch for times in which this machine stands still, and show the latency of calm requests, which no such
+    /// time overlaps, besides. Takes root or CAP_SYS_NICE
+    #[arg(long, help_heading = "How to send")]
+    calm: bool,
     /// Never sleep: lowest noise, one core for each thread
     #[arg(long, help_heading = "How to send")]
     busy_poll: bool,
@@ -279,6 +283,7 @@ impl RunArgs {
                 Waiting::SleepThenSpin(Duration::from_micros(self.spin_us))
             },
             slow_nice: self.slow_nice,
+            calm: self.calm,
             #[cfg(feature = "dpdk")]
             dpdk: self.port.config(),
             ..RunPlan::new(target, types)

@@ -16,7 +16,7 @@ use crate::engine::pacer::Arrival;
 use crate::engine::services::Services;
 use crate::engine::waiter::Waiter;
 use crate::plan::RunPlan;
-use crate::record::{Failure, Recorder, TypeRecord};
+use crate::record::{Failure, Notes, Recorder};
 use crate::target::Endpoint;
 
 /// Datagrams read before the schedule is looked at again.
@@ -276,7 +276,7 @@ impl Lane for DatagramLane {
         (self.requests.in_flight > 0).then_some(self.sent_ns)
     }
 
-    fn finish(self) -> Vec<TypeRecord> {
+    fn finish(self) -> Vec<Notes> {
         let Requests {
             mut types, slots, ..
         } = self.requests;
@@ -286,7 +286,7 @@ impl Lane for DatagramLane {
         }
         types
             .into_iter()
-            .map(|ty| ty.recorder.into_record())
+            .map(|ty| ty.recorder.into_notes())
             .collect()
     }
 }

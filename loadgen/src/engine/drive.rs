@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::clock::RunClock;
 use crate::engine::pacer::{Arrival, Pacer};
 use crate::engine::waiter::{Events, Waiter};
-use crate::record::TypeRecord;
+use crate::record::Notes;
 
 /// How often requests are checked for their timeout, in nanoseconds.
 const EXPIRY_INTERVAL_NS: u64 = 5_000_000;
@@ -59,7 +59,7 @@ pub(crate) trait Lane {
     }
 
     /// Ends all outstanding requests as unfinished and hands out the records.
-    fn finish(self) -> Vec<TypeRecord>;
+    fn finish(self) -> Vec<Notes>;
 }
 
 /// Runs `lane` until its schedules have ended and all its requests have, or until `stop`.
@@ -69,7 +69,7 @@ pub(crate) fn drive<L: Lane>(
     waiter: &Waiter,
     clock: &RunClock,
     stop: &AtomicBool,
-) -> std::io::Result<Vec<TypeRecord>> {
+) -> std::io::Result<Vec<Notes>> {
     let mut expiry_ns = 0;
     let mut events = Events::new();
     while !stop.load(Ordering::Relaxed) {

@@ -34,7 +34,8 @@ use crate::command::CommandSource;
 use crate::intervals::{Interval, IntervalCollector, IntervalRecorder};
 use crate::lot::Lot;
 use crate::plan::{Pacing, RequestPlan, RunPlan, ThreadClass, TypePlan};
-use crate::record::{LiveCounters, Recorder, TypeRecord};
+use crate::record::{Completions, LiveCounters, Notes, Recorder, TypeRecord};
+use crate::stalls::Witnesses;
 use crate::target::Protocol;
 use crate::wire::RequestWriter;
 
@@ -92,6 +93,8 @@ pub struct RunResult {
     pub measured_from: SystemTime,
     /// Length of the measured part: the plan's, or less after an interruption.
     pub measured: Duration,
+    /// How much of it the machine stood still; `None` when nobody watched.
+    pub stalled: Option<Duration>,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
 }
@@ -154,6 +157,7 @@ pub fn run(
             )?);
         }
     }
+    let witnesses = plan.calm.then(Witnesses::start).transpose()?;
     let origin = Instant::now() + START_DELAY;
     let measured_from = SystemTime::now() + START_DELAY + plan.warmup;
     observer.started(measured_from);
@@ -181,12 +185,16 @@ pub fn run(
     }
     drop(done);
     watch(&finished, origin, observer, &live, &mut collector);
+    let stalls = witnesses.map(Witnesses::stop);
     let mut records = vec![TypeRecord::default(); plan.types.len()];
     for thread in threads {
         let outcome = thread
             .join()
             .map_err(|_| io::Error::other("a generator thread panicked"))??;
-        for (index, record) in outcome {
+        for (index, (mut record, completions)) in outcome {
+            if let (Some(completions), Some(stalls)) = (completions, &stalls) {
+                record.find_calm(&completions, &clock, stalls);
+            }
             records[index] = record;
         }
     }
@@ -201,10 +209,16 @@ pub fn run(
     } else {
         plan.duration
     };
+    let measured_from_ns = saturating_ns(plan.warmup);
+    let (from, until) = (
+        clock.at(measured_from_ns),
+        clock.at(measured_from_ns + saturating_ns(measured)),
+    );
     Ok(RunResult {
         records,
         measured_from,
         measured,
+        stalled: stalls.map(|stalls| stalls.within(from, until)),
         interrupted,
     })
 }
@@ -311,12 +325,7 @@ impl Generator {
         })
     }
 
-    fn run(
-        self,
-        clock: RunClock,
-        nice: i32,
-        stop: &AtomicBool,
-    ) -> io::Result<Vec<(usize, TypeRecord)>> {
+    fn run(self, clock: RunClock, nice: i32, stop: &AtomicBool) -> io::Result<Vec<(usize, Notes)>> {
         // The kernel may otherwise extend each sleep by 50 us.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
         if nice > 0 {
@@ -350,7 +359,9 @@ impl AnyLane {
         let mut recorder = |index: usize| {
             let intervals = intervals[index].take();
             let intervals = intervals.expect("every type is on one thread");
-            Recorder::new(measured_ns.clone(), Arc::clone(&live[index]), intervals)
+            let completions = plan.calm.then(Completions::new);
+            let live = Arc::clone(&live[index]);
+            Recorder::new(measured_ns.clone(), live, intervals, completions)
         };
         let types = || indices.iter().map(|&index| (index, &plan.types[index]));
         let connected = match plan.target.protocol {

@@ -30,7 +30,7 @@ use crate::engine::in_flight::{Answered, Pending};
 use crate::engine::pacer::Arrival;
 use crate::engine::waiter::Waiter;
 use crate::plan::RunPlan;
-use crate::record::{Failure, Recorder, TypeRecord};
+use crate::record::{Failure, Notes, Recorder};
 use crate::wire::RequestWriter;
 
 /// Bytes read at once: small enough to stay in the second-level cache.
@@ -435,7 +435,7 @@ impl Lane for StreamLane {
         self.closed > 0
     }
 
-    fn finish(self) -> Vec<TypeRecord> {
+    fn finish(self) -> Vec<Notes> {
         let mut types = self.types;
         for mut connection in self.connections {
             let recorder = &mut types[connection.type_index].recorder;
@@ -451,7 +451,7 @@ impl Lane for StreamLane {
                 for &intended_ns in &ty.queue {
                     ty.recorder.failed(intended_ns, Failure::Unfinished);
                 }
-                ty.recorder.into_record()
+                ty.recorder.into_notes()
             })
             .collect()
     }
