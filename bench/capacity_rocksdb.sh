@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 
 MIX=${MIX:-GET:50,SCAN 5000:50}
 SLOWDOWN=${SLOWDOWN:-20}
-# Of the latencies; p99 needs a tenth of the time.
+# Of the latencies; p99 needs a tenth of the time. Of those of calm requests unless CALM=0.
 METRIC=${METRIC:-p99_9}
 # Only this type has to keep the slowdown; all of them if it is empty.
 SLO_TYPE=${SLO_TYPE:-}
@@ -32,8 +32,6 @@ WARMUP_S=${WARMUP_S:-2}
 FROM=${FROM:-100}
 FACTOR=${FACTOR:-1.3}
 PRECISION=${PRECISION:-0.05}
-# What a type takes alone is measured at this rate per second.
-ALONE_RATE=${ALONE_RATE:-50}
 # As many requests of a type can be in the server: enough that none waits in the client.
 CONNECTIONS=${CONNECTIONS:-64}
 # A generator that spins takes a core from the server; see docs/loadgen.md.
@@ -72,7 +70,8 @@ for policy in $POLICIES; do
 done
 ((!KEEP_AWAKE)) || keep_awake
 
-# limits REPEAT: measures what each type takes alone, and prints NAME MEDIAN_US for each.
+# limits REPEAT: measures what each type takes alone, one request after the other, and prints NAME MEDIAN_US for
+# each. Rare requests would find cores asleep, which a loaded server's are not.
 limits() {
     local items item name
     IFS=, read -ra items <<<"$MIX"
@@ -81,7 +80,7 @@ limits() {
         name=${name%%:*}
         # shellcheck disable=SC2086
         "${priority[@]}" "$LOADGEN" run $LOADGEN_FLAGS --target "protobuf://127.0.0.1:${port_of[${servers[0]}]}" \
-            --keys "$KEYS" --mix "${item%:*}@$ALONE_RATE/s" --warmup 1 --duration 5 --seed "$1" \
+            --keys "$KEYS" --mix "${item%:*}:1" --closed-loop 1 --warmup 1 --duration 3 --seed "$1" \
             --output json >"$output/alone.$name.$1.json"
         jq -r --arg name "$name" '"\($name) \(.types[0].latency_us.p50)"' "$output/alone.$name.$1.json"
     done
@@ -96,7 +95,7 @@ objective() {
     fi
     limits "$1" | while read -r name median_us; do
         [[ -z $SLO_TYPE || $SLO_TYPE == "$name" ]] || continue
-        echo "$name.$METRIC <= $(jq -n "$median_us * $SLOWDOWN | round")us"
+        echo "$name.${calm:+calm_}$METRIC <= $(jq -n "$median_us * $SLOWDOWN | round")us"
     done
 }
 
@@ -113,7 +112,7 @@ for ((repeat = 1; repeat <= REPEATS; repeat++)); do
     done <"$output/objective.$repeat.txt"
     status=0
     # shellcheck disable=SC2086
-    "${priority[@]}" "$LOADGEN" sweep "${targets[@]}" $LOADGEN_FLAGS --keys "$KEYS" --mix "$MIX" "${slo[@]}" \
+    "${priority[@]}" "$LOADGEN" sweep "${targets[@]}" $LOADGEN_FLAGS "${calm[@]}" --keys "$KEYS" --mix "$MIX" "${slo[@]}" \
         --connections "$CONNECTIONS" --from "$FROM" --factor "$FACTOR" --precision "$PRECISION" \
         --warmup "$WARMUP_S" --duration "$DURATION_S" --seed "$repeat" --output json \
         >"$output/sweep.$repeat.json" || status=$?

@@ -82,9 +82,9 @@ done
 for ((repeat = 1; repeat <= REPEATS; repeat++)); do
     for server in "${servers[@]}"; do
         [[ alone =~ $ONLY ]] &&
-            measure alone "$server" "$repeat" $LOADGEN_FLAGS --mix "GET@$GET_RATE/s"
+            measure alone "$server" "$repeat" $LOADGEN_FLAGS "${calm[@]}" --mix "GET@$GET_RATE/s"
         [[ multiget =~ $ONLY ]] &&
-            measure multiget "$server" "$repeat" $LOADGEN_FLAGS --mix "GET@$GET_RATE/s,$MULTIGET"
+            measure multiget "$server" "$repeat" $LOADGEN_FLAGS "${calm[@]}" --mix "GET@$GET_RATE/s,$MULTIGET"
         [[ pipelined =~ $ONLY ]] &&
             measure pipelined "$server" "$repeat" --mix GET:1 \
                 --closed-loop "$((CONNECTIONS * PIPELINE))" --pipeline "$PIPELINE"
@@ -99,7 +99,8 @@ table() {
         mapfile -t -O "${#runs[@]}" runs < <(compgen -G "$output/$case.*.json")
     done
     ((${#runs[@]} == 0)) && return
-    cat "${runs[@]}" | jq --arg psp psp-memcached -rsf "bench/${name}_table.jq"
+    cat "${runs[@]}" | jq --arg psp psp-memcached --argjson quantile "$QUANTILE" \
+        -rsf "bench/${name}_table.jq"
     printf '\n'
 }
 

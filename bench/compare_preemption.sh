@@ -84,7 +84,7 @@ if ! "${client[@]}" true 2>/dev/null; then
     client=()
 fi
 # shellcheck disable=SC2086 # the flags are words
-"${client[@]}" "$LOADGEN" compare $LOADGEN_FLAGS "${targets[@]}" --workload "$workload" --rate "$RATE" --runs "$RUNS" \
+"${client[@]}" "$LOADGEN" compare $LOADGEN_FLAGS "${calm[@]}" "${targets[@]}" --workload "$workload" --rate "$RATE" --runs "$RUNS" \
     --warmup "$WARMUP_S" --duration "$DURATION_S" --output json --html "$output/compare.html" \
     >"$output/compare.json"
 

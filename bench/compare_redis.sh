@@ -89,7 +89,7 @@ measure_latency() {
     local server=$1 name=$2 slow=$3 repeat=$4
     echo "repeat $repeat, $name, $server" >&2
     # shellcheck disable=SC2086
-    "${priority[@]}" "$LOADGEN" run $LOADGEN_FLAGS --target "redis://127.0.0.1:${port_of[$server]}" --keys "$KEYS" \
+    "${priority[@]}" "$LOADGEN" run $LOADGEN_FLAGS "${calm[@]}" --target "redis://127.0.0.1:${port_of[$server]}" --keys "$KEYS" \
         --mix "GET@$GET_RATE/s${slow:+,$name=$slow}" \
         --warmup "$WARMUP_S" --duration "$DURATION_S" --seed "$repeat" --output json |
         jq --arg server "$server" --arg case "$name" --argjson repeat "$repeat" \
@@ -135,7 +135,8 @@ done
         "$(uname -sr)" "$(nproc)" "$REPEATS" "$DURATION_S"
     for table in latency throughput; do
         compgen -G "$output/$table.*.json" >/dev/null || continue
-        cat "$output/$table".*.json | jq --arg psp psp-redis -rsf "bench/${table}_table.jq"
+        cat "$output/$table".*.json | jq --arg psp psp-redis --argjson quantile "$QUANTILE" \
+            -rsf "bench/${table}_table.jq"
         printf '\n'
     done
 } | tee "$output/tables.md"

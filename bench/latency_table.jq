@@ -1,17 +1,18 @@
 # Runs of compare_redis.sh or compare_memcached.sh to a markdown table: GET latencies beside each slow
-# command. Each figure is the median over the repeats; "x alone" compares with the same server without
-# the slow command, the last columns say how many times lower the figure is on psp's server, $psp.
+# command. Each figure is the quantile $quantile over the repeats (0.5: the median); "x alone" compares with
+# the same server without the slow command, the last columns say how many times lower the figure is on
+# psp's server, $psp. Latencies are those of calm requests where the runs have told them apart.
 
-def median: sort | .[(length - 1) / 2 | floor];
+def typical: sort | .[(length - 1) * $quantile | floor];
 def rounded: if . < 10 then . * 100 | round / 100 else round end;
 
 # The latency percentiles of GET and the refused or lost requests of all types.
 def figures:
-  map(.report.types[] | select(.name == "GET") | .latency_us) as $get
+  map(.report.types[] | select(.name == "GET") | .calm_latency_us // .latency_us) as $get
   | {
-      p50: ($get | map(.p50) | median),
-      p99: ($get | map(.p99) | median),
-      p999: ($get | map(.p999) | median),
+      p50: ($get | map(.p50) | typical),
+      p99: ($get | map(.p99) | typical),
+      p999: ($get | map(.p999) | typical),
       max: ($get | map(.max) | max),
       failed: (map(.report.types[] | ([.errors[]] | add // 0) + .dropped + .timeouts) | add),
     };

@@ -6,6 +6,8 @@
 def rounded: if . == null or . == 0 then "" elif . < 10 then . * 100 | round / 100 else round end | tostring;
 def row: "| " + join(" | ") + " |";
 def ruled($texts; $numbers): "|" + (" --- |" * $texts) + (" ---: |" * $numbers);
+# That of calm requests where the runs have told them apart.
+def latency: .calm_latency_us // .latency_us;
 def named($name): .[] | select(.name == $name);
 
 .targets as $targets
@@ -17,8 +19,9 @@ def named($name): .[] | select(.name == $name);
    | $targets[]
    | (.medians | named($type)) as $here
    | (first(.ratios | named($type)) // null) as $ratio
-   | [$type, .name, ($here.achieved_rps.median | rounded), ($here.failed.median | tostring), ($here.latency_us.p50.median,
-       $here.latency_us.p99.median, $here.latency_us.p999.median | rounded),
+   | ($here | latency) as $points
+   | [$type, .name, ($here.achieved_rps.median | rounded), ($here.failed.median | tostring), ($points.p50.median, $points.p99.median,
+       $points.p999.median | rounded),
       (("p99", "p999") as $percentile
        | $ratio.latency[$percentile]
        | if . == null then "" else "\(.median | rounded) (\(.min | rounded) to \(.max | rounded))" end)]
@@ -27,7 +30,7 @@ def named($name): .[] | select(.name == $name);
   (["p99.9 of short requests, us"] + [range($targets[0].runs | length) | "round \(. + 1)"] | row),
   ruled(1; $targets[0].runs | length),
   ($targets[]
-   | [.name] + [.runs[].types | named("short") | .latency_us.p999 | rounded]
+   | [.name] + [.runs[].types | named("short") | latency.p999 | rounded]
    | row),
   "",
   ($targets[] | .name as $name | .runs | [.[].warnings[]] | unique[] | "- \($name): \(.)")

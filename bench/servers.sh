@@ -6,6 +6,16 @@
 # figures; 0 leaves them at ordinary priority. psp's background workers take the batch class as ever.
 REALTIME=${REALTIME:-0}
 
+# Which of the rounds' figures the tables of latencies show: the median, or, say, 0.25, the lower quartile. What a
+# shared machine takes away is only ever added, so that quieter rounds say more about the servers.
+QUANTILE=${QUANTILE:-0.5}
+
+# Latencies of calm requests alone, those in whose time no core of the machine stood still (docs/loadgen.md); takes
+# root. 0 shows those of all.
+CALM=${CALM:-$((EUID == 0))}
+calm=()
+((!CALM)) || calm=(--calm)
+
 priority=()
 ((!REALTIME)) || priority=(chrt --fifo "$REALTIME")
 
