@@ -1,22 +1,16 @@
 //! Cost of one classification on the net worker's path.
 
+mod requests;
+
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use psp_classifiers::prefix::{PrefixClassifier, memcached_key, resp_key};
 use psp_classifiers::{
-    ChainClassifier, MemcachedClassifier, PspHeaderClassifier, RandomClassifier, RespClassifier,
-    RpcClassifier, SizeClassifier,
+    ChainClassifier, MemcachedClassifier, RandomClassifier, RespClassifier, SizeClassifier,
 };
-use psp_protocols::memcached::binary::{RequestParts, encode_request};
-use psp_protocols::psp_header::{Header, Kind};
 use psp_protocols::resp::encode_command;
-use psp_protocols::rpc::Request;
-use psp_server::{Classifier, TypeSpec, TypeTable};
-
-fn three_types() -> TypeTable {
-    ["a", "b", "c"].map(TypeSpec::new).into_iter().collect()
-}
+use psp_server::{Classifier, TypeSpec};
 
 fn measure(criterion: &mut Criterion, name: &str, classifier: &impl Classifier, request: &[u8]) {
     criterion.bench_function(name, |bencher| {
@@ -48,22 +42,12 @@ fn resp(criterion: &mut Criterion) {
 }
 
 fn rpc(criterion: &mut Criterion) {
-    let classifier = RpcClassifier::new()
-        .group(TypeSpec::new("short"), ["Get", "Put"])
-        .group(TypeSpec::new("long"), ["Scan"]);
     for (name, method, payload_len) in [
         ("get", "Get", 16),
         ("put_16k", "Put", 16 << 10),
         ("unknown", "NoSuchMethod", 16),
     ] {
-        let request = Request {
-            id: 12_345,
-            method: method.to_owned(),
-            deadline_us: 100,
-            payload: vec![0; payload_len].into(),
-        };
-        let mut frame = Vec::new();
-        request.encode_frame(&mut frame);
+        let (classifier, frame) = requests::rpc(method, payload_len);
         measure(criterion, &format!("rpc/{name}"), &classifier, &frame);
     }
 }
@@ -90,12 +74,7 @@ fn memcached(criterion: &mut Criterion) {
             request,
         );
     }
-    let get = RequestParts {
-        key: b"key:0000012345",
-        ..RequestParts::default()
-    };
-    let mut request = Vec::new();
-    encode_request(&get, &mut request);
+    let (classifier, request) = requests::memcached_binary();
     measure(criterion, "memcached/binary_get", &classifier, &request);
 }
 
@@ -139,16 +118,9 @@ fn sizes_above(size_min: usize) -> SizeClassifier {
 }
 
 fn others(criterion: &mut Criterion) {
-    let header = Header {
-        kind: Kind::Request,
-        request_type: 1,
-        id: 7,
-        payload_len: 0,
-        run_time_ns: 1000,
-    };
-    let by_header = PspHeaderClassifier::new(three_types());
-    measure(criterion, "psp_header", &by_header, &header.encode());
-    let random = RandomClassifier::new(three_types(), 1);
+    let (classifier, request) = requests::psp_header();
+    measure(criterion, "psp_header", &classifier, &request);
+    let random = RandomClassifier::new(requests::three_types(), 1);
     measure(criterion, "random", &random, b"");
 }
 

@@ -1,9 +1,13 @@
 //! Types of memcached requests, from the command and the number of keys.
 //!
 //! ```text
-//!   frame ─┬─ binary: opcode ────────────► family of the command ─┬─ gets: number of keys ─► type
-//!          └─ text, meta: first word ──►                          └─ others ──────────────► type
+//!   frame ─┬─ binary: opcode, key? ──► table ───────────────────────────────────────────► type
+//!          └─ text, meta: first word ──► family of the command ─┬─ gets: number of keys ─► type
+//!                                                               └─ others ──────────────► type
 //! ```
+//!
+//! The table of the binary protocol is made of the same families when types change, so that a request
+//! takes one look at its header and one into the table.
 
 use std::time::Duration;
 
@@ -17,6 +21,9 @@ use crate::thresholds::Thresholds;
 
 /// Fewest keys of a request of the type `multiget`.
 const MULTIGET_KEYS_MIN: usize = 9;
+
+/// Opcodes of the binary protocol, those that mean nothing included.
+const OPCODES: usize = 256;
 
 /// Classifies requests of the text, meta and binary protocols of memcached.
 ///
@@ -50,6 +57,8 @@ pub struct MemcachedClassifier {
     write: RequestType,
     scan: RequestType,
     gets: Thresholds,
+    /// Types of binary requests by opcode, without a key and with one.
+    binary: Box<[[RequestType; 2]; OPCODES]>,
 }
 
 /// Commands that cost alike.
@@ -139,7 +148,9 @@ impl MemcachedClassifier {
             write,
             scan,
             gets,
+            binary: Box::new([[RequestType::UNKNOWN; 2]; OPCODES]),
         }
+        .tabulated()
     }
 
     /// Gets of at least `keys_min` keys are of the type `spec`, up to the next type of gets.
@@ -150,6 +161,19 @@ impl MemcachedClassifier {
     pub fn gets(mut self, keys_min: usize, spec: TypeSpec) -> Self {
         let request_type = register(&mut self.types, spec);
         self.gets.set(keys_min, request_type);
+        self.tabulated()
+    }
+
+    /// Makes the table of binary requests anew.
+    fn tabulated(mut self) -> Self {
+        for number in 0..=u8::MAX {
+            let Some(opcode) = Opcode::from_number(number) else {
+                continue;
+            };
+            let family = Family::of_command(opcode.command);
+            let types = [false, true].map(|has_key| self.type_of(family, || has_key));
+            self.binary[usize::from(number)] = types;
+        }
         self
     }
 
@@ -168,17 +192,13 @@ impl MemcachedClassifier {
         }
     }
 
+    #[inline]
     fn classify_binary(&self, frame: &[u8]) -> RequestType {
         let Some(header) = Header::decode(frame) else {
             return RequestType::UNKNOWN;
         };
-        match Opcode::from_number(header.opcode) {
-            Some(opcode) => {
-                let family = Family::of_command(opcode.command);
-                self.type_of(family, || header.key_len > 0)
-            }
-            None => RequestType::UNKNOWN,
-        }
+        let types = self.binary[usize::from(header.opcode)];
+        types[usize::from(header.key_len > 0)]
     }
 
     #[inline]
@@ -294,6 +314,11 @@ mod tests {
         let mut stat = [0; 29];
         (stat[0], stat[1], stat[3]) = (MAGIC_REQUEST, 0x10, 5);
         assert_eq!(name_of(&classifier, &stat), "scan");
+        let mut get = [0; 25];
+        (get[0], get[3]) = (MAGIC_REQUEST, 1);
+        assert_eq!(name_of(&classifier, &get), "read");
+        let one_key = classifier.gets(1, TypeSpec::new("single"));
+        assert_eq!(name_of(&one_key, &get), "single");
     }
 
     #[test]

@@ -102,15 +102,18 @@ impl PreloadPlan {
     }
 }
 
-/// Creates what the plan says, pipelined over one connection. `progress` gets the number of values
-/// created so far.
+/// Creates what the plan says, pipelined over one connection; of TCP also where the target takes
+/// commands in datagrams. `progress` gets the number of values created so far.
 ///
 /// # Errors
 /// When the server cannot be reached or refuses a command.
 pub fn preload(plan: &PreloadPlan, progress: &mut dyn FnMut(u64)) -> Result<(), PreloadError> {
     let protocol = plan.target.protocol;
     let set = match protocol {
-        Protocol::Redis | Protocol::Memcached | Protocol::MemcachedMeta => "SET",
+        Protocol::Redis
+        | Protocol::Memcached
+        | Protocol::MemcachedMeta
+        | Protocol::MemcachedUdp => "SET",
         Protocol::Protobuf => "PUT",
         Protocol::PspUdp => {
             return Err(PreloadError::Protocol {

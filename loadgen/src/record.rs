@@ -267,18 +267,29 @@ impl Recorder {
         (intended_ns >= self.measured_ns.start).then_some(&mut self.record)
     }
 
-    pub(crate) fn scheduled(&mut self, intended_ns: u64) {
+    /// The generator took up an arrival at `taken_ns`; whether its request is to be sent. Without room
+    /// it is dropped, and it is a timeout when it is `timeout_ns` late already.
+    pub(crate) fn taken_up(
+        &mut self,
+        intended_ns: u64,
+        taken_ns: u64,
+        has_room: bool,
+        timeout_ns: u64,
+    ) -> bool {
+        let lag_ns = taken_ns.saturating_sub(intended_ns);
+        let is_sent = has_room && lag_ns < timeout_ns;
         if let Some(record) = self.measured(intended_ns) {
             record.scheduled += 1;
+            if is_sent {
+                record.lag_ns.saturating_record(lag_ns);
+            }
         }
-    }
-
-    /// The generator took up the request at `taken_ns`.
-    pub(crate) fn taken(&mut self, intended_ns: u64, taken_ns: u64) {
-        if let Some(record) = self.measured(intended_ns) {
-            let lag_ns = taken_ns.saturating_sub(intended_ns);
-            record.lag_ns.saturating_record(lag_ns);
+        if !has_room {
+            self.failed(intended_ns, Failure::Dropped);
+        } else if !is_sent {
+            self.failed(intended_ns, Failure::Timeout);
         }
+        is_sent
     }
 
     pub(crate) fn queued(&mut self, intended_ns: u64) {
@@ -384,8 +395,7 @@ mod tests {
         let intervals = IntervalCollector::default().add_type(1_000);
         let mut recorder = Recorder::new(1_000..4_500, Arc::clone(&live), intervals, None);
         for intended_ns in [0, 999, 1_000, 2_000, 3_000, 4_000, 5_000] {
-            recorder.scheduled(intended_ns);
-            recorder.taken(intended_ns, intended_ns + 7);
+            assert!(recorder.taken_up(intended_ns, intended_ns + 7, true, 8));
             recorder.sent(intended_ns, intended_ns);
         }
         recorder.completed(0, 1_500, None);
@@ -436,6 +446,20 @@ mod tests {
         total.add(&record);
         total.add(&TypeRecord::default());
         assert_eq!(total.calm_latency_ns.unwrap().len(), 2);
+    }
+
+    #[test]
+    fn an_arrival_without_room_or_time_is_not_sent() {
+        let intervals = IntervalCollector::default().add_type(0);
+        let mut recorder = Recorder::new(0..1_000, Arc::default(), intervals, None);
+        for (taken_ns, has_room) in [(100, false), (109, false), (110, true)] {
+            assert!(!recorder.taken_up(100, taken_ns, has_room, 10));
+        }
+        assert!(recorder.taken_up(100, 109, true, 10));
+        assert_eq!(recorder.take_ended(), 3);
+        let record = recorder.into_notes().0;
+        assert_eq!((record.scheduled, record.lag_ns.len()), (4, 1));
+        assert_eq!((record.dropped, record.timeouts), (2, 1));
     }
 
     #[test]

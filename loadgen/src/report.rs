@@ -265,16 +265,20 @@ impl Report {
         };
         for (ty, record) in plan.types.iter().zip(&result.records) {
             total.add(record);
-            let is_datagram = ty.service_ns().is_some();
+            let slowdown_known = ty.service_ns().is_some();
             let rate_rps = ty.rate_rps_mean(result.measured);
             types.push(TypeReport {
                 name: ty.name.clone(),
                 slow_thread: ty.thread == ThreadClass::Slow,
-                connections: if is_datagram { 0 } else { ty.connections },
+                connections: if plan.target.protocol.is_datagram() {
+                    0
+                } else {
+                    ty.connections
+                },
                 service_us: ty
                     .service_ns()
                     .map(|service_ns| f64::from(service_ns) / f64::from(dilation) / 1e3),
-                summary: Summary::new(record, rate_rps, is_datagram, &offers),
+                summary: Summary::new(record, rate_rps, slowdown_known, &offers),
                 timeline: record.timeline.clone(),
             });
         }

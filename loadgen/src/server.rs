@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use psp_protocols::memcached::udp;
 use psp_protocols::psp_header::{Header, Kind};
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -230,7 +231,20 @@ fn answers(target: &Target) -> bool {
         Protocol::MemcachedMeta => stream_answer(&target.endpoint, b"mn\r\n"),
         // An empty message: a request for no method.
         Protocol::Protobuf => stream_answer(&target.endpoint, &[0]),
-        Protocol::PspUdp => psp_answer(&target.endpoint),
+        Protocol::MemcachedUdp => {
+            let header = udp::Header::request(0).encode();
+            datagram_answer(&target.endpoint, &[&header[..], b"version\r\n"].concat())
+        }
+        Protocol::PspUdp => {
+            let request = Header {
+                kind: Kind::Request,
+                request_type: 0,
+                id: 0,
+                payload_len: 0,
+                run_time_ns: 1,
+            };
+            datagram_answer(&target.endpoint, &request.encode())
+        }
     };
     answer.unwrap_or(false)
 }
@@ -245,17 +259,10 @@ fn stream_answer(endpoint: &Endpoint, request: &[u8]) -> io::Result<bool> {
     Ok(len > 0 && !answer.starts_with(b"-LOADING"))
 }
 
-fn psp_answer(endpoint: &Endpoint) -> io::Result<bool> {
+fn datagram_answer(endpoint: &Endpoint, request: &[u8]) -> io::Result<bool> {
     let socket = connect_datagram(endpoint)?;
     socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    let request = Header {
-        kind: Kind::Request,
-        request_type: 0,
-        id: 0,
-        payload_len: 0,
-        run_time_ns: 1,
-    };
-    socket.send(&request.encode())?;
+    socket.send(request)?;
     Ok(socket.recv(&mut [0; 64])? > 0)
 }
 

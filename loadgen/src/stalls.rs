@@ -60,6 +60,8 @@ impl Witnesses {
                 let may_watch = prepared.is_ok();
                 // The starter may have given up.
                 let _ = ready.send(prepared);
+                // It waits until nobody has more to say.
+                drop(ready);
                 if may_watch { watch(&stop) } else { Vec::new() }
             };
             let builder = thread::Builder::new().name("witness".to_owned());

@@ -1,4 +1,4 @@
-//! What is measured: `redis://host:port`, `memcached+meta://host`, `redis+unix:/path`.
+//! What is measured: `redis://host:port`, `memcached+udp://host`, `redis+unix:/path`.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -14,6 +14,8 @@ pub enum Protocol {
     Memcached,
     /// The meta protocol of memcached.
     MemcachedMeta,
+    /// The text protocol of memcached in datagrams, behind its frame header.
+    MemcachedUdp,
     /// The RPC of psp-protocols: protobuf messages behind their length.
     Protobuf,
     /// The psp header over UDP.
@@ -42,6 +44,11 @@ const SCHEMES: &[Scheme] = &[
     Scheme {
         protocol: Protocol::MemcachedMeta,
         name: "memcached+meta",
+        port_default: Some(11211),
+    },
+    Scheme {
+        protocol: Protocol::MemcachedUdp,
+        name: "memcached+udp",
         port_default: Some(11211),
     },
     Scheme {
@@ -78,15 +85,23 @@ impl Protocol {
         let word = command.split_whitespace().next().unwrap_or_default();
         match self {
             Self::Protobuf => word.to_owned(),
-            Self::Redis | Self::Memcached | Self::MemcachedMeta | Self::PspUdp => {
-                word.to_uppercase()
-            }
+            Self::Redis
+            | Self::Memcached
+            | Self::MemcachedMeta
+            | Self::MemcachedUdp
+            | Self::PspUdp => word.to_uppercase(),
         }
     }
 
     /// Whether requests and replies are datagrams; otherwise they make up a stream.
     #[must_use]
     pub const fn is_datagram(self) -> bool {
+        matches!(self, Self::MemcachedUdp | Self::PspUdp)
+    }
+
+    /// Whether requests ask for service times; otherwise they are commands.
+    #[must_use]
+    pub const fn is_synthetic(self) -> bool {
         matches!(self, Self::PspUdp)
     }
 }
@@ -334,6 +349,11 @@ mod tests {
                 inet("127.0.0.1:1"),
             ),
             (
+                "memcached+udp://127.0.0.1",
+                Protocol::MemcachedUdp,
+                inet("127.0.0.1:11211"),
+            ),
+            (
                 "protobuf://127.0.0.1:2",
                 Protocol::Protobuf,
                 inet("127.0.0.1:2"),
@@ -388,6 +408,11 @@ mod tests {
                 "unix:/a",
                 Some(Protocol::PspUdp),
                 "psp is a protocol of UDP",
+            ),
+            (
+                "memcached+udp+unix:/a",
+                None,
+                "memcached-udp is a protocol of UDP",
             ),
             ("redis://127.0.0.1", Some(Protocol::PspUdp), "and not psp"),
             (&long, None, "cannot have this path"),

@@ -140,6 +140,19 @@ fn clients_go_on_after_timeouts() {
 }
 
 #[test]
+fn each_of_many_clients_has_a_datagram_in_flight() {
+    const CLIENTS: usize = 3_000;
+    let addr = psp_server(|_| None);
+    let mut plan = plan(target("psp", addr), vec![synthetic("a", 0, 1_000)]);
+    plan.pacing = closed(CLIENTS, false, 0);
+    plan.duration = Duration::from_secs(1);
+    plan.timeout = Duration::from_millis(1_100);
+    let record = &run(&plan).records[0];
+    assert_every_arrival_ends_once(record);
+    assert_eq!((record.timeouts, record.dropped), (CLIENTS as u64, 0));
+}
+
+#[test]
 fn recorded_arrivals_are_sent_as_they_were() {
     let file = tempfile::NamedTempFile::new().unwrap();
     // Of 400 lines, one in four is a SET and 100 have no type.

@@ -53,9 +53,9 @@ holds.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{TARGETS}\n\n{COMMANDS}\n\n{EXAMPLES}"))]
 pub(super) struct MeasureArgs {
-    /// The server: redis://, memcached://, memcached+meta://, protobuf:// or psp://HOST[:PORT];
-    /// SCHEME+unix:PATH for a local socket; sim:POLICY?workers=N for a simulated one. --help lists
-    /// them all
+    /// The server: redis://, memcached://, memcached+meta://, memcached+udp://, protobuf:// or
+    /// psp://HOST[:PORT]; SCHEME+unix:PATH for a local socket; sim:POLICY?workers=N for a simulated
+    /// one. --help lists them all
     #[arg(long, value_name = "URL")]
     target: String,
     #[command(flatten)]

@@ -10,7 +10,7 @@ const PORT: u16 = 40_000;
 
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct PortArgs {
-    /// Arguments of DPDK's environment: psp:// targets are reached through a port of it
+    /// Arguments of DPDK's environment: targets over UDP are reached through a port of it
     #[arg(
         long,
         value_name = "WORDS",

@@ -10,8 +10,8 @@ use super::target::ProtocolArgs;
 
 #[derive(Debug, Args)]
 pub(super) struct PreloadArgs {
-    /// The server: redis://, memcached:// or memcached+meta://HOST[:PORT], protobuf://HOST:PORT, or
-    /// SCHEME+unix:PATH for a local socket
+    /// The server: redis://, memcached://, memcached+meta:// or memcached+udp://HOST[:PORT],
+    /// protobuf://HOST:PORT, or SCHEME+unix:PATH for a local socket
     #[arg(long, value_name = "URL")]
     target: String,
     #[command(flatten)]

@@ -303,7 +303,9 @@ impl RunArgs {
                     workload.arrivals(),
                 )
             }
-            (_, None) if protocol.is_datagram() => bail!("a {protocol}:// target needs --workload"),
+            (_, None) if protocol.is_synthetic() => {
+                bail!("a {protocol}:// target needs --workload")
+            }
             (Some(mix), None) => {
                 let mix = Mix::parse(mix, protocol)?;
                 (self.mix_types(&mix)?, ArrivalProcess::Poisson)
@@ -400,7 +402,7 @@ impl RunArgs {
         protocol: Protocol,
         pacing: &Pacing,
     ) -> anyhow::Result<Vec<TypePlan>> {
-        if protocol.is_datagram() {
+        if protocol.is_synthetic() {
             // Replies of 16 bytes delay nobody, and one socket is for all.
             return Ok(types);
         }
@@ -421,6 +423,9 @@ impl RunArgs {
         let threads = assign_threads(&named, &self.slow, &self.fast);
         for (ty, thread) in types.iter_mut().zip(threads) {
             ty.thread = if is_shared { ThreadClass::Fast } else { thread };
+            if protocol.is_datagram() {
+                continue;
+            }
             ty.connections = match closed {
                 Some(closed) => self.connections_closed(closed)?,
                 None => self.connections.unwrap_or(match thread {

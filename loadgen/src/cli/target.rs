@@ -10,6 +10,8 @@ Targets:
   redis://HOST[:PORT]             RESP2; port 6379 unless given
   memcached://HOST[:PORT]         memcached's text protocol; port 11211 unless given
   memcached+meta://HOST[:PORT]    memcached's meta protocol, likewise
+  memcached+udp://HOST[:PORT]     memcached's text protocol in datagrams; --preload takes TCP on the
+                                  same port
   protobuf://HOST:PORT            psp's RPC, protocols/proto/psp_rpc.proto: protobuf messages behind
                                   their length; replies may come in any order
   psp://HOST:PORT                 the psp header over UDP, for --workload

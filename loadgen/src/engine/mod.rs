@@ -7,6 +7,7 @@
 //! ```
 
 mod clients;
+mod commands;
 mod connection;
 mod datagram;
 mod drive;
@@ -30,17 +31,16 @@ pub(crate) use datagram::connect as connect_datagram;
 
 use crate::arrivals::Schedule;
 use crate::clock::RunClock;
-use crate::command::CommandSource;
 use crate::intervals::{Interval, IntervalCollector, IntervalRecorder};
 use crate::lot::Lot;
-use crate::plan::{Pacing, RequestPlan, RunPlan, ThreadClass, TypePlan};
+use crate::plan::{Pacing, RequestPlan, RunPlan, ThreadClass};
 use crate::record::{Completions, LiveCounters, Notes, Recorder, TypeRecord};
 use crate::stalls::Witnesses;
 use crate::target::Protocol;
-use crate::wire::RequestWriter;
 
 use clients::Clients;
-use datagram::{DatagramLane, DatagramTypeSetup};
+use commands::Commands;
+use datagram::{DatagramLane, MemcachedExchange, PspExchange, PspType};
 use drive::drive;
 use pacer::{Pacer, Recorded, Schedules};
 use services::Services;
@@ -50,11 +50,7 @@ use waiter::Waiter;
 /// Between the last connect and the first intended send time: threads are up by then.
 const START_DELAY: Duration = Duration::from_millis(20);
 
-/// Random streams of a seed: keys are drawn apart from arrivals, so that the schedule does not
-/// depend on what is sent.
-const KEY_STREAMS: u64 = 1 << 32;
-
-/// The same of service times.
+/// Random streams of a seed: service times are drawn apart from arrivals and keys.
 const SERVICE_STREAMS: u64 = 4 << 32;
 
 /// Why a run failed.
@@ -301,7 +297,8 @@ fn pacer(plan: &RunPlan, indices: &[usize], end_ns: u64) -> Result<Pacer, RunErr
 
 enum AnyLane {
     Stream(StreamLane),
-    Datagram(DatagramLane),
+    Psp(DatagramLane<PspExchange>),
+    Memcached(DatagramLane<MemcachedExchange>),
 }
 
 impl Generator {
@@ -340,7 +337,8 @@ impl Generator {
         } = self;
         let records = match lane {
             AnyLane::Stream(lane) => drive(lane, pacer, &waiter, &clock, stop)?,
-            AnyLane::Datagram(lane) => drive(lane, pacer, &waiter, &clock, stop)?,
+            AnyLane::Psp(lane) => drive(lane, pacer, &waiter, &clock, stop)?,
+            AnyLane::Memcached(lane) => drive(lane, pacer, &waiter, &clock, stop)?,
         };
         Ok(indices.into_iter().zip(records).collect())
     }
@@ -356,60 +354,43 @@ impl AnyLane {
         waiter: &Waiter,
     ) -> Result<Self, RunError> {
         let measured_ns = saturating_ns(plan.warmup)..end_ns;
-        let mut recorder = |index: usize| {
+        let recorders = indices.iter().map(|&index| {
             let intervals = intervals[index].take();
             let intervals = intervals.expect("every type is on one thread");
             let completions = plan.calm.then(Completions::new);
             let live = Arc::clone(&live[index]);
             Recorder::new(measured_ns.clone(), live, intervals, completions)
-        };
-        let types = || indices.iter().map(|&index| (index, &plan.types[index]));
+        });
+        let recorders: Vec<_> = recorders.collect();
+        let rates_rps = indices
+            .iter()
+            .map(|&index| plan.types[index].rate_rps_max());
+        let rate_rps: f64 = rates_rps.sum();
         let connected = match plan.target.protocol {
-            protocol @ (Protocol::Redis
+            Protocol::Redis
             | Protocol::Memcached
             | Protocol::MemcachedMeta
-            | Protocol::Protobuf) => {
-                let setups = types().map(|(index, ty)| {
-                    let RequestPlan::Command(template) = &ty.request else {
-                        return Err(mismatch(plan, ty));
-                    };
-                    let writer = RequestWriter::new(protocol, template, plan.timeout)
-                        .map_err(|_| mismatch(plan, ty))?;
-                    let keyspace = plan.keyspace.clone();
-                    let stream = KEY_STREAMS + index as u64;
+            | Protocol::Protobuf => {
+                let setups = indices.iter().zip(recorders).map(|(&index, recorder)| {
                     Ok(StreamTypeSetup {
-                        source: CommandSource::new(template.clone(), keyspace, plan.seed, stream),
-                        writer,
-                        recorder: recorder(index),
-                        connections: ty.connections,
+                        commands: commands(plan, index)?,
+                        recorder,
+                        connections: plan.types[index].connections,
                     })
                 });
-                let setups = setups.collect::<Result<_, _>>()?;
+                let setups = setups.collect::<Result<_, RunError>>()?;
                 StreamLane::connect(plan, setups, waiter).map(Self::Stream)
             }
+            Protocol::MemcachedUdp => {
+                let types = indices.iter().map(|&index| commands(plan, index));
+                let exchange = MemcachedExchange::new(types.collect::<Result<_, _>>()?);
+                DatagramLane::connect(plan, exchange, recorders, rate_rps, waiter)
+                    .map(Self::Memcached)
+            }
             Protocol::PspUdp => {
-                let setups = types().map(|(index, ty)| {
-                    let RequestPlan::Synthetic {
-                        request_type,
-                        service,
-                    } = ty.request
-                    else {
-                        return Err(mismatch(plan, ty));
-                    };
-                    let phases = ty.phases.iter().map(|phase| {
-                        let starts_ns = saturating_ns(plan.warmup.saturating_add(phase.starts));
-                        (starts_ns, phase.service.unwrap_or(service))
-                    });
-                    let stream = SERVICE_STREAMS + index as u64;
-                    Ok(DatagramTypeSetup {
-                        request_type,
-                        services: Services::new(service, phases, plan.seed, stream),
-                        rate_rps: ty.rate_rps_max(),
-                        recorder: recorder(index),
-                    })
-                });
-                let setups = setups.collect::<Result<_, _>>()?;
-                DatagramLane::connect(plan, setups, waiter).map(Self::Datagram)
+                let types = indices.iter().map(|&index| psp_type(plan, index));
+                let exchange = PspExchange::new(types.collect::<Result<_, _>>()?);
+                DatagramLane::connect(plan, exchange, recorders, rate_rps, waiter).map(Self::Psp)
             }
         };
         connected.map_err(|source| RunError::Connect {
@@ -419,9 +400,35 @@ impl AnyLane {
     }
 }
 
-fn mismatch(plan: &RunPlan, ty: &TypePlan) -> RunError {
+/// The commands of the type at `index`.
+fn commands(plan: &RunPlan, index: usize) -> Result<Commands, RunError> {
+    Commands::new(plan, index).ok_or_else(|| mismatch(plan, index))
+}
+
+/// What the type at `index` asks psp servers for.
+fn psp_type(plan: &RunPlan, index: usize) -> Result<PspType, RunError> {
+    let ty = &plan.types[index];
+    let RequestPlan::Synthetic {
+        request_type,
+        service,
+    } = ty.request
+    else {
+        return Err(mismatch(plan, index));
+    };
+    let phases = ty.phases.iter().map(|phase| {
+        let starts_ns = saturating_ns(plan.warmup.saturating_add(phase.starts));
+        (starts_ns, phase.service.unwrap_or(service))
+    });
+    let stream = SERVICE_STREAMS + index as u64;
+    Ok(PspType {
+        request_type,
+        services: Services::new(service, phases, plan.seed, stream),
+    })
+}
+
+fn mismatch(plan: &RunPlan, index: usize) -> RunError {
     RunError::Mismatch {
-        type_name: ty.name.clone(),
+        type_name: plan.types[index].name.clone(),
         target: plan.target.to_string(),
     }
 }

@@ -23,7 +23,7 @@ use std::io;
 use psp_protocols::skip::{Outcome, Skipped};
 
 use crate::clock::RunClock;
-use crate::command::CommandSource;
+use crate::engine::commands::Commands;
 use crate::engine::connection::Connection;
 use crate::engine::drive::Lane;
 use crate::engine::in_flight::{Answered, Pending};
@@ -31,7 +31,6 @@ use crate::engine::pacer::Arrival;
 use crate::engine::waiter::Waiter;
 use crate::plan::RunPlan;
 use crate::record::{Failure, Notes, Recorder};
-use crate::wire::RequestWriter;
 
 /// Bytes read at once: small enough to stay in the second-level cache.
 const READ_LEN: usize = 128 * 1024;
@@ -69,8 +68,7 @@ pub(crate) struct StreamLane {
 
 #[derive(Debug)]
 struct StreamType {
-    source: CommandSource,
-    writer: RequestWriter,
+    commands: Commands,
     recorder: Recorder,
     /// Intended send times of requests that wait for a connection.
     queue: VecDeque<u64>,
@@ -89,8 +87,7 @@ struct Limits {
 /// One type for [`StreamLane::connect`].
 #[derive(Debug)]
 pub(crate) struct StreamTypeSetup {
-    pub(crate) source: CommandSource,
-    pub(crate) writer: RequestWriter,
+    pub(crate) commands: Commands,
     pub(crate) recorder: Recorder,
     pub(crate) connections: usize,
 }
@@ -151,8 +148,7 @@ impl StreamLane {
                 connections.push(connection);
             }
             types.push(StreamType {
-                source: setup.source,
-                writer: setup.writer,
+                commands: setup.commands,
                 recorder: setup.recorder,
                 queue: VecDeque::new(),
                 free,
@@ -198,8 +194,8 @@ impl StreamLane {
         let ty = &mut self.types[connection.type_index];
         // What is left of an earlier write goes on when the socket says so.
         let is_first = connection.out.is_empty();
-        let (arguments, id) = (ty.source.draw(), connection.in_flight.next_id());
-        let expected = ty.writer.write(arguments, id, &mut connection.out);
+        let id = connection.in_flight.next_id();
+        let expected = ty.commands.write(id, &mut connection.out);
         connection.in_flight.push(intended_ns, expected);
         ty.in_flight += 1;
         self.in_flight += 1;
@@ -301,17 +297,13 @@ impl Lane for StreamLane {
     fn issue(&mut self, arrival: Arrival, waiter: &Waiter, clock: &RunClock) {
         let Arrival { index, intended_ns } = arrival;
         let ty = &mut self.types[index];
-        ty.recorder.scheduled(intended_ns);
-        if ty.in_flight + ty.queue.len() >= self.limits.outstanding_max {
-            ty.recorder.failed(intended_ns, Failure::Dropped);
-            return;
-        }
         let taken_ns = clock.now_ns();
-        if taken_ns.saturating_sub(intended_ns) >= self.limits.timeout_ns {
-            ty.recorder.failed(intended_ns, Failure::Timeout);
+        let has_room = ty.in_flight + ty.queue.len() < self.limits.outstanding_max;
+        let timeout_ns = self.limits.timeout_ns;
+        let recorder = &mut ty.recorder;
+        if !recorder.taken_up(intended_ns, taken_ns, has_room, timeout_ns) {
             return;
         }
-        ty.recorder.taken(intended_ns, taken_ns);
         // Whoever waits already goes first.
         let free = if ty.queue.is_empty() {
             self.take_free(index)

@@ -46,12 +46,13 @@ pub(crate) fn complete(protocol: Protocol, text: &str) -> Cow<'_, str> {
     let bare = |table| find(table, str::eq_ignore_ascii_case);
     let full = match protocol {
         Protocol::Redis => bare(REDIS),
-        Protocol::Memcached | Protocol::MemcachedMeta => bare(MEMCACHED).or_else(|| {
-            let (command, count) = text.split_once(' ')?;
-            let is_count = count.bytes().all(|byte| byte.is_ascii_digit());
-            (command.eq_ignore_ascii_case("MGET") && is_count)
-                .then(|| Cow::Owned(format!("MGET {{keys:{count}}}")))
-        }),
+        Protocol::Memcached | Protocol::MemcachedMeta | Protocol::MemcachedUdp => bare(MEMCACHED)
+            .or_else(|| {
+                let (command, count) = text.split_once(' ')?;
+                let is_count = count.bytes().all(|byte| byte.is_ascii_digit());
+                (command.eq_ignore_ascii_case("MGET") && is_count)
+                    .then(|| Cow::Owned(format!("MGET {{keys:{count}}}")))
+            }),
         Protocol::Protobuf => find(PROTOBUF, str::eq).or_else(|| {
             let is_bare = !text.is_empty() && !text.contains(char::is_whitespace);
             is_bare.then(|| Cow::Owned(format!("{text} {{value}}")))
@@ -72,6 +73,7 @@ mod tests {
             (Protocol::Redis, " INCR ", "INCR"),
             (Protocol::Memcached, "incr", "INCR {key} 1"),
             (Protocol::MemcachedMeta, "mget 7", "MGET {keys:7}"),
+            (Protocol::MemcachedUdp, "GET", "GET {key}"),
             (Protocol::Memcached, "MGET a b", "MGET a b"),
             (Protocol::Memcached, "GET a", "GET a"),
             (Protocol::Protobuf, "GET", "GET {key}"),

@@ -1,4 +1,4 @@
-//! What a mix's commands look like in each protocol over streams.
+//! What a mix's commands look like in each protocol.
 //!
 //! ```text
 //!   "MGET 100" ─► dialect ─► CommandTemplate ─► Arguments ─► RequestWriter ─► bytes
@@ -15,6 +15,4 @@ mod writer;
 
 pub(crate) use dialect::complete;
 pub(crate) use replies::Replies;
-#[cfg(test)]
-pub(crate) use writer::Lookup;
-pub(crate) use writer::{Expected, RequestWriter};
+pub(crate) use writer::{Expected, Lookup, RequestWriter};

@@ -10,7 +10,7 @@ use crate::target::Protocol;
 /// The kind of error of a server that had no room for a request.
 const BUSY: &str = "BUSY";
 
-/// The place in the reply stream of one connection.
+/// The place in the replies of one connection.
 #[derive(Debug)]
 pub(crate) enum Replies {
     Resp(RespSkipper),
@@ -19,12 +19,12 @@ pub(crate) enum Replies {
 }
 
 impl Replies {
-    /// The start of a stream. Datagrams make up none: those of [`Protocol::PspUdp`] are not read
-    /// here.
+    /// The start of a stream, or of what the datagrams of a reply make up. Those of
+    /// [`Protocol::PspUdp`] are not read here.
     pub(crate) fn new(protocol: Protocol) -> Self {
         match protocol {
             Protocol::Redis | Protocol::PspUdp => Self::Resp(RespSkipper::default()),
-            Protocol::Memcached | Protocol::MemcachedMeta => {
+            Protocol::Memcached | Protocol::MemcachedMeta | Protocol::MemcachedUdp => {
                 Self::Memcached(MemcachedSkipper::default())
             }
             Protocol::Protobuf => Self::Rpc(RpcSkipper::default()),

@@ -91,7 +91,7 @@ impl RequestWriter {
     ) -> Result<Self, TemplateError> {
         match protocol {
             Protocol::Redis => Ok(Self::Resp),
-            Protocol::Memcached => verb(template).map(Self::MemcachedText),
+            Protocol::Memcached | Protocol::MemcachedUdp => verb(template).map(Self::MemcachedText),
             Protocol::MemcachedMeta => verb(template).map(Self::MemcachedMeta),
             Protocol::Protobuf => Ok(Self::Rpc {
                 method: Method::of(template)?,
@@ -167,6 +167,7 @@ mod tests {
             (Protocol::Memcached, "{key} a", "``; there are GET"),
             (Protocol::Memcached, "SET a", "SET KEY VALUE"),
             (Protocol::MemcachedMeta, "INCR a", "INCR KEY DELTA"),
+            (Protocol::MemcachedUdp, "DELETE a b", "DELETE KEY"),
             (Protocol::Memcached, "GET \"a b\"", "no blanks"),
             (Protocol::Memcached, "DELETE \"\"", "no blanks"),
             (Protocol::Memcached, "GET {key}\u{7}", "no blanks"),

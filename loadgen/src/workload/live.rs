@@ -87,7 +87,7 @@ impl LiveWorkload {
         dilation: u32,
     ) -> Result<Vec<TypePlan>, WorkloadError> {
         let needs_service =
-            protocol == Protocol::PspUdp || matches!(offered, OfferedLoad::Workers { .. });
+            protocol.is_synthetic() || matches!(offered, OfferedLoad::Workers { .. });
         if let Some(name) = self.file.without_service.as_ref().filter(|_| needs_service) {
             return Err(self.not_live(format!("type `{name}` has no `service_us`")));
         }
@@ -155,6 +155,7 @@ impl LiveWorkload {
             Protocol::Redis
             | Protocol::Memcached
             | Protocol::MemcachedMeta
+            | Protocol::MemcachedUdp
             | Protocol::Protobuf => {
                 let command = self.file.commands[index].as_ref().ok_or_else(|| {
                     self.not_live(format!(

@@ -1,9 +1,10 @@
-//! memcached's datagrams: the header survives being encoded again, and a reply's parts make the reply.
+//! memcached's datagrams: the header survives being encoded again, and a reply's parts make the reply, in
+//! whatever order they come.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use psp_protocols::envelope::send_parts;
-use psp_protocols::memcached::udp::{DATAGRAM_LEN_MAX, HEADER_LEN, Header};
+use psp_protocols::memcached::udp::{DATAGRAM_LEN_MAX, HEADER_LEN, Header, Reassembly};
 use psp_protocols::memcached::MemcachedFraming;
 use psp_protocols::{Envelope, Framing};
 
@@ -23,6 +24,7 @@ fuzz_target!(|datagram: &[u8]| {
     let reply = reply.repeat(1 + usize::from(request.sequence % 64));
     let mut buffer = [&[0; HEADER_LEN][..], &reply].concat();
     let mut joined = Vec::new();
+    let mut parts = Vec::new();
     let mut sequence = 0;
     send_parts(envelope, request_header, &mut buffer, |part| {
         assert!((HEADER_LEN + 1..=DATAGRAM_LEN_MAX).contains(&part.len()));
@@ -31,7 +33,27 @@ fuzz_target!(|datagram: &[u8]| {
         sequence += 1;
         joined.extend_from_slice(&part[HEADER_LEN..]);
         assert_eq!(header.count == sequence, joined.len() == reply.len());
+        parts.push((header, part[HEADER_LEN..].to_vec()));
         true
     });
     assert_eq!(joined, reply);
+
+    // The rest of the request's header says in which order they come: any, some of them twice.
+    let mut reassembly = Reassembly::default();
+    let mut reassembled = Vec::new();
+    let mut take = |bytes: &[u8]| reassembled.extend_from_slice(bytes);
+    if !parts.is_empty() {
+        parts.rotate_left(usize::from(request.count) % parts.len());
+        let twice = usize::from(request.reserved) % parts.len();
+        let (header, part) = parts[twice].clone();
+        reassembly.push(header, &part, reply.len(), &mut take);
+    }
+    for (header, part) in &parts {
+        reassembly.push(*header, part, reply.len(), &mut take);
+        assert!(reassembly.early_bytes() <= reply.len());
+    }
+    assert_eq!(reassembly.early_bytes(), 0);
+    assert_eq!(reassembled, reply);
+    // Whatever comes as a part of another reply is taken or passed over.
+    Reassembly::default().push(request, &reply, reply.len() / 2, |bytes| assert_eq!(bytes, reply));
 });

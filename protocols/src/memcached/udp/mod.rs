@@ -12,7 +12,12 @@
 //! number: one that says of itself to be a part of several is dropped. memcached numbers the parts of each
 //! value of a multiget by themselves; here, as its document says, those of the whole reply.
 //!
-//! [`MemcachedFraming`](super::MemcachedFraming) uses it for datagrams, whatever transport brings them.
+//! [`MemcachedFraming`](super::MemcachedFraming) uses it for datagrams, whatever transport brings them; a
+//! client puts the parts of a reply in order by [`Reassembly`].
+
+mod reassembly;
+
+pub use reassembly::Reassembly;
 
 use crate::envelope::{Envelope, Part, Shape};
 
