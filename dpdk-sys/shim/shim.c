@@ -40,10 +40,12 @@ struct psp_dpdk_port_info {
 	int32_t socket;
 	uint8_t tx_checksums;
 	uint8_t rx_checksums;
-	uint8_t reserved[2];
+	uint8_t memory_interface;
+	uint8_t reserved;
 };
 _Static_assert(sizeof(struct psp_dpdk_port_info) == 20, "PortInfo");
 _Static_assert(offsetof(struct psp_dpdk_port_info, socket) == 12, "PortInfo");
+_Static_assert(offsetof(struct psp_dpdk_port_info, memory_interface) == 18, "PortInfo");
 
 /* A frame that is in one mbuf alone. */
 struct psp_dpdk_packet {
@@ -117,6 +119,8 @@ int psp_dpdk_port_info(uint16_t port, struct psp_dpdk_port_info *out)
 	out->socket = rte_eth_dev_socket_id(port);
 	out->tx_checksums = (info.tx_offload_capa & TX_CHECKSUMS) == TX_CHECKSUMS;
 	out->rx_checksums = (info.rx_offload_capa & RX_CHECKSUMS) == RX_CHECKSUMS;
+	out->memory_interface = info.driver_name != NULL &&
+				strcmp(info.driver_name, "net_memif") == 0;
 	return 0;
 }
 

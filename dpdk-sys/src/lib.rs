@@ -57,8 +57,10 @@ pub struct PortInfo {
     pub tx_checksums: u8,
     /// Whether it verifies them of what it receives.
     pub rx_checksums: u8,
+    /// Whether it is a memory interface, of the driver `net_memif`.
+    pub memory_interface: u8,
     /// 0.
-    pub reserved: [u8; 2],
+    pub reserved: u8,
 }
 
 const _: () = assert!(size_of::<PortInfo>() == 20);
@@ -100,6 +102,10 @@ unsafe extern "C" {
     pub fn rte_eal_hotplug_remove(bus: *const c_char, device: *const c_char) -> c_int;
     pub fn rte_eal_alarm_set(
         us: u64,
+        callback: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+    ) -> c_int;
+    pub fn rte_eal_alarm_cancel(
         callback: extern "C" fn(*mut c_void),
         argument: *mut c_void,
     ) -> c_int;

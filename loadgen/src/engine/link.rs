@@ -128,7 +128,7 @@ mod port {
 
     /// How long the server's station may be looked for, links that come up included.
     const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
-    /// How often it is asked for.
+    /// How often its answer is looked for.
     const RESOLVE_INTERVAL: Duration = Duration::from_millis(20);
 
     pub(super) fn open(config: &DpdkConfig, endpoint: &Endpoint) -> io::Result<Link> {

@@ -8,6 +8,7 @@
 //!
 //! DPDK's environment is one for the process, and its memory is small: tests take turns.
 
+mod envelope;
 mod memif;
 mod pcap;
 mod rig;

@@ -142,7 +142,7 @@ fn stations_and_echoes_are_answered() {
     let asked = server.handle.snapshot().net.packets.arp_answered;
     assert!(asked > 0, "the client knows the server");
     let request = arp::request(&client.port.interface(), *SERVER.ip());
-    client.port.send_frame(&request);
+    client.send_frame(&request);
     // An echo is a datagram whose header says something else.
     let mut echo = frame(flow(&client), &[0; 32]);
     echo[23] = 1;
@@ -156,8 +156,7 @@ fn stations_and_echoes_are_answered() {
     echo[34..42].copy_from_slice(&[8, 0, 0, 0, 0x12, 0x34, 0, 7]);
     let end = echo.len();
     seal(&mut echo, 36, 34..end);
-    client.port.send_frame(&echo);
-    client.port.flush();
+    client.send_frame(&echo);
     let (mut station, mut echoed) = (None, None);
     until("both replies", || {
         client.port.receive_frames(|frame| match frame[13] {
@@ -268,6 +267,8 @@ fn frames_for_others_and_malformed_ones_are_counted_by_reason() {
         frame[at] = byte;
         frame
     };
+    // Its address is a random one.
+    let other_mac = with(5, right[5] ^ 1);
     let other_port = {
         let mut flow = flow(&client);
         flow.destination.port = 1;
@@ -275,7 +276,7 @@ fn frames_for_others_and_malformed_ones_are_counted_by_reason() {
     };
     let cases = [
         ("wrong_length", right[..50].to_vec()),
-        ("other_mac", with(5, 0xfe)),
+        ("other_mac", other_mac),
         ("multicast", with(0, 0xff)),
         ("vlan", with(12, 0x81)),
         ("other_ether_type", with(12, 0x86)),
@@ -283,10 +284,9 @@ fn frames_for_others_and_malformed_ones_are_counted_by_reason() {
         ("no_such_port", other_port),
     ];
     for (_, frame) in &cases {
-        client.port.send_frame(frame);
+        client.send_frame(frame);
     }
-    client.port.send_frame(&right);
-    client.port.flush();
+    client.send_frame(&right);
     until("the malformed request", || {
         server.handle.snapshot().net.malformed == 1
     });
@@ -302,9 +302,29 @@ fn clients_come_and_go() {
     let _turn = turn();
     let wire = Wire::new();
     let server = TestServer::start(wire.server(), Policy::darc(), config(Topology::Dedicated));
-    for _ in 0..3 {
+    for _ in 0..20 {
         let mut client = wire.client();
-        exchange(&mut client, 100);
+        exchange(&mut client, 50);
     }
     server.stop();
+}
+
+#[test]
+fn a_server_goes_while_its_client_polls() {
+    let _turn = turn();
+    for _ in 0..10 {
+        let wire = Wire::new();
+        let server = TestServer::start(wire.server(), Policy::c_fcfs(), config(Topology::Inline));
+        let mut client = wire.client();
+        exchange(&mut client, 50);
+        let stop = std::thread::spawn(|| server.stop());
+        until("the end of the server", || {
+            client.offer(SHORT, &[ask::ECHO]);
+            client.port.flush();
+            client.receive(|_, _| {});
+            stop.is_finished()
+        });
+        stop.join().unwrap();
+        assert!(!client.port.link_is_up());
+    }
 }

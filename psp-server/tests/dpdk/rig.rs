@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use psp_server::dpdk::{DpdkClient, DpdkConfig, mbufs_lost};
-use psp_server::protocols::Sink;
 use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming};
+use psp_server::protocols::{Framing, Sink};
 use psp_server::{
-    Config, DrainReport, Policy, Reply, Request, RequestType, Server, ServerHandle, Shutdown,
-    TypeSpec, checkpoint,
+    Classifier, Config, DrainReport, Handler, Policy, Reply, Request, RequestType, Server,
+    ServerHandle, Shutdown, TypeSpec, checkpoint,
 };
 
 /// Long enough for any machine; reached only when a test fails.
@@ -140,7 +140,6 @@ pub(crate) struct TestServer {
 impl TestServer {
     /// Starts a server on `port`.
     pub(crate) fn start(port: DpdkConfig, policy: Policy, config: Config) -> Self {
-        let lost_before = mbufs_lost();
         let gate = Arc::new(Gate::default());
         let at = gate.clone();
         let server = Server::builder()
@@ -161,6 +160,15 @@ impl TestServer {
             })
             .build()
             .unwrap();
+        Self::run(server, gate)
+    }
+
+    /// Runs a server, whose requests may wait at `gate`.
+    pub(crate) fn run<F: Framing, K: Classifier, H: Handler>(
+        server: Server<F, K, H>,
+        gate: Arc<Gate>,
+    ) -> Self {
+        let lost_before = mbufs_lost();
         let (handle, shutdown) = (server.handle(), Shutdown::new());
         let until = shutdown.clone();
         let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
@@ -279,11 +287,22 @@ impl TestClient {
     /// Sends a request, and returns its id.
     pub(crate) fn send(&mut self, request_type: u16, body: &[u8]) -> u32 {
         let (id, request) = self.request(request_type, body);
-        until("room in the transmit queue", || {
-            let sent = self.port.send(&request).is_ok();
-            sent && self.port.flush() == 0
-        });
+        self.send_datagram(&request);
         id
+    }
+
+    /// Sends a datagram of any kind.
+    pub(crate) fn send_datagram(&mut self, payload: &[u8]) {
+        until("room in the transmit queue", || {
+            self.port.send(payload).is_ok() && self.port.flush() == 0
+        });
+    }
+
+    /// Sends a frame as it is.
+    pub(crate) fn send_frame(&mut self, frame: &[u8]) {
+        until("room in the transmit queue", || {
+            self.port.send_frame(frame) && self.port.flush() == 0
+        });
     }
 
     fn request(&mut self, request_type: u16, body: &[u8]) -> (u32, Vec<u8>) {

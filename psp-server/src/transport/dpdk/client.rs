@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use psp_protocols::packet::arp::{self, Arp, Neighbour};
 use psp_protocols::packet::udp::{self, HEADERS_LEN};
@@ -17,6 +18,10 @@ use super::queue::{BURST_MAX, RxQueue, TxQueue};
 /// Mbufs that a client has beyond those in queues and caches.
 const MBUFS_SPARE: usize = 1024;
 
+/// How long an answer to a question for a station is waited for: no more than one in a second, says
+/// RFC 1122, section 2.3.2.1.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// One socket, so to speak, that sends datagrams to one server. The thread that uses it does so alone, and
 /// polls.
 #[derive(Debug)]
@@ -29,6 +34,16 @@ pub struct DpdkClient {
     server: SocketAddrV4,
     /// Where datagrams go, once the server's station is known.
     flow: Option<Flow>,
+    /// The last question for it.
+    asked: Option<Asked>,
+}
+
+/// A question for the server's station.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    at: Instant,
+    /// Whether the port had a link.
+    linked: bool,
 }
 
 /// Why a datagram was not sent.
@@ -68,6 +83,7 @@ impl DpdkClient {
             port,
             server,
             flow: None,
+            asked: None,
         })
     }
 
@@ -101,17 +117,25 @@ impl DpdkClient {
         udp::payload_len_max(self.port.mtu())
     }
 
-    /// Looks for the server's answer to an earlier question for its station, and asks again if there is
-    /// none. To be called now and then until it returns true: frames may get lost, the first ones for
-    /// sure while the port has no link.
+    /// Looks for the server's answer to an earlier question for its station, and asks again when there was
+    /// none for a second, or the port had no link yet. To be called now and then until it returns true.
     pub fn resolve(&mut self) -> bool {
         self.receive(|_| {});
-        if self.flow.is_none() {
+        if self.flow.is_none() && self.may_ask() {
             let request = arp::request(&self.interface, *self.server.ip());
-            self.send_frame(&request);
-            self.flush();
+            let linked = self.link_is_up();
+            if self.send_frame(&request) && self.flush() == 0 {
+                let at = Instant::now();
+                self.asked = Some(Asked { at, linked });
+            }
         }
         self.flow.is_some()
+    }
+
+    fn may_ask(&self) -> bool {
+        self.asked.is_none_or(|Asked { at, linked }| {
+            at.elapsed() >= ANSWER_TIMEOUT || !linked && self.link_is_up()
+        })
     }
 
     /// Sends a datagram with the next burst, or [`flush`](Self::flush).

@@ -23,8 +23,8 @@ const VIRTUAL: &CStr = c"vdev";
 /// Options that say on which cores DPDK runs.
 const CORE_OPTIONS: [&str; 4] = ["-l", "-c", "--lcores", "-S"];
 
-/// How long DPDK's interrupt thread may take for what it has to do.
-const INTERRUPTS_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a round of DPDK's interrupt thread may take on a machine with much else to do.
+const ROUND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the process has done about its environment.
 enum State {
@@ -90,27 +90,35 @@ impl Eal {
     }
 }
 
-/// Waits until DPDK's interrupt thread has done what there was for it to do: drivers handle the end of a
-/// connection there, and not all of them bear being closed meanwhile (`net_memif`'s crashes).
-pub(super) fn await_interrupts(_: Eal) {
-    // The thread takes events in batches: the first alarm may overtake others of its batch.
-    for _ in 0..2 {
-        let rang = Arc::new(AtomicBool::new(false));
-        let argument = Arc::into_raw(rang.clone()).cast_mut().cast();
-        // SAFETY: the environment is initialised. The callback is called once, if at all, and owns the
-        // reference behind `argument`.
-        if unsafe { sys::rte_eal_alarm_set(1, ring, argument) } < 0 {
+/// Waits for a round of DPDK's interrupt thread, which takes the events that are ready in batches. Each
+/// call sees the start of another round than the one before: between two of them a round has ended.
+pub(super) fn await_round(_: Eal) {
+    let rang = Arc::new(AtomicBool::new(false));
+    let argument: *mut c_void = Arc::into_raw(rang.clone()).cast_mut().cast();
+    // SAFETY: the environment is initialised. The callback is called once, if at all, and owns the
+    // reference behind `argument`.
+    if unsafe { sys::rte_eal_alarm_set(1, ring, argument) } < 0 {
+        // It may ring nevertheless, and has its reference.
+        tracing::warn!("DPDK has no alarm");
+        return;
+    }
+    let deadline = Instant::now() + ROUND_TIMEOUT;
+    while !rang.load(Ordering::Acquire) {
+        if Instant::now() > deadline {
+            tracing::warn!("DPDK's interrupt thread does not run");
             return;
         }
-        let deadline = Instant::now() + INTERRUPTS_TIMEOUT;
-        while !rang.load(Ordering::Acquire) && Instant::now() < deadline {
-            std::thread::yield_now();
-        }
+        std::thread::yield_now();
     }
+    // The alarm is still in the list that the thread walks: the next one, set now, might ring in the same
+    // round. This returns when it has left the list.
+    // SAFETY: as above; the alarm has rung, so that its reference is gone, and the address, which is only
+    // compared, is still that of `rang`.
+    unsafe { sys::rte_eal_alarm_cancel(ring, argument) };
 }
 
 extern "C" fn ring(argument: *mut c_void) {
-    // SAFETY: `await_interrupts` made it of such an `Arc`, and this is called once for each.
+    // SAFETY: `await_round` made it of such an `Arc`, and this is called once for each.
     let rang = unsafe { Arc::from_raw(argument.cast_const().cast::<AtomicBool>()) };
     rang.store(true, Ordering::Release);
 }

@@ -223,3 +223,29 @@ pub(super) fn free(mbuf: *mut sys::Mbuf) {
     // SAFETY: callers own the mbuf and do not use it again; its pool lives, see `Mempool`.
     unsafe { sys::psp_dpdk_mbuf_free(mbuf) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mbufs_that_are_not_returned_are_counted_as_lost() {
+        let words = "--no-huge -m 64 --no-pci --no-shconf --no-telemetry --log-level=*:error";
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        let eal = Eal::init(&words).unwrap();
+        let pool = || Mempool::new(eal, 2 * CACHE_LEN, 2048, sys::SOCKET_ID_ANY).unwrap();
+        // No other test of this process has mbufs.
+        assert_eq!(mbufs_lost(), 0);
+        let whole = pool();
+        let mbufs = [whole.alloc().unwrap(), whole.alloc().unwrap()];
+        assert_eq!(whole.in_use(), 2);
+        drop(mbufs);
+        drop(whole);
+        assert_eq!(mbufs_lost(), 0);
+        let leaky = pool();
+        std::mem::forget([leaky.alloc(), leaky.alloc()]);
+        drop(leaky.alloc());
+        drop(leaky);
+        assert_eq!(mbufs_lost(), 2);
+    }
+}

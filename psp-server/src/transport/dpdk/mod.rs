@@ -16,6 +16,7 @@
 //! | `config.rs` | settings |
 //! | `client.rs` | a client on a port, for load generators and tests |
 //! | `eal.rs` | DPDK's environment, once per process; registered threads |
+//! | `memif.rs` | memory interfaces, whose rings must not be polled while they change |
 //! | `mempool.rs` | pools of mbufs; mbufs |
 //! | `port.rs` | ports: setup, start, close |
 //! | `queue.rs` | receive and transmit queues |
@@ -27,6 +28,7 @@ mod client;
 mod config;
 mod eal;
 mod error;
+mod memif;
 mod mempool;
 mod packets;
 mod port;

@@ -9,8 +9,9 @@ use dpdk_sys as sys;
 use psp_protocols::packet::{Checksums, MacAddr};
 
 use super::config::Mac;
-use super::eal::{Eal, VirtualDevice, await_interrupts, c_string, check};
+use super::eal::{Eal, VirtualDevice, c_string, check};
 use super::error::DpdkError;
+use super::memif::Rings;
 use super::mempool::{CACHE_LEN, Mempool};
 use super::queue::{RxQueue, TxQueue};
 
@@ -61,6 +62,7 @@ pub(crate) struct Port {
 struct Claim {
     eal: Eal,
     id: u16,
+    rings: Rings,
     started: bool,
     /// The device, if it was made for the port.
     device: Option<VirtualDevice>,
@@ -80,13 +82,14 @@ impl Port {
     /// # Errors
     /// When there is no such port, it is in use in this process, or it refuses.
     pub(crate) fn start(eal: Eal, setup: &PortSetup) -> Result<OpenPort, DpdkError> {
-        let claim = Claim::new(eal, setup)?;
+        let mut claim = Claim::new(eal, setup)?;
         let id = claim.id;
         let mut info = sys::PortInfo::default();
         // SAFETY: the port is valid, and `info` has room for what is written.
         check("describe", unsafe {
             sys::psp_dpdk_port_info(id, &raw mut info)
         })?;
+        claim.rings = Rings::of(&info);
         let queues_max = info.rx_queues_max.min(info.tx_queues_max).max(1);
         let queues =
             u16::try_from(setup.queues).map_or(queues_max, |queues| queues.min(queues_max));
@@ -145,7 +148,12 @@ impl Port {
             check("set up transmit queues of", status)?;
         }
         // SAFETY: the port is configured, with all its queues.
-        check("start", unsafe { sys::rte_eth_dev_start(id) })?;
+        let start = || unsafe { sys::rte_eth_dev_start(id) };
+        let is_connected = || port.link_is_up();
+        let status = port
+            .rings()
+            .connect(eal, queues.into(), start, is_connected);
+        check("start", status)?;
         port.claim.started = true;
         let port = Arc::new(port);
         let rx = (0..queues).map(|queue| RxQueue::new(port.clone(), queue));
@@ -179,6 +187,11 @@ impl Port {
 
     pub(super) fn id(&self) -> u16 {
         self.claim.id
+    }
+
+    /// How its queues may be polled.
+    pub(super) fn rings(&self) -> Rings {
+        self.claim.rings
     }
 
     /// Its pool.
@@ -251,6 +264,7 @@ impl Claim {
         Ok(Self {
             eal,
             id,
+            rings: Rings::Fixed,
             started: false,
             device,
         })
@@ -270,24 +284,24 @@ fn by_name(name: &str) -> Result<u16, DpdkError> {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // One port after the other, and not while the end of another one's connection is handled.
+        // One port after the other.
         let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
-        await_interrupts(self.eal);
-        // SAFETY: the port is valid and this process's; no queue of it is left, for they hold the port.
-        // Closing it frees the mbufs that its queues hold, whose pool is dropped later.
-        let stopped = unsafe {
-            let stopped = match self.started {
-                true => sys::rte_eth_dev_stop(self.id),
-                false => 0,
+        self.rings.part(self.eal, || {
+            // SAFETY: the port is valid and this process's; no queue of it is left, for they hold the port.
+            // Closing it frees the mbufs that its queues hold, whose pool is dropped later.
+            let stopped = unsafe {
+                let stopped = match self.started {
+                    true => sys::rte_eth_dev_stop(self.id),
+                    false => 0,
+                };
+                sys::rte_eth_dev_close(self.id);
+                stopped
             };
-            sys::rte_eth_dev_close(self.id);
-            stopped
-        };
-        if let Err(error) = check("stop", stopped) {
-            tracing::warn!(port = self.id, %error, "a port did not stop");
-        }
+            if let Err(error) = check("stop", stopped) {
+                tracing::warn!(port = self.id, %error, "a port did not stop");
+            }
+        });
         self.device = None;
-        await_interrupts(self.eal);
         claimed.remove(&self.id);
     }
 }

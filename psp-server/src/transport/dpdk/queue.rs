@@ -47,10 +47,10 @@ impl RxQueue {
         // SAFETY: the port is started and has this queue, which nobody else polls: there is one `RxQueue`
         // of it, borrowed mutably. `Mbuf` is transparent, so that `spare` has room for `count` packets;
         // each that is returned is one direct mbuf that the driver has given up.
-        let received = unsafe {
+        let received = self.port.rings().receive(|| unsafe {
             let packets = spare.as_mut_ptr().cast();
             sys::psp_dpdk_rx_burst(self.port.id(), self.queue, packets, count, &raw mut odd)
-        };
+        });
         // SAFETY: that many places were written.
         unsafe { burst.set_len(burst.len() + usize::from(received)) };
         odd.into()
@@ -107,10 +107,10 @@ impl TxQueue {
         let count = self.pending.len() as u16;
         // SAFETY: the port is started and has this queue, which nobody else sends on: there is one
         // `TxQueue` of it, borrowed mutably. The mbufs are ours; those that are taken are the port's.
-        let sent = unsafe {
+        let sent = self.port.rings().send(|| unsafe {
             let mbufs = self.pending.as_mut_ptr();
             sys::psp_dpdk_tx_burst(self.port.id(), self.queue, mbufs, count)
-        };
+        });
         let unsent = self.pending.len() - usize::from(sent);
         for mbuf in self.pending.drain(..).skip(sent.into()) {
             free(mbuf);
