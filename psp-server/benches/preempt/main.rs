@@ -26,6 +26,7 @@ use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, PreemptSafeAlloc, Target, 
 use policy::RequestId;
 use preempt::PreemptPolicy;
 use runtime::channel::Message;
+use runtime::clock::Clock;
 use runtime::cores::Cores;
 use runtime::new_team;
 
@@ -123,7 +124,7 @@ fn between_threads(switches: u64) -> Duration {
 
 /// A team of `threads` that serves nothing, started and stopped.
 fn team(threads: usize) {
-    let (team, mut link, port) = new_team(threads);
+    let (team, mut link, port, _) = new_team(threads, Clock::new());
     std::thread::scope(|scope| {
         for seat in 0..threads {
             let (team, port) = (&team, &port);

@@ -21,6 +21,8 @@ pub(crate) mod cores;
 pub(crate) mod dispatcher;
 mod executor;
 pub(crate) mod late_waker;
+#[cfg(all(test, not(loom)))]
+mod late_workers;
 mod net_worker;
 pub(crate) mod policy_mailbox;
 mod scheduling;

@@ -243,7 +243,13 @@ mod tests {
 
     /// Two workers.
     fn turns(preempt_warn_ms: u64) -> Turns {
+        turns_by(PreemptPolicy::Cooperative, preempt_warn_ms)
+    }
+
+    /// The same where requests give way by `preempt`.
+    fn turns_by(preempt: PreemptPolicy, preempt_warn_ms: u64) -> Turns {
         let config = Config {
+            preempt,
             preempt_warn_ms,
             ..Config::default()
         };
@@ -276,7 +282,7 @@ mod tests {
     }
 
     /// Whether it is asked at once.
-    fn preempt(turns: &mut Turns, now_ns: u64, worker: u32, quantum_ns: u64) -> bool {
+    fn ask(turns: &mut Turns, now_ns: u64, worker: u32, quantum_ns: u64) -> bool {
         let worker = WorkerId(worker);
         turns.decided(now_ns, &Action::Preempt { worker, quantum_ns })
     }
@@ -312,8 +318,8 @@ mod tests {
         let mut turns = turns(100);
         run(&mut turns, 0, 0);
         run(&mut turns, 0, 1);
-        assert!(preempt(&mut turns, 5, 0, 5));
-        assert!(preempt(&mut turns, 5, 1, 5));
+        assert!(ask(&mut turns, 5, 0, 5));
+        assert!(ask(&mut turns, 5, 1, 5));
         turns.yielded(WorkerId(0));
         turns.completed(WorkerId(1));
         run(&mut turns, 9, 0);
@@ -329,8 +335,8 @@ mod tests {
         run(&mut turns, 0, 0);
         send(&mut turns, 0, 1);
         begin(&turns, 60, 1);
-        assert!(preempt(&mut turns, 100, 0, 100));
-        assert!(!preempt(&mut turns, 100, 1, 100), "it had 40");
+        assert!(ask(&mut turns, 100, 0, 100));
+        assert!(!ask(&mut turns, 100, 1, 100), "it had 40");
         assert_eq!(turns.deadline_ns(), Some(160));
         assert_eq!(due(&mut turns, 159), None);
         assert_eq!(due(&mut turns, 160), Some(1));
@@ -343,7 +349,7 @@ mod tests {
     fn who_was_to_give_way_and_completes_first_is_never_asked() {
         let mut turns = turns(0);
         send(&mut turns, 0, 0);
-        assert!(!preempt(&mut turns, 10, 0, 10));
+        assert!(!ask(&mut turns, 10, 0, 10));
         turns.completed(WorkerId(0));
         run(&mut turns, 20, 0);
         assert_eq!(due(&mut turns, u64::MAX), None);
@@ -354,7 +360,7 @@ mod tests {
     fn a_worker_that_does_not_begin_is_looked_at_ever_more_rarely_and_holds_up_no_other() {
         let mut turns = turns(100);
         send(&mut turns, 0, 0);
-        assert!(!preempt(&mut turns, 1_000, 0, 1_000));
+        assert!(!ask(&mut turns, 1_000, 0, 1_000));
         let mut looks = Vec::new();
         while let Some(at_ns) = turns.deadline_ns().filter(|&at_ns| at_ns < 100 * MS) {
             looks.push(at_ns);
@@ -364,7 +370,7 @@ mod tests {
         assert!(waits.clone().is_sorted() && waits.max() == Some(LOOK_NS_MAX));
         assert!(looks.len() < 120, "{}", looks.len());
         run(&mut turns, 50 * MS, 1);
-        assert!(preempt(&mut turns, 60 * MS, 1, 1_000));
+        assert!(ask(&mut turns, 60 * MS, 1, 1_000));
         turns.yielded(WorkerId(1));
         turns.watch(101 * MS);
         assert_eq!(
@@ -382,7 +388,7 @@ mod tests {
         let mut turns = turns(0);
         for worker in [0, 1] {
             send(&mut turns, 0, worker);
-            assert!(!preempt(&mut turns, 5, worker, 5));
+            assert!(!ask(&mut turns, 5, worker, 5));
             begin(&turns, 10, worker as usize);
         }
         let asked = [LOOK_NS_MIN + 5; 3].map(|now_ns| due(&mut turns, now_ns));
@@ -391,12 +397,21 @@ mod tests {
 
     #[test]
     fn quanta_are_no_shorter_than_what_a_mechanism_needs_to_begin() {
-        let mut turns = turns(0);
-        turns.quantum_ns_min = quantum_ns_min(PreemptPolicy::Signal);
-        run(&mut turns, 0, 0);
-        assert!(!preempt(&mut turns, 1_000, 0, 1_000));
-        assert_eq!(turns.deadline_ns(), Some(5_000));
-        assert_eq!(quantum_ns_min(PreemptPolicy::Cooperative), 0);
+        for (preempt, least_ns) in [
+            (PreemptPolicy::Cooperative, 1),
+            (PreemptPolicy::Signal, 5_000),
+            (PreemptPolicy::KernelThread, 10_000),
+        ] {
+            let mut turns = turns_by(preempt, 0);
+            run(&mut turns, 0, 0);
+            run(&mut turns, 0, 1);
+            assert!(!ask(&mut turns, 0, 0, 1), "{preempt}");
+            assert!(!ask(&mut turns, 0, 1, 70_000));
+            assert_eq!(turns.deadline_ns(), Some(least_ns), "{preempt}");
+            assert_eq!(due(&mut turns, least_ns - 1), None);
+            assert_eq!(due(&mut turns, least_ns), Some(0));
+            assert_eq!(turns.deadline_ns(), Some(70_000), "longer ones stay");
+        }
     }
 
     #[test]
@@ -404,8 +419,8 @@ mod tests {
         let mut turns = turns(100);
         run(&mut turns, 0, 1);
         run(&mut turns, 0, 0);
-        preempt(&mut turns, 7 * MS, 1, MS);
-        preempt(&mut turns, 9 * MS, 0, MS);
+        ask(&mut turns, 7 * MS, 1, MS);
+        ask(&mut turns, 9 * MS, 0, MS);
         assert_eq!(turns.watch_ns(), Some(107 * MS));
         turns.watch(107 * MS - 1);
         assert_eq!(counted(&turns, 1).0, [1, 1, 0, 0]);
@@ -423,7 +438,7 @@ mod tests {
     fn the_watch_can_be_off() {
         let mut turns = turns(0);
         run(&mut turns, 0, 0);
-        preempt(&mut turns, 0, 0, 0);
+        ask(&mut turns, 0, 0, 0);
         turns.watch(u64::MAX);
         assert_eq!((turns.watch_ns(), counted(&turns, 0).0[3]), (None, 0));
     }

@@ -1,11 +1,11 @@
 //! What holds whatever makes requests give way.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use psp_server::{Config, TypeSpec};
+use psp_server::{Config, Policy, TypeSpec};
 
 use crate::common::until;
-use crate::rig::{MECHANISMS, start, start_with_quantum};
+use crate::rig::{MECHANISMS, Setup, start, start_with};
 
 #[test]
 fn short_requests_pass_a_long_one_on_its_own_worker() {
@@ -52,30 +52,72 @@ fn preempted_requests_of_many_connections_all_go_on() {
     }
 }
 
-/// If a quantum ran from the hand-over, it would be over before the worker woke, and again when the
-/// request went on: nobody would ever be done.
+/// The only worker of the short requests is lent to a long one, and taken back for a short one.
 #[test]
-fn with_quanta_far_shorter_than_a_wake_requests_get_on() {
+fn darc_takes_back_what_it_lent() {
     for &preempt in MECHANISMS {
         let config = Config {
+            workers: Some(2),
             preempt,
             ..Config::default()
         };
-        let server = start_with_quantum(config, TypeSpec::new("long"), 0.001);
-        let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
-        for round in 0..5 {
-            for (number, client) in clients.iter_mut().enumerate() {
-                client.send(&format!("toil {number}\n"));
-            }
-            for (number, client) in clients.iter_mut().enumerate() {
-                assert_eq!(
-                    client.line(),
-                    format!("ok toil {number}"),
-                    "{preempt} {round}"
-                );
-            }
+        let ms = Duration::from_millis;
+        let setup = Setup {
+            policy: Policy::darc_lending(),
+            short: TypeSpec::new("short").service_time(ms(1)).slo(ms(10)),
+            long: TypeSpec::new("long").service_time(ms(10)).slo(ms(100)),
+        };
+        let server = start_with(config, setup);
+        let mut longs = [0, 1].map(|gate| server.begin(&format!("spin {gate}")));
+        assert_eq!(server.preempted(), 0, "each has a worker");
+        let mut short = server.connect();
+        assert_eq!(short.ask("short 1"), "ok short 1", "{preempt}");
+        assert!(server.preempted() > 0);
+        for (gate, long) in longs.iter_mut().enumerate() {
+            server.gates.open(gate);
+            assert_eq!(long.line(), format!("ok spin {gate}"));
         }
-        assert!(server.preempted() > 0, "{preempt}");
+        assert_eq!(server.stop().abandoned, 0);
+    }
+}
+
+#[test]
+fn policies_change_while_requests_run_wait_and_are_suspended_and_none_is_lost() {
+    for &preempt in MECHANISMS {
+        const LONGS: usize = 4;
+        const SHORTS: u64 = 3;
+        let server = start(Config {
+            workers: Some(2),
+            preempt,
+            ..Config::default()
+        });
+        let sharing = server.handle.policy();
+        for name in Policy::NAMES {
+            let before = server.preempted();
+            let mut longs: Vec<_> = (0..LONGS)
+                .map(|gate| server.begin(&format!("spin {gate}")))
+                .collect();
+            assert!(server.preempted() > before, "some are suspended");
+            let mut shorts: Vec<_> = (0..SHORTS).map(|_| server.connect()).collect();
+            for short in &mut shorts {
+                short.send("short 1\n");
+            }
+            let policy: Policy = name.parse().unwrap();
+            server.handle.set_policy(policy).unwrap();
+            (0..LONGS).for_each(|gate| server.gates.open(gate));
+            for (gate, long) in longs.iter_mut().enumerate() {
+                assert_eq!(long.line(), format!("ok spin {gate}"), "{preempt} {name}");
+            }
+            for short in &mut shorts {
+                assert_eq!(short.line(), "ok short 1", "{preempt} {name}");
+            }
+            (0..LONGS).for_each(|gate| server.gates.close(gate));
+            server.handle.set_policy(sharing.clone()).unwrap();
+        }
+        let types = server.handle.snapshot().types;
+        let rounds = Policy::NAMES.len() as u64;
+        let completed = [SHORTS * rounds, LONGS as u64 * rounds];
+        assert_eq!([types[0].completions, types[1].completions], completed);
         assert_eq!(server.stop().abandoned, 0);
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use psp_server::{Config, PreemptPolicy, TypeSpec};
 
 use crate::common::until;
-use crate::rig::{start, start_with};
+use crate::rig::{Setup, start, start_with};
 
 fn kernel_thread() -> Config {
     Config {
@@ -72,7 +72,7 @@ fn within_no_preempt_a_request_keeps_its_worker() {
 #[test]
 fn a_type_that_is_cooperative_gives_way_at_checkpoints_only() {
     let long = TypeSpec::new("long").preempt(PreemptPolicy::Cooperative);
-    let server = start_with(kernel_thread(), long);
+    let server = start_with(kernel_thread(), Setup::of_long(long));
     let mut spinning = server.begin("spin 0");
     let mut short = server.connect();
     assert_eq!(short.ask("short 1"), "ok short 1");
@@ -96,7 +96,7 @@ fn a_type_that_is_cooperative_gives_way_at_checkpoints_only() {
 #[test]
 fn a_type_that_is_never_preempted_runs_to_its_end() {
     let long = TypeSpec::new("long").preempt(PreemptPolicy::None);
-    let server = start_with(kernel_thread(), long);
+    let server = start_with(kernel_thread(), Setup::of_long(long));
     let mut spinning = server.begin("spin 0");
     let mut short = server.connect();
     short.send("short 1\n");
@@ -120,7 +120,7 @@ fn without_privilege_requests_give_way_too() {
     let tests = [
         "kernel_thread::a_handler_that_blocks_gives_way_too",
         "kernel_thread::a_lock_of_a_preempted_request_is_waited_for",
-        "every_mechanism::with_quanta_far_shorter_than_a_wake_requests_get_on",
+        "every_mechanism::preempted_requests_of_many_connections_all_go_on",
     ];
     let run = Command::new(std::env::current_exe().unwrap())
         .arg("--exact")

@@ -2,25 +2,29 @@
 
 #![allow(unsafe_code)]
 
+use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Policy, Reply, Request, RequestType, Server, Shutdown, Topology, TypeSpec,
+    Config, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
+    SignalPreemptible, Topology, TypeSpec, WorkerId,
 };
 
 use crate::common::{Client, Lines};
+use crate::rig::MECHANISMS;
 
+const SIGABRT: i32 = 6;
 const SIGSEGV: i32 = 11;
-/// Set in the process that dies, to the request that it gets.
+/// Set in the process that dies, to the mechanism of its server and the request that it gets.
 const REQUEST: &str = "PSP_TEST_FATAL_REQUEST";
 
 /// Runs [`dies`] in a process of its own.
-fn after(request: &str) -> Output {
+fn after(preempt: PreemptPolicy, request: &str) -> Output {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "overflow::dies", "--ignored", "--nocapture"])
-        .env(REQUEST, request)
+        .env(REQUEST, format!("{preempt} {request}"))
         .output()
         .unwrap()
 }
@@ -33,12 +37,46 @@ fn recurse(depth: u64) -> u64 {
     recurse(depth + 1) + std::hint::black_box(frame)[7]
 }
 
+/// Answers `ok`, unless its process dies of the request.
+struct Fatal;
+
+impl Handler for Fatal {
+    type Worker = ();
+    type Connection = ();
+
+    fn init_worker(&self, _worker: WorkerId) {}
+
+    fn connect(&self, _peer: SocketAddr) {}
+
+    fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
+        match request.payload.trim_ascii() {
+            b"deep" => {
+                recurse(0);
+            }
+            // SAFETY: none, this is to fault; the address is in no mapping.
+            b"null" => unsafe {
+                std::hint::black_box(std::ptr::without_provenance::<u8>(16)).read_volatile();
+            },
+            b"thread" => {
+                let thread = std::thread::Builder::new().name("other".into());
+                let _ = thread.spawn(|| recurse(0)).unwrap().join();
+            }
+            _ => {}
+        }
+        reply.put(b"ok\n");
+    }
+}
+
+// SAFETY: only one request runs at a time, so none finds what another left half done.
+unsafe impl SignalPreemptible for Fatal {}
+
 #[test]
 #[ignore = "kills its process: the other tests run it in one of its own"]
 fn dies() {
-    let Ok(request) = std::env::var(REQUEST) else {
+    let Ok(text) = std::env::var(REQUEST) else {
         return;
     };
+    let (preempt, request) = text.split_once(' ').unwrap();
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
@@ -49,57 +87,55 @@ fn dies() {
             workers: Some(2),
             topology: Topology::Dedicated,
             stack_bytes: 128 * 1024,
+            preempt: preempt.parse().unwrap(),
             ..Config::default()
         })
-        .handler(|request: Request<'_, ()>, reply: &mut Reply<'_>| {
-            match request.payload.trim_ascii() {
-                b"deep" => {
-                    recurse(0);
-                }
-                // SAFETY: none, this is to fault; the address is in no mapping.
-                b"null" => unsafe {
-                    std::hint::black_box(std::ptr::without_provenance::<u8>(16)).read_volatile();
-                },
-                b"thread" => {
-                    let thread = std::thread::Builder::new().name("other".into());
-                    let _ = thread.spawn(|| recurse(0)).unwrap().join();
-                }
-                _ => {}
-            }
-            reply.put(b"ok\n");
-        })
+        .handler(Fatal)
+        .signal_preemption()
         .build()
         .unwrap();
     let address = server.local_addrs()[0];
     std::thread::spawn(move || server.run_until(&Shutdown::new()));
     let mut client = Client::new(std::net::TcpStream::connect(address).unwrap());
     assert_eq!(client.ask("shallow"), "ok");
-    client.ask(&request);
+    client.ask(request);
 }
 
+/// The threads of a team have stacks of std, which says so itself.
 #[test]
 fn an_overflow_names_worker_type_and_setting() {
-    let output = after("deep");
-    assert_eq!(output.status.signal(), Some(SIGSEGV));
-    let text = String::from_utf8_lossy(&output.stderr);
-    for part in [
-        "stack overflow on worker ",
-        "in a request of type deep",
-        "131072 bytes",
-        "Config::stack_bytes",
-    ] {
-        assert!(text.contains(part), "{text}");
+    for &preempt in MECHANISMS {
+        let (signal, parts): (i32, &[&str]) = match preempt {
+            PreemptPolicy::KernelThread => (SIGABRT, &["'psp-worker-", "has overflowed its stack"]),
+            _ => (
+                SIGSEGV,
+                &[
+                    "stack overflow on worker ",
+                    "in a request of type deep",
+                    "131072 bytes",
+                    "Config::stack_bytes",
+                ],
+            ),
+        };
+        let output = after(preempt, "deep");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(signal), "{preempt}: {text}");
+        for part in parts {
+            assert!(text.contains(part), "{preempt}: {text}");
+        }
     }
 }
 
 #[test]
 fn other_faults_are_left_to_whom_they_belong() {
-    let output = after("null");
-    assert_eq!(output.status.signal(), Some(SIGSEGV));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!text.contains("overflow"), "{text}");
-    let output = after("thread");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.signal().is_some());
-    assert!(text.contains("'other'"), "std names its thread: {text}");
+    for &preempt in MECHANISMS {
+        let output = after(preempt, "null");
+        assert_eq!(output.status.signal(), Some(SIGSEGV), "{preempt}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!text.contains("overflow"), "{preempt}: {text}");
+        let output = after(preempt, "thread");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.signal().is_some(), "{preempt}");
+        assert!(text.contains("'other'"), "std names its thread: {text}");
+    }
 }

@@ -46,6 +46,11 @@ impl Gates {
         self.open.lock().unwrap()[gate] = true;
     }
 
+    /// Keeps those that come from now on.
+    pub(crate) fn close(&self, gate: usize) {
+        self.open.lock().unwrap()[gate] = false;
+    }
+
     fn is_open(&self, gate: usize) -> bool {
         no_preempt(|| self.open.lock().unwrap()[gate])
     }
@@ -68,8 +73,8 @@ static LOCKED: Mutex<()> = Mutex::new(());
 /// | `borrow`, `lock` | spins with a thread-local variable borrowed, a lock held |
 /// | `keep` | spins with a lock held that `need ..` waits for |
 ///
-/// `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, `toil ..` much longer, and
-/// everything else answers at once.
+/// `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, and everything else answers
+/// at once.
 pub(crate) struct Rig {
     gates: Arc<Gates>,
     pause: fn(),
@@ -140,7 +145,6 @@ impl Handler for Rig {
                     std::hint::spin_loop();
                 }
             }
-            "toil" => (0..20_000).for_each(|_| (self.pause)()),
             _ => {}
         }
         reply.put(if taken { b"taken " } else { b"ok " });
@@ -157,35 +161,62 @@ pub(crate) struct RigServer {
     thread: Option<JoinHandle<DrainReport>>,
 }
 
-/// One worker, two types, and a quantum that is over as soon as somebody waits: far shorter than it takes a
-/// thread to wake.
+/// What a server is about, beside its configuration.
+pub(crate) struct Setup {
+    pub(crate) policy: Policy,
+    pub(crate) short: TypeSpec,
+    pub(crate) long: TypeSpec,
+}
+
+impl Default for Setup {
+    /// A quantum that is over as soon as somebody waits: far shorter than it takes a thread to wake.
+    fn default() -> Self {
+        Self {
+            policy: Policy::sq().quantum_us(1.0).into(),
+            short: TypeSpec::new("short"),
+            long: TypeSpec::new("long"),
+        }
+    }
+}
+
+impl Setup {
+    /// With a long type of one's own.
+    pub(crate) fn of_long(long: TypeSpec) -> Self {
+        Self {
+            long,
+            ..Self::default()
+        }
+    }
+}
+
+/// One worker, unless `config` says otherwise, and two types.
 pub(crate) fn start(config: Config) -> RigServer {
-    start_with(config, TypeSpec::new("long"))
+    start_with(config, Setup::default())
 }
 
-/// The same with a long type of one's own.
-pub(crate) fn start_with(config: Config, long: TypeSpec) -> RigServer {
-    start_with_quantum(config, long, 1.0)
-}
-
-/// The same with a quantum of one's own.
-pub(crate) fn start_with_quantum(config: Config, long: TypeSpec, quantum_us: f64) -> RigServer {
+/// The same with a setup of one's own.
+pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
+    let Setup {
+        policy,
+        short,
+        long,
+    } = setup;
     let preempt = long.preempt.unwrap_or(config.preempt);
     let gates = Arc::new(Gates::default());
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
-        .types([TypeSpec::new("short"), long])
+        .types([short, long])
         .classifier(|line: &[u8]| {
             let long = [
-                "spin ", "hold", "fail ", "block ", "borrow ", "lock ", "keep ", "toil ",
+                "spin ", "hold", "fail ", "block ", "borrow ", "lock ", "keep ",
             ];
             let long = long.iter().any(|word| line.starts_with(word.as_bytes()));
             RequestType::new(u32::from(long))
         })
-        .policy(Policy::sq().quantum_us(quantum_us))
+        .policy(policy)
         .config(Config {
-            workers: Some(1),
+            workers: config.workers.or(Some(1)),
             topology: Topology::Dedicated,
             // Whatever else runs on the machine.
             background_nice: 0,
@@ -235,7 +266,9 @@ impl RigServer {
 
     /// Times that a request gave way.
     pub(crate) fn preempted(&self) -> u64 {
-        self.handle.snapshot().workers[0].turns.preemptions_honoured
+        let workers = self.handle.snapshot().workers;
+        let honoured = workers.iter().map(|it| it.turns.preemptions_honoured);
+        honoured.sum()
     }
 
     pub(crate) fn stop(mut self) -> DrainReport {

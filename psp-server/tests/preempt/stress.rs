@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
@@ -19,13 +20,16 @@ use crate::work::{KINDS, Kind, Pause, disturb};
 /// Preemptions of the short run.
 const FEW: u64 = 20_000;
 const MANY: u64 = 1_000_000;
-/// How long a run may take that makes no progress.
+/// How often a run says how far it is, and how long it may make no progress.
+const INTERVAL: Duration = Duration::from_secs(1);
 const STALLED: Duration = Duration::from_secs(60);
 /// Results of each kind that are compared.
 const SEEDS: u64 = 9;
 /// Connections that ask for work, and others that disturb it.
 const WORKING: usize = 6;
 const DISTURBING: usize = 2;
+/// Requests that a connection sends at once.
+const PIPELINED: usize = 4;
 
 /// `KIND SEED` answers the result of that work, one of [`KINDS`] or `disturb`.
 struct Work {
@@ -67,6 +71,60 @@ fn expected(kinds: &[Kind]) -> Vec<(String, String)> {
         (request, reply)
     });
     replies.collect()
+}
+
+/// What a client says to the server: batches of requests, over and over, whose replies are as expected.
+fn talk(mut client: Client, expected: &[(String, String)], first: usize, enough: &AtomicBool) {
+    let mut exchanges = expected.iter().cycle().skip(first);
+    while !enough.load(Ordering::Relaxed) {
+        let batch: [_; PIPELINED] = std::array::from_fn(|_| exchanges.next().unwrap());
+        client.send(&batch.map(|(request, _)| format!("{request}\n")).concat());
+        for (_, reply) in batch {
+            assert_eq!(client.line(), *reply);
+        }
+    }
+}
+
+/// How many preemptions there were, and when one was seen last.
+struct Progress {
+    preempt: PreemptPolicy,
+    preemptions: u64,
+    last: (u64, Instant),
+    said: (u64, Instant),
+}
+
+impl Progress {
+    fn new(preempt: PreemptPolicy, preemptions: u64) -> Self {
+        let none = (0, Instant::now());
+        Self {
+            preempt,
+            preemptions,
+            last: none,
+            said: none,
+        }
+    }
+
+    /// Whether there were enough. Says so on stderr now and then, past the harness, which keeps what
+    /// tests print until they end.
+    fn is_enough(&mut self, preempted: u64) -> bool {
+        let now = Instant::now();
+        if preempted > self.last.0 {
+            self.last = (preempted, now);
+        }
+        let stalled = now - self.last.1;
+        assert!(stalled < STALLED, "no preemption since {preempted}");
+        let (before, since) = self.said;
+        if now - since >= INTERVAL {
+            let per_second = (preempted - before) as f64 / (now - since).as_secs_f64();
+            let (preempt, of) = (self.preempt, self.preemptions);
+            let _ = writeln!(
+                std::io::stderr(),
+                "{preempt}: {preempted} of {of} preemptions, {per_second:.0} a second"
+            );
+            self.said = (preempted, now);
+        }
+        preempted >= self.preemptions
+    }
 }
 
 /// Lets the scope of a failed run end.
@@ -118,23 +176,16 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
             .map(|connection| {
                 let (expected, enough) = (&expected, &enough);
                 scope.spawn(move || {
-                    let mut client = Client::new(TcpStream::connect(address).unwrap());
+                    let client = Client::new(TcpStream::connect(address).unwrap());
                     let expected = &expected[usize::from(connection >= WORKING)];
-                    let own = expected.iter().cycle().skip(connection);
-                    for (request, reply) in own.take_while(|_| !enough.load(Ordering::Relaxed)) {
-                        assert_eq!(client.ask(request), *reply, "{preempt}");
-                    }
+                    talk(client, expected, connection, enough);
                 })
             })
             .collect();
-        let mut last = (preempted(), Instant::now());
-        while last.0 < preemptions && !clients.iter().any(ScopedJoinHandle::is_finished) {
-            std::thread::park_timeout(Duration::from_millis(1));
-            let now = preempted();
-            if now > last.0 {
-                last = (now, Instant::now());
-            }
-            assert!(last.1.elapsed() < STALLED, "no preemption since {}", last.0);
+        let mut progress = Progress::new(preempt, preemptions);
+        while !progress.is_enough(preempted()) && !clients.iter().any(ScopedJoinHandle::is_finished)
+        {
+            std::thread::park_timeout(Duration::from_millis(10));
         }
         enough.store(true, Ordering::Relaxed);
         for client in clients {
@@ -166,7 +217,7 @@ fn preemption_by_kernel_threads_changes_no_result() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes minutes, and hours where other programs want the cores"]
 fn a_million_preemptions_by_kernel_threads_change_no_result() {
     run(PreemptPolicy::KernelThread, MANY);
 }

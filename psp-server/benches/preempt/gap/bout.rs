@@ -3,24 +3,24 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use quanta::Clock;
-
+use crate::figures::Figures;
+use crate::runtime::clock::Clock;
 use crate::runtime::cores::Cores;
 
 /// Iterations between two looks at the clock, some 50 ns.
 const STRIDE: u32 = 16;
-/// How many of each figure there is room for.
-pub(crate) const FIGURES_MAX: usize = 1 << 20;
+/// A request that does not give way for as long is taken for one that never will.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the two threads tell each other. Times are those of [`Clock::raw`].
+/// What the two threads tell each other.
 pub(crate) struct Bout {
-    clock: Clock,
+    pub(crate) clock: Clock,
     cores: Cores,
     length: Duration,
     /// How long a turn lasts; without one, for ever.
     quantum: Option<Duration>,
     /// When the dispatcher decided last.
-    decided: AtomicU64,
+    decided_ns: AtomicU64,
     /// Turns that the long request has had before the present one.
     turns: AtomicU64,
     pub(crate) ready: AtomicBool,
@@ -28,27 +28,39 @@ pub(crate) struct Bout {
 }
 
 /// What the long request saw.
-#[derive(Default)]
 pub(crate) struct LongRun {
-    pub(crate) gap_ns: Vec<u64>,
+    pub(crate) gap_ns: Figures,
+    /// How far it got.
     pub(crate) strides: u64,
+    pub(crate) turns: u64,
+    /// Turns that were over before it got anywhere.
+    pub(crate) turns_empty: u64,
 }
 
 /// All figures of a bout.
-#[derive(Default)]
 pub(crate) struct Measured {
-    pub(crate) asking_ns: Vec<u64>,
-    pub(crate) freed_ns: Vec<u64>,
+    /// What asking took the dispatcher.
+    pub(crate) send_ns: Figures,
+    /// From the decision until another request ran.
+    pub(crate) propagation_ns: Figures,
+    /// From giving way until the other request ran, where the worker knows.
+    pub(crate) switch_ns: Option<Figures>,
     pub(crate) long: LongRun,
 }
 
 /// The dispatcher's hold on a worker.
 pub(crate) trait Asker {
-    /// Asks the long request to give way.
+    /// For how long the long request has had its turn; `None` when that has not begun.
+    fn had_ns(&self, now_ns: u64) -> Option<u64>;
+
+    /// Asks it to give way.
     fn ask(&mut self);
 
-    /// Whether it goes on again since it was asked; does what is needed for that.
-    fn goes_on(&mut self) -> bool;
+    /// Has another request run and the long one go on, where the worker does not do so by itself.
+    fn follow_up(&mut self);
+
+    /// Whether another ran since it was asked.
+    fn gave_way(&mut self) -> bool;
 }
 
 impl Bout {
@@ -58,7 +70,7 @@ impl Bout {
             cores,
             length,
             quantum,
-            decided: AtomicU64::new(0),
+            decided_ns: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             ready: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -72,15 +84,15 @@ impl Bout {
 
     /// Time since the dispatcher decided.
     pub(crate) fn since_decision_ns(&self) -> u64 {
-        let decided = self.decided.load(Ordering::Relaxed);
-        self.clock.delta_as_nanos(decided, self.clock.raw())
+        let decided_ns = self.decided_ns.load(Ordering::Relaxed);
+        self.clock.now_ns().saturating_sub(decided_ns)
     }
 
     pub(crate) fn turns(&self) -> u64 {
         self.turns.load(Ordering::Acquire)
     }
 
-    /// The long request has another turn.
+    /// The long request has another turn. Said on the worker's core.
     pub(crate) fn next_turn(&self) {
         self.turns.fetch_add(1, Ordering::Release);
     }
@@ -88,13 +100,14 @@ impl Bout {
     /// The long request: looks at the clock as often as it can, and calls `pause` as often.
     pub(crate) fn run_long(&self, pause: impl Fn()) -> LongRun {
         let mut long = LongRun {
-            gap_ns: Vec::with_capacity(FIGURES_MAX),
+            gap_ns: Figures::new(),
             strides: 0,
+            turns: 0,
+            turns_empty: 0,
         };
         self.ready.store(true, Ordering::Release);
-        let mut seen = 0;
-        let mut last = self.clock.raw();
-        let mut step_before = 0;
+        let mut last_ns = self.clock.now_ns();
+        let mut step_before_ns = 0;
         while !self.stop.load(Ordering::Relaxed) {
             for _ in 0..STRIDE {
                 std::hint::black_box(long.strides);
@@ -103,49 +116,64 @@ impl Bout {
             long.strides += 1;
             // In this order: an interruption anywhere falls into this step or the one before.
             let turns = self.turns.load(Ordering::Relaxed);
-            let now = self.clock.raw();
-            let step = now - last;
-            if turns != seen && long.gap_ns.len() < FIGURES_MAX {
-                seen = turns;
-                long.gap_ns
-                    .push(self.clock.delta_as_nanos(0, step.max(step_before)));
+            let now_ns = self.clock.now_ns();
+            let step_ns = now_ns - last_ns;
+            if turns != long.turns {
+                long.turns_empty += turns - long.turns - 1;
+                long.turns = turns;
+                long.gap_ns.push(step_ns.max(step_before_ns));
             }
-            step_before = step;
-            last = now;
+            step_before_ns = step_ns;
+            last_ns = now_ns;
         }
         long
     }
 
     /// The dispatcher: preempts the long request until the time is over, and returns how long asking
     /// took it each time.
-    pub(crate) fn dispatch(&self, asker: &mut impl Asker) -> Vec<u64> {
+    pub(crate) fn dispatch(&self, asker: &mut impl Asker) -> Figures {
         self.cores.pin_shared(0);
-        let mut asking_ns = Vec::with_capacity(FIGURES_MAX);
+        let mut send_ns = Figures::new();
         while !self.ready.load(Ordering::Acquire) {
             // The worker's thread may have begun on this core.
             std::thread::yield_now();
         }
-        let start = self.clock.raw();
-        let elapsed =
-            |since| Duration::from_nanos(self.clock.delta_as_nanos(since, self.clock.raw()));
-        let mut turn_start = start;
-        while elapsed(start) < self.length {
-            if self
-                .quantum
-                .is_none_or(|quantum| elapsed(turn_start) < quantum)
-            {
-                std::hint::spin_loop();
-                continue;
-            }
-            self.decided.store(self.clock.raw(), Ordering::Relaxed);
+        let end_ns = self.clock.now_ns() + self.length.as_nanos() as u64;
+        while self.waited(asker, end_ns) {
+            let decided_ns = self.clock.now_ns();
+            self.decided_ns.store(decided_ns, Ordering::Relaxed);
             asker.ask();
-            asking_ns.push(self.since_decision_ns());
-            while !asker.goes_on() && elapsed(start) < self.length {
+            send_ns.push(self.clock.now_ns() - decided_ns);
+            asker.follow_up();
+            while !asker.gave_way() {
+                assert!(self.since_decision_ns() < PATIENCE.as_nanos() as u64);
                 std::hint::spin_loop();
             }
-            turn_start = self.clock.raw();
         }
         self.stop.store(true, Ordering::Relaxed);
-        asking_ns
+        send_ns
+    }
+
+    /// Waits for the end of the turn's quantum, looking at what it had as rarely as a server does. Not
+    /// beyond the end of the bout: whether that comes later.
+    fn waited(&self, asker: &impl Asker, end_ns: u64) -> bool {
+        let quantum_ns = self.quantum.map(|quantum| quantum.as_nanos() as u64);
+        let mut look_ns = 0;
+        loop {
+            let now_ns = self.clock.now_ns();
+            if now_ns >= end_ns {
+                return false;
+            }
+            if let Some(quantum_ns) = quantum_ns
+                && now_ns >= look_ns
+                && let Some(had_ns) = asker.had_ns(now_ns)
+            {
+                if had_ns >= quantum_ns {
+                    return true;
+                }
+                look_ns = now_ns + quantum_ns - had_ns;
+            }
+            std::hint::spin_loop();
+        }
     }
 }

@@ -3,28 +3,43 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::bout::{Asker, Bout, FIGURES_MAX, LongRun, Measured};
+use crate::bout::{Asker, Bout, LongRun, Measured};
 use crate::fiber::{
     self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Target, Wake, begin_turn,
     checkpoint, occupy, pause, preemptible,
 };
+use crate::figures::Figures;
 use crate::policy::RequestId;
 use crate::preempt::PreemptPolicy;
+use crate::runtime::turn_start::TurnStart;
 
-const STACK_BYTES: usize = 256 * 1024;
+pub(crate) const STACK_BYTES: usize = 256 * 1024;
 const LONG: RequestId = RequestId(1);
+
+/// What both sides have.
+struct Link {
+    flag: PreemptFlag,
+    target: Option<Target>,
+    start: TurnStart,
+}
 
 /// The worker's side.
 struct Worker<'a> {
     bout: &'a Bout,
-    freed_ns: RefCell<Vec<u64>>,
-    long: RefCell<LongRun>,
+    link: &'a Link,
+    /// When the long request gave way last.
+    left_ns: Cell<u64>,
+    switch_ns: RefCell<Figures>,
+    propagation_ns: RefCell<Figures>,
+    long: RefCell<Option<LongRun>>,
 }
 
 impl GiveWay for Worker<'_> {
     fn give_way(&self) {
+        self.left_ns.set(self.bout.clock.now_ns());
         pause(Pause::Yielded(LONG));
         self.bout.next_turn();
+        self.announce();
     }
 
     fn describe(&self, _slot: usize, _out: &mut dyn std::fmt::Write) -> std::fmt::Result {
@@ -33,14 +48,20 @@ impl GiveWay for Worker<'_> {
 }
 
 impl Worker<'_> {
+    fn announce(&self) {
+        let now_ns = self.bout.clock.now_ns();
+        self.link.start.announce(fiber::turn(), now_ns);
+    }
+
     fn run_long(&self, preempt: PreemptPolicy) {
         begin_turn();
+        self.announce();
         preemptible(0, preempt, || {
             let long = match preempt {
                 PreemptPolicy::Cooperative => self.bout.run_long(checkpoint),
                 _ => self.bout.run_long(|| {}),
             };
-            fiber::no_preempt(|| self.long.replace(long));
+            fiber::no_preempt(|| self.long.replace(Some(long)));
         });
         pause(Pause::Stop);
     }
@@ -48,7 +69,11 @@ impl Worker<'_> {
     /// What runs when the worker is free.
     fn run_other(&self) {
         loop {
-            self.freed_ns
+            let now_ns = self.bout.clock.now_ns();
+            self.switch_ns
+                .borrow_mut()
+                .push(now_ns - self.left_ns.get());
+            self.propagation_ns
                 .borrow_mut()
                 .push(self.bout.since_decision_ns());
             begin_turn();
@@ -59,16 +84,14 @@ impl Worker<'_> {
     }
 }
 
-fn serve(
-    bout: &'static Bout,
-    flag: &PreemptFlag,
-    target: Option<&Target>,
-    preempt: PreemptPolicy,
-) -> Measured {
+fn serve(bout: &'static Bout, link: &'static Link, preempt: PreemptPolicy) -> Measured {
     bout.join_worker();
     let worker = Rc::new(Worker {
         bout,
-        freed_ns: RefCell::new(Vec::with_capacity(FIGURES_MAX)),
+        link,
+        left_ns: Cell::new(0),
+        switch_ns: RefCell::new(Figures::new()),
+        propagation_ns: RefCell::new(Figures::new()),
         long: RefCell::default(),
     });
     let first = Cell::new(true);
@@ -83,62 +106,69 @@ fn serve(
         }
     });
     let _alternate = AlternateStack::install().unwrap();
-    occupy(flag, &*worker, || {
-        if let Some(target) = target {
+    occupy(&link.flag, &*worker, || {
+        if let Some(target) = &link.target {
             fiber::prepare_thread();
             target.register();
         }
         pool.unwrap().run();
-        if let Some(target) = target {
+        if let Some(target) = &link.target {
             target.retire();
         }
     });
     Measured {
-        asking_ns: Vec::new(),
-        freed_ns: worker.freed_ns.take(),
-        long: worker.long.take(),
+        send_ns: Figures::new(),
+        propagation_ns: worker.propagation_ns.replace(Figures::new()),
+        switch_ns: Some(worker.switch_ns.replace(Figures::new())),
+        long: worker.long.take().unwrap(),
     }
 }
 
 /// Asks by the flag, and by a signal where there is one.
 struct ByFlag<'a> {
     bout: &'a Bout,
-    flag: &'a PreemptFlag,
-    target: Option<&'a Target>,
-    /// Turns that were over when it was asked last.
-    turns: u64,
+    link: &'a Link,
+    /// The present turn of the long request. Every other turn is the other one's, which counts them for itself.
+    turn: u64,
 }
 
 impl Asker for ByFlag<'_> {
+    fn had_ns(&self, now_ns: u64) -> Option<u64> {
+        self.link.start.had_ns(self.turn, now_ns)
+    }
+
     fn ask(&mut self) {
-        self.turns = self.bout.turns();
-        // Every other turn is the other context's, which counts them for itself.
-        self.flag.ask(self.turns + 1);
-        if let Some(target) = self.target {
+        self.link.flag.ask(self.turn);
+        if let Some(target) = &self.link.target {
             target.signal();
         }
     }
 
-    fn goes_on(&mut self) -> bool {
-        self.bout.turns() != self.turns
+    fn follow_up(&mut self) {}
+
+    fn gave_way(&mut self) -> bool {
+        let turn = self.bout.turns() + 1;
+        std::mem::replace(&mut self.turn, turn) != turn
     }
 }
 
 pub(crate) fn run(bout: Bout, preempt: PreemptPolicy) -> Measured {
-    // Leaked, a few hundred bytes a run: the worker's contexts want it for ever.
+    // Leaked, a few hundred bytes a run: the worker's contexts want them for ever.
     let bout: &'static Bout = Box::leak(Box::new(bout));
-    let flag = PreemptFlag::new();
-    let target = (preempt == PreemptPolicy::Signal).then(Target::default);
+    let link: &'static Link = Box::leak(Box::new(Link {
+        flag: PreemptFlag::new(),
+        target: (preempt == PreemptPolicy::Signal).then(Target::default),
+        start: TurnStart::new(),
+    }));
     std::thread::scope(|scope| {
-        let worker = scope.spawn(|| serve(bout, &flag, target.as_ref(), preempt));
-        let asking_ns = bout.dispatch(&mut ByFlag {
+        let worker = scope.spawn(|| serve(bout, link, preempt));
+        let send_ns = bout.dispatch(&mut ByFlag {
             bout,
-            flag: &flag,
-            target: target.as_ref(),
-            turns: 0,
+            link,
+            turn: 1,
         });
         Measured {
-            asking_ns,
+            send_ns,
             ..worker.join().unwrap()
         }
     })

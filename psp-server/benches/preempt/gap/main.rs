@@ -2,17 +2,22 @@
 //! is left of a worker that is preempted every few microseconds.
 //!
 //! ```text
-//!   dispatcher's thread   decides ── asks ─┐                      waits a quantum, decides …
-//!                            │◄─ freed ───►│
-//!   worker's core         long request     │ another: has it resumed at once ───────► long request
-//!                                       │◄──────────────── gap ──────────────────►│
+//!   dispatcher's thread   had its quantum? ── send ──►│
+//!                                │◄── propagation ──►│
+//!   worker's core           long request      │switch│ another: has it go on at once ──► long request
+//!                                             │◄──────────────── gap ────────────────►│
 //! ```
+//!
+//! A quantum is counted as in a server, from when the request's turn began, and has no minimum here. The
+//! dispatcher does nothing else and never sleeps.
 //!
 //! | file | job |
 //! | --- | --- |
 //! | `bout.rs` | the long request, and the dispatcher that preempts it |
 //! | `contexts.rs` | `cooperative` and `signal` |
 //! | `threads.rs` | `kernel-thread` |
+//! | `parts.rs` | making contexts and threads; switching threads |
+//! | `figures.rs` | percentiles |
 //!
 //! ```sh
 //! cargo bench -p psp-server --bench preempt_gap        # prints the tables of docs/preemption.md
@@ -31,28 +36,59 @@ use psp_server::{handler, policy, preempt};
 
 mod bout;
 mod contexts;
+mod figures;
+mod parts;
 mod threads;
 
 use std::time::Duration;
 
-use bout::{Bout, Measured};
+use bout::{Bout, LongRun, Measured};
 use preempt::PreemptPolicy;
+use runtime::clock::Clock;
 use runtime::cores::Cores;
 
 const MECHANISMS: [PreemptPolicy; 3] = [
     PreemptPolicy::Cooperative,
-    PreemptPolicy::KernelThread,
     PreemptPolicy::Signal,
+    PreemptPolicy::KernelThread,
 ];
-const QUANTA_US: [u64; 7] = [2, 5, 10, 20, 50, 100, 200];
-/// How long a figure is measured, and how long a test of the benchmark takes.
-const RUN: Duration = Duration::from_millis(500);
-const RUN_SHORT: Duration = Duration::from_millis(10);
+/// That of the first table.
+const QUANTUM_US: u64 = 50;
+/// Those of the others.
+const QUANTA_US: [u64; 9] = [0, 1, 2, 5, 10, 20, 50, 100, 200];
+/// Undisturbed runs, the fastest of which the others are compared with.
+const WHOLE_RUNS: usize = 3;
+
+/// How much is measured.
+struct Extent {
+    /// Of the first table.
+    gaps: Duration,
+    /// For each quantum.
+    run: Duration,
+    /// Parts that are timed one by one.
+    parts: usize,
+}
+
+const MEASUREMENT: Extent = Extent {
+    gaps: Duration::from_secs(3),
+    run: Duration::from_millis(500),
+    parts: 20_000,
+};
+/// A test of the benchmark.
+const TRIAL: Extent = Extent {
+    gaps: Duration::from_millis(10),
+    run: Duration::from_millis(5),
+    parts: 20,
+};
 
 /// Preempts a request every `quantum`; without one, never.
-fn run(cores: &Cores, preempt: PreemptPolicy, quantum: Option<Duration>) -> Measured {
-    let measures = std::env::args().any(|argument| argument == "--bench");
-    let length = if measures { RUN } else { RUN_SHORT };
+fn run(
+    cores: &Cores,
+    preempt: PreemptPolicy,
+    length: Duration,
+    quantum_us: Option<u64>,
+) -> Measured {
+    let quantum = quantum_us.map(Duration::from_micros);
     let bout = Bout::new(cores.clone(), length, quantum);
     match preempt {
         PreemptPolicy::KernelThread => threads::run(&bout),
@@ -60,51 +96,71 @@ fn run(cores: &Cores, preempt: PreemptPolicy, quantum: Option<Duration>) -> Meas
     }
 }
 
-fn percentile_us(sorted_ns: &[u64], percent: f64) -> f64 {
-    let at = ((sorted_ns.len() as f64 * percent / 100.0) as usize).min(sorted_ns.len() - 1);
-    sorted_ns[at] as f64 / 1000.0
+fn print_gaps(cores: &Cores, extent: &Extent) {
+    let clock = Clock::new();
+    println!("| mechanism | what | p50 us | p99 us | p99.9 us | of |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    for preempt in MECHANISMS {
+        let measured = run(cores, preempt, extent.gaps, Some(QUANTUM_US));
+        let switch_ns = measured
+            .switch_ns
+            .unwrap_or_else(|| parts::thread_switches(&clock, cores, extent.parts as u64));
+        let create_ns = match preempt {
+            PreemptPolicy::KernelThread => parts::threads_made(&clock, extent.parts),
+            _ => parts::contexts_made(&clock, extent.parts),
+        };
+        for (what, figures) in [
+            ("switch", switch_ns),
+            ("create", create_ns),
+            ("send", measured.send_ns),
+            ("propagation", measured.propagation_ns),
+            ("whole gap", measured.long.gap_ns),
+        ] {
+            figures.print(preempt, what);
+        }
+    }
+}
+
+fn print_row(what: &str, cells: [String; QUANTA_US.len()]) {
+    println!("| {what} | {} |", cells.join(" | "));
+}
+
+fn print_quanta(cores: &Cores, extent: &Extent) {
+    print_row("quantum", QUANTA_US.map(|us| format!("{us} us")));
+    println!("| --- |{}", " --- |".repeat(QUANTA_US.len()));
+    for preempt in MECHANISMS {
+        let length = |quantum_us| run(cores, preempt, extent.run, quantum_us).long;
+        let whole = (0..WHOLE_RUNS).map(|_| length(None).strides).max();
+        let stride_us = extent.run.as_secs_f64() * 1e6 / whole.unwrap_or(0).max(1) as f64;
+        let longs: [LongRun; QUANTA_US.len()] = QUANTA_US.map(|us| length(Some(us)));
+        let had_us = |long: &LongRun| long.strides as f64 * stride_us;
+        let lost = |long: &LongRun| 1.0 - had_us(long) / (extent.run.as_secs_f64() * 1e6);
+        let (lost, turn_us, empty) = (
+            longs
+                .each_ref()
+                .map(|long| format!("{:.1} %", lost(long) * 100.0)),
+            longs.each_ref().map(|long| {
+                let turn_us = had_us(long) / (long.turns + 1) as f64;
+                format!("{turn_us:.1}")
+            }),
+            longs.each_ref().map(|long| {
+                let empty = long.turns_empty as f64 / long.turns.max(1) as f64;
+                format!("{:.2} %", empty * 100.0)
+            }),
+        );
+        print_row(&format!("`{preempt}`: worker's time lost"), lost);
+        print_row(&format!("`{preempt}`: had of a turn, us"), turn_us);
+        print_row(&format!("`{preempt}`: turns without progress"), empty);
+    }
 }
 
 fn main() {
     fiber::prepare_process().unwrap();
+    let measures = std::env::args().any(|argument| argument == "--bench");
+    let extent = if measures { MEASUREMENT } else { TRIAL };
     let cores = Cores::discover();
-    println!("{}", fiber::Platform::detect());
-    println!("| mechanism | what | p50 us | p99 us | p99.9 us | of |");
-    println!("| --- | --- | --- | --- | --- | --- |");
-    for preempt in MECHANISMS {
-        let measured = run(&cores, preempt, Some(Duration::from_micros(50)));
-        for (what, mut ns) in [
-            ("asking", measured.asking_ns),
-            ("decision to freed worker", measured.freed_ns),
-            ("gap of the long request", measured.long.gap_ns),
-        ] {
-            ns.sort_unstable();
-            if ns.is_empty() {
-                println!("| `{preempt}` | {what} | | | | 0 |");
-                continue;
-            }
-            println!(
-                "| `{preempt}` | {what} | {:.2} | {:.2} | {:.2} | {} |",
-                percentile_us(&ns, 50.0),
-                percentile_us(&ns, 99.0),
-                percentile_us(&ns, 99.9),
-                ns.len()
-            );
-        }
-    }
+    println!("{} cores={}", fiber::Platform::detect(), cores.count);
+    print_gaps(&cores, &extent);
     println!();
-    println!(
-        "| worker's time lost | {} |",
-        QUANTA_US.map(|us| format!("{us} us")).join(" | ")
-    );
-    println!("| --- |{}", " --- |".repeat(QUANTA_US.len()));
-    for preempt in MECHANISMS {
-        let whole = run(&cores, preempt, None).long.strides as f64;
-        let lost = QUANTA_US.map(|us| {
-            let quantum = Some(Duration::from_micros(us));
-            let strides = run(&cores, preempt, quantum).long.strides;
-            format!("{:.1} %", 100.0 * (1.0 - strides as f64 / whole))
-        });
-        println!("| `{preempt}` | {} |", lost.join(" | "));
-    }
+    print_quanta(&cores, &extent);
 }

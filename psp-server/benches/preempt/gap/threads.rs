@@ -1,84 +1,105 @@
 //! Requests that give way to another thread of their worker's team.
-//!
-//! "Freed" is here when the dispatcher has read of it in the ring: what took over has reported then.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::bout::{Asker, Bout, FIGURES_MAX, LongRun, Measured};
+use crate::bout::{Asker, Bout, LongRun, Measured};
+use crate::figures::Figures;
 use crate::policy::RequestId;
 use crate::runtime::channel::{Message, Report, WorkerLink};
 use crate::runtime::new_team;
+use crate::runtime::turn_start::TurnStart;
 
-const THREADS: usize = 2;
+/// One that runs, one that takes over, and one that does so while the last has yet to go to sleep.
+const THREADS: usize = 3;
 const LONG: RequestId = RequestId(1);
+const OTHER: RequestId = RequestId(2);
 
-/// The net thread's part.
-struct ByBaton<'a> {
-    bout: &'a Bout,
-    link: WorkerLink<()>,
-    freed_ns: Vec<u64>,
+/// What a team is given to do.
+#[derive(Debug)]
+enum Work {
+    Long,
+    Other,
 }
 
-impl ByBaton<'_> {
-    /// The next report, which it answers if the request yielded.
-    fn receive(&mut self) -> Option<Report<()>> {
-        let report = self.link.receive()?;
-        if matches!(report, Report::Yielded { .. }) {
-            self.freed_ns.push(self.bout.since_decision_ns());
-            self.bout.next_turn();
-            assert!(self.link.send(Message::Resume(LONG)).is_ok());
-        }
-        Some(report)
+/// The dispatcher's part.
+struct ByBaton {
+    link: WorkerLink<Work>,
+    start: Arc<TurnStart>,
+    /// The present turn of the long request. Every other turn is the other one's.
+    turn: u64,
+}
+
+impl ByBaton {
+    fn send(&mut self, message: Message<Work>) {
+        assert!(self.link.send(message).is_ok(), "the ring has room");
     }
 }
 
-impl Asker for ByBaton<'_> {
+impl Asker for ByBaton {
+    fn had_ns(&self, now_ns: u64) -> Option<u64> {
+        self.start.had_ns(self.turn, now_ns)
+    }
+
     fn ask(&mut self) {
         self.link.preempt();
     }
 
-    fn goes_on(&mut self) -> bool {
-        self.receive().is_some()
+    fn follow_up(&mut self) {
+        let (request, task) = (OTHER, Work::Other);
+        self.send(Message::Run { request, task });
+        self.send(Message::Resume(LONG));
+        self.turn += 2;
+    }
+
+    fn gave_way(&mut self) -> bool {
+        matches!(self.link.receive(), Some(Report::Completed(Work::Other)))
     }
 }
 
 pub(crate) fn run(bout: &Bout) -> Measured {
-    let (team, mut link, port) = new_team(THREADS);
-    let long = Mutex::new(LongRun::default());
+    let (team, mut link, port, start) = new_team(THREADS, bout.clock.clone());
+    let long: Mutex<Option<LongRun>> = Mutex::default();
+    let propagation_ns = Mutex::new(Figures::new());
     std::thread::scope(|scope| {
         for seat in 0..THREADS {
-            let (team, port, long) = (&team, &port, &long);
+            let (team, port, long, propagation_ns) = (&team, &port, &long, &propagation_ns);
             scope.spawn(move || {
                 bout.join_worker();
-                team.serve(seat, port, Duration::ZERO, |()| {
-                    team.open(seat);
-                    let run = bout.run_long(|| {});
-                    team.close(seat);
-                    *long.lock().unwrap() = run;
+                team.serve(seat, port, Duration::ZERO, |work| match work {
+                    Work::Long => {
+                        team.open(seat);
+                        let run = bout.run_long(|| {});
+                        team.close(seat);
+                        *long.lock().unwrap() = Some(run);
+                    }
+                    Work::Other => {
+                        let ns = bout.since_decision_ns();
+                        propagation_ns.lock().unwrap().push(ns);
+                        bout.next_turn();
+                    }
                 });
             });
         }
         while !team.is_complete() {
             std::thread::yield_now();
         }
-        let (request, task) = (LONG, ());
+        let (request, task) = (LONG, Work::Long);
         assert!(link.send(Message::Run { request, task }).is_ok());
-        let mut asker = ByBaton {
-            bout,
-            link,
-            freed_ns: Vec::with_capacity(FIGURES_MAX),
-        };
-        let asking_ns = bout.dispatch(&mut asker);
-        // Asked a moment before the end, it may yield once more.
-        while !matches!(asker.receive(), Some(Report::Completed(()))) {
+        let turn = 1;
+        let mut asker = ByBaton { link, start, turn };
+        let send_ns = bout.dispatch(&mut asker);
+        while !matches!(asker.link.receive(), Some(Report::Completed(Work::Long))) {
             std::hint::spin_loop();
         }
-        assert!(asker.link.send(Message::Stop).is_ok());
+        asker.send(Message::Stop);
+        let propagation_ns =
+            std::mem::replace(&mut *propagation_ns.lock().unwrap(), Figures::new());
         Measured {
-            asking_ns,
-            freed_ns: asker.freed_ns,
-            long: std::mem::take(&mut *long.lock().unwrap()),
+            send_ns,
+            propagation_ns,
+            switch_ns: None,
+            long: long.lock().unwrap().take().unwrap(),
         }
     })
 }

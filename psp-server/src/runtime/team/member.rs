@@ -57,10 +57,12 @@ impl Member {
         self.clock.get().copied().flatten()
     }
 
-    /// Puts it behind every other thread of its core, unless it is wanted again by now.
+    /// Puts it behind every other thread of its core, unless it is wanted again by now. For other threads
+    /// to call.
     pub(super) fn lower(&self, is_due: impl FnOnce() -> bool) {
         let mut rank = self.rank();
         if let Some(own) = rank.own
+            && !rank.is_lowered
             && is_due()
         {
             rank.is_lowered = own.suspend().is_ok();

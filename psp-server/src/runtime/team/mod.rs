@@ -165,7 +165,9 @@ impl Team {
             .store(true, Ordering::Relaxed);
         if self.baton.enter(seat) {
             let moved = self.baton.preempt(self.baton.state().turn);
-            self.carry_out(moved, None);
+            self.carry_out(moved, Some(seat));
+            // It has its own standing until the one that takes over has the core.
+            std::thread::yield_now();
         }
     }
 
@@ -231,7 +233,9 @@ impl Team {
         }
     }
 
-    /// What follows from a move of the baton. `by` is the thread that gave it away itself, and waits.
+    /// What follows from a move of the baton. `by` is the thread that gave it away itself: it must not lose
+    /// its standing before it has woken the other, nor with its own rank's lock held, for on a core that other
+    /// programs use it may not run again for seconds.
     fn carry_out(&self, moved: Move, by: Option<Seat>) {
         match moved {
             Move::Moved { from, to } => {
@@ -262,7 +266,11 @@ impl Team {
             if state.holder == seat {
                 let now_ns = self.clock.now_ns();
                 let began_ns = self.start.began_ns();
-                self.members[state.from].go_away(now_ns);
+                let before = &self.members[state.from];
+                before.go_away(now_ns);
+                if before.preemptible.load(Ordering::Relaxed) {
+                    before.lower(|| true);
+                }
                 self.baton.take_over(seat);
                 return Call::Serve {
                     served_ns: now_ns.saturating_sub(began_ns),

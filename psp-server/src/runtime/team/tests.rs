@@ -178,6 +178,26 @@ fn a_request_that_is_asked_when_its_turn_had_its_quantum_gets_on() {
 }
 
 #[test]
+fn a_turn_begins_when_a_thread_takes_it_up() {
+    let mut rig = Rig::new(2);
+    let (start, clock) = (rig.team.start.clone(), rig.team.clock.clone());
+    let (hold, go) = std::sync::mpsc::channel::<()>();
+    rig.run(7, move |_, _| {
+        go.recv().unwrap();
+        70
+    });
+    until(|| start.had_ns(1, clock.now_ns()).is_some());
+    rig.run(8, |_, _| 80);
+    assert_eq!(start.had_ns(2, clock.now_ns()), None, "it was sent only");
+    let let_go_ns = clock.now_ns();
+    hold.send(()).unwrap();
+    assert_eq!(rig.report(), Some(70));
+    assert_eq!(rig.report(), Some(80));
+    assert!(start.had_ns(2, clock.now_ns()).is_some() && start.began_ns() >= let_go_ns);
+    rig.stop();
+}
+
+#[test]
 fn a_request_gives_way_and_goes_on() {
     let mut rig = Rig::new(2);
     let [begun, end] = flags();
