@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Parser;
-use psp_program::config_file::{self, replace};
-use psp_program::{LogLevel, SchedulingFlags};
+use psp_program::{
+    CommonSettings, FileFlags, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
+    replace,
+};
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +85,12 @@ impl Config {
             }),
         }
     }
+}
+
+impl ProgramConfig for Config {
+    fn common(&mut self) -> CommonSettings<'_> {
+        CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
+    }
 
     fn validate(&self) -> anyhow::Result<()> {
         self.limits.validate()?;
@@ -99,19 +107,12 @@ impl Config {
 /// Methods and messages are in psp_kv.proto. Flags take precedence over the configuration file.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-rocksdb", version)]
+#[command(mut_arg("port", |port| port.help("TCP port [default: 9200]")))]
 pub struct Flags {
-    /// Configuration file (TOML).
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Print the resulting configuration as TOML and exit.
-    #[arg(long)]
-    pub print_config: bool,
-    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
-    bind: Vec<IpAddr>,
-    /// TCP port [default: 9200].
-    #[arg(long, short)]
-    port: Option<u16>,
+    #[command(flatten)]
+    file: FileFlags,
+    #[command(flatten)]
+    listen: ListenFlags,
     /// What holds the entries [default: memory].
     #[arg(long, value_enum)]
     engine: Option<EngineKind>,
@@ -127,44 +128,26 @@ pub struct Flags {
     /// Bytes of their values [default: 64].
     #[arg(long, value_name = "BYTES")]
     preload_value_len: Option<usize>,
-    /// Number of workers [default: from the number of cores].
-    #[arg(long, value_name = "N")]
-    workers: Option<usize>,
-    /// Least severe messages that are logged [default: info].
-    #[arg(long, value_enum)]
-    log_level: Option<LogLevel>,
-    /// How requests are scheduled.
     #[command(flatten)]
-    scheduling: SchedulingFlags,
+    server: ServerFlags,
 }
 
-impl Flags {
-    /// The configuration that the file, if there is one, and the flags make.
-    ///
-    /// # Errors
-    /// When the file cannot be read or says what the server does not understand, or when settings
-    /// contradict each other.
-    pub fn resolve(self) -> anyhow::Result<Config> {
-        let mut config: Config = config_file::read(self.config.as_deref())?;
-        self.apply_to(&mut config);
-        config.validate()?;
-        Ok(config)
+impl ProgramFlags for Flags {
+    type Config = Config;
+
+    fn file(&self) -> &FileFlags {
+        &self.file
     }
 
-    fn apply_to(self, config: &mut Config) {
-        if !self.bind.is_empty() {
-            config.bind = self.bind;
-        }
-        self.scheduling
-            .apply_to(&mut config.policy, &mut config.server);
-        config.server.workers = self.workers.or(config.server.workers);
+    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
+        self.listen.apply_to(&mut config.bind, &mut config.port);
+        self.server.apply_to(config.common());
         config.data_dir = self.data_dir.or(config.data_dir.take());
-        replace(&mut config.port, self.port);
         replace(&mut config.engine, self.engine);
         replace(&mut config.sync, self.sync);
         replace(&mut config.preload, self.preload);
         replace(&mut config.preload_value_len, self.preload_value_len);
-        replace(&mut config.log_level, self.log_level);
+        Ok(())
     }
 }
 
@@ -179,8 +162,8 @@ mod tests {
 
     #[test]
     fn a_printed_configuration_reads_back_the_same() {
-        let flags = "--engine rocksdb --data-dir /dev/shm/x --sync false --policy c-fcfs --workers 2 \
-                     --preload 5000 --bind 127.0.0.1,::1 --port 0 --log-level warn";
+        let flags = "--engine rocksdb --data-dir /dev/shm/x --sync false \
+                     --policy c-fcfs --workers 2 --preload 5000 --bind 127.0.0.1,::1 --port 0 --log-level warn";
         let config = resolve(flags).unwrap();
         let printed = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&printed).unwrap(), config);

@@ -1,11 +1,11 @@
 //! What the server is started with: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
 
 use clap::Parser;
-use psp_program::config_file::{self, replace};
-use psp_program::{LogLevel, SchedulingFlags};
+use psp_program::{
+    CommonSettings, FileFlags, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
+};
 use psp_protocols::rpc::Rpc;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
@@ -44,55 +44,42 @@ impl Default for Config {
     }
 }
 
+impl ProgramConfig for Config {
+    fn common(&mut self) -> CommonSettings<'_> {
+        CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
+    }
+}
+
 /// A protobuf RPC server whose short requests stay fast while long ones run.
 ///
 /// Flags take precedence over the configuration file.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-rpc", version)]
+#[command(mut_arg("port", |port| port.help("TCP port [default: 7100]")))]
 pub struct Flags {
-    /// Configuration file (TOML).
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Print the resulting configuration as TOML and exit.
-    #[arg(long)]
-    pub print_config: bool,
-    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
-    pub bind: Vec<IpAddr>,
-    /// TCP port [default: 7100].
-    #[arg(long, short)]
-    pub port: Option<u16>,
+    #[command(flatten)]
+    file: FileFlags,
+    #[command(flatten)]
+    listen: ListenFlags,
     /// Serve UDP besides, on the same port: one message a datagram.
     #[arg(long)]
-    pub udp: bool,
-    /// Number of workers [default: from the number of cores].
-    #[arg(long, value_name = "N")]
-    pub workers: Option<usize>,
-    /// Least severe messages that are logged [default: info].
-    #[arg(long, value_name = "LEVEL")]
-    pub log_level: Option<LogLevel>,
-    /// How requests are scheduled.
+    udp: bool,
     #[command(flatten)]
-    pub scheduling: SchedulingFlags,
+    server: ServerFlags,
 }
 
-impl Flags {
-    /// The configuration that the file, if there is one, and the flags make.
-    ///
-    /// # Errors
-    /// When the file cannot be read or says what the server does not understand.
-    pub fn resolve(self) -> anyhow::Result<Config> {
-        let mut config: Config = config_file::read(self.config.as_deref())?;
-        if !self.bind.is_empty() {
-            config.bind = self.bind;
-        }
-        self.scheduling
-            .apply_to(&mut config.policy, &mut config.server);
-        config.server.workers = self.workers.or(config.server.workers);
+impl ProgramFlags for Flags {
+    type Config = Config;
+
+    fn file(&self) -> &FileFlags {
+        &self.file
+    }
+
+    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
+        self.listen.apply_to(&mut config.bind, &mut config.port);
         config.udp |= self.udp;
-        replace(&mut config.port, self.port);
-        replace(&mut config.log_level, self.log_level);
-        Ok(config)
+        self.server.apply_to(config.common());
+        Ok(())
     }
 }
 
