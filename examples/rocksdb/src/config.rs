@@ -30,6 +30,9 @@ pub struct Config {
     pub data_dir: Option<PathBuf>,
     /// Whether RocksDB acknowledges a PUT or a DELETE only when it is on the medium; it does by default.
     pub sync: bool,
+    /// MiB in which RocksDB keeps blocks of its files; as many as it chooses by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_cache_mb: Option<u32>,
     /// Keys that are set at the start; none by default.
     pub preload: u64,
     /// Bytes of their values; 64 by default.
@@ -52,6 +55,7 @@ impl Default for Config {
             engine: EngineKind::default(),
             data_dir: None,
             sync: true,
+            block_cache_mb: None,
             preload: 0,
             preload_value_len: 64,
             log_level: LogLevel::default(),
@@ -70,18 +74,22 @@ impl Config {
     /// The engine and where it is.
     ///
     /// # Errors
-    /// When RocksDB has no directory, or memory has one.
+    /// When RocksDB has no directory, or memory has one or a cache of blocks.
     pub fn storage(&self) -> anyhow::Result<Storage> {
-        match (self.engine, &self.data_dir) {
-            (EngineKind::Memory, None) => Ok(Storage::Memory),
-            (EngineKind::Memory, Some(_)) => {
+        match (self.engine, &self.data_dir, self.block_cache_mb) {
+            (EngineKind::Memory, None, None) => Ok(Storage::Memory),
+            (EngineKind::Memory, Some(_), _) => {
                 bail!("--data-dir is for --engine rocksdb: the engine `memory` keeps no files")
             }
-            (EngineKind::RocksDb, directory) => Ok(Storage::RocksDb {
+            (EngineKind::Memory, None, Some(_)) => {
+                bail!("--block-cache-mb is for --engine rocksdb: the engine `memory` has no blocks")
+            }
+            (EngineKind::RocksDb, directory, block_cache_mb) => Ok(Storage::RocksDb {
                 directory: directory
                     .clone()
                     .context("--engine rocksdb needs --data-dir")?,
                 sync: self.sync,
+                block_cache_mb,
             }),
         }
     }
@@ -122,6 +130,9 @@ pub struct Flags {
     /// Whether RocksDB acknowledges a write only when it is on the medium [default: true].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     sync: Option<bool>,
+    /// MiB in which RocksDB keeps blocks of its files [default: as many as it chooses].
+    #[arg(long, value_name = "MIB")]
+    block_cache_mb: Option<u32>,
     /// Set this many keys at the start: those that psp-loadgen uses with --keys N [default: 0].
     #[arg(long, value_name = "N")]
     preload: Option<u64>,
@@ -143,6 +154,7 @@ impl ProgramFlags for Flags {
         self.listen.apply_to(&mut config.bind, &mut config.port);
         self.server.apply_to(config.common());
         config.data_dir = self.data_dir.or(config.data_dir.take());
+        config.block_cache_mb = self.block_cache_mb.or(config.block_cache_mb);
         replace(&mut config.engine, self.engine);
         replace(&mut config.sync, self.sync);
         replace(&mut config.preload, self.preload);
@@ -162,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_printed_configuration_reads_back_the_same() {
-        let flags = "--engine rocksdb --data-dir /dev/shm/x --sync false \
+        let flags = "--engine rocksdb --data-dir /dev/shm/x --sync false --block-cache-mb 100 \
                      --policy c-fcfs --workers 2 --preload 5000 --bind 127.0.0.1,::1 --port 0 --log-level warn";
         let config = resolve(flags).unwrap();
         let printed = toml::to_string(&config).unwrap();
@@ -170,6 +182,7 @@ mod tests {
         let storage = Storage::RocksDb {
             directory: "/dev/shm/x".into(),
             sync: false,
+            block_cache_mb: Some(100),
         };
         assert_eq!(config.storage().unwrap(), storage);
         assert_eq!((config.bind.len(), config.preload), (2, 5_000));
@@ -188,6 +201,7 @@ mod tests {
         for (flags, word) in [
             ("--engine rocksdb", "--data-dir"),
             ("--data-dir /tmp/x", "--engine rocksdb"),
+            ("--block-cache-mb 64", "--engine rocksdb"),
             ("--preload-value-len 2000000", "value_len_max"),
             ("--engine disk", "rocksdb"),
             ("--policy best", "darc"),
