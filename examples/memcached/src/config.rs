@@ -7,7 +7,7 @@ use anyhow::{bail, ensure};
 use clap::Parser;
 use psp_program::{
     CommonSettings, FileFlags, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
-    replace,
+    TransportConfig, TransportFlags, replace,
 };
 use psp_protocols::memcached::MemcachedFraming;
 use psp_server::Policy;
@@ -22,6 +22,9 @@ const ITEM_LEN_RANGE: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 30;
 /// bytes.
 const DATAGRAM_LEN_MAX: usize = 16 << 10;
 
+/// UDP port of memcached's protocol, where datagrams are asked for and no other port is.
+const UDP_PORT: u16 = 11211;
+
 const MIB: usize = 1 << 20;
 
 /// The whole configuration. A file sets any part of it; what it does not name keeps its default.
@@ -32,7 +35,8 @@ pub struct Config {
     pub listen: Vec<IpAddr>,
     /// TCP port; 11211 by default, 0 for any free one.
     pub port: u16,
-    /// UDP port; 0, the default, for none.
+    /// UDP port; 0, the default, for none, or for 11211 where datagrams come through a port that is
+    /// polled.
     pub udp_port: u16,
     /// Memory of all items, in MiB; 64 by default.
     pub memory_limit_mib: usize,
@@ -44,6 +48,8 @@ pub struct Config {
     pub enable_shutdown: bool,
     /// The least severe messages that are logged.
     pub log_level: LogLevel,
+    /// What brings datagrams: sockets, or a port that is polled.
+    pub transport: TransportConfig,
     /// How requests are scheduled.
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
@@ -61,6 +67,7 @@ impl Default for Config {
             item_len_max: MIB,
             enable_shutdown: false,
             log_level: LogLevel::default(),
+            transport: TransportConfig::default(),
             policy: Policy::darc(),
             server: psp_server::Config {
                 connections_max: 1024,
@@ -119,9 +126,11 @@ pub struct Flags {
     file: FileFlags,
     #[command(flatten)]
     listen: ListenFlags,
-    /// UDP port; 0 for none [default: 0].
+    /// UDP port; 0 for none [default: 0, and 11211 with --transport dpdk].
     #[arg(long, short = 'U', value_name = "PORT")]
     udp_port: Option<u16>,
+    #[command(flatten)]
+    transport: TransportFlags,
     /// UNIX socket: not supported.
     #[arg(long, short = 's', value_name = "FILE")]
     unix_socket: Option<PathBuf>,
@@ -162,6 +171,7 @@ impl ProgramFlags for Flags {
             );
         }
         self.listen.apply_to(&mut config.listen, &mut config.port);
+        self.transport.apply_to(&mut config.transport);
         self.server.apply_to(config.common());
         config.evict &= !self.disable_evictions;
         config.enable_shutdown |= self.enable_shutdown;
@@ -175,6 +185,13 @@ impl ProgramFlags for Flags {
             _ => Some(LogLevel::Trace),
         };
         replace(&mut config.log_level, verbose);
+        if config.transport.is_polled() && config.udp_port == 0 {
+            ensure!(
+                self.udp_port.is_none(),
+                "--transport dpdk brings datagrams, and -U 0 refuses them"
+            );
+            config.udp_port = UDP_PORT;
+        }
         Ok(())
     }
 }
@@ -210,6 +227,19 @@ mod tests {
         let config = resolve(&["--log-level", "warn", "--workers", "3"]).unwrap();
         assert_eq!(config.log_level, LogLevel::Warn);
         assert_eq!(config.server.workers, Some(3));
+    }
+
+    #[test]
+    #[cfg(feature = "dpdk")]
+    fn a_port_that_is_polled_has_a_udp_port() {
+        let udp_port = |flags: &[&str]| {
+            let flags = [&["--transport", "dpdk"], flags].concat();
+            resolve(&flags).map(|config| config.udp_port)
+        };
+        assert_eq!(udp_port(&[]).unwrap(), 11211);
+        assert_eq!(udp_port(&["-U", "7"]).unwrap(), 7);
+        let refusal = udp_port(&["-U", "0"]).unwrap_err().to_string();
+        assert!(refusal.contains("-U 0"), "{refusal}");
     }
 
     #[test]

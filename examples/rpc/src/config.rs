@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use clap::Parser;
 use psp_program::{
     CommonSettings, FileFlags, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
+    TransportConfig, TransportFlags,
 };
 use psp_protocols::rpc::Rpc;
 use psp_server::Policy;
@@ -24,6 +25,8 @@ pub struct Config {
     pub message_len_max: u32,
     /// The least severe messages that are logged.
     pub log_level: LogLevel,
+    /// What brings datagrams: sockets, or a port that is polled.
+    pub transport: TransportConfig,
     /// How requests are scheduled.
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
@@ -38,6 +41,7 @@ impl Default for Config {
             udp: false,
             message_len_max: Rpc::default().message_len_max,
             log_level: LogLevel::default(),
+            transport: TransportConfig::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default(),
         }
@@ -61,9 +65,11 @@ pub struct Flags {
     file: FileFlags,
     #[command(flatten)]
     listen: ListenFlags,
-    /// Serve UDP besides, on the same port: one message a datagram.
+    /// Serve UDP besides, on the same port: one message a datagram. With --transport dpdk it is.
     #[arg(long)]
     udp: bool,
+    #[command(flatten)]
+    transport: TransportFlags,
     #[command(flatten)]
     server: ServerFlags,
 }
@@ -77,7 +83,8 @@ impl ProgramFlags for Flags {
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
         self.listen.apply_to(&mut config.bind, &mut config.port);
-        config.udp |= self.udp;
+        self.transport.apply_to(&mut config.transport);
+        config.udp |= self.udp || config.transport.is_polled();
         self.server.apply_to(config.common());
         Ok(())
     }
@@ -105,6 +112,13 @@ mod tests {
         let printed = toml::to_string(&config).expect("serialises");
         assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);
         assert_eq!(resolve(&[]).unwrap(), Config::default());
+    }
+
+    #[test]
+    #[cfg(feature = "dpdk")]
+    fn a_port_that_is_polled_serves_udp() {
+        let config = resolve(&["--transport", "dpdk", "--ip", "10.78.0.1"]).unwrap();
+        assert!(config.udp && config.transport.is_polled());
     }
 
     #[test]
