@@ -15,7 +15,8 @@ pub const TAP_FLAGS: [&str; 8] = [
     "--transport",
     "dpdk",
     "--eal",
-    "--no-huge -m 256 --no-pci --in-memory --no-telemetry --vdev=net_tap0,iface=psptap0",
+    "--no-huge -m 256 --no-pci --no-shconf --no-telemetry --file-prefix=psp-tap \
+     --vdev=net_tap0,iface=psptap0",
     "--ip",
     "10.78.0.1",
     "--mac",

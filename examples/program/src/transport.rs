@@ -103,6 +103,7 @@ pub struct TransportFlags {
     #[arg(
         long = "eal",
         aliases = ["device", "ip", "mac", "queues", "rx-burst", "tx-burst"],
+        value_name = "VALUE",
         hide = true,
         allow_hyphen_values = true,
         value_parser = refuse

@@ -65,7 +65,7 @@ pub struct Flags {
     file: FileFlags,
     #[command(flatten)]
     listen: ListenFlags,
-    /// Serve UDP besides, on the same port: one message a datagram. With --transport dpdk it is.
+    /// Serve UDP besides, on the same port: one message a datagram; --transport dpdk implies it.
     #[arg(long)]
     udp: bool,
     #[command(flatten)]
