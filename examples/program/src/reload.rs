@@ -91,7 +91,7 @@ mod tests {
             server: server.handle(),
             log: log.clone(),
             take_over: |started: &mut Config, config: &Config| {
-                started.motto.clone_from(&config.motto)
+                started.motto.clone_from(&config.motto);
             },
         };
         assert!(reload.reload().is_err(), "there is no file");
