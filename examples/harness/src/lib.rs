@@ -15,6 +15,7 @@ mod program;
 mod reload;
 mod server_process;
 mod socket;
+mod tap;
 mod twemproxy;
 
 pub use load::Load;
@@ -22,6 +23,7 @@ pub use program::run_program;
 pub use reload::{Exchange, reloads_under_load};
 pub use server_process::{ServerProcess, Start, free_port, free_udp_port, other_server};
 pub use socket::{connect, read_to_close};
+pub use tap::{TAP_FLAGS, TAP_SERVER, in_own_network, raise_tap};
 pub use twemproxy::{Protocol, start_twemproxy};
 
 use std::time::{Duration, Instant};

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{bail, ensure};
 use clap::Parser;
-use psp_program::config_file::{self, replace};
-use psp_program::{LogLevel, SchedulingFlags};
+use psp_program::{
+    CommonSettings, FileFlags, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
+    TransportConfig, TransportFlags, replace,
+};
 use psp_protocols::memcached::MemcachedFraming;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,9 @@ const ITEM_LEN_RANGE: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 30;
 /// bytes.
 const DATAGRAM_LEN_MAX: usize = 16 << 10;
 
+/// UDP port of memcached's protocol, where datagrams are asked for and no other port is.
+const UDP_PORT: u16 = 11211;
+
 const MIB: usize = 1 << 20;
 
 /// The whole configuration. A file sets any part of it; what it does not name keeps its default.
@@ -30,7 +35,8 @@ pub struct Config {
     pub listen: Vec<IpAddr>,
     /// TCP port; 11211 by default, 0 for any free one.
     pub port: u16,
-    /// UDP port; 0, the default, for none.
+    /// UDP port; 0, the default, for none, or for 11211 where datagrams come through a port that is
+    /// polled.
     pub udp_port: u16,
     /// Memory of all items, in MiB; 64 by default.
     pub memory_limit_mib: usize,
@@ -42,6 +48,8 @@ pub struct Config {
     pub enable_shutdown: bool,
     /// The least severe messages that are logged.
     pub log_level: LogLevel,
+    /// What brings datagrams: sockets, or a port that is polled.
+    pub transport: TransportConfig,
     /// How requests are scheduled.
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
@@ -59,6 +67,7 @@ impl Default for Config {
             item_len_max: MIB,
             enable_shutdown: false,
             log_level: LogLevel::default(),
+            transport: TransportConfig::default(),
             policy: Policy::darc(),
             server: psp_server::Config {
                 connections_max: 1024,
@@ -84,6 +93,12 @@ impl Config {
         framing.binary.item_len_max = self.item_len_max;
         framing
     }
+}
+
+impl ProgramConfig for Config {
+    fn common(&mut self) -> CommonSettings<'_> {
+        CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
+    }
 
     fn validate(&self) -> anyhow::Result<()> {
         ensure!(
@@ -103,81 +118,64 @@ impl Config {
 /// Short flags are those of memcached. Flags take precedence over the configuration file.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-memcached", version)]
+#[command(mut_arg("bind", |bind| bind.long("listen").short('l')))]
+#[command(mut_arg("port", |port| port.help("TCP port [default: 11211]")))]
+#[command(mut_arg("workers", |workers| workers.long("threads").short('t').alias("workers")))]
 pub struct Flags {
-    /// Configuration file (TOML).
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Print the resulting configuration as TOML and exit.
-    #[arg(long)]
-    pub print_config: bool,
-    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
-    #[arg(long, short, value_name = "ADDRESS", value_delimiter = ',')]
-    pub listen: Vec<IpAddr>,
-    /// TCP port [default: 11211].
-    #[arg(long, short)]
-    pub port: Option<u16>,
-    /// UDP port; 0 for none [default: 0].
+    #[command(flatten)]
+    file: FileFlags,
+    #[command(flatten)]
+    listen: ListenFlags,
+    /// UDP port; 0 for none [default: 0, and 11211 with --transport dpdk].
     #[arg(long, short = 'U', value_name = "PORT")]
-    pub udp_port: Option<u16>,
+    udp_port: Option<u16>,
+    #[command(flatten)]
+    transport: TransportFlags,
     /// UNIX socket: not supported.
     #[arg(long, short = 's', value_name = "FILE")]
-    pub unix_socket: Option<PathBuf>,
-    /// Number of workers [default: from the number of cores].
-    #[arg(long, short, value_name = "N", alias = "workers")]
-    pub threads: Option<usize>,
+    unix_socket: Option<PathBuf>,
     /// Memory of all items, in MiB [default: 64].
     #[arg(long, short, value_name = "MIB")]
-    pub memory_limit: Option<usize>,
+    memory_limit: Option<usize>,
     /// Refuse to store instead of evicting items when the memory is full.
     #[arg(long, short = 'M')]
-    pub disable_evictions: bool,
+    disable_evictions: bool,
     /// Most connections at once [default: 1024].
     #[arg(long, short, value_name = "N")]
-    pub conn_limit: Option<usize>,
+    conn_limit: Option<usize>,
     /// Longest item: bytes, or a number with k or m [default: 1m].
     #[arg(long, short = 'I', value_name = "SIZE", value_parser = parse_bytes)]
-    pub max_item_size: Option<usize>,
+    max_item_size: Option<usize>,
     /// Let clients end the server by `shutdown`.
     #[arg(long, short = 'A')]
-    pub enable_shutdown: bool,
-    /// Log more: -v for debugging, -vv for everything.
+    enable_shutdown: bool,
+    /// Log more than --log-level says: -v for debugging, -vv for everything.
     #[arg(short, action = clap::ArgAction::Count)]
-    pub verbose: u8,
-    /// How requests are scheduled.
+    verbose: u8,
     #[command(flatten)]
-    pub scheduling: SchedulingFlags,
+    server: ServerFlags,
 }
 
-impl Flags {
-    /// The configuration that the file, if there is one, and the flags make.
-    ///
-    /// # Errors
-    /// When the file cannot be read or says what the server does not understand, or when something is
-    /// asked for that the server does not support.
-    pub fn resolve(self) -> anyhow::Result<Config> {
+impl ProgramFlags for Flags {
+    type Config = Config;
+
+    fn file(&self) -> &FileFlags {
+        &self.file
+    }
+
+    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
         if let Some(path) = &self.unix_socket {
             bail!(
                 "UNIX sockets are not supported (-s {}): listen on the loopback interface instead",
                 path.display()
             );
         }
-        let mut config: Config = config_file::read(self.config.as_deref())?;
-        self.apply_to(&mut config);
-        config.validate()?;
-        Ok(config)
-    }
-
-    fn apply_to(self, config: &mut Config) {
-        if !self.listen.is_empty() {
-            config.listen = self.listen;
-        }
-        self.scheduling
-            .apply_to(&mut config.policy, &mut config.server);
-        config.server.workers = self.threads.or(config.server.workers);
+        self.listen.apply_to(&mut config.listen, &mut config.port);
+        self.transport.apply_to(&mut config.transport);
+        self.server.apply_to(config.common());
         config.evict &= !self.disable_evictions;
         config.enable_shutdown |= self.enable_shutdown;
         replace(&mut config.server.connections_max, self.conn_limit);
-        replace(&mut config.port, self.port);
         replace(&mut config.udp_port, self.udp_port);
         replace(&mut config.memory_limit_mib, self.memory_limit);
         replace(&mut config.item_len_max, self.max_item_size);
@@ -187,6 +185,14 @@ impl Flags {
             _ => Some(LogLevel::Trace),
         };
         replace(&mut config.log_level, verbose);
+        if config.transport.is_polled() && config.udp_port == 0 {
+            ensure!(
+                self.udp_port.is_none(),
+                "--transport dpdk brings datagrams, and -U 0 refuses them"
+            );
+            config.udp_port = UDP_PORT;
+        }
+        Ok(())
     }
 }
 
@@ -214,6 +220,26 @@ mod tests {
         assert_eq!(config.log_level, LogLevel::Trace);
         assert!(config.enable_shutdown && !config.evict);
         assert_eq!(resolve(&[]).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_log_has_a_level_by_name_too() {
+        let config = resolve(&["--log-level", "warn", "--workers", "3"]).unwrap();
+        assert_eq!(config.log_level, LogLevel::Warn);
+        assert_eq!(config.server.workers, Some(3));
+    }
+
+    #[test]
+    #[cfg(feature = "dpdk")]
+    fn a_port_that_is_polled_has_a_udp_port() {
+        let udp_port = |flags: &[&str]| {
+            let flags = [&["--transport", "dpdk"], flags].concat();
+            resolve(&flags).map(|config| config.udp_port)
+        };
+        assert_eq!(udp_port(&[]).unwrap(), 11211);
+        assert_eq!(udp_port(&["-U", "7"]).unwrap(), 7);
+        let refusal = udp_port(&["-U", "0"]).unwrap_err().to_string();
+        assert!(refusal.contains("-U 0"), "{refusal}");
     }
 
     #[test]

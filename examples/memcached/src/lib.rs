@@ -19,7 +19,6 @@ pub mod exptime;
 pub mod handler;
 pub mod meta;
 pub mod operations;
-pub mod reload;
 pub mod report;
 pub mod size;
 pub mod startup;

@@ -43,11 +43,12 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
         .policy(config.policy)
         .config(config.server)
         .handler(MemcachedHandler::new(Arc::clone(&state)));
-    for address in config.listen {
+    for &address in &config.listen {
         builder = builder.tcp((address, config.port));
-        if config.udp_port != 0 {
-            builder = builder.udp((address, config.udp_port));
-        }
+    }
+    if config.udp_port != 0 {
+        let transport = &config.transport;
+        builder = transport.listen(builder, &config.listen, config.udp_port);
     }
     Ok(MemcachedServer {
         server: builder.build()?,

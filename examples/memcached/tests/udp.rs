@@ -2,64 +2,8 @@
 
 mod common;
 
-use std::net::{SocketAddr, UdpSocket};
-
-use common::{Connection, Server, wait_until};
-use psp_harness::DEADLINE;
-use psp_protocols::memcached::udp::{DATAGRAM_LEN_MAX, HEADER_LEN, Header};
-
-/// A client that sees the datagrams.
-struct Datagrams {
-    socket: UdpSocket,
-}
-
-impl Datagrams {
-    fn open(server: SocketAddr) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(server).unwrap();
-        socket.set_read_timeout(Some(DEADLINE)).unwrap();
-        Self { socket }
-    }
-
-    fn send(&self, header: Header, request: impl AsRef<[u8]>) {
-        let datagram = [&header.encode()[..], request.as_ref()].concat();
-        self.socket.send(&datagram).unwrap();
-    }
-
-    /// The next datagram: its header, and what is behind it.
-    fn receive(&self) -> (Header, Vec<u8>) {
-        let mut buffer = [0; 65_536];
-        let len = self.socket.recv(&mut buffer).expect("a datagram");
-        assert!(len <= DATAGRAM_LEN_MAX, "{len} bytes");
-        let header = Header::decode(&buffer[..len]).expect("a header");
-        (header, buffer[HEADER_LEN..len].to_vec())
-    }
-
-    /// The datagrams of one reply, put together.
-    fn reply(&self, request_id: u16) -> Vec<u8> {
-        let (first, mut reply) = self.receive();
-        for sequence in 0..first.count {
-            let part = Header {
-                sequence,
-                count: first.count,
-                ..Header::request(request_id)
-            };
-            if sequence == 0 {
-                assert_eq!(first, part);
-                continue;
-            }
-            let (header, rest) = self.receive();
-            assert_eq!(header, part);
-            reply.extend(rest);
-        }
-        reply
-    }
-
-    fn ask(&self, request_id: u16, request: &str) -> String {
-        self.send(Header::request(request_id), request.replace('|', "\r\n"));
-        String::from_utf8(self.reply(request_id)).unwrap()
-    }
-}
+use common::{Connection, Datagrams, Server, wait_until};
+use psp_protocols::memcached::udp::Header;
 
 /// Server, client of its streams, and client of its datagrams.
 fn start() -> (Server, Connection, Datagrams) {
@@ -128,8 +72,8 @@ fn what_is_no_whole_request_is_dropped() {
         sequence,
         ..Header::request(1)
     };
-    datagrams.socket.send(b"").unwrap();
-    datagrams.socket.send(b"get a\r\n").unwrap();
+    datagrams.send_bytes(b"");
+    datagrams.send_bytes(b"get a\r\n");
     datagrams.send(header(2, 0), "mn\r\n");
     datagrams.send(header(0, 0), "mn\r\n");
     datagrams.send(header(1, 0), "");

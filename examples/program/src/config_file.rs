@@ -3,27 +3,74 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use crate::configuration::ProgramConfig;
 
 /// The configuration in `file`, or the default without one.
 ///
 /// # Errors
 /// When the file cannot be read or says what the program does not understand; names the file and the
 /// line.
-pub fn read<C: DeserializeOwned + Default>(file: Option<&Path>) -> anyhow::Result<C> {
+pub(crate) fn read<C: ProgramConfig>(file: Option<&Path>) -> anyhow::Result<C> {
     let Some(file) = file else {
         return Ok(C::default());
     };
     let name = file.display();
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("cannot read the configuration file {name}"))?;
+    parse(&text).with_context(|| format!("in the configuration file {name}"))
+}
+
+fn parse<C: ProgramConfig>(text: &str) -> anyhow::Result<C> {
     // The error of the parser shows line and column.
-    toml::from_str(&text).with_context(|| format!("in the configuration file {name}"))
+    let mut config: C = toml::from_str(text)?;
+    // A program may have other defaults for `[server]` than psp-server, which were used for what the
+    // table does not name.
+    if let Some(Value::Table(named)) = text.parse::<Table>()?.remove("server") {
+        let mut server = Table::try_from(C::default().common().server)?;
+        server.extend(named);
+        *config.common().server = server.try_into()?;
+    }
+    Ok(config)
 }
 
 /// Puts the value of a flag, if it was given, in place of a setting.
 pub fn replace<T>(setting: &mut T, flag: Option<T>) {
     if let Some(value) = flag {
         *setting = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Config;
+
+    #[test]
+    fn what_a_file_does_not_name_keeps_the_programs_default() {
+        let config: Config = parse("[server]\nworkers = 3\nspin_us = 7").unwrap();
+        let expected = psp_server::Config {
+            workers: Some(3),
+            spin_us: 7,
+            ..Config::default().server
+        };
+        assert_ne!(
+            expected.connections_max,
+            psp_server::Config::default().connections_max
+        );
+        assert_eq!(config.server, expected);
+        assert_eq!(parse::<Config>("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn what_it_does_not_understand_is_shown() {
+        for (text, line) in [
+            ("port = 1\nprot = 2", "line 2"),
+            ("\n[server]\nworker = 2", "line 3"),
+        ] {
+            let error = format!("{:#}", parse::<Config>(text).unwrap_err());
+            assert!(error.contains(line), "{error}");
+        }
     }
 }

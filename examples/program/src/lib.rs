@@ -1,26 +1,35 @@
 //! What the example servers have in common as programs.
 //!
 //! ```text
-//!   defaults ─► TOML file ─► flags ─► configuration ─► log, limit of open files ─► server ─► run
-//!               config_file  scheduling                log_level  descriptors      life
+//!   main: defaults ─► TOML file ─► flags ─► configuration ─► log ─► Program ─► server ─► serve ─► end
+//!                     config_file  flags    configuration    log_level           │
+//!                                  transport                           SIGHUP ───┴► reload
 //! ```
+//!
+//! A program has its own [`ProgramConfig`] and [`ProgramFlags`], into which it flattens those that all have,
+//! and a `main` that makes a server of the configuration and has the [`Program`] serve it.
 //!
 //! [`rpc`] has what servers of psp's RPC have in common besides; [`spin`](fn@spin) is work for servers that
 //! measure scheduling.
 
-pub mod config_file;
+mod config_file;
+mod configuration;
 pub mod descriptors;
-mod life;
+mod flags;
 mod log_level;
+mod program;
 mod reload;
 pub mod rpc;
 mod scheduling;
 mod spin;
+#[cfg(test)]
+mod testing;
 mod transport;
 
-pub use life::run;
+pub use config_file::replace;
+pub use configuration::{CommonSettings, ProgramConfig, ProgramFlags};
+pub use flags::{FileFlags, ListenFlags, ServerFlags};
 pub use log_level::{Log, LogLevel};
-pub use reload::reload_on_hangup;
-pub use scheduling::SchedulingFlags;
+pub use program::{Program, main, run};
 pub use spin::spin;
 pub use transport::{Transport, TransportConfig, TransportFlags};

@@ -39,18 +39,24 @@ impl From<LogLevel> for tracing::Level {
 impl LogLevel {
     /// Starts to log messages of this severity and worse. To be called once.
     #[must_use = "it changes the level later"]
-    pub fn start_log(self) -> Log {
-        let (level, handle) = reload::Layer::new(LevelFilter::from_level(self.into()));
+    pub(crate) fn start_log(self) -> Log {
+        let (level, log) = self.layer();
         let text = tracing_subscriber::fmt::layer()
             .with_ansi(std::io::stderr().is_terminal())
             .with_writer(std::io::stderr);
         tracing_subscriber::registry().with(level).with(text).init();
-        Log { handle }
+        log
+    }
+
+    /// The part of a log that keeps to the level.
+    pub(crate) fn layer(self) -> (reload::Layer<LevelFilter, Registry>, Log) {
+        let (level, handle) = reload::Layer::new(LevelFilter::from_level(self.into()));
+        (level, Log { handle })
     }
 }
 
 /// The log of the process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Log {
     handle: reload::Handle<LevelFilter, Registry>,
 }
@@ -60,5 +66,11 @@ impl Log {
     pub fn set_level(&self, level: LogLevel) {
         // It fails only when the subscriber is gone.
         let _ = self.handle.reload(LevelFilter::from_level(level.into()));
+    }
+
+    /// The level in force, while the log is there.
+    #[cfg(test)]
+    pub(crate) fn level(&self) -> Option<LevelFilter> {
+        self.handle.clone_current()
     }
 }

@@ -1,22 +1,113 @@
 //! Reading the configuration again on SIGHUP.
 
-use psp_server::reload::on_hangup;
+use psp_server::ServerHandle;
+use psp_server::reload::{differences, on_hangup};
 
-/// Calls `reload` for every SIGHUP and logs how it went. It takes over what may change, and returns the
-/// settings that would need a restart.
-///
-/// # Errors
-/// When the signal handler or its thread cannot be installed.
-pub fn reload_on_hangup(
-    mut reload: impl FnMut() -> anyhow::Result<Vec<String>> + Send + 'static,
-) -> anyhow::Result<()> {
-    on_hangup(move || match reload() {
-        Ok(restart) if restart.is_empty() => tracing::info!("configuration reloaded"),
-        Ok(restart) => {
-            let settings = restart.join(", ");
-            tracing::warn!("configuration reloaded; a restart is needed to change {settings}");
-        }
-        Err(error) => tracing::error!("configuration not reloaded: {error:#}"),
-    })?;
-    Ok(())
+use crate::Log;
+use crate::configuration::{ProgramConfig, ProgramFlags};
+
+/// What reads the configuration of a running program again. `T` takes over what is the program's own.
+pub(crate) struct Reload<F: ProgramFlags, T> {
+    /// Where the file is, and what takes precedence over it.
+    pub(crate) flags: F,
+    /// What the server was started with.
+    pub(crate) started: F::Config,
+    pub(crate) server: ServerHandle,
+    pub(crate) log: Log,
+    pub(crate) take_over: T,
+}
+
+impl<F, T> Reload<F, T>
+where
+    F: ProgramFlags,
+    T: FnMut(&mut F::Config, &F::Config) + Send + 'static,
+{
+    /// Reloads for every SIGHUP, and logs how it went.
+    ///
+    /// # Errors
+    /// When the signal handler or its thread cannot be installed.
+    pub(crate) fn on_hangup(mut self) -> anyhow::Result<()> {
+        on_hangup(move || match self.reload() {
+            Ok(restart) if restart.is_empty() => tracing::info!("configuration reloaded"),
+            Ok(restart) => {
+                let settings = restart.join(", ");
+                tracing::warn!("configuration reloaded; a restart is needed to change {settings}");
+            }
+            Err(error) => tracing::error!("configuration not reloaded: {error:#}"),
+        })?;
+        Ok(())
+    }
+
+    /// Takes over what may change, and returns the settings that would need a restart.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or what it says does not fit; nothing has changed then.
+    fn reload(&mut self) -> anyhow::Result<Vec<String>> {
+        let mut config = self.flags.clone().resolve()?;
+        let mut in_force = self.started.clone();
+        let (old, new) = (in_force.common(), config.common());
+        self.server.reload(new.policy, new.server)?;
+        self.log.set_level(*new.log_level);
+        old.policy.clone_from(new.policy);
+        *old.log_level = *new.log_level;
+        *old.server = old.server.reloaded(new.server);
+        (self.take_over)(&mut in_force, &config);
+        Ok(differences(&in_force, &config))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use psp_protocols::psp_header::PspFraming;
+    use psp_server::{Policy, Reply, Request, Server};
+    use tracing::level_filters::LevelFilter;
+
+    use super::*;
+    use crate::LogLevel;
+    use crate::flags::FileFlags;
+    use crate::testing::{Config, Flags};
+
+    #[test]
+    fn what_may_change_does_and_the_rest_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program.toml");
+        let server = Server::builder()
+            .tcp("127.0.0.1:0")
+            .framing(PspFraming::default())
+            .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
+            .build()
+            .unwrap();
+        let handle = server.handle();
+        let (layer, log) = LogLevel::default().layer();
+        let file = FileFlags {
+            config: Some(path.clone()),
+            ..FileFlags::default()
+        };
+        let mut reload = Reload {
+            flags: Flags { file },
+            started: Config::default(),
+            server: server.handle(),
+            log: log.clone(),
+            take_over: |started: &mut Config, config: &Config| {
+                started.motto.clone_from(&config.motto);
+            },
+        };
+        assert!(reload.reload().is_err(), "there is no file");
+
+        let text = "port = 2\nmotto = 'more'\nlog_level = 'warn'\npolicy = 'sjf'\n\
+                    [server]\nconnections_max = 9\nworkers = 3";
+        fs::write(&path, text).unwrap();
+        assert_eq!(reload.reload().unwrap(), ["port", "server.workers"]);
+        assert_eq!(handle.policy(), Policy::sjf());
+        assert_eq!(handle.connections_max(), 9);
+        assert_eq!(log.level(), Some(LevelFilter::WARN));
+
+        fs::write(&path, "policy = 'c-fcfs'\nlog_level = 'trace'\ncolour = 1").unwrap();
+        assert!(reload.reload().is_err());
+        assert_eq!(handle.policy(), Policy::sjf());
+        assert_eq!(log.level(), Some(LevelFilter::WARN));
+        drop(layer);
+    }
 }

@@ -6,18 +6,18 @@ use psp_server::{Policy, PreemptPolicy, Topology};
 
 use crate::config_file::replace;
 
-/// Flags about scheduling, to be flattened into those of a program.
+/// Flags about scheduling.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct SchedulingFlags {
+pub(crate) struct SchedulingFlags {
     /// Scheduling policy.
     #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
-    pub policy: Option<Policy>,
+    policy: Option<Policy>,
     /// How long requests give way to others: none or cooperative [default: cooperative].
     #[arg(long, value_name = "NAME", value_parser = PreemptPolicy::from_str)]
-    pub preempt: Option<PreemptPolicy>,
+    preempt: Option<PreemptPolicy>,
     /// Which threads there are: auto, inline or dedicated [default: auto].
     #[arg(long, value_name = "NAME", value_parser = Topology::from_str)]
-    pub topology: Option<Topology>,
+    topology: Option<Topology>,
 }
 
 /// Help for `--policy`.
@@ -31,7 +31,7 @@ fn policy_help() -> String {
 
 impl SchedulingFlags {
     /// Puts what was given in place of the settings.
-    pub fn apply_to(self, policy: &mut Policy, server: &mut psp_server::Config) {
+    pub(crate) fn apply_to(self, policy: &mut Policy, server: &mut psp_server::Config) {
         let other = self.policy.filter(|other| {
             // A name alone leaves the file its settings.
             let has_settings = other.name().parse().as_ref() != Ok(other);

@@ -1,5 +1,7 @@
 //! Which transport brings datagrams.
 
+#[cfg(not(feature = "dpdk"))]
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -8,9 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::config_file::replace;
 
+/// Why there is no port to be polled.
+#[cfg(not(feature = "dpdk"))]
+const WITHOUT_DPDK: &str = "this program was built without the feature `dpdk`";
+
 /// A way for datagrams to come in and go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", try_from = "String")]
 pub enum Transport {
     /// Sockets of the kernel.
     #[default]
@@ -29,9 +35,17 @@ impl FromStr for Transport {
             #[cfg(feature = "dpdk")]
             "dpdk" => Ok(Self::Dpdk),
             #[cfg(not(feature = "dpdk"))]
-            "dpdk" => Err("this program was built without the feature `dpdk`".to_owned()),
+            "dpdk" => Err(WITHOUT_DPDK.to_owned()),
             _ => Err(format!("unknown transport '{name}' (kernel, dpdk)")),
         }
+    }
+}
+
+impl TryFrom<String> for Transport {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse()
     }
 }
 
@@ -47,17 +61,25 @@ pub struct TransportConfig {
 }
 
 impl TransportConfig {
-    /// Has the server listen for datagrams: on sockets at `bind`, or on the port that is polled, with the
-    /// address in its own settings; in either case at UDP port `port`.
+    /// Whether datagrams come through a port that is polled.
+    #[must_use]
+    pub fn is_polled(&self) -> bool {
+        self.name != Transport::Kernel
+    }
+
+    /// Has the server listen for datagrams: on sockets at each address of `bind`, or on the port that is
+    /// polled, with the address in its own settings; in either case at UDP port `port`.
     #[must_use]
     pub fn listen<F, K, H>(
         &self,
         builder: ServerBuilder<F, K, H>,
-        bind: IpAddr,
+        bind: &[IpAddr],
         port: u16,
     ) -> ServerBuilder<F, K, H> {
         match self.name {
-            Transport::Kernel => builder.udp((bind, port)),
+            Transport::Kernel => bind
+                .iter()
+                .fold(builder, |builder, &address| builder.udp((address, port))),
             #[cfg(feature = "dpdk")]
             Transport::Dpdk => builder.listen_dpdk(psp_server::dpdk::DpdkConfig {
                 port,
@@ -76,6 +98,22 @@ pub struct TransportFlags {
     #[cfg(feature = "dpdk")]
     #[command(flatten)]
     dpdk: dpdk::DpdkFlags,
+    /// Flags of a port, known so that they can be refused for what they are.
+    #[cfg(not(feature = "dpdk"))]
+    #[arg(
+        long = "eal",
+        aliases = ["device", "ip", "mac", "queues", "rx-burst", "tx-burst"],
+        value_name = "VALUE",
+        hide = true,
+        allow_hyphen_values = true,
+        value_parser = refuse
+    )]
+    refused: Option<Infallible>,
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn refuse(_: &str) -> Result<Infallible, &'static str> {
+    Err(WITHOUT_DPDK)
 }
 
 impl TransportFlags {
@@ -166,7 +204,17 @@ mod tests {
     #[test]
     #[cfg(not(feature = "dpdk"))]
     fn a_program_without_dpdk_says_so() {
-        let refusal = given(&["--transport", "dpdk"]).unwrap_err();
+        for flags in [
+            &["--transport", "dpdk"][..],
+            &["--transport", "dpdk", "--eal", "--no-huge -m 512"],
+            &["--ip", "10.78.0.1", "--transport", "dpdk"],
+            &["--mac", "auto"],
+        ] {
+            let refusal = given(flags).unwrap_err();
+            assert!(refusal.contains("without the feature `dpdk`"), "{refusal}");
+        }
+        let refusal = toml::from_str::<TransportConfig>("name = 'dpdk'").unwrap_err();
+        let refusal = refusal.to_string();
         assert!(refusal.contains("without the feature `dpdk`"), "{refusal}");
     }
 

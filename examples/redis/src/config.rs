@@ -1,12 +1,12 @@
 //! What the server is started with: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
 
 use clap::Parser;
 pub use psp_program::LogLevel;
-use psp_program::SchedulingFlags;
-use psp_program::config_file::{self, replace};
+use psp_program::{
+    CommonSettings, FileFlags, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, replace,
+};
 use psp_protocols::resp::Resp;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,12 @@ impl Default for Config {
             policy: Policy::darc(),
             server: psp_server::Config::default(),
         }
+    }
+}
+
+impl ProgramConfig for Config {
+    fn common(&mut self) -> CommonSettings<'_> {
+        CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
     }
 }
 
@@ -92,71 +98,48 @@ impl Limits {
 /// Flags take precedence over the configuration file.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-redis", version)]
+#[command(mut_arg("port", |port| port.help("TCP port [default: 6379]")))]
 pub struct Flags {
-    /// Configuration file (TOML).
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Print the resulting configuration as TOML and exit.
-    #[arg(long)]
-    pub print_config: bool,
-    /// Address to listen on; may be given several times [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS")]
-    pub bind: Vec<IpAddr>,
-    /// TCP port [default: 6379].
-    #[arg(long, short)]
-    pub port: Option<u16>,
-    /// How requests are scheduled.
     #[command(flatten)]
-    pub scheduling: SchedulingFlags,
-    /// Number of workers [default: from the number of cores].
-    #[arg(long, value_name = "N")]
-    pub workers: Option<usize>,
+    file: FileFlags,
+    #[command(flatten)]
+    listen: ListenFlags,
     /// Password that clients must give.
     #[arg(long, value_name = "PASSWORD")]
-    pub requirepass: Option<String>,
+    requirepass: Option<String>,
     /// Most connections at once [default: 10000].
     #[arg(long, value_name = "N")]
-    pub maxclients: Option<usize>,
+    maxclients: Option<usize>,
     /// Close connections without a request for this many seconds; 0 for never [default: 0].
     #[arg(long, value_name = "SECONDS")]
-    pub timeout: Option<u64>,
+    timeout: Option<u64>,
     /// Longest argument and string value, in bytes [default: 536870912].
     #[arg(long, value_name = "BYTES")]
-    pub proto_max_bulk_len: Option<usize>,
+    proto_max_bulk_len: Option<usize>,
     /// Most arguments of one command [default: 1048576].
     #[arg(long, value_name = "N")]
-    pub arguments_max: Option<usize>,
+    arguments_max: Option<usize>,
     /// Longest inline command, in bytes [default: 65536].
     #[arg(long, value_name = "BYTES")]
-    pub inline_len_max: Option<usize>,
+    inline_len_max: Option<usize>,
     /// Longest request, in bytes [default: 1073741824].
     #[arg(long, value_name = "BYTES")]
-    pub request_len_max: Option<usize>,
-    /// Least severe messages that are logged [default: info].
-    #[arg(long, value_name = "LEVEL")]
-    pub log_level: Option<LogLevel>,
+    request_len_max: Option<usize>,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
-impl Flags {
-    /// The configuration that the file, if there is one, and the flags make.
-    ///
-    /// # Errors
-    /// When the file cannot be read or says what the server does not understand; names the file and
-    /// the line.
-    pub fn resolve(self) -> anyhow::Result<Config> {
-        let mut config = config_file::read(self.config.as_deref())?;
-        self.apply_to(&mut config);
-        Ok(config)
+impl ProgramFlags for Flags {
+    type Config = Config;
+
+    fn file(&self) -> &FileFlags {
+        &self.file
     }
 
-    fn apply_to(self, config: &mut Config) {
-        if !self.bind.is_empty() {
-            config.bind = self.bind;
-        }
-        self.scheduling
-            .apply_to(&mut config.policy, &mut config.server);
+    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
+        self.listen.apply_to(&mut config.bind, &mut config.port);
+        self.server.apply_to(config.common());
         config.requirepass = self.requirepass.or(config.requirepass.take());
-        config.server.workers = self.workers.or(config.server.workers);
         let Config { limits, server, .. } = config;
         replace(&mut limits.proto_max_bulk_len, self.proto_max_bulk_len);
         replace(&mut limits.arguments_max, self.arguments_max);
@@ -164,8 +147,7 @@ impl Flags {
         replace(&mut limits.request_len_max, self.request_len_max);
         replace(&mut server.connections_max, self.maxclients);
         replace(&mut server.idle_timeout_s, self.timeout);
-        replace(&mut config.port, self.port);
-        replace(&mut config.log_level, self.log_level);
+        Ok(())
     }
 }
 
@@ -241,10 +223,8 @@ mod tests {
             message.contains("--policy") && message.contains("darc"),
             "{message}"
         );
-        let flags = Flags {
-            config: Some("/does/not/exist".into()),
-            ..Flags::default()
-        };
+        let flags = ["psp-redis", "--config", "/does/not/exist"];
+        let flags = Flags::try_parse_from(flags).expect("known flags");
         let message = format!("{:#}", flags.resolve().expect_err("no file"));
         assert!(message.contains("/does/not/exist"), "{message}");
     }

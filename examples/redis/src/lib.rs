@@ -19,7 +19,6 @@ pub mod expire_time;
 pub mod glob;
 pub mod handler;
 pub mod parse;
-pub mod reload;
 pub mod settings;
 pub mod size_class;
 pub mod startup;

@@ -91,6 +91,15 @@ impl Settings {
         let _ = self.logging.set(Box::new(log));
     }
 
+    /// Takes over what may change from a configuration that was read again, and notes the password in the
+    /// one that the server was `started` with.
+    pub fn take_over(&self, started: &mut Config, config: &Config) {
+        let password = config.requirepass.as_deref().unwrap_or_default();
+        self.set_log_level(config.log_level);
+        self.set_password(password.as_bytes());
+        started.requirepass.clone_from(&config.requirepass);
+    }
+
     /// Longest string that a key may hold, in bytes.
     #[must_use]
     pub fn value_len_max(&self) -> usize {

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Parser;
-use psp_program::config_file::{self, replace};
-use psp_program::{LogLevel, SchedulingFlags};
+use psp_program::{
+    CommonSettings, FileFlags, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
+    replace,
+};
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,9 @@ pub struct Config {
     pub data_dir: Option<PathBuf>,
     /// Whether RocksDB acknowledges a PUT or a DELETE only when it is on the medium; it does by default.
     pub sync: bool,
+    /// MiB in which RocksDB keeps blocks of its files; as many as it chooses by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_cache_mb: Option<u32>,
     /// Keys that are set at the start; none by default.
     pub preload: u64,
     /// Bytes of their values; 64 by default.
@@ -50,6 +55,7 @@ impl Default for Config {
             engine: EngineKind::default(),
             data_dir: None,
             sync: true,
+            block_cache_mb: None,
             preload: 0,
             preload_value_len: 64,
             log_level: LogLevel::default(),
@@ -68,20 +74,30 @@ impl Config {
     /// The engine and where it is.
     ///
     /// # Errors
-    /// When RocksDB has no directory, or memory has one.
+    /// When RocksDB has no directory, or memory has one or a cache of blocks.
     pub fn storage(&self) -> anyhow::Result<Storage> {
-        match (self.engine, &self.data_dir) {
-            (EngineKind::Memory, None) => Ok(Storage::Memory),
-            (EngineKind::Memory, Some(_)) => {
+        match (self.engine, &self.data_dir, self.block_cache_mb) {
+            (EngineKind::Memory, None, None) => Ok(Storage::Memory),
+            (EngineKind::Memory, Some(_), _) => {
                 bail!("--data-dir is for --engine rocksdb: the engine `memory` keeps no files")
             }
-            (EngineKind::RocksDb, directory) => Ok(Storage::RocksDb {
+            (EngineKind::Memory, None, Some(_)) => {
+                bail!("--block-cache-mb is for --engine rocksdb: the engine `memory` has no blocks")
+            }
+            (EngineKind::RocksDb, directory, block_cache_mb) => Ok(Storage::RocksDb {
                 directory: directory
                     .clone()
                     .context("--engine rocksdb needs --data-dir")?,
                 sync: self.sync,
+                block_cache_mb,
             }),
         }
+    }
+}
+
+impl ProgramConfig for Config {
+    fn common(&mut self) -> CommonSettings<'_> {
+        CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
     }
 
     fn validate(&self) -> anyhow::Result<()> {
@@ -99,19 +115,12 @@ impl Config {
 /// Methods and messages are in psp_kv.proto. Flags take precedence over the configuration file.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-rocksdb", version)]
+#[command(mut_arg("port", |port| port.help("TCP port [default: 9200]")))]
 pub struct Flags {
-    /// Configuration file (TOML).
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Print the resulting configuration as TOML and exit.
-    #[arg(long)]
-    pub print_config: bool,
-    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
-    bind: Vec<IpAddr>,
-    /// TCP port [default: 9200].
-    #[arg(long, short)]
-    port: Option<u16>,
+    #[command(flatten)]
+    file: FileFlags,
+    #[command(flatten)]
+    listen: ListenFlags,
     /// What holds the entries [default: memory].
     #[arg(long, value_enum)]
     engine: Option<EngineKind>,
@@ -121,50 +130,36 @@ pub struct Flags {
     /// Whether RocksDB acknowledges a write only when it is on the medium [default: true].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     sync: Option<bool>,
+    /// MiB in which RocksDB keeps blocks of its files [default: as many as it chooses].
+    #[arg(long, value_name = "MIB")]
+    block_cache_mb: Option<u32>,
     /// Set this many keys at the start: those that psp-loadgen uses with --keys N [default: 0].
     #[arg(long, value_name = "N")]
     preload: Option<u64>,
     /// Bytes of their values [default: 64].
     #[arg(long, value_name = "BYTES")]
     preload_value_len: Option<usize>,
-    /// Number of workers [default: from the number of cores].
-    #[arg(long, value_name = "N")]
-    workers: Option<usize>,
-    /// Least severe messages that are logged [default: info].
-    #[arg(long, value_enum)]
-    log_level: Option<LogLevel>,
-    /// How requests are scheduled.
     #[command(flatten)]
-    scheduling: SchedulingFlags,
+    server: ServerFlags,
 }
 
-impl Flags {
-    /// The configuration that the file, if there is one, and the flags make.
-    ///
-    /// # Errors
-    /// When the file cannot be read or says what the server does not understand, or when settings
-    /// contradict each other.
-    pub fn resolve(self) -> anyhow::Result<Config> {
-        let mut config: Config = config_file::read(self.config.as_deref())?;
-        self.apply_to(&mut config);
-        config.validate()?;
-        Ok(config)
+impl ProgramFlags for Flags {
+    type Config = Config;
+
+    fn file(&self) -> &FileFlags {
+        &self.file
     }
 
-    fn apply_to(self, config: &mut Config) {
-        if !self.bind.is_empty() {
-            config.bind = self.bind;
-        }
-        self.scheduling
-            .apply_to(&mut config.policy, &mut config.server);
-        config.server.workers = self.workers.or(config.server.workers);
+    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
+        self.listen.apply_to(&mut config.bind, &mut config.port);
+        self.server.apply_to(config.common());
         config.data_dir = self.data_dir.or(config.data_dir.take());
-        replace(&mut config.port, self.port);
+        config.block_cache_mb = self.block_cache_mb.or(config.block_cache_mb);
         replace(&mut config.engine, self.engine);
         replace(&mut config.sync, self.sync);
         replace(&mut config.preload, self.preload);
         replace(&mut config.preload_value_len, self.preload_value_len);
-        replace(&mut config.log_level, self.log_level);
+        Ok(())
     }
 }
 
@@ -179,14 +174,15 @@ mod tests {
 
     #[test]
     fn a_printed_configuration_reads_back_the_same() {
-        let flags = "--engine rocksdb --data-dir /dev/shm/x --sync false --policy c-fcfs --workers 2 \
-                     --preload 5000 --bind 127.0.0.1,::1 --port 0 --log-level warn";
+        let flags = "--engine rocksdb --data-dir /dev/shm/x --sync false --block-cache-mb 100 \
+                     --policy c-fcfs --workers 2 --preload 5000 --bind 127.0.0.1,::1 --port 0 --log-level warn";
         let config = resolve(flags).unwrap();
         let printed = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&printed).unwrap(), config);
         let storage = Storage::RocksDb {
             directory: "/dev/shm/x".into(),
             sync: false,
+            block_cache_mb: Some(100),
         };
         assert_eq!(config.storage().unwrap(), storage);
         assert_eq!((config.bind.len(), config.preload), (2, 5_000));
@@ -205,6 +201,7 @@ mod tests {
         for (flags, word) in [
             ("--engine rocksdb", "--data-dir"),
             ("--data-dir /tmp/x", "--engine rocksdb"),
+            ("--block-cache-mb 64", "--engine rocksdb"),
             ("--preload-value-len 2000000", "value_len_max"),
             ("--engine disk", "rocksdb"),
             ("--policy best", "darc"),

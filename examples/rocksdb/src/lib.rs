@@ -17,6 +17,5 @@ pub mod config;
 pub mod engine;
 pub mod limits;
 pub mod preload;
-pub mod reload;
 pub mod service;
 pub mod startup;

@@ -99,6 +99,7 @@ fn open(directory: Option<&tempfile::TempDir>) -> Arc<dyn Engine> {
     let storage = directory.map_or(Storage::Memory, |directory| Storage::RocksDb {
         directory: directory.path().to_owned(),
         sync: false,
+        block_cache_mb: Some(1),
     });
     storage.open().unwrap()
 }

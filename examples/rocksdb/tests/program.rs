@@ -2,11 +2,9 @@
 
 mod common;
 
-use std::fs;
 use std::process::Command;
 
 use common::{Connection, start};
-use psp_harness::wait_until;
 
 fn output(flags: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_psp-rocksdb"));
@@ -38,29 +36,6 @@ fn a_build_without_rocksdb_says_what_it_lacks() {
         !is_done && errors.contains("--features rocksdb"),
         "{errors}"
     );
-}
-
-#[test]
-fn the_policy_changes_while_the_server_runs_and_what_cannot_change_is_said() {
-    let server = start("memory", &[], "policy = \"darc\"\n");
-    let mut client = Connection::open(server.address());
-    client.put(b"k", b"v").unwrap();
-    let file = server.directory().join("psp-rocksdb.toml");
-    fs::write(&file, "policy = \"c-fcfs\"\nsync = false\n").unwrap();
-    server.hang_up();
-    wait_until("the reload is logged", || {
-        let log = server.log();
-        let mut lines = log.iter();
-        lines.any(|line| line.contains("a restart is needed") && line.contains("sync"))
-    });
-    assert_eq!(client.get(b"k").unwrap(), b"v");
-    fs::write(&file, "policy = \"best\"").unwrap();
-    server.hang_up();
-    wait_until("the refusal is logged", || {
-        let log = server.log();
-        log.iter().any(|line| line.contains("not reloaded"))
-    });
-    assert_eq!(client.get(b"k").unwrap(), b"v");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! What the server is started with: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
 
 use clap::Parser;
-use psp_program::config_file::{self, replace};
-use psp_program::{LogLevel, SchedulingFlags};
+use psp_program::{
+    CommonSettings, FileFlags, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
+    TransportConfig, TransportFlags,
+};
 use psp_protocols::rpc::Rpc;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ pub struct Config {
     pub message_len_max: u32,
     /// The least severe messages that are logged.
     pub log_level: LogLevel,
+    /// What brings datagrams: sockets, or a port that is polled.
+    pub transport: TransportConfig,
     /// How requests are scheduled.
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
@@ -38,9 +41,16 @@ impl Default for Config {
             udp: false,
             message_len_max: Rpc::default().message_len_max,
             log_level: LogLevel::default(),
+            transport: TransportConfig::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default(),
         }
+    }
+}
+
+impl ProgramConfig for Config {
+    fn common(&mut self) -> CommonSettings<'_> {
+        CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
     }
 }
 
@@ -49,50 +59,34 @@ impl Default for Config {
 /// Flags take precedence over the configuration file.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-rpc", version)]
+#[command(mut_arg("port", |port| port.help("TCP port [default: 7100]")))]
 pub struct Flags {
-    /// Configuration file (TOML).
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Print the resulting configuration as TOML and exit.
-    #[arg(long)]
-    pub print_config: bool,
-    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
-    pub bind: Vec<IpAddr>,
-    /// TCP port [default: 7100].
-    #[arg(long, short)]
-    pub port: Option<u16>,
-    /// Serve UDP besides, on the same port: one message a datagram.
-    #[arg(long)]
-    pub udp: bool,
-    /// Number of workers [default: from the number of cores].
-    #[arg(long, value_name = "N")]
-    pub workers: Option<usize>,
-    /// Least severe messages that are logged [default: info].
-    #[arg(long, value_name = "LEVEL")]
-    pub log_level: Option<LogLevel>,
-    /// How requests are scheduled.
     #[command(flatten)]
-    pub scheduling: SchedulingFlags,
+    file: FileFlags,
+    #[command(flatten)]
+    listen: ListenFlags,
+    /// Serve UDP besides, on the same port: one message a datagram; --transport dpdk implies it.
+    #[arg(long)]
+    udp: bool,
+    #[command(flatten)]
+    transport: TransportFlags,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
-impl Flags {
-    /// The configuration that the file, if there is one, and the flags make.
-    ///
-    /// # Errors
-    /// When the file cannot be read or says what the server does not understand.
-    pub fn resolve(self) -> anyhow::Result<Config> {
-        let mut config: Config = config_file::read(self.config.as_deref())?;
-        if !self.bind.is_empty() {
-            config.bind = self.bind;
-        }
-        self.scheduling
-            .apply_to(&mut config.policy, &mut config.server);
-        config.server.workers = self.workers.or(config.server.workers);
-        config.udp |= self.udp;
-        replace(&mut config.port, self.port);
-        replace(&mut config.log_level, self.log_level);
-        Ok(config)
+impl ProgramFlags for Flags {
+    type Config = Config;
+
+    fn file(&self) -> &FileFlags {
+        &self.file
+    }
+
+    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
+        self.listen.apply_to(&mut config.bind, &mut config.port);
+        self.transport.apply_to(&mut config.transport);
+        config.udp |= self.udp || config.transport.is_polled();
+        self.server.apply_to(config.common());
+        Ok(())
     }
 }
 
@@ -118,6 +112,13 @@ mod tests {
         let printed = toml::to_string(&config).expect("serialises");
         assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);
         assert_eq!(resolve(&[]).unwrap(), Config::default());
+    }
+
+    #[test]
+    #[cfg(feature = "dpdk")]
+    fn a_port_that_is_polled_serves_udp() {
+        let config = resolve(&["--transport", "dpdk", "--ip", "10.78.0.1"]).unwrap();
+        assert!(config.udp && config.transport.is_polled());
     }
 
     #[test]

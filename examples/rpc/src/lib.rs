@@ -14,6 +14,5 @@ pub mod classify;
 pub mod config;
 pub mod messages;
 pub mod methods;
-pub mod reload;
 pub mod service;
 pub mod startup;

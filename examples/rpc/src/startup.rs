@@ -24,11 +24,12 @@ pub fn build(config: Config) -> Result<RpcServer, BuildError> {
         .policy(config.policy)
         .config(config.server)
         .handler(RpcHandler(RpcService::default()));
-    for address in config.bind {
+    for &address in &config.bind {
         builder = builder.tcp((address, config.port));
-        if config.udp {
-            builder = builder.udp((address, config.port));
-        }
+    }
+    if config.udp {
+        let transport = &config.transport;
+        builder = transport.listen(builder, &config.bind, config.port);
     }
     builder.build()
 }

@@ -1,16 +1,15 @@
 //! What the server is started with: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::str::FromStr;
 
-use anyhow::Context as _;
+use anyhow::ensure;
 use clap::Parser;
-use psp_program::config_file::{self, replace};
-use psp_program::{Transport, TransportConfig, TransportFlags};
-use psp_server::{Policy, PreemptPolicy, Topology};
+use psp_program::{
+    CommonSettings, FileFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, TransportConfig,
+    TransportFlags, replace,
+};
+use psp_server::{Policy, Topology};
 use serde::{Deserialize, Serialize};
-use tracing::level_filters::LevelFilter;
 
 use crate::handler::Mode;
 
@@ -38,8 +37,8 @@ pub struct Config {
     /// Factor by which the server multiplies the run times that it is asked for, where the header's 32 bits of
     /// nanoseconds are too few.
     pub stretch: u32,
-    /// The least severe messages that are logged: error, warn, info, debug or trace.
-    pub log_level: String,
+    /// The least severe messages that are logged.
+    pub log_level: LogLevel,
     /// What brings datagrams: sockets, or a port that is polled.
     pub transport: TransportConfig,
     /// How requests are scheduled.
@@ -60,7 +59,7 @@ impl Default for Config {
             hints: false,
             dilate: 1,
             stretch: 1,
-            log_level: "info".to_owned(),
+            log_level: LogLevel::default(),
             transport: TransportConfig::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default(),
@@ -68,14 +67,17 @@ impl Default for Config {
     }
 }
 
-impl Config {
-    /// The log level.
-    ///
-    /// # Errors
-    /// When there is none of that name.
-    pub fn log_level(&self) -> anyhow::Result<LevelFilter> {
-        let level = LevelFilter::from_str(&self.log_level);
-        level.with_context(|| format!("log level `{}`", self.log_level))
+impl ProgramConfig for Config {
+    fn common(&mut self) -> CommonSettings<'_> {
+        CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
+    }
+
+    fn validate(&self) -> anyhow::Result<()> {
+        ensure!(
+            !self.tcp || !self.transport.is_polled(),
+            "TCP is served on sockets of the kernel alone"
+        );
+        Ok(())
     }
 }
 
@@ -85,13 +87,15 @@ impl Config {
 /// take precedence over the configuration file.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-synthetic", version)]
+#[command(mut_arg("preempt", |preempt| preempt.help(
+    "How requests give way to others: none, cooperative, kernel-thread, signal [default: cooperative]"
+)))]
+#[command(mut_arg("topology", |topology| topology.help(
+    "Threads: auto, inline, dedicated [default: auto, and dedicated with --mode sleep]"
+)))]
 pub struct Flags {
-    /// Configuration file (TOML)
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Print the resulting configuration as TOML and exit
-    #[arg(long)]
-    pub print_config: bool,
+    #[command(flatten)]
+    file: FileFlags,
     /// Address to listen on [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<IpAddr>,
@@ -122,68 +126,41 @@ pub struct Flags {
     /// Work N times as long as requests ask for [default: 1]
     #[arg(long, value_name = "N")]
     stretch: Option<u32>,
-    #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
-    policy: Option<Policy>,
-    /// How requests give way to others: none, cooperative, kernel-thread, signal [default:
-    /// cooperative]
-    #[arg(long, value_name = "NAME", value_parser = PreemptPolicy::from_str)]
-    preempt: Option<PreemptPolicy>,
-    /// Number of workers [default: from the number of cores]
-    #[arg(long, value_name = "N")]
-    workers: Option<usize>,
-    /// Threads: auto, inline, dedicated [default: auto, and dedicated with --mode sleep]
-    #[arg(long, value_name = "NAME", value_parser = Topology::from_str)]
-    topology: Option<Topology>,
-    /// Least severe messages that are logged: error, warn, info, debug, trace [default: info]
-    #[arg(long, value_name = "LEVEL")]
-    log_level: Option<String>,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
-/// Help for `--policy`.
-fn policy_help() -> String {
-    let names = Policy::NAMES.join(", ");
-    format!(
-        "Scheduling policy, and settings after it as in 'mq quantum-us=20': {names} [default: darc]"
-    )
-}
+impl ProgramFlags for Flags {
+    type Config = Config;
 
-impl Flags {
-    /// Defaults, file and flags together.
-    ///
-    /// # Errors
-    /// When the file cannot be read or does not describe a configuration.
-    pub fn resolve(self) -> anyhow::Result<Config> {
-        let mut config: Config = config_file::read(self.config.as_deref())?;
+    fn file(&self) -> &FileFlags {
+        &self.file
+    }
+
+    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
+        self.transport.apply_to(&mut config.transport);
+        self.server.apply_to(config.common());
         replace(&mut config.bind, self.bind);
         replace(&mut config.port, self.port);
         replace(&mut config.mode, self.mode);
         replace(&mut config.workload, self.workload);
         replace(&mut config.dilate, self.dilate);
         replace(&mut config.stretch, self.stretch);
-        replace(&mut config.policy, self.policy);
-        replace(&mut config.log_level, self.log_level);
-        replace(&mut config.server.topology, self.topology);
-        replace(&mut config.server.preempt, self.preempt);
         config.admin = self.admin.or(config.admin);
-        config.server.workers = self.workers.or(config.server.workers);
-        self.transport.apply_to(&mut config.transport);
         config.tcp |= self.tcp;
         config.hints |= self.hints;
         if config.mode == Mode::Sleep && config.server.topology == Topology::Auto {
             // A sleeping net thread would receive nothing.
             config.server.topology = Topology::Dedicated;
         }
-        anyhow::ensure!(
-            !config.tcp || config.transport.name == Transport::Kernel,
-            "TCP is served on sockets of the kernel alone"
-        );
-        config.log_level()?;
-        Ok(config)
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use psp_server::PreemptPolicy;
+
     use super::*;
 
     fn resolve(flags: &[&str]) -> anyhow::Result<Config> {

@@ -12,5 +12,4 @@
 pub mod admin;
 pub mod config;
 pub mod handler;
-pub mod reload;
 pub mod startup;

@@ -25,7 +25,7 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
         builder.tcp((config.bind, config.port))
     } else {
         let transport = &config.transport;
-        transport.listen(builder, config.bind, config.port)
+        transport.listen(builder, &[config.bind], config.port)
     };
     builder
         .framing(PspFraming::default())

@@ -6,8 +6,10 @@
 #![allow(dead_code, unused_imports)]
 
 mod connection;
+mod datagrams;
 mod server;
 
 pub(crate) use connection::Connection;
+pub(crate) use datagrams::Datagrams;
 pub(crate) use psp_harness::{run_program, wait_until};
 pub(crate) use server::Server;

@@ -97,6 +97,8 @@ pub enum Storage {
         directory: PathBuf,
         /// Whether each write is on the medium before it is acknowledged.
         sync: bool,
+        /// MiB in which blocks of its files are kept; as many as RocksDB chooses when absent.
+        block_cache_mb: Option<u32>,
     },
 }
 
@@ -109,7 +111,11 @@ impl Storage {
         match self {
             Self::Memory => Ok(Arc::new(Memory::default())),
             #[cfg(feature = "rocksdb")]
-            Self::RocksDb { directory, sync } => Ok(Arc::new(RocksDb::open(directory, *sync)?)),
+            Self::RocksDb {
+                directory,
+                sync,
+                block_cache_mb,
+            } => Ok(Arc::new(RocksDb::open(directory, *sync, *block_cache_mb)?)),
             #[cfg(not(feature = "rocksdb"))]
             Self::RocksDb { .. } => Err(EngineError(
                 "this program was built without RocksDB: build it with --features rocksdb".into(),

@@ -31,6 +31,8 @@ macro_rules! opaque {
 }
 
 opaque!(
+    BlockOptions,
+    Cache,
     Database,
     Iterator,
     Options,
@@ -48,6 +50,17 @@ unsafe extern "C" {
     fn rocksdb_options_set_create_if_missing(options: *mut Options, on: c_uchar);
     fn rocksdb_options_set_info_log_level(options: *mut Options, level: c_int);
     fn rocksdb_options_set_keep_log_file_num(options: *mut Options, count: usize);
+
+    fn rocksdb_options_set_block_based_table_factory(
+        options: *mut Options,
+        blocks: *mut BlockOptions,
+    );
+
+    fn rocksdb_block_based_options_create() -> *mut BlockOptions;
+    fn rocksdb_block_based_options_destroy(blocks: *mut BlockOptions);
+    fn rocksdb_block_based_options_set_block_cache(blocks: *mut BlockOptions, cache: *mut Cache);
+    fn rocksdb_cache_create_lru(capacity: usize) -> *mut Cache;
+    fn rocksdb_cache_destroy(cache: *mut Cache);
 
     fn rocksdb_open(
         options: *const Options,
@@ -151,11 +164,16 @@ unsafe impl Sync for RocksDb {}
 
 impl RocksDb {
     /// Opens the database in `directory`, which is made if it is not there. With `sync`, `put` and
-    /// `delete` return when what they wrote is on the medium.
+    /// `delete` return when what they wrote is on the medium. Blocks of files are kept in
+    /// `block_cache_mb` MiB, or in as many as RocksDB chooses.
     ///
     /// # Errors
     /// When it is no database, is open elsewhere, is damaged, or cannot be read and written.
-    pub fn open(directory: &Path, sync: bool) -> Result<Self, EngineError> {
+    pub fn open(
+        directory: &Path,
+        sync: bool,
+        block_cache_mb: Option<u32>,
+    ) -> Result<Self, EngineError> {
         let name = CString::new(directory.as_os_str().as_bytes())
             .map_err(|_| EngineError("the directory's name has a zero byte".to_owned()))?;
         // SAFETY: the functions take nothing, and what they return is destroyed by its own function.
@@ -171,6 +189,9 @@ impl RocksDb {
             rocksdb_options_set_create_if_missing(options.as_ptr(), 1);
             rocksdb_options_set_info_log_level(options.as_ptr(), INFO_LOG_LEVEL_WARN);
             rocksdb_options_set_keep_log_file_num(options.as_ptr(), LOG_FILES_KEPT);
+        }
+        if let Some(mib) = block_cache_mb {
+            set_block_cache(&options, mib)?;
         }
         let (write, fill) = (write_options(sync)?, write_options(false)?);
         let database = checked(|error| {
@@ -297,6 +318,29 @@ impl Engine for RocksDb {
     }
 }
 
+/// Keeps blocks of files in `mib` MiB, the least recently used given up first.
+fn set_block_cache(options: &Owned<Options>, mib: u32) -> Result<(), EngineError> {
+    let bytes = usize::try_from(u64::from(mib) << 20).unwrap_or(usize::MAX);
+    // SAFETY: they take a number or nothing, and what they return is destroyed by its own function.
+    let (cache, blocks) = unsafe {
+        (
+            Owned::new(rocksdb_cache_create_lru(bytes), rocksdb_cache_destroy),
+            Owned::new(
+                rocksdb_block_based_options_create(),
+                rocksdb_block_based_options_destroy,
+            ),
+        )
+    };
+    let (cache, blocks) = cache.zip(blocks).ok_or_else(out_of_memory)?;
+    // SAFETY: all three are alive, and nobody else has them yet. The options of blocks come to share the
+    // cache, and the database's options get a copy of those, so that both may go when this returns.
+    unsafe {
+        rocksdb_block_based_options_set_block_cache(blocks.as_ptr(), cache.as_ptr());
+        rocksdb_options_set_block_based_table_factory(options.as_ptr(), blocks.as_ptr());
+    }
+    Ok(())
+}
+
 fn write_options(sync: bool) -> Result<Owned<WriteOptions>, EngineError> {
     // SAFETY: it takes nothing, and what it returns is destroyed by its own function.
     let options =
@@ -348,13 +392,65 @@ mod tests {
 
     unsafe extern "C" {
         fn rocksdb_writeoptions_get_sync(options: *mut WriteOptions) -> c_uchar;
+        fn rocksdb_property_int(
+            database: *mut Database,
+            name: *const c_char,
+            value: *mut u64,
+        ) -> c_int;
+        fn rocksdb_compact_range(
+            database: *mut Database,
+            start: *const c_char,
+            start_len: usize,
+            end: *const c_char,
+            end_len: usize,
+        );
+    }
+
+    fn property(database: &RocksDb, name: &CStr) -> u64 {
+        let mut value = 0;
+        // SAFETY: the database is alive, the name ends with zero, and there is room for the value.
+        let status = unsafe {
+            rocksdb_property_int(database.database.as_ptr(), name.as_ptr(), &raw mut value)
+        };
+        assert_eq!(status, 0, "there is no {name:?}");
+        value
+    }
+
+    /// Bytes that blocks read from a file take in the cache, and its capacity.
+    fn cached(block_cache_mb: Option<u32>) -> (u64, u64) {
+        let directory = tempfile::tempdir().unwrap();
+        let database = RocksDb::open(directory.path(), false, block_cache_mb).unwrap();
+        for number in 0..2000_u32 {
+            database.put(&number.to_be_bytes(), &[b'v'; 1000]).unwrap();
+        }
+        // SAFETY: the database is alive; without a start and an end it is compacted as a whole.
+        unsafe {
+            rocksdb_compact_range(database.database.as_ptr(), ptr::null(), 0, ptr::null(), 0);
+        }
+        assert_eq!(keys(&database).len(), 2000);
+        (
+            property(&database, c"rocksdb.block-cache-usage"),
+            property(&database, c"rocksdb.block-cache-capacity"),
+        )
+    }
+
+    #[test]
+    fn blocks_are_kept_in_a_cache_of_the_size_that_was_asked_for() {
+        let (used, capacity) = cached(Some(96));
+        assert_eq!(capacity, 96 << 20);
+        assert!((2_000_000..4_000_000).contains(&used), "{used} bytes");
+        let (used_of_one, capacity) = cached(Some(1));
+        assert_eq!(capacity, 1 << 20);
+        assert!(used_of_one < used, "{used_of_one} of {used} bytes");
+        assert_eq!(cached(Some(0)).1, 0);
+        assert!(cached(None).1 > 0, "RocksDB has a default");
     }
 
     #[test]
     fn the_library_is_told_to_sync_what_is_acknowledged_and_nothing_else() {
         for sync in [true, false] {
             let directory = tempfile::tempdir().unwrap();
-            let database = RocksDb::open(directory.path(), sync).unwrap();
+            let database = RocksDb::open(directory.path(), sync, None).unwrap();
             // SAFETY: the options are alive as long as the database.
             let told = |options: &Owned<WriteOptions>| unsafe {
                 rocksdb_writeoptions_get_sync(options.as_ptr()) != 0
@@ -377,7 +473,7 @@ mod tests {
     fn entries_outlast_the_database_that_wrote_them() {
         let directory = tempfile::tempdir().unwrap();
         for round in 0_u8..3 {
-            let database = RocksDb::open(directory.path(), round > 0).unwrap();
+            let database = RocksDb::open(directory.path(), round > 0, None).unwrap();
             assert_eq!(keys(&database).len(), usize::from(round));
             database.put(&[round], b"value").unwrap();
             database.fill(b"gone", b"").unwrap();
@@ -389,7 +485,7 @@ mod tests {
     #[test]
     fn empty_values_are_values() {
         let directory = tempfile::tempdir().unwrap();
-        let database = RocksDb::open(directory.path(), false).unwrap();
+        let database = RocksDb::open(directory.path(), false, None).unwrap();
         database.put(b"a", b"").unwrap();
         let mut seen = Vec::new();
         assert_eq!(
@@ -403,7 +499,7 @@ mod tests {
     #[test]
     fn scans_see_the_moment_at_which_they_began() {
         let directory = tempfile::tempdir().unwrap();
-        let database = RocksDb::open(directory.path(), false).unwrap();
+        let database = RocksDb::open(directory.path(), false, None).unwrap();
         for key in [b"a", b"b", b"c"] {
             database.put(key, b"1").unwrap();
         }
@@ -422,12 +518,12 @@ mod tests {
     #[test]
     fn what_cannot_be_opened_is_said_in_the_words_of_the_library() {
         let directory = tempfile::tempdir().unwrap();
-        let _open = RocksDb::open(directory.path(), true).unwrap();
-        let error = RocksDb::open(directory.path(), true).err().unwrap();
+        let _open = RocksDb::open(directory.path(), true, None).unwrap();
+        let error = RocksDb::open(directory.path(), true, None).err().unwrap();
         assert!(error.to_string().contains("lock"), "{error}");
         let file = directory.path().join("file");
         std::fs::write(&file, b"no database").unwrap();
-        assert!(RocksDb::open(&file, true).is_err());
-        assert!(RocksDb::open(Path::new("a\0b"), true).is_err());
+        assert!(RocksDb::open(&file, true, None).is_err());
+        assert!(RocksDb::open(Path::new("a\0b"), true, None).is_err());
     }
 }

@@ -24,9 +24,12 @@ pub(crate) const ENGINES: &[&str] = if cfg!(feature = "rocksdb") {
     &["memory"]
 };
 
+/// The configuration file in the folder of a server.
+pub(crate) const CONFIG_FILE: &str = "psp-rocksdb.toml";
+
 /// A command that starts the server on any free port, with a configuration file in `directory`.
 pub(crate) fn psp_rocksdb(directory: &Path, config: &str) -> Command {
-    let file = directory.join("psp-rocksdb.toml");
+    let file = directory.join(CONFIG_FILE);
     fs::write(&file, config).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_psp-rocksdb"));
     command.args(["--port", "0"]).arg("--config").arg(file);

@@ -1,0 +1,75 @@
+//! What programs are started with: built-in defaults, then a TOML file, then flags.
+
+use psp_server::Policy;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::LogLevel;
+use crate::config_file;
+use crate::flags::FileFlags;
+
+/// The whole configuration of a program. A file sets any part of it; what it does not name keeps its
+/// default.
+pub trait ProgramConfig: Clone + Default + Serialize + DeserializeOwned + Send + 'static {
+    /// The settings that every program has.
+    fn common(&mut self) -> CommonSettings<'_>;
+
+    /// Refuses settings that are out of their range or contradict each other.
+    ///
+    /// # Errors
+    /// Names the setting.
+    fn validate(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+/// Settings of a program that every other has, too, under the same names.
+#[derive(Debug)]
+pub struct CommonSettings<'a> {
+    pub(crate) log_level: &'a mut LogLevel,
+    pub(crate) policy: &'a mut Policy,
+    pub(crate) server: &'a mut psp_server::Config,
+}
+
+impl<'a> CommonSettings<'a> {
+    /// The least severe messages that are logged; how requests are scheduled; workers, topology,
+    /// connections and buffers: `log_level`, `policy` and `server` of the file.
+    pub fn new(
+        log_level: &'a mut LogLevel,
+        policy: &'a mut Policy,
+        server: &'a mut psp_server::Config,
+    ) -> Self {
+        Self {
+            log_level,
+            policy,
+            server,
+        }
+    }
+}
+
+/// The flags of a program.
+pub trait ProgramFlags: clap::Parser + Clone + Send + 'static {
+    /// What they are flags for.
+    type Config: ProgramConfig;
+
+    /// Those about the file.
+    fn file(&self) -> &FileFlags;
+
+    /// Puts what was given in place of the settings.
+    ///
+    /// # Errors
+    /// When something is asked for that the program does not do.
+    fn apply_to(self, config: &mut Self::Config) -> anyhow::Result<()>;
+
+    /// The configuration that the file, if there is one, and the flags make.
+    ///
+    /// # Errors
+    /// When the file cannot be read or says what the program does not understand, which names the file
+    /// and the line; when flags or settings are refused.
+    fn resolve(self) -> anyhow::Result<Self::Config> {
+        let mut config = config_file::read(self.file().config.as_deref())?;
+        self.apply_to(&mut config)?;
+        config.validate()?;
+        Ok(config)
+    }
+}

@@ -1,0 +1,71 @@
+//! Flags that programs have in common, to be flattened into theirs.
+//!
+//! Where a program calls one something else, or says more about it, it changes that with
+//! `#[command(mut_arg(..))]`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use crate::LogLevel;
+use crate::config_file::replace;
+use crate::configuration::CommonSettings;
+use crate::scheduling::SchedulingFlags;
+
+/// Flags about the configuration file.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct FileFlags {
+    /// Configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print the resulting configuration as TOML and exit.
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+/// Flags about addresses.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ListenFlags {
+    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    bind: Vec<IpAddr>,
+    /// TCP port.
+    #[arg(long, short)]
+    port: Option<u16>,
+}
+
+impl ListenFlags {
+    /// Puts what was given in place of the settings.
+    pub fn apply_to(self, bind: &mut Vec<IpAddr>, port: &mut u16) {
+        if !self.bind.is_empty() {
+            *bind = self.bind;
+        }
+        replace(port, self.port);
+    }
+}
+
+/// Flags about the [settings that every program has](CommonSettings).
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ServerFlags {
+    /// Number of workers [default: from the number of cores].
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Least severe messages that are logged [default: info].
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<LogLevel>,
+    #[command(flatten)]
+    scheduling: SchedulingFlags,
+}
+
+impl ServerFlags {
+    /// Puts what was given in place of the settings.
+    pub fn apply_to(self, settings: CommonSettings<'_>) {
+        let CommonSettings {
+            log_level,
+            policy,
+            server,
+        } = settings;
+        server.workers = self.workers.or(server.workers);
+        replace(log_level, self.log_level);
+        self.scheduling.apply_to(policy, server);
+    }
+}

@@ -1,0 +1,57 @@
+//! A program for tests of this crate.
+
+use psp_server::Policy;
+use serde::{Deserialize, Serialize};
+
+use crate::LogLevel;
+use crate::configuration::{CommonSettings, ProgramConfig, ProgramFlags};
+use crate::flags::FileFlags;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    pub(crate) port: u16,
+    pub(crate) motto: String,
+    pub(crate) log_level: LogLevel,
+    pub(crate) policy: Policy,
+    pub(crate) server: psp_server::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            port: 1,
+            motto: "less".to_owned(),
+            log_level: LogLevel::default(),
+            policy: Policy::c_fcfs(),
+            server: psp_server::Config {
+                connections_max: 11,
+                ..psp_server::Config::default()
+            },
+        }
+    }
+}
+
+impl ProgramConfig for Config {
+    fn common(&mut self) -> CommonSettings<'_> {
+        CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
+    }
+}
+
+#[derive(Debug, Clone, clap::Parser)]
+pub(crate) struct Flags {
+    #[command(flatten)]
+    pub(crate) file: FileFlags,
+}
+
+impl ProgramFlags for Flags {
+    type Config = Config;
+
+    fn file(&self) -> &FileFlags {
+        &self.file
+    }
+
+    fn apply_to(self, _config: &mut Config) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
