@@ -257,6 +257,7 @@ proptest! {
         let End { mac, ip, port } = destination;
         let received = Interface { mac, ip, port }.receive(&frame, Checksums::Software);
         let at = HEADERS_LEN..HEADERS_LEN + payload.len();
+        prop_assert_eq!(Flow::of(&frame), flow);
         prop_assert_eq!(received, Ok(Frame::Datagram(Datagram { flow, payload: at })));
     }
 

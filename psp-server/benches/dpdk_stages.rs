@@ -2,22 +2,27 @@
 //! that receives the same request over and over and swallows replies.
 //!
 //! ```text
-//!   cycles of each stage       one thread, both ends of the rings
+//!   the scheduler alone        arrivals, decisions and completions, no server around them
+//!   cycles of each stage       one thread, both ends of the rings; the net thread's are apart
 //!   requests of whole servers  inline and dedicated, with their threads
 //! ```
+//!
+//! Arguments that are not options select some: `scheduler`, `stages`, `servers`.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
-use psp_server::dpdk::{DpdkConfig, Mac};
+use psp_server::dpdk::{DpdkConfig, Mac, Side};
+use psp_server::policy::{Action, Event, RequestId, Sample, SchedulerSetup};
 use psp_server::protocols::Sink;
 use psp_server::protocols::packet::udp::HEADERS_LEN;
 use psp_server::protocols::packet::{Checksums, End, Flow, MacAddr};
 use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming};
 use psp_server::{
     Classifier, Config, Handler, Policy, Reply, Request, RequestType, Server, Shutdown, Topology,
-    TypeSpec,
+    TypeSpec, TypeTable, WorkerId,
 };
+use quanta::Clock as Tsc;
 
 const EAL: &str = "--no-huge -m 512 --no-pci --no-shconf --no-telemetry --file-prefix=psp-bench";
 
@@ -31,6 +36,14 @@ const CLIENT: End = End {
     ip: Ipv4Addr::new(10, 78, 0, 2),
     port: 40_000,
 };
+
+/// Perséphone's machine has 14 workers.
+const WORKERS: usize = 14;
+/// Requests that arrive together, as a burst of a port.
+const BURST: u32 = 32;
+
+/// Requests per second that Perséphone's dispatcher takes where the type is in the header (SOSP 2021, 4.2).
+const PAPER_RATE: f64 = 7e6;
 
 /// A request of psp in a frame.
 fn request() -> Vec<u8> {
@@ -56,6 +69,10 @@ fn classify(request: &[u8]) -> RequestType {
     RequestType::new(u32::from(request[3]))
 }
 
+fn types() -> [TypeSpec; 2] {
+    [TypeSpec::new("short"), TypeSpec::new("long")]
+}
+
 /// Does nothing but answer.
 fn answer(request: Request<'_, ()>, reply: &mut Reply<'_>) {
     reply.put(&request.payload[..HEADER_LEN]);
@@ -78,7 +95,7 @@ fn server(
     Server::builder()
         .listen_dpdk(port)
         .framing(PspFraming::default())
-        .types([TypeSpec::new("short"), TypeSpec::new("long")])
+        .types(types())
         .classifier(classify)
         .policy(policy.clone())
         .config(Config {
@@ -91,57 +108,182 @@ fn server(
         .expect("a server on net_null")
 }
 
+/// How long to measure.
+struct Extent {
+    requests: u64,
+    period: Duration,
+}
+
+/// The middle of them.
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_unstable_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn print_rate(what: &str, cycles: f64, cycles_per_second: f64) {
+    let rate = cycles_per_second / cycles;
+    println!(
+        "  {what:<24}{cycles:>8.1} cycles, {:.2} M requests/s, {:.2} of the paper's dispatcher",
+        rate / 1e6,
+        rate / PAPER_RATE
+    );
+}
+
+/// Arrivals in bursts, decisions while workers are idle, completions of all: cycles for one request.
+fn scheduler_alone(policy: &Policy, extent: &Extent) {
+    let types: TypeTable = types().into_iter().collect();
+    let mut scheduler = policy.scheduler(&SchedulerSetup {
+        workers: WORKERS,
+        types: &types,
+        queue_capacity: 1024,
+        inline: false,
+        preemption: None,
+        seed: 1,
+    });
+    let tsc = Tsc::new();
+    let started = (tsc.raw(), Instant::now());
+    let mut running: Vec<(WorkerId, RequestType)> = Vec::with_capacity(WORKERS);
+    let bursts = extent.requests / u64::from(BURST);
+    let cycles = (0..bursts).map(|burst| {
+        let now_ns = burst * 10_000;
+        let before = tsc.raw();
+        for number in 0..BURST {
+            let arrived = Event::Arrived {
+                request: RequestId(number),
+                request_type: RequestType::new(number % 2),
+            };
+            scheduler.on_event(now_ns, arrived);
+        }
+        loop {
+            while let Some(action) = scheduler.poll(now_ns) {
+                if let Action::Run {
+                    worker,
+                    request_type,
+                    ..
+                } = action
+                {
+                    running.push((worker, request_type));
+                }
+            }
+            if running.is_empty() {
+                break;
+            }
+            for (worker, request_type) in running.drain(..) {
+                let sample = Sample {
+                    request_type,
+                    count: 1,
+                    service_ns: 1_000,
+                };
+                let completed = Event::Completed {
+                    worker,
+                    samples: &[sample],
+                };
+                scheduler.on_event(now_ns, completed);
+            }
+        }
+        (tsc.raw() - before) as f64 / f64::from(BURST)
+    });
+    let cycles = median(cycles.collect());
+    let passed = (tsc.raw() - started.0) as f64;
+    let cycles_per_second = passed / started.1.elapsed().as_secs_f64();
+    println!(
+        "{}, the scheduler alone, {WORKERS} workers:",
+        policy.spelled()
+    );
+    print_rate("arrive, poll, complete", cycles, cycles_per_second);
+}
+
+fn stages(number: usize, policy: &Policy, workers: usize, extent: &Extent) {
+    let server = server(number, policy, Topology::Dedicated, workers);
+    let stages = server
+        .measure_stages(extent.requests)
+        .expect("it has a port");
+    println!(
+        "{}, {workers} workers, {} requests:",
+        policy.spelled(),
+        stages.requests
+    );
+    let mut sum = 0.0;
+    for (side, name) in [
+        (Side::NetThread, "the net thread"),
+        (Side::Worker, "a worker"),
+    ] {
+        let of_side = stages.cycles.iter().filter(|(_, of, _)| *of == side);
+        let mut sum_of_side = 0.0;
+        for (stage, _, cycles) in of_side {
+            sum_of_side += cycles;
+            println!("  {stage:<24}{cycles:>8.1} cycles");
+        }
+        print_rate(name, sum_of_side, stages.cycles_per_second);
+        sum += sum_of_side;
+    }
+    print_rate("both on one core", sum, stages.cycles_per_second);
+}
+
+/// What a server with its threads takes and answers.
+fn whole(number: usize, policy: &Policy, topology: Topology, workers: usize, extent: &Extent) {
+    let server = server(number, policy, topology, workers);
+    let (handle, shutdown) = (server.handle(), Shutdown::new());
+    let until = shutdown.clone();
+    let thread = std::thread::spawn(move || server.run_until(&until));
+    let completed = || -> u64 {
+        let types = handle.snapshot().types;
+        types.iter().map(|ty| ty.completions).sum()
+    };
+    while completed() == 0 {
+        std::thread::yield_now();
+    }
+    let (before, frames_before) = (completed(), handle.snapshot().net.packets.frames);
+    let started = Instant::now();
+    std::thread::sleep(extent.period);
+    let seconds = started.elapsed().as_secs_f64();
+    let rate = |count: u64| count as f64 / seconds / 1e6;
+    let frames = handle.snapshot().net.packets.frames - frames_before;
+    println!(
+        "{topology}, {workers} worker, {}: {:.2} M frames/s taken, {:.2} M requests/s answered",
+        policy.spelled(),
+        rate(frames),
+        rate(completed() - before)
+    );
+    shutdown.trigger();
+    thread.join().expect("no panic").expect("a clean end");
+}
+
 fn main() {
+    let (options, selected): (Vec<String>, Vec<String>) = std::env::args()
+        .skip(1)
+        .partition(|argument| argument.starts_with("--"));
+    let is_selected = |part: &str| selected.is_empty() || selected.iter().any(|name| name == part);
     // `cargo test` asks for one round.
-    let quick = !std::env::args().any(|argument| argument == "--bench");
-    let (requests, period) = if quick {
-        (10_000, Duration::from_millis(50))
+    let extent = if options.iter().any(|option| option == "--bench") {
+        Extent {
+            requests: 2_000_000,
+            period: Duration::from_secs(5),
+        }
     } else {
-        (2_000_000, Duration::from_secs(5))
+        Extent {
+            requests: 10_000,
+            period: Duration::from_millis(50),
+        }
     };
     let policies = [Policy::c_fcfs(), Policy::darc()];
-    let mut number = 0;
-    for policy in &policies {
-        let server = server(number, policy, Topology::Dedicated, 1);
-        number += 1;
-        let stages = server.measure_stages(requests).expect("it has a port");
-        println!("{}, {} requests:", policy.spelled(), stages.requests);
-        let mut sum = 0.0;
-        for (stage, cycles) in &stages.cycles {
-            sum += cycles;
-            println!("  {stage:<9}{cycles:>8.1} cycles");
-        }
-        let rate = stages.cycles_per_second / sum / 1e6;
-        println!("  {:<9}{sum:>8.1} cycles, {rate:.2} M requests/s", "all");
-    }
-    for (topology, workers) in [(Topology::Inline, 1), (Topology::Dedicated, 1)] {
+    if is_selected("scheduler") {
         for policy in &policies {
-            let server = server(number, policy, topology, workers);
-            number += 1;
-            let (handle, shutdown) = (server.handle(), Shutdown::new());
-            let until = shutdown.clone();
-            let thread = std::thread::spawn(move || server.run_until(&until));
-            let completed = || -> u64 {
-                let types = handle.snapshot().types;
-                types.iter().map(|ty| ty.completions).sum()
-            };
-            while completed() == 0 {
-                std::thread::yield_now();
+            scheduler_alone(policy, &extent);
+        }
+    }
+    let mut numbers = 0..;
+    let mut number = || numbers.next().expect("numbers of devices do not end");
+    if is_selected("stages") {
+        for policy in &policies {
+            stages(number(), policy, WORKERS, &extent);
+        }
+    }
+    if is_selected("servers") {
+        for topology in [Topology::Inline, Topology::Dedicated] {
+            for policy in &policies {
+                whole(number(), policy, topology, 1, &extent);
             }
-            let (before, frames_before) = (completed(), handle.snapshot().net.packets.frames);
-            let started = Instant::now();
-            std::thread::sleep(period);
-            let seconds = started.elapsed().as_secs_f64();
-            let rate = |count: u64| count as f64 / seconds / 1e6;
-            let frames = handle.snapshot().net.packets.frames - frames_before;
-            println!(
-                "{topology}, {workers} worker, {}: {:.2} M frames/s taken, {:.2} M requests/s answered",
-                policy.spelled(),
-                rate(frames),
-                rate(completed() - before)
-            );
-            shutdown.trigger();
-            thread.join().expect("no panic").expect("a clean end");
         }
     }
 }

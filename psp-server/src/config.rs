@@ -72,7 +72,9 @@ pub struct Config {
     pub output_high_water_bytes: usize,
     /// How long a stopping server waits for requests in flight.
     pub drain_timeout_ms: u64,
-    /// How long an idle thread polls before it sleeps, when every thread has a core to itself.
+    /// How long an idle thread polls before it sleeps, when every thread has a core to itself and one is left
+    /// over. Where none is left, threads of the topology `dedicated` poll for as long as a wake-up takes at
+    /// most, workers for their next request and the net thread for a worker that requests wait for.
     pub spin_us: u64,
     /// Nice value of workers that share cores with the net thread (0 to 19).
     pub background_nice: i32,

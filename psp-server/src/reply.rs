@@ -40,6 +40,7 @@ impl<'a> Reply<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn to_datagram(free: &'a mut [u8]) -> Self {
         let limit_bytes = free.len();
         Self {
@@ -80,6 +81,7 @@ impl<'a> Reply<'a> {
         self.written > self.limit_bytes
     }
 
+    #[inline]
     pub(crate) fn outcome(&self) -> ReplyOutcome {
         ReplyOutcome {
             written: self.written,

@@ -14,12 +14,14 @@ impl RequestType {
     pub const UNKNOWN: Self = Self(u32::MAX);
 
     /// The type registered at `index`. An index beyond the table counts as [`Self::UNKNOWN`].
+    #[inline]
     #[must_use]
     pub const fn new(index: u32) -> Self {
         Self(index)
     }
 
     /// Its index in the [`TypeTable`]; `None` for [`Self::UNKNOWN`].
+    #[inline]
     #[must_use]
     pub const fn index(self) -> Option<usize> {
         if self.0 == u32::MAX {
@@ -144,6 +146,7 @@ impl TypeTable {
     }
 
     /// Index of `ty` in per-type arrays of `len() + 1` places, of which the last is `UNKNOWN`'s.
+    #[inline]
     #[must_use]
     pub fn slot(&self, ty: RequestType) -> usize {
         ty.index().map_or(self.len(), |index| index.min(self.len()))

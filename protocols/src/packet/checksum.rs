@@ -2,43 +2,59 @@
 
 /// A sum that is not folded yet. Words may be added in any order; only the last slice may have an odd
 /// length.
+///
+/// It is that of words in the machine's order: the checksum's bytes are the same in either (RFC 1071, 2(B)).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sum(u64);
 
 impl Sum {
     /// Adds `bytes`; an odd last one is the high half of a word.
+    #[inline]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
-        // The sum does not depend on the width of its words, but for folding (RFC 1071, 2(B), 2(C)):
-        // words of 32 bits leave room for 2^32 of them.
-        let (words, rest) = bytes.as_chunks::<4>();
-        let mut sum = self.0;
-        for word in words {
-            sum += u64::from(u32::from_be_bytes(*word));
-        }
+        // The sum does not depend on the width of its words, but for folding (RFC 1071, 2(C)).
+        let (words, rest) = bytes.as_chunks::<8>();
+        let sum = words
+            .iter()
+            .fold(self, |sum, word| sum.add(u64::from_ne_bytes(*word)));
+        let (words, rest) = rest.as_chunks::<4>();
+        let sum = words.iter().fold(sum, |sum, word| {
+            sum.add(u64::from(u32::from_ne_bytes(*word)))
+        });
         let mut last = [0; 4];
-        last[..rest.len()].copy_from_slice(rest);
-        Self(sum + u64::from(u32::from_be_bytes(last)))
+        for (to, from) in last.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        sum.add(u64::from(u32::from_ne_bytes(last)))
     }
 
     /// Adds one word.
+    #[inline]
     #[must_use]
     pub fn word(self, word: u16) -> Self {
-        Self(self.0 + u64::from(word))
+        self.add(u64::from(word.to_be()))
+    }
+
+    /// What does not fit into 64 bits comes round to the lowest.
+    #[inline]
+    fn add(self, words: u64) -> Self {
+        let (sum, carry) = self.0.overflowing_add(words);
+        Self(sum + u64::from(carry))
     }
 
     /// The sum in 16 bits, without complement: what a port that computes checksums finds in their
     /// place for the pseudo header.
+    #[inline]
     #[must_use]
     pub fn folded(self) -> u16 {
-        let mut sum = self.0;
-        while sum > 0xffff {
-            sum = (sum >> 16) + (sum & 0xffff);
-        }
-        sum as u16
+        let fold = |sum: u64, bits: u32| (sum >> bits) + (sum & ((1 << bits) - 1));
+        // 64 bits, 33, 18, 17 and 16: each time a carry may be left.
+        let sum = fold(fold(fold(fold(self.0, 32), 16), 16), 16);
+        u16::from_be(sum as u16)
     }
 
     /// The checksum of what was added. Over bytes that contain their own right checksum it is 0.
+    #[inline]
     #[must_use]
     pub fn checksum(self) -> u16 {
         !self.folded()

@@ -29,6 +29,7 @@ impl MacAddr {
     pub const BROADCAST: Self = Self([0xff; 6]);
 
     /// Whether it is a group of stations; all of them are one.
+    #[inline]
     #[must_use]
     pub fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
@@ -77,6 +78,7 @@ impl Header {
     ///
     /// # Errors
     /// Its reason, where the frame is of no concern to `mac`, has a tag or has no such header.
+    #[inline]
     pub fn receive(frame: &[u8], mac: MacAddr) -> Result<Self, DropReason> {
         let bytes: [u8; HEADER_LEN] = field(frame, 0).ok_or(DropReason::WrongLength)?;
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = bytes;
@@ -106,6 +108,7 @@ impl Header {
     ///
     /// # Panics
     /// When `frame` is shorter than [`HEADER_LEN`].
+    #[inline]
     pub fn write(&self, frame: &mut [u8]) {
         frame[..6].copy_from_slice(&self.destination.0);
         frame[6..12].copy_from_slice(&self.source.0);

@@ -35,6 +35,7 @@ impl Interface {
     ///
     /// # Errors
     /// Why it is dropped, where it is nothing to the interface or malformed.
+    #[inline]
     pub fn receive(&self, frame: &[u8], verified: Checksums) -> Result<Frame, DropReason> {
         let Header {
             source, ether_type, ..

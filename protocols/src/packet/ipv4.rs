@@ -17,6 +17,9 @@ pub const HEADER_LEN: usize = 20;
 /// Where a frame has the header.
 pub(super) const PLACE: Range<usize> = ethernet::HEADER_LEN..ethernet::HEADER_LEN + HEADER_LEN;
 
+/// Where a frame has the source's address, and behind it the destination's.
+pub(super) const ADDRESSES: usize = PLACE.start + 12;
+
 /// ICMP's number.
 pub const ICMP: u8 = 1;
 /// UDP's number.
@@ -40,6 +43,7 @@ pub(super) struct Header {
 }
 
 /// Reads the header in a frame whose datagram is for `interface`.
+#[inline]
 pub(super) fn receive(
     frame: &[u8],
     interface: &Interface,
@@ -83,6 +87,10 @@ pub(super) fn receive(
 }
 
 /// Writes the header of a datagram that takes all of `frame`.
+///
+/// The checksum is that of the values, not of the bytes: those were written in pieces, which the processor
+/// would have to put together before it reads wider ones.
+#[inline]
 pub(super) fn write(
     frame: &mut [u8],
     source: Ipv4Addr,
@@ -91,26 +99,42 @@ pub(super) fn write(
     checksums: Checksums,
 ) {
     let len = u16::try_from(frame.len() - PLACE.start).expect("a datagram has up to 65535 bytes");
+    let version_and_tos = u16::from_be_bytes([VERSION_AND_LEN, 0]);
+    let ttl_and_protocol = u16::from_be_bytes([TTL, protocol]);
+    let checksum = match checksums {
+        Checksums::Port => 0,
+        Checksums::Software => addresses(source, destination)
+            .word(version_and_tos)
+            .word(len)
+            .word(DO_NOT_FRAGMENT)
+            .word(ttl_and_protocol)
+            .checksum(),
+    };
     let header = &mut frame[PLACE];
-    header[..2].copy_from_slice(&[VERSION_AND_LEN, 0]);
-    header[2..4].copy_from_slice(&len.to_be_bytes());
-    header[4..6].fill(0);
-    header[6..8].copy_from_slice(&DO_NOT_FRAGMENT.to_be_bytes());
-    header[8..10].copy_from_slice(&[TTL, protocol]);
-    header[10..12].fill(0);
+    let words = [
+        version_and_tos,
+        len,
+        0,
+        DO_NOT_FRAGMENT,
+        ttl_and_protocol,
+        checksum,
+    ];
+    for (place, word) in header.as_chunks_mut::<2>().0.iter_mut().zip(words) {
+        *place = word.to_be_bytes();
+    }
     header[12..16].copy_from_slice(&source.octets());
     header[16..].copy_from_slice(&destination.octets());
-    if checksums == Checksums::Software {
-        let checksum = Sum::default().bytes(header).checksum();
-        header[10..12].copy_from_slice(&checksum.to_be_bytes());
-    }
 }
 
-/// What UDP's checksum covers of the header (RFC 768).
-pub(super) fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, len: u16) -> Sum {
+#[inline]
+fn addresses(source: Ipv4Addr, destination: Ipv4Addr) -> Sum {
     Sum::default()
         .bytes(&source.octets())
         .bytes(&destination.octets())
-        .word(UDP.into())
-        .word(len)
+}
+
+/// What UDP's checksum covers of the header (RFC 768).
+#[inline]
+pub(super) fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, len: u16) -> Sum {
+    addresses(source, destination).word(UDP.into()).word(len)
 }

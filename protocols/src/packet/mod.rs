@@ -39,6 +39,7 @@ pub enum Checksums {
 }
 
 /// The array of `N` bytes at `offset`, where there are as many.
+#[inline]
 fn field<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..)?.first_chunk().copied()
 }

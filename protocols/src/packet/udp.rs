@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::Range;
 
 use super::ethernet::{self, MacAddr};
-use super::{Checksums, DropReason, Interface, ipv4};
+use super::{Checksums, DropReason, Interface, field, ipv4};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 8;
@@ -44,7 +44,27 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// That of a frame in which [`Interface::receive`] found a datagram.
+    ///
+    /// # Panics
+    /// When `frame` is shorter than [`HEADERS_LEN`] bytes.
+    #[inline]
+    #[must_use]
+    pub fn of(frame: &[u8]) -> Self {
+        // Ethernet has the destination first, the others the source.
+        let end = |end: usize| End {
+            mac: MacAddr(part(frame, 6 * (1 - end))),
+            ip: Ipv4Addr::from(part::<4>(frame, ipv4::ADDRESSES + 4 * end)),
+            port: u16::from_be_bytes(part(frame, ipv4::PLACE.end + 2 * end)),
+        };
+        Self {
+            source: end(0),
+            destination: end(1),
+        }
+    }
+
     /// The way back.
+    #[inline]
     #[must_use]
     pub fn reversed(self) -> Self {
         Self {
@@ -59,6 +79,7 @@ impl Flow {
     ///
     /// # Panics
     /// When there is no such room, or the payload is longer than 65 507 bytes.
+    #[inline]
     pub fn write_headers(&self, frame: &mut [u8], checksums: Checksums) {
         let Self {
             source,
@@ -73,21 +94,32 @@ impl Flow {
         ipv4::write(frame, source.ip, destination.ip, ipv4::UDP, checksums);
         let datagram = &mut frame[ipv4::PLACE.end..];
         let len = u16::try_from(datagram.len()).expect("IPv4's length was as long");
-        datagram[..2].copy_from_slice(&source.port.to_be_bytes());
-        datagram[2..4].copy_from_slice(&destination.port.to_be_bytes());
-        datagram[4..6].copy_from_slice(&len.to_be_bytes());
-        datagram[6..8].fill(0);
+        let (header, payload) = datagram
+            .split_first_chunk_mut::<HEADER_LEN>()
+            .expect("there is room for headers");
         let pseudo_header = ipv4::pseudo_header(source.ip, destination.ip, len);
         let checksum = match checksums {
             Checksums::Port => pseudo_header.folded(),
-            Checksums::Software => match pseudo_header.bytes(datagram).checksum() {
-                // 0 says that there is none.
-                0 => 0xffff,
-                checksum => checksum,
-            },
+            Checksums::Software => {
+                let ports = pseudo_header.word(source.port).word(destination.port);
+                match ports.word(len).bytes(payload).checksum() {
+                    // 0 says that there is none.
+                    0 => 0xffff,
+                    checksum => checksum,
+                }
+            }
         };
-        datagram[6..8].copy_from_slice(&checksum.to_be_bytes());
+        let words = [source.port, destination.port, len, checksum];
+        for (place, word) in header.as_chunks_mut::<2>().0.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+        }
     }
+}
+
+/// The bytes from `at`, which are there.
+#[inline]
+fn part<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
+    field(frame, at).expect("all headers are there")
 }
 
 /// A datagram in a frame.
@@ -101,6 +133,7 @@ pub struct Datagram {
 
 impl Datagram {
     /// The sender's address.
+    #[inline]
     #[must_use]
     pub fn peer(&self) -> SocketAddrV4 {
         SocketAddrV4::new(self.flow.source.ip, self.flow.source.port)
@@ -108,6 +141,7 @@ impl Datagram {
 }
 
 /// Reads the datagram behind an IPv4 header.
+#[inline]
 pub(super) fn receive(
     frame: &[u8],
     sender: MacAddr,

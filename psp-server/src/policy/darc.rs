@@ -69,6 +69,7 @@ impl Darc {
     }
 
     /// Takes note of how long a request waited before it was dispatched; the action.
+    #[inline]
     pub(super) fn note_delay(&mut self, dispatch: &Dispatch) -> Action {
         let delay_ns_max = &mut self.delay_ns_max[dispatch.slot];
         *delay_ns_max = dispatch.delay_ns.max(*delay_ns_max);

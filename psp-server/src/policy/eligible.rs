@@ -9,6 +9,7 @@ use super::queues::{Queues, Waiting};
 use super::workers::{WorkerRange, WorkerSet};
 
 /// The idle worker of `range` that begins the next request which never ran.
+#[inline]
 pub(super) fn worker_for_new(
     queues: &Queues,
     idle: &WorkerSet,
@@ -30,6 +31,7 @@ pub(super) fn worker_to_lend(
 }
 
 /// An idle worker on which nothing is suspended, or else one that is `fit`.
+#[inline]
 fn least_bound(
     queues: &Queues,
     idle: &WorkerSet,
@@ -44,6 +46,7 @@ fn least_bound(
 }
 
 /// The next request of `lane` that some idle worker can take up.
+#[inline]
 pub(super) fn next_of<'a>(
     queues: &'a Queues,
     idle: &WorkerSet,
@@ -63,11 +66,19 @@ pub(super) fn next_of<'a>(
 }
 
 /// Takes the [next](next_of) request of `lane`, and the worker for it.
+#[inline]
 pub(super) fn take_next(
     queues: &mut Queues,
     idle: &mut WorkerSet,
     lane: usize,
 ) -> Option<(WorkerId, Waiting)> {
+    if !queues.any_suspended() {
+        // Any worker can take up anything.
+        let worker = idle.first()?;
+        let waiting = queues.pop(lane)?;
+        idle.remove(worker);
+        return Some((worker, waiting));
+    }
     let home = next_of(queues, idle, lane)?.home;
     let worker = home.or_else(|| worker_for_new(queues, idle, idle.all()))?;
     idle.remove(worker);

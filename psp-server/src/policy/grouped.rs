@@ -61,6 +61,7 @@ impl Candidate {
 }
 
 /// The one that arrived first.
+#[inline]
 fn earlier(one: Option<Candidate>, other: Option<Candidate>) -> Option<Candidate> {
     let candidates = one.into_iter().chain(other);
     candidates.min_by_key(|candidate| candidate.sequence)
@@ -93,6 +94,7 @@ impl Grouped {
     }
 
     /// Queues arrivals, releases workers and records what they measured. What ended thereby.
+    #[inline]
     pub(super) fn take_note(
         &mut self,
         now_ns: u64,
@@ -139,6 +141,7 @@ impl Grouped {
     }
 
     /// Whether something waits and some worker is idle.
+    #[inline]
     pub(super) fn can_dispatch(&self) -> bool {
         !self.queues.is_empty() && !self.workers.all_busy()
     }
@@ -151,16 +154,20 @@ impl Grouped {
 
     /// The first request of the shortest group that has one and may use an idle worker
     /// (Perséphone, algorithm 1). Within a group, the one that arrived first.
+    #[inline]
     pub(super) fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
         let next = |members: &[usize]| self.next_of(self.oldest_of(members)?);
         let urgent = self
             .can_dispatch()
             .then(|| self.urgent(now_ns, next))
             .flatten();
-        let candidate = self.first_candidate(now_ns, |plan| {
-            let first = urgent.and_then(|number| plan.groups().nth(number));
-            first.into_iter().chain(plan.groups())
-        });
+        let candidate = match urgent {
+            None => self.first_candidate(now_ns, Plan::groups),
+            Some(number) => self.first_candidate(now_ns, |plan| {
+                let first = plan.groups().nth(number);
+                first.into_iter().chain(plan.groups())
+            }),
+        };
         Some(self.start(now_ns, &candidate?))
     }
 
@@ -168,6 +175,7 @@ impl Grouped {
     /// than what the shortest group's has that waits; `first` says which that is of some types. One
     /// that has none left has missed its SLO and waits its turn: if it went first, all others would
     /// miss theirs.
+    #[inline]
     pub(super) fn urgent<'a>(
         &'a self,
         now_ns: u64,
@@ -202,6 +210,7 @@ impl Grouped {
     /// The oldest request of the first of some groups that has one and may use an idle worker; when
     /// there is none, one that is suspended on an idle worker which its group may not use. That was
     /// another policy's, or came there before the plan was made anew, and has no other place to go.
+    #[inline]
     fn first_candidate<'a, I>(
         &'a self,
         now_ns: u64,
@@ -213,19 +222,24 @@ impl Grouped {
         if !self.can_dispatch() {
             return None;
         }
-        let planned = groups(&self.plan).find_map(|(group, members)| {
+        // A loop and no `find_map`, through which candidates would be copied.
+        for (group, members) in groups(&self.plan) {
             let fits = |worker, waited_ns| group.may_use(worker, waited_ns);
-            self.candidate(now_ns, group, members, fits)
-        });
+            let candidate = self.candidate(now_ns, group, members, fits);
+            if candidate.is_some() {
+                return candidate;
+            }
+        }
         let anywhere = || {
             groups(&self.plan)
                 .find_map(|(group, members)| self.candidate(now_ns, group, members, |_, _| true))
         };
-        planned.or_else(|| self.queues.any_suspended().then(anywhere)?)
+        self.queues.any_suspended().then(anywhere)?
     }
 
     /// The request of a group that goes first, and the idle worker for it; where it is suspended,
     /// one that `fits`.
+    #[inline]
     fn candidate(
         &self,
         now_ns: u64,
@@ -234,6 +248,10 @@ impl Grouped {
         fits: impl Fn(WorkerId, u64) -> bool,
     ) -> Option<Candidate> {
         let lanes = members.iter().copied();
+        if self.aged_first.is_none() && !self.queues.any_suspended() {
+            let lane = self.queues.oldest(lanes)?;
+            return self.new_candidate(now_ns, group, lane);
+        }
         let new = self.queues.oldest(lanes.clone());
         let first = new.and_then(|lane| self.new_candidate(now_ns, group, lane));
         let suspended = self.suspended_candidate(now_ns, group, lanes.clone(), &fits);
@@ -253,6 +271,7 @@ impl Grouped {
     }
 
     /// The first request of `lane` that any worker of its group may take up.
+    #[inline]
     fn new_candidate(&self, now_ns: u64, group: &Group, lane: usize) -> Option<Candidate> {
         let first = self.queues.front(lane)?;
         let delay_ns = first.waited_ns(now_ns);
@@ -270,6 +289,7 @@ impl Grouped {
     }
 
     /// Of those that are suspended on idle workers that fit, the one that arrived first.
+    #[inline]
     fn suspended_candidate(
         &self,
         now_ns: u64,
@@ -289,6 +309,7 @@ impl Grouped {
         candidates.min_by_key(|candidate| candidate.sequence)
     }
 
+    #[inline]
     fn start(&mut self, now_ns: u64, candidate: &Candidate) -> Dispatch {
         let &Candidate {
             lane,

@@ -95,16 +95,19 @@ impl Homes {
     }
 
     /// How many requests are suspended.
+    #[inline]
     pub(super) const fn total(&self) -> usize {
         self.total
     }
 
     /// How many requests are suspended on `worker`.
+    #[inline]
     pub(super) fn suspended(&self, worker: WorkerId) -> usize {
         self.suspended.get(worker.index()).copied().unwrap_or(0)
     }
 
     /// Whether `worker`, when it is idle, can begin a request.
+    #[inline]
     pub(super) fn has_context(&self, worker: WorkerId) -> bool {
         self.suspended(worker) < self.contexts
     }

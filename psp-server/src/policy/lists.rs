@@ -54,6 +54,7 @@ impl<T: Copy> Lists<T> {
     }
 
     /// Adds an item at the end.
+    #[inline]
     pub(super) fn push(&mut self, list: &mut List, item: T) {
         let entry = self.take_entry(item);
         if list.tail == NIL {
@@ -86,6 +87,7 @@ impl<T: Copy> Lists<T> {
     }
 
     /// Takes the first item.
+    #[inline]
     pub(super) fn pop(&mut self, list: &mut List) -> Option<T> {
         let head = list.head;
         let Entry { item, next } = *self.entries.get(head as usize)?;
@@ -100,6 +102,7 @@ impl<T: Copy> Lists<T> {
     }
 
     /// The first item, left in place.
+    #[inline]
     pub(super) fn first(&self, list: &List) -> Option<&T> {
         self.entries
             .get(list.head as usize)
@@ -117,6 +120,7 @@ impl<T: Copy> Lists<T> {
     }
 
     /// Index of an entry that holds `item` and has no successor.
+    #[inline]
     fn take_entry(&mut self, item: T) -> u32 {
         let entry = Entry { item, next: NIL };
         if self.free == NIL {

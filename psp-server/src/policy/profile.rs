@@ -102,6 +102,7 @@ impl Profile {
     }
 
     /// Adds a worker's measurement of the type at `slot` to the window.
+    #[inline]
     pub(super) fn record(&mut self, slot: usize, sample: &Sample) {
         let measured = &mut self.window[slot];
         measured.count += u64::from(sample.count);
@@ -110,6 +111,7 @@ impl Profile {
     }
 
     /// Whether the window shall be closed now.
+    #[inline]
     pub(super) fn window_due(&mut self, now_ns: u64) -> bool {
         let opened_ns = *self.opened_ns.get_or_insert(now_ns);
         self.samples >= self.windows.samples_min

@@ -117,6 +117,7 @@ impl Queues {
     }
 
     /// Place of `request_type` in per-type arrays; types that nobody registered are `UNKNOWN`.
+    #[inline]
     pub(super) fn slot(&self, request_type: RequestType) -> usize {
         let unknown = self.admissions.len() - 1;
         request_type
@@ -126,6 +127,7 @@ impl Queues {
 
     /// Queues a request at the end of `lane`, or keeps it for [`Queues::pop_refused`] when its
     /// type has no room left. Says whether it waits.
+    #[inline]
     pub(super) fn push(
         &mut self,
         lane: usize,
@@ -156,6 +158,7 @@ impl Queues {
         true
     }
 
+    #[inline]
     fn next_in_sequence(&mut self) -> u64 {
         let sequence = self.sequence_next;
         self.sequence_next += 1;
@@ -216,6 +219,7 @@ impl Queues {
         waiting.home.filter(|_| self.homes.exist())
     }
 
+    #[inline]
     fn count_out(&mut self, waiting: &Waiting) {
         let slot = self.slot(waiting.request_type);
         self.admissions[slot].waiting -= 1;
@@ -297,6 +301,7 @@ impl Queues {
     }
 
     /// Takes the first request of `lane` that any worker may take up.
+    #[inline]
     pub(super) fn pop(&mut self, lane: usize) -> Option<Waiting> {
         let waiting = self.lists.pop(&mut self.lanes[lane])?;
         self.count_out(&waiting);
@@ -304,6 +309,7 @@ impl Queues {
     }
 
     /// The first request of `lane` that any worker may take up, left in place.
+    #[inline]
     pub(super) fn front(&self, lane: usize) -> Option<&Waiting> {
         self.lists.first(&self.lanes[lane])
     }
@@ -347,16 +353,19 @@ impl Queues {
     }
 
     /// Whether any request is suspended.
+    #[inline]
     pub(super) const fn any_suspended(&self) -> bool {
         self.homes.total() > 0
     }
 
     /// How many requests are suspended on `worker`.
+    #[inline]
     pub(super) fn suspended(&self, worker: WorkerId) -> usize {
         self.homes.suspended(worker)
     }
 
     /// Whether `worker`, when it is idle, can begin a request.
+    #[inline]
     pub(super) fn has_context(&self, worker: WorkerId) -> bool {
         self.homes.has_context(worker)
     }
@@ -367,6 +376,7 @@ impl Queues {
     }
 
     /// The one of `lanes` whose first request arrived first, of those that any worker may take up.
+    #[inline]
     pub(super) fn oldest(&self, lanes: impl IntoIterator<Item = usize>) -> Option<usize> {
         lanes
             .into_iter()
@@ -394,6 +404,7 @@ impl Queues {
     }
 
     /// The next refused request as an action for the driver.
+    #[inline]
     pub(super) fn pop_refused(&mut self) -> Option<Action> {
         let (request, request_type) = self.refused.pop_front()?;
         Some(Action::Reject {

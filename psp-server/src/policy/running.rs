@@ -45,6 +45,7 @@ impl Running {
     }
 
     /// Whether requests of a type give way.
+    #[inline]
     fn gives_way(&self, request_type: RequestType) -> bool {
         let unknown = self.give_way.len() - 1;
         let slot = request_type.index().unwrap_or(unknown).min(unknown);
@@ -56,6 +57,7 @@ impl Running {
     /// # Panics
     ///
     /// When the worker is busy, or there is none of that number.
+    #[inline]
     pub(super) fn start(
         &mut self,
         now_ns: u64,
@@ -64,13 +66,14 @@ impl Running {
         hand_off: HandOff,
     ) -> Action {
         let gives_way = self.gives_way(waiting.request_type);
-        let before = self.turns[worker.index()].replace(Turn {
+        let turn = &mut self.turns[worker.index()];
+        assert!(turn.is_none(), "worker {} runs something", worker.0);
+        *turn = Some(Turn {
             waiting,
             started_ns: now_ns,
             preempted: false,
             gives_way,
         });
-        assert!(before.is_none(), "worker {} runs something", worker.0);
         Action::Run {
             worker,
             request: waiting.request,
@@ -85,6 +88,7 @@ impl Running {
     ///
     /// When nothing ran there: the driver reported nonsense, and to go on would give one worker
     /// two requests.
+    #[inline]
     pub(super) fn finish(&mut self, worker: WorkerId) -> Turn {
         let turn = self.turns.get_mut(worker.index()).and_then(Option::take);
         let Some(turn) = turn else {

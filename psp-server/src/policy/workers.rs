@@ -87,6 +87,7 @@ impl WorkerSet {
     }
 
     /// Whether all workers are busy.
+    #[inline]
     pub(super) const fn all_busy(&self) -> bool {
         self.newest == NIL
     }
@@ -102,6 +103,7 @@ impl WorkerSet {
     ///
     /// When it was idle already, or is none of this set: the driver reported nonsense, and to go
     /// on would give one worker two requests.
+    #[inline]
     pub(super) fn release(&mut self, worker: WorkerId) {
         let (word, bit) = place(worker.0);
         assert!(
@@ -128,7 +130,16 @@ impl WorkerSet {
         Some(worker)
     }
 
+    /// The idle worker that is taken first.
+    #[inline]
+    pub(super) fn first(&self) -> Option<WorkerId> {
+        let is_own = self.inline && self.idle[0] & 1 != 0;
+        let first = if is_own { 0 } else { self.newest };
+        (first != NIL).then_some(WorkerId(first))
+    }
+
     /// The most recently active idle worker of `range` that is `fit`.
+    #[inline]
     pub(super) fn find(
         &self,
         range: WorkerRange,
@@ -145,6 +156,7 @@ impl WorkerSet {
     }
 
     /// The idle workers, the most recently active first.
+    #[inline]
     pub(super) fn workers(&self) -> impl Iterator<Item = WorkerId> {
         let older = |worker: &u32| Some(self.links.get(*worker as usize)?.older);
         std::iter::successors(Some(self.newest), older)
@@ -167,6 +179,7 @@ impl WorkerSet {
     }
 
     /// Takes this idle worker.
+    #[inline]
     pub(super) fn remove(&mut self, worker: WorkerId) {
         let (word, bit) = place(worker.0);
         self.idle[word] &= !bit;
@@ -183,6 +196,7 @@ impl WorkerSet {
     }
 
     /// Whether any worker of `range` is idle.
+    #[inline]
     pub(super) fn any_idle(&self, range: WorkerRange) -> bool {
         if range.len() == 0 {
             return false;
@@ -280,6 +294,7 @@ mod tests {
                 let expected = expected.map(|position| WorkerId(idle.remove(position)));
                 prop_assert_eq!(set.take(range), expected);
                 prop_assert_eq!(set.all_busy(), idle.is_empty());
+                prop_assert_eq!(set.first(), idle.last().copied().map(WorkerId));
             }
         }
     }
@@ -295,6 +310,7 @@ mod tests {
             set.release(WorkerId(1));
             assert_eq!(set.take(WorkerRange::new(1, 3)), Some(WorkerId(1)));
             set.release(WorkerId(1));
+            assert_eq!(set.first(), Some(WorkerId(u32::from(!inline))));
             assert_eq!(set.take(all), Some(WorkerId(u32::from(!inline))));
         }
     }

@@ -1,8 +1,8 @@
 //! Tasks between the net worker and one worker: two SPSC rings and a way to wake either end.
 //!
 //! ```text
-//!   net worker ── Run, Resume, Stop ──► ring ──► worker    wakes it with unpark
-//!              ◄── ring ◄── Completed, Yielded ──          wakes it through its event queue
+//!   net worker ── Run, Resume, Stop ──► ring ──► worker    wakes it with unpark, if it sleeps
+//!              ◄── ring ◄── Completed, Yielded ──          wakes it through its event queue, likewise
 //! ```
 //!
 //! A task is a tagged pointer of 16 bytes; the payload it points to never moves. One that yielded
@@ -21,13 +21,15 @@ use mio::Waker;
 use ringbuf::traits::{Consumer, Producer, Split};
 use ringbuf::{CachingCons, CachingProd, HeapRb};
 
-use super::sleep_flag::SleepFlag;
+use super::sleep_flag::{SleepFlag, fence_after_publishing};
 use super::team::Team;
 use crate::policy::RequestId;
 
 /// Tasks that one ring holds. A scheduler gives a worker one task at a time; the second place is
 /// for the message that stops it.
 const RING_LEN: usize = 4;
+/// How often one who polls looks before it reads the clock.
+const LOOKS_PER_READING: usize = 8;
 
 /// What the net worker tells a worker.
 #[derive(Debug)]
@@ -70,6 +72,8 @@ pub(crate) struct WorkerLink<T> {
     to_worker: CachingProd<Ring<Message<T>>>,
     from_worker: CachingCons<Ring<Report<T>>>,
     receiver: Option<Receiver>,
+    /// Says whether the worker has to be woken.
+    sleeper: Arc<SleepFlag>,
     preempter: Option<Box<dyn Preempter>>,
     /// Number of the turn that began last.
     turn: u64,
@@ -85,6 +89,7 @@ enum Receiver {
 pub(crate) struct TaskPort<T> {
     messages: CachingCons<Ring<Message<T>>>,
     reports: CachingProd<Ring<Report<T>>>,
+    sleeper: Arc<SleepFlag>,
     doorbell: Arc<Doorbell>,
 }
 
@@ -92,17 +97,20 @@ pub(crate) struct TaskPort<T> {
 pub(crate) fn channel<T>(doorbell: Arc<Doorbell>) -> (WorkerLink<T>, TaskPort<T>) {
     let (to_worker, messages) = HeapRb::new(RING_LEN).split();
     let (reports, from_worker) = HeapRb::new(RING_LEN).split();
+    let sleeper = Arc::<SleepFlag>::default();
     (
         WorkerLink {
             to_worker,
             from_worker,
             receiver: None,
+            sleeper: sleeper.clone(),
             preempter: None,
             turn: 0,
         },
         TaskPort {
             messages,
             reports,
+            sleeper,
             doorbell,
         },
     )
@@ -137,17 +145,29 @@ impl<T> WorkerLink<T> {
         }
     }
 
-    /// Sends a message and wakes the worker. Gives the message back when the ring is full.
+    /// Sends a message. Gives the message back when the ring is full. A worker that just falls asleep may
+    /// not hear of it before the next [`settle`].
+    #[inline]
     pub(crate) fn send(&mut self, message: Message<T>) -> Result<(), Message<T>> {
         let begins_turn = !matches!(message, Message::Stop);
         self.to_worker.try_push(message)?;
         self.turn += u64::from(begins_turn);
         match &self.receiver {
-            Some(Receiver::Thread(thread)) => thread.unpark(),
+            // Which of its threads is the worker may change.
             Some(Receiver::Team(team)) => team.wake(),
-            None => {}
+            Some(Receiver::Thread(_)) | None => self.wake_if_seen(),
         }
         Ok(())
+    }
+
+    /// Wakes a worker that is one thread if it is seen to sleep.
+    #[inline]
+    fn wake_if_seen(&self) {
+        if let Some(Receiver::Thread(thread)) = &self.receiver
+            && self.sleeper.take_seen()
+        {
+            thread.unpark();
+        }
     }
 
     /// The next report.
@@ -156,42 +176,60 @@ impl<T> WorkerLink<T> {
     }
 }
 
+/// Sees to it that workers which fell asleep while messages were sent to them are woken. To be called before
+/// the caller sleeps, or does anything that takes long, with all links that were sent something since.
+pub(crate) fn settle<'a, T: 'a>(links: impl Iterator<Item = &'a WorkerLink<T>>) {
+    fence_after_publishing();
+    links.for_each(WorkerLink::wake_if_seen);
+}
+
 impl<T> TaskPort<T> {
-    /// The next message. The caller parks when there is none: `send` leaves a token, so that a
-    /// message sent between the two wakes it at once.
+    /// The next message, if there is one.
     pub(crate) fn receive(&mut self) -> Option<Message<T>> {
         self.messages.try_pop()
     }
 
+    /// The next message. Polls for `spin` and then parks.
+    pub(crate) fn next(&mut self, spin: Duration) -> Message<T> {
+        loop {
+            if let Some(message) = self.receive().or_else(|| self.poll(spin)) {
+                return message;
+            }
+            self.sleeper.announce();
+            let message = self.receive();
+            if message.is_none() {
+                // Whoever takes the announcement leaves a token, if it comes between the two.
+                std::thread::park();
+            }
+            self.sleeper.clear();
+            if let Some(message) = message {
+                return message;
+            }
+        }
+    }
+
+    fn poll(&mut self, spin: Duration) -> Option<Message<T>> {
+        if spin.is_zero() {
+            return None;
+        }
+        let start = Instant::now();
+        while start.elapsed() < spin {
+            for _ in 0..LOOKS_PER_READING {
+                std::hint::spin_loop();
+                if let Some(message) = self.receive() {
+                    return Some(message);
+                }
+            }
+        }
+        None
+    }
+
     /// Ends a turn, and wakes the net worker if it sleeps.
+    #[inline]
     pub(crate) fn report(&mut self, report: Report<T>) {
         let sent = self.reports.try_push(report).is_ok();
         debug_assert!(sent, "a worker has one turn at a time");
         self.doorbell.ring();
-    }
-}
-
-/// The next message that `receive` finds. Polls for `spin` and then parks.
-pub(crate) fn next<T>(
-    mut receive: impl FnMut() -> Option<Message<T>>,
-    spin: Duration,
-) -> Message<T> {
-    loop {
-        if let Some(message) = receive() {
-            return message;
-        }
-        if !spin.is_zero() {
-            let start = Instant::now();
-            while start.elapsed() < spin {
-                for _ in 0..32 {
-                    std::hint::spin_loop();
-                }
-                if let Some(message) = receive() {
-                    return message;
-                }
-            }
-        }
-        std::thread::park();
     }
 }
 
@@ -220,11 +258,73 @@ impl Doorbell {
         self.sleeper.clear();
     }
 
+    #[inline]
     fn ring(&self) {
         if self.sleeper.take()
             && let Err(error) = self.waker.wake()
         {
             tracing::error!(%error, "cannot wake the net worker");
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use mio::{Poll, Token};
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    /// Workers that give every number back, doubled, and how often each was sent one.
+    fn echo(workers: usize, spin: Duration, rounds: u64) {
+        let poll = Poll::new().unwrap();
+        let waker = Waker::new(poll.registry(), Token(0)).unwrap();
+        let doorbell = Arc::new(Doorbell::new(Arc::new(waker)));
+        let mut links = Vec::new();
+        let mut threads = Vec::new();
+        for _ in 0..workers {
+            let (mut link, mut port) = channel(doorbell.clone());
+            let thread = std::thread::spawn(move || {
+                while let Message::Run { task, .. } = port.next(spin) {
+                    port.report(Report::Completed(2_u64 * task));
+                }
+            });
+            link.attach(thread.thread().clone());
+            links.push(link);
+            threads.push(thread);
+        }
+        let deadline = Instant::now() + DEADLINE;
+        for task in 0..rounds {
+            let request = RequestId(0);
+            for link in &mut links {
+                assert!(link.send(Message::Run { request, task }).is_ok());
+            }
+            settle(links.iter());
+            for link in &mut links {
+                let report = loop {
+                    if let Some(report) = link.receive() {
+                        break report;
+                    }
+                    assert!(Instant::now() < deadline, "a worker sleeps on a message");
+                    std::thread::yield_now();
+                };
+                assert!(matches!(report, Report::Completed(double) if double == 2 * task));
+            }
+        }
+        for link in &mut links {
+            assert!(link.send(Message::Stop).is_ok());
+        }
+        settle(links.iter());
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn no_worker_sleeps_on_a_message() {
+        for spin_ns in [0, 300, 20_000] {
+            echo(3, Duration::from_nanos(spin_ns), 3_000);
         }
     }
 }

@@ -15,6 +15,7 @@ impl Clock {
         Self { inner, origin }
     }
 
+    #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         self.inner.delta_as_nanos(self.origin, self.inner.raw())
     }

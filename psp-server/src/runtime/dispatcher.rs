@@ -24,6 +24,8 @@ pub(crate) struct Dispatcher<K> {
     scheduler: Box<dyn Scheduler>,
     shared: Arc<Shared>,
     turns: Turns,
+    /// Requests (or runs) that arrived, or gave way, and were neither run nor refused since.
+    waiting: usize,
     /// What schedulers counted that were in force before this one.
     before: Counted,
     publish_at_ns: u64,
@@ -50,6 +52,7 @@ impl<K: Classifier> Dispatcher<K> {
             classifier,
             scheduler,
             turns: Turns::new(shared.clone(), starts),
+            waiting: 0,
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
                 reservation_updates: 0,
@@ -74,6 +77,7 @@ impl<K: Classifier> Dispatcher<K> {
     }
 
     /// The request's type. An answer beyond the table, or a panic, is `UNKNOWN`.
+    #[inline]
     pub(crate) fn classify(&self, request: &[u8]) -> RequestType {
         let classify = std::panic::AssertUnwindSafe(|| self.classifier.classify(request));
         let request_type = std::panic::catch_unwind(classify).unwrap_or(RequestType::UNKNOWN);
@@ -90,6 +94,7 @@ impl<K: Classifier> Dispatcher<K> {
     }
 
     /// Counts requests that were accepted from a peer.
+    #[inline]
     pub(crate) fn count_arrival(&self, request_type: RequestType) {
         self.shared.telemetry.types[self.shared.types.slot(request_type)]
             .0
@@ -118,7 +123,14 @@ impl<K: Classifier> Dispatcher<K> {
             .name_of_slot(self.shared.types.slot(request_type))
     }
 
+    /// How many requests wait, in all queues.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    #[inline]
     pub(crate) fn arrived(&mut self, now_ns: u64, request: RequestId, request_type: RequestType) {
+        self.waiting += 1;
         self.scheduler.on_event(
             now_ns,
             Event::Arrived {
@@ -128,6 +140,7 @@ impl<K: Classifier> Dispatcher<K> {
         );
     }
 
+    #[inline]
     pub(crate) fn completed(&mut self, now_ns: u64, worker: WorkerId, samples: &[Sample]) {
         self.turns.completed(worker);
         self.scheduler
@@ -135,19 +148,30 @@ impl<K: Classifier> Dispatcher<K> {
     }
 
     pub(crate) fn yielded(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
+        self.waiting += 1;
         self.turns.yielded(worker);
         self.scheduler
             .on_event(now_ns, Event::Yielded { worker, served_ns });
     }
 
     /// The next thing to do. What is to give way before its turn had its quantum comes later.
+    #[inline]
     pub(crate) fn poll(&mut self, now_ns: u64) -> Option<Action> {
-        let due = self.turns.next_due(now_ns);
-        due.or_else(|| {
-            let decided = || self.scheduler.poll(now_ns);
-            let turns = &mut self.turns;
-            std::iter::from_fn(decided).find(|action| turns.decided(now_ns, action))
-        })
+        if let Some(due) = self.turns.next_due(now_ns) {
+            return Some(due);
+        }
+        loop {
+            // As it is in memory: taken out and put in again, it would be copied in other pieces than it
+            // was written in, which the processor waits for.
+            let polled = self.scheduler.poll(now_ns);
+            let Some(action) = &polled else {
+                return None;
+            };
+            self.waiting -= usize::from(!matches!(action, Action::Preempt { .. }));
+            if self.turns.decided(now_ns, action) {
+                return polled;
+            }
+        }
     }
 
     /// When [`Dispatcher::tick`] is to be called at the latest, if not with the next event.
@@ -192,5 +216,45 @@ impl<K: Classifier> Dispatcher<K> {
         }
         let updates = self.before.reservation_updates + self.scheduler.reservation_updates();
         telemetry.reservation_updates.set(updates);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::request_type::{TypeSpec, TypeTable};
+
+    #[test]
+    fn what_waits_is_what_arrived_or_gave_way_and_was_neither_run_nor_refused() {
+        let types: TypeTable = [TypeSpec::new("ONE").queue_capacity(3)]
+            .into_iter()
+            .collect();
+        let shared = Arc::new(Shared::example(Config::default(), types, 1));
+        let scheduler = Policy::c_fcfs().scheduler(&shared.scheduler_setup());
+        let starts = vec![Arc::new(TurnStart::new())];
+        let classify = |_: &[u8]| RequestType::new(0);
+        let mut dispatcher = Dispatcher::new(classify, scheduler, shared, starts);
+        for id in 0..4 {
+            dispatcher.arrived(0, RequestId(id), RequestType::new(0));
+        }
+        assert_eq!(dispatcher.waiting(), 4);
+        let worker = WorkerId(0);
+        let refused = dispatcher.poll(0);
+        assert!(matches!(refused, Some(Action::Reject { .. })));
+        assert_eq!(dispatcher.waiting(), 3);
+        for waiting in [2, 1] {
+            assert!(matches!(dispatcher.poll(0), Some(Action::Run { .. })));
+            assert!(dispatcher.poll(0).is_none());
+            assert_eq!(dispatcher.waiting(), waiting);
+            dispatcher.completed(0, worker, &[]);
+        }
+        assert!(matches!(dispatcher.poll(0), Some(Action::Run { .. })));
+        assert_eq!(dispatcher.waiting(), 0);
+        dispatcher.yielded(0, worker, 1);
+        assert_eq!(dispatcher.waiting(), 1);
+        dispatcher.switch_to(0, &Policy::darc());
+        assert!(matches!(dispatcher.poll(0), Some(Action::Run { .. })));
+        assert_eq!(dispatcher.waiting(), 0);
     }
 }

@@ -74,25 +74,30 @@ impl<F: Framing, H: Handler> Executor<F, H> {
     }
 
     /// The time that this run has had so far, from any beginning.
+    #[inline]
     fn service_clock_ns(&self) -> u64 {
         self.clock.now_ns() - self.away_ns.get()
     }
 
     /// How long a request waited whose handler begins at `service_ns` of the service clock.
+    #[inline]
     fn waited(&self, arrived_ns: u64, service_ns: u64) -> Duration {
         let now_ns = service_ns + self.away_ns.get();
         Duration::from_nanos(now_ns.saturating_sub(arrived_ns))
     }
 
-    /// Runs what the task holds, sends the replies, and leaves its measurements in it.
-    pub(crate) fn run(&mut self, task: &mut Task<H::Connection>) {
-        match task {
+    /// Runs what the task holds, sends the replies, and leaves its measurements in it. When the last
+    /// handler was done, in nanoseconds of the runtime's clock.
+    pub(crate) fn run(&mut self, task: &mut Task<H::Connection>) -> u64 {
+        let end_ns = match task {
             Task::Stream(stream) => self.run_stream(stream),
             Task::Datagram(datagram) => self.run_datagram(datagram),
-        }
+        };
+        end_ns + self.away_ns.get()
     }
 
-    fn run_stream(&mut self, stream: &mut Stream<H::Connection>) {
+    /// Returns the service clock's time at the end.
+    fn run_stream(&mut self, stream: &mut Stream<H::Connection>) -> u64 {
         stream.samples.clear();
         stream.done = 0;
         let start_ns = self.service_clock_ns();
@@ -143,6 +148,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             }
         }
         self.send(stream);
+        now_ns
     }
 
     fn send(&mut self, stream: &mut Stream<H::Connection>) {
@@ -157,7 +163,9 @@ impl<F: Framing, H: Handler> Executor<F, H> {
         }
     }
 
-    fn run_datagram(&mut self, datagram: &mut Datagram<H::Connection>) {
+    /// Returns the service clock's time at the end.
+    #[inline]
+    fn run_datagram(&mut self, datagram: &mut Datagram<H::Connection>) -> u64 {
         let start_ns = self.service_clock_ns();
         let Datagram {
             peer,
@@ -169,7 +177,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             ..
         } = datagram
         else {
-            return;
+            return start_ns;
         };
         let (peer, request_type, arrived_ns) = (*peer, *request_type, *arrived_ns);
         let envelope = self.framing.envelope();
@@ -211,7 +219,8 @@ impl<F: Framing, H: Handler> Executor<F, H> {
                 outcome.written
             };
         }
-        let service_ns = self.service_clock_ns() - start_ns;
+        let end_ns = self.service_clock_ns();
+        let service_ns = end_ns - start_ns;
         if written > 0 {
             let at_once = self.sending == Sending::AtOnce;
             let sent = body.send(
@@ -232,6 +241,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             count: 1,
             service_ns,
         });
+        end_ns
     }
 }
 
@@ -263,6 +273,7 @@ pub(crate) struct Panicked;
 impl Shared {
     /// Calls the handler. A panic is counted and the worker's state made anew, for it may have
     /// been left half changed.
+    #[inline]
     fn guard<H: Handler>(
         &self,
         handler: &H,
@@ -289,6 +300,7 @@ impl Shared {
     }
 
     /// What a request's peer is told in place of a reply, if it has none, or one beyond `limit_bytes`.
+    #[inline]
     fn refusal(
         &self,
         worker: WorkerId,
@@ -306,6 +318,7 @@ impl Shared {
         }
     }
 
+    #[inline]
     fn measure(&self, worker: WorkerId, request_type: RequestType, service_ns: u64) {
         let slot = self.types.slot(request_type);
         let work = &self.telemetry.workers[worker.index()].types[slot].0;

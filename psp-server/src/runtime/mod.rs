@@ -20,6 +20,7 @@ mod connections;
 pub(crate) mod cores;
 pub(crate) mod dispatcher;
 mod executor;
+mod intake;
 pub(crate) mod late_waker;
 #[cfg(all(test, not(loom)))]
 mod late_workers;
@@ -28,6 +29,7 @@ pub(crate) mod policy_mailbox;
 mod scheduling;
 pub(crate) mod shared;
 mod sleep_flag;
+mod spin;
 #[cfg(feature = "dpdk")]
 pub(crate) mod stages;
 mod start;

@@ -9,25 +9,27 @@ use std::time::Duration;
 
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use psp_protocols::{Framing, Rejection, Step};
+use psp_protocols::{Framing, Rejection};
 use rustix::io::Errno;
 
 use super::alarm::Alarm;
-use super::channel::{Doorbell, Message, Report, WorkerLink};
+use super::channel::{Doorbell, Message, Report, WorkerLink, settle};
 use super::clock::Clock;
 use super::connections::Connections;
 use super::dispatcher::Dispatcher;
 use super::executor::Executor;
+use super::intake::{DATAGRAM_FIRST, admit};
 use super::shared::Shared;
+use super::spin::Spin;
 use super::task::Task;
 use crate::classifier::Classifier;
+use crate::config::Topology;
 use crate::error::RunError;
 use crate::handler::Handler;
 use crate::policy::{Action, RequestId, WorkerId};
 use crate::shutdown::Shutdown;
-use crate::telemetry::NetCounters;
 use crate::transport::Packets;
-use crate::transport::datagram::{Datagram, DatagramPool, Endpoint, Outlet};
+use crate::transport::datagram::{DatagramPool, Endpoint, Outlet};
 
 /// Wakes the net worker.
 pub(crate) const WAKER: Token = Token(0);
@@ -35,12 +37,13 @@ pub(crate) const WAKER: Token = Token(0);
 const ALARM: Token = Token(1);
 /// Sockets come after the alarm, connections after the sockets.
 const SOCKET_FIRST: usize = 2;
-/// Request ids from here on are datagrams; below are connections.
-const DATAGRAM_FIRST: u32 = 1 << 30;
 
 const EVENTS_PER_TURN: usize = 512;
 const ACCEPTS_PER_TURN: usize = 64;
 const DATAGRAMS_PER_TURN: usize = 64;
+/// Frames of a port that are read before the net worker looks at its workers: a look costs about as much
+/// as a frame.
+const FRAMES_PER_LOOK: usize = 8;
 /// How often a net worker that polls a port looks at its event queue.
 const EVENTS_INTERVAL_NS: u64 = 20_000;
 /// How long nothing has come before it sleeps, if it may.
@@ -69,7 +72,7 @@ pub(crate) struct Parts<F, K, H: Handler> {
     pub(crate) clock: Clock,
     /// Datagrams of sockets, and of the port, that may be in flight or waiting.
     pub(crate) datagrams: usize,
-    pub(crate) spin: Duration,
+    pub(crate) spin: Spin,
 }
 
 /// How the net worker reaches one worker.
@@ -95,6 +98,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler> {
     /// The last turn ended before the scheduler had nothing left to decide.
     unfinished: bool,
     lent: usize,
+    /// Workers that were sent something since they were last seen to.
+    unsettled: Vec<WorkerId>,
     now_ns: u64,
     sweep_at_ns: u64,
     busy_at_ns: u64,
@@ -140,6 +145,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             exhausted: false,
             unfinished: false,
             lent: 0,
+            unsettled: Vec::with_capacity(ACTIONS_PER_TURN),
             now_ns: parts.clock.now_ns(),
             sweep_at_ns: 0,
             busy_at_ns: 0,
@@ -228,9 +234,13 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
 
     /// How long the event queue may sleep.
     fn timeout(&self) -> Duration {
-        let spinning = !self.parts.spin.is_zero()
-            && self.lent == 0
-            && u128::from(self.now_ns - self.busy_at_ns) < self.parts.spin.as_nanos();
+        // For what comes when nothing is to be done, and for workers that others wait for.
+        let spin = match (self.lent, self.parts.dispatcher.waiting()) {
+            (0, _) => self.parts.spin.idle,
+            (_, 0) => Duration::ZERO,
+            _ => self.parts.spin.turn,
+        };
+        let spinning = u128::from(self.now_ns - self.busy_at_ns) < spin.as_nanos();
         let endpoints_first = self.parts.listeners.len();
         let pending_socket = self.readable.iter().enumerate().any(|(index, readable)| {
             *readable && (index < endpoints_first || self.datagrams.has_buffers())
@@ -261,13 +271,44 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
     /// a while, and others may have use for the core.
     fn packets_at_ns(&self) -> Option<u64> {
         let idle_sleep = self.parts.packets.as_ref()?.idle_sleep()?;
-        let idle = self.parts.spin.is_zero() && self.now_ns - self.busy_at_ns >= IDLE_NS;
+        let idle = self.parts.spin.idle.is_zero() && self.now_ns - self.busy_at_ns >= IDLE_NS;
         let idle_sleep_ns = u64::try_from(idle_sleep.as_nanos()).unwrap_or(u64::MAX);
         idle.then(|| self.now_ns.saturating_add(idle_sleep_ns))
     }
 
+    /// Wakes workers that fell asleep while something was sent to them.
+    fn settle(&mut self) {
+        if self.unsettled.is_empty() {
+            return;
+        }
+        let links = &self.parts.links;
+        settle(
+            self.unsettled
+                .iter()
+                .filter_map(|worker| match &links[worker.index()] {
+                    Link::Thread(link) => Some(link),
+                    Link::Inline(_) => None,
+                }),
+        );
+        self.unsettled.clear();
+    }
+
+    /// Takes back what workers have finished and gives them what they can take up next, so that none of
+    /// them waits until a burst is read. Not where the net worker is a worker itself: its own request would
+    /// hold up the burst, and what is most urgent in that is not known before its end.
+    fn look_at_workers(&mut self) {
+        if self.parts.shared.topology == Topology::Dedicated {
+            self.now_ns = self.parts.clock.now_ns();
+            self.receive_completions();
+            self.carry_out(u64::MAX);
+        }
+    }
+
     fn receive_completions(&mut self) -> usize {
         let mut received = 0;
+        if self.lent == 0 {
+            return received;
+        }
         for index in 0..self.parts.links.len() {
             let Link::Thread(link) = &mut self.parts.links[index] else {
                 continue;
@@ -370,50 +411,69 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
         if self.draining_until_ns.is_some() {
             return;
         }
-        let net = &self.parts.shared.telemetry.net.0;
-        let first = self.parts.listeners.len();
-        for (index, endpoint) in self.parts.endpoints.iter().enumerate() {
-            let Outlet::Socket(socket) = &endpoint.outlet else {
-                continue;
-            };
-            if !self.readable[first + index] {
-                continue;
-            }
+        for index in 0..self.parts.endpoints.len() {
             for _ in 0..DATAGRAMS_PER_TURN {
-                let datagram = match self.datagrams.receive(endpoint, socket) {
-                    Ok(Some(datagram)) => datagram,
-                    Ok(None) => {
-                        net.datagrams_received.add(1);
-                        net.malformed.add(1);
-                        continue;
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        self.readable[first + index] = false;
-                        break;
-                    }
-                    // Every buffer is in use: the kernel queues, and then drops.
-                    Err(error) if error.kind() == io::ErrorKind::OutOfMemory => break,
-                    // An earlier reply could not be delivered; nothing to do with this request.
-                    Err(_) => continue,
-                };
+                if !self.receive_datagram(index) {
+                    break;
+                }
+                self.look_at_workers();
+            }
+        }
+    }
+
+    /// Receives a datagram from a socket. Whether there may be another.
+    fn receive_datagram(&mut self, index: usize) -> bool {
+        let endpoint = &self.parts.endpoints[index];
+        let readable = &mut self.readable[self.parts.listeners.len() + index];
+        let Outlet::Socket(socket) = &endpoint.outlet else {
+            return false;
+        };
+        if !*readable {
+            return false;
+        }
+        let net = &self.parts.shared.telemetry.net.0;
+        match self.datagrams.receive(endpoint, socket) {
+            Ok(Some(datagram)) => {
                 let slot = datagram.slot;
                 let parts = (&*self.parts.framing, &mut self.parts.dispatcher);
                 if !admit(parts, datagram, net, self.now_ns) {
                     self.datagrams.discard(slot);
                 }
             }
+            Ok(None) => {
+                net.datagrams_received.add(1);
+                net.malformed.add(1);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => *readable = false,
+            // Every buffer is in use: the kernel queues, and then drops.
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => return false,
+            // An earlier reply could not be delivered; nothing to do with this request.
+            Err(_) => {}
         }
+        *readable
     }
 
     fn receive_packets(&mut self) {
-        let Some(packets) = &mut self.parts.packets else {
-            return;
-        };
         if self.draining_until_ns.is_some() {
             return;
         }
         let net = &self.parts.shared.telemetry.net.0;
-        let came = packets.receive(&net.packets, |packet, endpoint| {
+        let packets = self.parts.packets.as_mut();
+        if packets.is_some_and(|packets| packets.poll(&net.packets)) {
+            self.busy_at_ns = self.now_ns;
+            while self.read_packets() {
+                self.look_at_workers();
+            }
+        }
+    }
+
+    /// Reads some frames of the burst. Whether there were any.
+    fn read_packets(&mut self) -> bool {
+        let net = &self.parts.shared.telemetry.net.0;
+        let Some(packets) = &mut self.parts.packets else {
+            return false;
+        };
+        packets.read(FRAMES_PER_LOOK, &net.packets, |packet, endpoint| {
             let Some(datagram) = self.datagrams.hold(endpoint, packet) else {
                 net.packets.overflows.add(1);
                 return;
@@ -423,10 +483,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             if !admit(parts, datagram, net, self.now_ns) {
                 self.datagrams.discard(slot);
             }
-        });
-        if came {
-            self.busy_at_ns = self.now_ns;
-        }
+        })
     }
 
     /// Reads requests, has them run and sends replies until nothing is left to do or the turn has
@@ -449,13 +506,18 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
 
     /// Carries out what the scheduler decides, worker 0's requests included where they are ours.
     fn carry_out(&mut self, end_ns: u64) {
-        self.unfinished = false;
+        self.unfinished = !self.act(end_ns);
+        self.settle();
+    }
+
+    /// Whether nothing is left to be carried out.
+    fn act(&mut self, end_ns: u64) -> bool {
         for _ in 0..ACTIONS_PER_TURN {
             if self.now_ns > end_ns {
-                break;
+                return false;
             }
             match self.parts.dispatcher.poll(self.now_ns) {
-                None => return,
+                None => return true,
                 Some(Action::Reject {
                     request,
                     request_type,
@@ -478,31 +540,38 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
                 }) => self.run(worker, request),
             }
         }
-        self.unfinished = true;
+        false
     }
 
     /// Runs a request on `worker`, or goes on with it there if it yielded.
     fn run(&mut self, worker: WorkerId, request: RequestId) {
-        let Some(mut task) = self.lend(request) else {
-            let Link::Thread(link) = &mut self.parts.links[worker.index()] else {
-                unreachable!("what the net thread runs never yields");
-            };
-            let sent = link.send(Message::Resume(request));
-            assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
-            return;
+        let task = self.lend(request);
+        let Link::Thread(link) = &mut self.parts.links[worker.index()] else {
+            return self.run_here(worker, task);
         };
-        match &mut self.parts.links[worker.index()] {
-            Link::Inline(executor) => {
-                executor.run(&mut task);
-                self.now_ns = self.parts.clock.now_ns();
-                self.completed(worker, task, false);
-            }
-            Link::Thread(link) => {
+        let message = match task {
+            Some(task) => {
                 self.lent += 1;
-                let sent = link.send(Message::Run { request, task });
-                assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
+                Message::Run { request, task }
             }
+            None => Message::Resume(request),
+        };
+        let sent = link.send(message);
+        assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
+        self.unsettled.push(worker);
+    }
+
+    /// Runs a request as the worker that the net worker is.
+    fn run_here(&mut self, worker: WorkerId, task: Option<Task<H::Connection>>) {
+        // It may take long.
+        self.settle();
+        let Some(mut task) = task else {
+            unreachable!("what the net thread runs never yields");
+        };
+        if let Link::Inline(executor) = &mut self.parts.links[worker.index()] {
+            self.now_ns = executor.run(&mut task);
         }
+        self.completed(worker, task, false);
     }
 
     /// `None` for a request that is lent already, because it yielded.
@@ -556,39 +625,16 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
     }
 
     fn stop(&mut self, open: usize) -> usize {
-        for link in &mut self.parts.links {
+        for (worker, link) in (0..).map(WorkerId).zip(&mut self.parts.links) {
             if let Link::Thread(link) = link {
                 // A full ring means a worker that is stuck; it is abandoned.
                 let _ = link.send(Message::Stop);
+                self.unsettled.push(worker);
             }
         }
+        self.settle();
         if open > 0 { self.lent.max(1) } else { 0 }
     }
-}
-
-/// Tells the dispatcher of a datagram, if it is one request.
-fn admit<F: Framing, K: Classifier, C>(
-    (framing, dispatcher): (&F, &mut Dispatcher<K>),
-    datagram: &mut Datagram<C>,
-    net: &NetCounters,
-    now_ns: u64,
-) -> bool {
-    net.datagrams_received.add(1);
-    let request = datagram.request(framing.envelope());
-    let whole = request.filter(|request| {
-        let step = framing.next_frame(&mut F::Cursor::default(), request);
-        matches!(step, Ok(Step::Frame { len }) if len == request.len())
-    });
-    let Some(request) = whole else {
-        net.malformed.add(1);
-        return false;
-    };
-    let request_type = dispatcher.classify(request);
-    (datagram.request_type, datagram.arrived_ns) = (request_type, now_ns);
-    dispatcher.count_arrival(request_type);
-    let id = RequestId(DATAGRAM_FIRST + datagram.slot);
-    dispatcher.arrived(now_ns, id, request_type);
-    true
 }
 
 /// Whether the process or the system has no room for another connection.

@@ -7,15 +7,26 @@
 //!
 //! The two fences order "announce, look" against "publish, look": at least one side sees the other,
 //! so no work waits for a sleeper that nobody wakes. Checked by loom, see the tests.
+//!
+//! A fence costs as much as a scheduling decision. One who publishes work for several sleepers needs one for
+//! all of them ([`fence_after_publishing`]), and may wake those before that it sees asleep already.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// See the [module](self).
+/// See the [module](self). It has a cache line to itself: both sides look at it far more often than they
+/// write it.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(super) struct SleepFlag(AtomicBool);
+
+/// Orders all work that was published before against [`SleepFlag::take_seen`] of any flag after.
+#[inline]
+pub(super) fn fence_after_publishing() {
+    fence(Ordering::SeqCst);
+}
 
 impl SleepFlag {
     /// The caller sleeps unless it finds work now.
@@ -31,8 +42,16 @@ impl SleepFlag {
 
     /// To be called after work was published: true when the sleeper must be woken, which is said to
     /// one caller only.
+    #[inline]
     pub(super) fn take(&self) -> bool {
-        fence(Ordering::SeqCst);
+        fence_after_publishing();
+        self.take_seen()
+    }
+
+    /// As [`take`](Self::take), but one that just falls asleep may be missed, unless
+    /// [`fence_after_publishing`] was called since the work was published.
+    #[inline]
+    pub(super) fn take_seen(&self) -> bool {
         self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
     }
 }
@@ -43,7 +62,39 @@ mod loom_tests {
     use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use loom::thread;
 
-    use super::SleepFlag;
+    use super::{SleepFlag, fence_after_publishing};
+
+    #[test]
+    fn one_fence_after_all_work_was_published_is_enough() {
+        loom::model(|| {
+            let flags = Arc::new([SleepFlag::default(), SleepFlag::default()]);
+            let work = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
+            let publisher = thread::spawn({
+                let (flags, work) = (flags.clone(), work.clone());
+                move || {
+                    let mut woken = [0, 1].map(|index| {
+                        work[index].store(true, Ordering::Release);
+                        flags[index].take_seen()
+                    });
+                    fence_after_publishing();
+                    for (woken, flag) in woken.iter_mut().zip(&*flags) {
+                        let is_seen = flag.take_seen();
+                        assert!(!(is_seen && *woken), "one sleeper is woken once");
+                        *woken |= is_seen;
+                    }
+                    woken
+                }
+            });
+            let found = [0, 1].map(|index| {
+                flags[index].announce();
+                work[index].load(Ordering::Acquire)
+            });
+            let woken = publisher.join().unwrap();
+            for (found, woken) in found.into_iter().zip(woken) {
+                assert!(found || woken, "work waits for a sleeper");
+            }
+        });
+    }
 
     #[test]
     fn work_is_found_or_the_sleeper_is_woken() {

@@ -19,6 +19,7 @@ use super::executor::{Executor, Sending};
 use super::net_worker::{Link, NetWorker, Parts};
 use super::scheduling::{can_be_raised, sharpen_timers, shorten_slice};
 use super::shared::Shared;
+use super::spin::Spin;
 use super::task::Task;
 use super::team::Team;
 use super::turn_start::TurnStart;
@@ -86,12 +87,8 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
     let doorbell = Arc::new(Doorbell::new(waker));
     let inline = shared.topology == Topology::Inline;
     let threads = shared.workers + usize::from(!inline);
-    // Whoever polls takes a core from somebody else, unless every thread has one to itself.
-    let spin = if cores.spare_for(threads) {
-        Duration::from_micros(shared.config.spin_us)
-    } else {
-        Duration::ZERO
-    };
+    let spin_longest = Duration::from_micros(shared.config.spin_us);
+    let spin = Spin::new(&cores, threads, inline, spin_longest);
     let background = inline || threads > cores.count;
 
     let lowers = shared.config.preempt == PreemptPolicy::KernelThread && can_be_raised();
@@ -129,7 +126,7 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
             framing,
             shared,
             clock,
-            spin,
+            spin: spin.turn,
             cores: cores.clone(),
             place: if inline { index } else { index + 1 },
             threads,
@@ -148,12 +145,12 @@ pub(crate) fn launch<F: Framing, K: Classifier, H: Handler>(
                 let away_ns = Rc::<Cell<u64>>::default();
                 let executor = || post.executor(away_ns.clone());
                 if post.shared.config.preempt == PreemptPolicy::None {
-                    serve_to_completion(executor(), port, spin);
+                    serve_to_completion(executor(), port, post.spin);
                     return Ok(());
                 }
                 let (clock, shared) = (post.clock.clone(), post.shared.clone());
                 let away_ns = away_ns.clone();
-                let desk = Desk::new(worker, port, spin, clock, shared, start, away_ns);
+                let desk = Desk::new(worker, port, post.spin, clock, shared, start, away_ns);
                 let desk = Rc::new(desk);
                 serve_on_contexts(&desk, &preempter, executor)
             });

@@ -91,6 +91,7 @@ impl Turns {
 
     /// Takes note of what the scheduler decided. Whether it is to be done now; else
     /// [`Turns::next_due`] has it when it is.
+    #[inline]
     pub(crate) fn decided(&mut self, now_ns: u64, action: &Action) -> bool {
         match *action {
             Action::Run {
@@ -123,6 +124,7 @@ impl Turns {
     }
 
     /// The next that was to give way before it had had its quantum, and has had it now.
+    #[inline]
     pub(crate) fn next_due(&mut self, now_ns: u64) -> Option<Action> {
         if self.look_ns.is_none_or(|look_ns| look_ns > now_ns) {
             return None;
@@ -161,6 +163,7 @@ impl Turns {
     }
 
     /// What ran on `worker` is done.
+    #[inline]
     pub(crate) fn completed(&mut self, worker: WorkerId) {
         self.workers[worker.index()].stop = None;
     }
@@ -220,6 +223,7 @@ impl Turns {
     }
 
     /// Counts something for `worker` and for the type of what runs there.
+    #[inline]
     fn count(&self, worker: WorkerId, count: impl Fn(&TurnCounters)) {
         let telemetry = &self.shared.telemetry;
         let slot = self

@@ -65,8 +65,13 @@ impl<C> Packets<C> {
         match self.0 {}
     }
 
-    pub(crate) fn receive(
+    pub(crate) fn poll(&mut self, _counters: &PacketCounters) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn read(
         &mut self,
+        _frames: usize,
         _counters: &PacketCounters,
         _accept: impl FnMut(Packet, &Arc<Endpoint<C>>),
     ) -> bool {

@@ -75,6 +75,7 @@ pub(crate) struct Sent {
 
 impl Body {
     /// The bytes that were received.
+    #[inline]
     fn received(&self) -> &[u8] {
         match self {
             Self::Buffer { bytes, len } => &bytes[..*len],
@@ -83,6 +84,7 @@ impl Body {
     }
 
     /// The bytes that were received, and the room for a header and the reply.
+    #[inline]
     pub(crate) fn split(&mut self) -> (&[u8], &mut [u8]) {
         match self {
             Self::Buffer { bytes, len } => {
@@ -96,6 +98,7 @@ impl Body {
 
     /// Longest reply that an envelope of this shape can carry, were there room: a port sends a reply in
     /// one piece, that of the mbuf.
+    #[inline]
     pub(crate) fn reply_len_max(&self, shape: Shape) -> usize {
         match self {
             Self::Buffer { .. } => shape.reply_len_max(),
@@ -105,6 +108,7 @@ impl Body {
 
     /// Sends the reply of `len` bytes that was written behind the room for a header as `worker`; a port
     /// may keep it for a moment unless it goes `at_once`.
+    #[inline]
     pub(crate) fn send(
         &mut self,
         len: usize,
@@ -231,6 +235,7 @@ impl<C> DatagramPool<C> {
     }
 
     /// Gives a port's request a place. The packet is dropped when every place is in use.
+    #[inline]
     pub(crate) fn hold(
         &mut self,
         endpoint: &Arc<Endpoint<C>>,
@@ -246,7 +251,14 @@ impl<C> DatagramPool<C> {
         Some(datagram)
     }
 
+    /// A received datagram that was not lent.
+    #[cfg(feature = "dpdk")]
+    pub(crate) fn held(&mut self, slot: u32) -> Option<&mut Datagram<C>> {
+        self.all[slot as usize].as_deref_mut()
+    }
+
     /// Lends a received datagram to a worker. `None` when it is lent already.
+    #[inline]
     pub(crate) fn take(&mut self, slot: u32) -> Option<Box<Datagram<C>>> {
         self.all[slot as usize].take()
     }
@@ -259,6 +271,7 @@ impl<C> DatagramPool<C> {
     }
 
     /// Takes a lent datagram back and frees it.
+    #[inline]
     pub(crate) fn give(&mut self, mut datagram: Box<Datagram<C>>) {
         datagram.release();
         let slot = datagram.slot;
@@ -274,12 +287,14 @@ impl<C> DatagramPool<C> {
 impl<C> Datagram<C> {
     /// The request behind the header of a datagram that has been received. `None` when the envelope
     /// is not one of a request.
+    #[inline]
     pub(crate) fn request(&self, envelope: &dyn Envelope) -> Option<&[u8]> {
         let header_len = envelope.shape().header_len;
         let (header, request) = self.body.received().split_at_checked(header_len)?;
         envelope.accepts(header).then_some(request)
     }
 
+    #[inline]
     fn set_endpoint(&mut self, endpoint: &Arc<Endpoint<C>>) {
         let same = |held: &Arc<Endpoint<C>>| Arc::ptr_eq(held, endpoint);
         if !self.endpoint.as_ref().is_some_and(same) {
@@ -288,6 +303,7 @@ impl<C> Datagram<C> {
     }
 
     /// Gives a port its buffer back, where the request had no reply.
+    #[inline]
     fn release(&mut self) {
         if let Body::Packet(packet) = &mut self.body {
             *packet = None;

@@ -33,7 +33,7 @@ use std::time::Duration;
 use self::baton::{Baton, FIRST, Move, Phase};
 pub(crate) use self::baton::{SEATS_MAX, Seat};
 use self::member::Member;
-use super::channel::{Message, Preempter, Report, TaskPort, next};
+use super::channel::{Message, Preempter, Report, TaskPort};
 use super::clock::Clock;
 use super::turn_start::TurnStart;
 use crate::fiber::PreemptFlag;
@@ -139,7 +139,9 @@ impl Team {
                     Call::Stop => return,
                 }
             }
-            match next(|| lock(port).receive(), spin) {
+            // Not in the `match`, which would keep the lock for the whole turn.
+            let message = lock(port).next(spin);
+            match message {
                 Message::Run { request, mut task } => {
                     self.begin(seat, request);
                     run(&mut task);

@@ -23,7 +23,7 @@ use crate::fiber::{self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFla
 use crate::handler::Handler;
 use crate::policy::{RequestId, WorkerId};
 use crate::preempt::PreemptPolicy;
-use crate::runtime::channel::{Message, Preempter, Report, TaskPort, next};
+use crate::runtime::channel::{Message, Preempter, Report, TaskPort};
 use crate::runtime::clock::Clock;
 use crate::runtime::executor::Executor;
 use crate::runtime::shared::Shared;
@@ -186,7 +186,7 @@ pub(crate) fn serve_on_contexts<F: Framing, H: Handler>(
 /// What each context does.
 fn message_loop<F: Framing, H: Handler>(desk: &Desk<H::Connection>, mut executor: Executor<F, H>) {
     loop {
-        let message = next(|| desk.port.borrow_mut().receive(), desk.spin);
+        let message = desk.port.borrow_mut().next(desk.spin);
         let pause = match message {
             Message::Run { request, task } => {
                 desk.run(&mut executor, request, task);

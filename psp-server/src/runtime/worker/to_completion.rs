@@ -5,7 +5,7 @@ use std::time::Duration;
 use psp_protocols::Framing;
 
 use crate::handler::Handler;
-use crate::runtime::channel::{Message, Report, TaskPort, next};
+use crate::runtime::channel::{Message, Report, TaskPort};
 use crate::runtime::executor::Executor;
 use crate::runtime::task::Task;
 
@@ -16,7 +16,7 @@ pub(crate) fn serve_to_completion<F: Framing, H: Handler>(
     spin: Duration,
 ) {
     loop {
-        match next(|| port.receive(), spin) {
+        match port.next(spin) {
             Message::Run { mut task, .. } => {
                 executor.run(&mut task);
                 port.report(Report::Completed(task));

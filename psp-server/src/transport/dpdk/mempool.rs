@@ -144,34 +144,40 @@ unsafe impl Send for Mbuf {}
 
 impl Mbuf {
     /// The buffer, the frame included.
+    #[inline]
     fn buffer(&self) -> &[u8] {
         // SAFETY: the buffer has `buffer_len` bytes, which the environment mapped and so initialised, and
         // they are nobody else's while this lives: it is one direct mbuf with one reference.
         unsafe { std::slice::from_raw_parts(self.0.buffer, self.0.buffer_len.into()) }
     }
 
+    #[inline]
     fn buffer_mut(&mut self) -> &mut [u8] {
         // SAFETY: as for `buffer`; and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.0.buffer, self.0.buffer_len.into()) }
     }
 
+    #[inline]
     fn place(&self) -> Range<usize> {
         let start = usize::from(self.0.start);
         start..start + usize::from(self.0.len)
     }
 
     /// The frame.
+    #[inline]
     pub(crate) fn frame(&self) -> &[u8] {
         &self.buffer()[self.place()]
     }
 
     /// The frame, to be changed.
+    #[inline]
     pub(crate) fn frame_mut(&mut self) -> &mut [u8] {
         let place = self.place();
         &mut self.buffer_mut()[place]
     }
 
     /// The frame, and the free part of the buffer behind it.
+    #[inline]
     pub(crate) fn split(&mut self) -> (&[u8], &mut [u8]) {
         let Range { start, end } = self.place();
         let (used, free) = self.buffer_mut().split_at_mut(end);
@@ -179,18 +185,21 @@ impl Mbuf {
     }
 
     /// Shortens or lengthens the frame to `len` bytes, as far as the buffer goes.
+    #[inline]
     pub(crate) fn resize(&mut self, len: usize) {
         let room = usize::from(self.0.buffer_len - self.0.start);
         self.0.len = len.min(room) as u16;
     }
 
     /// Makes a frame of the first `len` bytes behind the present one, as far as the buffer goes.
+    #[inline]
     pub(crate) fn advance(&mut self, len: usize) {
         self.0.start = self.place().end as u16;
         self.resize(len);
     }
 
     /// Whether the port has verified IPv4's and UDP's checksum; `None` when it found a wrong one.
+    #[inline]
     pub(crate) fn checksums(&self) -> Option<Checksums> {
         match self.0.checksums {
             1 => Some(Checksums::Port),
@@ -200,6 +209,7 @@ impl Mbuf {
     }
 
     /// The mbuf for a port to send, which owns it from here on.
+    #[inline]
     pub(super) fn into_raw(self, checksums: Checksums) -> *mut sys::Mbuf {
         let offload = i32::from(checksums == Checksums::Port);
         let sys::Packet {

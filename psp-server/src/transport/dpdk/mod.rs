@@ -35,7 +35,7 @@ mod port;
 mod queue;
 
 #[doc(hidden)]
-pub use crate::runtime::stages::Stages;
+pub use crate::runtime::stages::{Side, Stages};
 pub use client::{DpdkClient, NotSent};
 pub use config::{DpdkConfig, Mac};
 pub use error::DpdkError;

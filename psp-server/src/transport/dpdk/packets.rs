@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use psp_protocols::packet::arp::{self, Arp};
 use psp_protocols::packet::udp::{self, HEADERS_LEN};
-use psp_protocols::packet::{Datagram, DropReason, Frame, Interface, icmp};
+use psp_protocols::packet::{DropReason, End, Flow, Frame, Interface, icmp};
 
 use super::config::DpdkConfig;
 use super::eal::{self, Eal};
@@ -21,32 +21,37 @@ use crate::transport::datagram::{Endpoint, Outlet};
 /// Mbufs beyond requests, queues and caches: bursts between two states.
 const MBUFS_SPARE: usize = 1024;
 
-/// A request in an mbuf.
+/// A request in an mbuf. Who sent it is in the frame: it would be copied with this from hand to hand.
 #[derive(Debug)]
 pub(crate) struct Packet {
     mbuf: Mbuf,
-    datagram: Datagram,
+    /// Where the frame has the end of the request, which begins behind the headers.
+    end: u16,
     /// Longest reply that a frame of the port holds.
-    reply_len_max: usize,
+    reply_len_max: u16,
 }
 
 impl Packet {
     /// Who sent it.
+    #[inline]
     pub(crate) fn peer(&self) -> SocketAddr {
-        self.datagram.peer().into()
+        let End { ip, port, .. } = Flow::of(self.mbuf.frame()).source;
+        SocketAddrV4::new(ip, port).into()
     }
 
     /// The request.
+    #[inline]
     pub(crate) fn request(&self) -> &[u8] {
-        &self.mbuf.frame()[self.datagram.payload.clone()]
+        &self.mbuf.frame()[HEADERS_LEN..self.end.into()]
     }
 
     /// The request, and the room for its reply.
+    #[inline]
     pub(crate) fn split(&mut self) -> (&[u8], &mut [u8]) {
         let (frame, free) = self.mbuf.split();
         let room = free.get_mut(HEADERS_LEN..).unwrap_or_default();
-        let len = room.len().min(self.reply_len_max);
-        (&frame[self.datagram.payload.clone()], &mut room[..len])
+        let len = room.len().min(self.reply_len_max.into());
+        (&frame[HEADERS_LEN..self.end.into()], &mut room[..len])
     }
 }
 
@@ -116,7 +121,7 @@ impl PacketPort {
         Packets {
             burst: Vec::with_capacity(self.rx_burst * rx.len()),
             rx_burst: self.rx_burst,
-            reply_len_max: udp::payload_len_max(port.mtu()),
+            reply_len_max: udp::payload_len_max(port.mtu()) as u16,
             rx,
             endpoint: Arc::new(Endpoint {
                 outlet: Outlet::Packets(Transmitters { queues }),
@@ -148,13 +153,11 @@ impl Transmitters {
         len: usize,
         at_once: bool,
     ) -> usize {
-        let Packet {
-            mut mbuf, datagram, ..
-        } = packet;
+        let Packet { mut mbuf, .. } = packet;
+        let flow = Flow::of(mbuf.frame()).reversed();
         mbuf.advance(HEADERS_LEN + len);
         self.with(worker.index() + 1, |queue| {
             let checksums = queue.checksums();
-            let flow = datagram.flow.reversed();
             flow.write_headers(mbuf.frame_mut(), checksums);
             let unsent = queue.push(mbuf, checksums);
             unsent + if at_once { queue.flush() } else { 0 }
@@ -162,7 +165,9 @@ impl Transmitters {
     }
 
     fn with<T>(&self, index: usize, action: impl FnOnce(&mut TxQueue) -> T) -> T {
-        let queue = &self.queues[index % self.queues.len()];
+        // A division costs as much as half a lock.
+        let own = self.queues.get(index);
+        let queue = own.unwrap_or_else(|| &self.queues[index % self.queues.len()]);
         // A panic between two frames leaves a queue as good as it was.
         action(&mut queue.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -176,36 +181,18 @@ pub(crate) struct Packets<C> {
     rx: Vec<RxQueue>,
     endpoint: Arc<Endpoint<C>>,
     interface: Interface,
-    reply_len_max: usize,
+    reply_len_max: u16,
     idle_sleep: Option<Duration>,
 }
 
 impl<C> Packets<C> {
-    /// What its requests are for.
-    pub(crate) fn endpoint(&self) -> &Arc<Endpoint<C>> {
-        &self.endpoint
-    }
-
     /// How long the net thread may sleep when nothing comes.
     pub(crate) fn idle_sleep(&self) -> Option<Duration> {
         self.idle_sleep
     }
 
-    /// Takes a burst from each queue: answers what it can itself, and hands each request to `accept`
-    /// with the endpoint it is for. Returns whether anything came.
-    pub(crate) fn receive(
-        &mut self,
-        counters: &PacketCounters,
-        accept: impl FnMut(Packet, &Arc<Endpoint<C>>),
-    ) -> bool {
-        let came = self.poll(counters);
-        if came {
-            self.read(counters, accept);
-        }
-        came
-    }
-
-    /// Takes a burst from each queue. Returns whether anything came.
+    /// Takes a burst from each queue; what there was is to be [read](Self::read) before. Returns whether anything
+    /// came.
     pub(crate) fn poll(&mut self, counters: &PacketCounters) -> bool {
         let odd: usize = self
             .rx
@@ -220,18 +207,22 @@ impl<C> Packets<C> {
         frames > 0
     }
 
-    /// Answers what it can itself of the bursts, and hands each request to `accept`.
+    /// Reads up to `frames` frames of the bursts: answers what it can itself, and hands each request to
+    /// `accept` with the endpoint it is for. Returns whether there were any.
     pub(crate) fn read(
         &mut self,
+        frames: usize,
         counters: &PacketCounters,
         mut accept: impl FnMut(Packet, &Arc<Endpoint<C>>),
-    ) {
-        for mbuf in self.burst.drain(..) {
+    ) -> bool {
+        let frames = frames.min(self.burst.len());
+        for mbuf in self.burst.drain(..frames) {
             match read(&self.interface, &mbuf) {
                 Ok(Frame::Datagram(datagram)) => {
                     let packet = Packet {
                         mbuf,
-                        datagram,
+                        // Frames are as long as `u16` can count.
+                        end: datagram.payload.end as u16,
                         reply_len_max: self.reply_len_max,
                     };
                     accept(packet, &self.endpoint);
@@ -240,6 +231,7 @@ impl<C> Packets<C> {
                 Err(reason) => counters.dropped[reason as usize].add(1),
             }
         }
+        frames > 0
     }
 
     /// Sends what the net thread has ready: its own answers, and replies of the worker that it is.

@@ -82,6 +82,7 @@ impl TxQueue {
     }
 
     /// Who computes checksums of what is sent.
+    #[inline]
     pub(crate) fn checksums(&self) -> Checksums {
         self.port.tx_checksums()
     }
@@ -89,6 +90,7 @@ impl TxQueue {
     /// Adds a frame to those that wait, and sends them when they are a burst. Its checksums are right, or
     /// left to the port as `checksums` says. Returns the number of frames that were dropped because
     /// the queue was full.
+    #[inline]
     pub(crate) fn push(&mut self, mbuf: Mbuf, checksums: Checksums) -> usize {
         self.pending.push(mbuf.into_raw(checksums));
         if self.pending.len() == self.pending.capacity() {
