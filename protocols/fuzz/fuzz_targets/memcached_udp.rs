@@ -43,7 +43,8 @@ fuzz_target!(|datagram: &[u8]| {
     let mut reassembled = Vec::new();
     let mut take = |bytes: &[u8]| reassembled.extend_from_slice(bytes);
     if !parts.is_empty() {
-        parts.rotate_left(usize::from(request.count) % parts.len());
+        let first = usize::from(request.count) % parts.len();
+        parts.rotate_left(first);
         let twice = usize::from(request.reserved) % parts.len();
         let (header, part) = parts[twice].clone();
         reassembly.push(header, &part, reply.len(), &mut take);
