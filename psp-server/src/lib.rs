@@ -120,6 +120,7 @@ pub use policy::{Policy, WorkerId};
 pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, no_preempt};
 pub use reply::Reply;
 pub use request_type::{RequestType, TypeSpec, TypeTable};
+pub use runtime::shorten_slice;
 pub use server::{DrainReport, Server, ServerBuilder, ServerHandle};
 pub use shutdown::Shutdown;
 pub use sleep::sleep;

@@ -50,6 +50,9 @@ use waiter::Waiter;
 /// Between the last connect and the first intended send time: threads are up by then.
 const START_DELAY: Duration = Duration::from_millis(20);
 
+/// For how long a thread of fast types runs at a time, as far as the kernel is concerned.
+const SLICE_US: u64 = 100;
+
 /// Random streams of a seed: service times are drawn apart from arrivals and keys.
 const SERVICE_STREAMS: u64 = 4 << 32;
 
@@ -163,12 +166,9 @@ pub fn run(
     for generator in prepared {
         let done = done.clone();
         let stop = Arc::clone(stop);
-        let nice = match generator.class {
-            ThreadClass::Fast => 0,
-            ThreadClass::Slow => plan.slow_nice,
-        };
+        let slow_nice = plan.slow_nice;
         let run = move || {
-            let outcome = generator.run(clock, nice, &stop);
+            let outcome = generator.run(clock, slow_nice, &stop);
             // The receiver outlives all threads.
             let _ = done.send(());
             outcome
@@ -322,11 +322,18 @@ impl Generator {
         })
     }
 
-    fn run(self, clock: RunClock, nice: i32, stop: &AtomicBool) -> io::Result<Vec<(usize, Notes)>> {
+    fn run(
+        self,
+        clock: RunClock,
+        slow_nice: i32,
+        stop: &AtomicBool,
+    ) -> io::Result<Vec<(usize, Notes)>> {
         // The kernel may otherwise extend each sleep by 50 us.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
-        if nice > 0 {
-            rustix::process::setpriority_process(None, nice)?;
+        match self.class {
+            // It would wait for others' slices to end otherwise, and each reply with it.
+            ThreadClass::Fast => psp_server::shorten_slice(SLICE_US),
+            ThreadClass::Slow => rustix::process::setpriority_process(None, slow_nice)?,
         }
         let Self {
             indices,

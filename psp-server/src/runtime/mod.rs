@@ -40,5 +40,6 @@ mod turns;
 mod worker;
 
 pub(crate) use net_worker::WAKER;
+pub use scheduling::shorten_slice;
 pub(crate) use start::{Launch, launch};
 pub(crate) use team::SEATS_MAX;

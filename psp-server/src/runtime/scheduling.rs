@@ -12,14 +12,17 @@
 
 use std::io;
 
-/// Tells the kernel that the calling thread runs for at most about `slice_us` at a time. A thread
-/// with a shorter slice than the running one's may preempt it on waking (Linux 6.12 and later;
+/// Tells the kernel that the calling thread runs for at most about `slice_us` at a time, from 100 to 100 000. A
+/// thread with a shorter slice than the running one's may preempt it on waking (Linux 6.12 and later;
 /// earlier ones ignore it). A real-time thread is left alone.
-pub(super) fn shorten_slice(slice_us: u64) {
+///
+/// The net thread of a server does that by itself ([`Config::net_slice_us`](crate::Config::net_slice_us)); a client
+/// on the same machine, which would wait for the slices of workers to end, may want to do it, too.
+pub fn shorten_slice(slice_us: u64) {
     if slice_us > 0
         && let Err(error) = system::set_slice(slice_us)
     {
-        tracing::debug!(slice_us, %error, "cannot shorten the net thread's slice");
+        tracing::debug!(slice_us, %error, "cannot shorten the thread's slice");
     }
 }
 
