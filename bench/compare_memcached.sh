@@ -105,8 +105,8 @@ table() {
 }
 
 {
-    printf '%s, %s cores, %s repeats of %s s\n\n' \
-        "$(uname -sr)" "$(nproc)" "$REPEATS" "$DURATION_S"
+    printf '%s, %s cores, %s repeats of %s s%s\n\n' \
+        "$(uname -sr)" "$(nproc)" "$REPEATS" "$DURATION_S" "${calm:+; latencies of calm requests}"
     table latency alone multiget
     table pipelined pipelined
 } | tee "$output/tables.md"

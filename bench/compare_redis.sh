@@ -131,8 +131,8 @@ for ((repeat = 1; repeat <= REPEATS; repeat++)); do
 done
 
 {
-    printf '%s, %s cores, %s repeats of %s s\n\n' \
-        "$(uname -sr)" "$(nproc)" "$REPEATS" "$DURATION_S"
+    printf '%s, %s cores, %s repeats of %s s%s\n\n' \
+        "$(uname -sr)" "$(nproc)" "$REPEATS" "$DURATION_S" "${calm:+; latencies of calm requests}"
     for table in latency throughput; do
         compgen -G "$output/$table.*.json" >/dev/null || continue
         cat "$output/$table".*.json | jq --arg psp psp-redis --argjson quantile "$QUANTILE" \
