@@ -106,8 +106,7 @@ impl CompareReport {
                 if let Some(folded) = target.medians.iter().find(|folded| folded.name == *ty) {
                     let counts = [folded.achieved_rps, folded.failed];
                     let counts = counts.map(|spread| number(spread.median));
-                    let told_us = folded.calm_latency_us.or(folded.latency_us);
-                    let points = latency_cells(told_us, |spread| number(spread.median));
+                    let points = latency_cells(folded.telling_us(), |spread| number(spread.median));
                     medians.push(names.iter().cloned().chain(counts).chain(points).collect());
                 }
                 if let Some(ratio) = target.ratios.iter().find(|ratio| ratio.name == *ty) {

@@ -148,7 +148,7 @@ impl TypeRecord {
 }
 
 /// Intended time and latency of each completed request of a type, in nanoseconds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Completions(Vec<(u64, u64)>);
 
 impl Completions {

@@ -37,6 +37,13 @@ pub struct Folded<T> {
     pub lag_us: Option<Percentiles<T>>,
 }
 
+impl<T: Copy> Folded<T> {
+    /// The same as [`Summary::telling_us`].
+    pub(crate) fn telling_us(&self) -> Option<Percentiles<T>> {
+        self.calm_latency_us.or(self.latency_us)
+    }
+}
+
 /// Says of each figure of each type what `say` says of its values in all runs. Runs without the
 /// types of the first one are left out.
 pub(crate) fn fold<T>(runs: &[Report], say: impl Fn(&[f64]) -> Option<T>) -> Vec<Folded<T>> {
