@@ -49,12 +49,15 @@ impl Witnesses {
     /// # Errors
     /// When the system refuses that priority (it takes root or CAP_SYS_NICE), or a thread.
     pub fn start() -> io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
         let cores = sched_getaffinity(None)?;
         let (ready, started) = std::sync::mpsc::channel();
-        let mut threads = Vec::new();
+        // Those that have begun end with it, should a later one not begin.
+        let mut witnesses = Self {
+            stop: Arc::new(AtomicBool::new(false)),
+            threads: Vec::new(),
+        };
         for core in (0..CpuSet::MAX_CPU).filter(|&core| cores.is_set(core)) {
-            let (stop, ready) = (Arc::clone(&stop), ready.clone());
+            let (stop, ready) = (Arc::clone(&witnesses.stop), ready.clone());
             let watch = move || {
                 let prepared = stand_on(core);
                 let may_watch = prepared.is_ok();
@@ -65,10 +68,9 @@ impl Witnesses {
                 if may_watch { watch(&stop) } else { Vec::new() }
             };
             let builder = thread::Builder::new().name("witness".to_owned());
-            threads.push(builder.spawn(watch)?);
+            witnesses.threads.push(builder.spawn(watch)?);
         }
         drop(ready);
-        let witnesses = Self { stop, threads };
         match started.iter().find(Result::is_err) {
             Some(Err(error)) => Err(error),
             _ => Ok(witnesses),

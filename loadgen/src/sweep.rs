@@ -25,6 +25,13 @@ pub struct Range {
     pub factor: f64,
     /// The search ends when the rate held is known to this part of itself. Above 0.
     pub precision: f64,
+    /// How often a rate may break the objective before it counts as too high. At least 1.
+    #[serde(default = "one")]
+    pub tries_max: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// The search for the highest rate of one target.
@@ -33,6 +40,7 @@ pub struct Search {
     range: Range,
     kept: Option<f64>,
     broken: Option<f64>,
+    tries: u32,
 }
 
 impl Search {
@@ -43,6 +51,7 @@ impl Search {
             range,
             kept: None,
             broken: None,
+            tries: 0,
         }
     }
 
@@ -54,6 +63,7 @@ impl Search {
             to_rps,
             factor,
             precision,
+            tries_max: _,
         } = self.range;
         match (self.kept, self.broken) {
             (None, None) => Some(from_rps),
@@ -66,8 +76,14 @@ impl Search {
         }
     }
 
-    /// Takes note of whether the objective was kept at `rate_rps`.
+    /// Takes note of whether the objective was kept at `rate_rps`. The same rate comes next as long as it
+    /// may be tried again.
     pub fn tried(&mut self, rate_rps: f64, is_kept: bool) {
+        self.tries += 1;
+        if !is_kept && self.tries < self.range.tries_max {
+            return;
+        }
+        self.tries = 0;
         let side = if is_kept {
             &mut self.kept
         } else {
@@ -107,7 +123,7 @@ pub struct Swept {
     pub command: Option<String>,
     /// The highest rate that kept the objective, in requests per second; absent when none did.
     pub held_rps: Option<f64>,
-    /// What was tried, by ascending rate.
+    /// What was tried, by ascending rate; of a rate that was tried repeatedly, the last time.
     pub points: Vec<SweepPoint>,
 }
 
@@ -244,6 +260,7 @@ mod tests {
         to_rps: 10_000.0,
         factor: 2.0,
         precision: 0.05,
+        tries_max: 1,
     };
 
     /// The rates tried on a server that holds `limit_rps`.
@@ -275,6 +292,24 @@ mod tests {
         assert_eq!(all.held_rps(), Some(10_000.0));
         let (rates, none) = search(1.0);
         assert_eq!((rates.len(), none.held_rps()), (1, None));
+    }
+
+    #[test]
+    fn a_rate_is_too_high_when_all_its_tries_broke_the_objective() {
+        let mut search = Search::new(Range {
+            tries_max: 3,
+            ..RANGE
+        });
+        for is_kept in [false, false, true] {
+            assert_eq!(search.next_rps(), Some(100.0));
+            search.tried(100.0, is_kept);
+        }
+        for _ in 0..3 {
+            assert_eq!(search.next_rps(), Some(200.0));
+            search.tried(200.0, false);
+        }
+        assert_eq!(search.held_rps(), Some(100.0));
+        assert!((100.0..200.0).contains(&search.next_rps().unwrap()));
     }
 
     #[test]

@@ -346,6 +346,8 @@ fn a_sweep_finds_the_rate_at_which_errors_begin() {
         "4",
         "--precision",
         "1",
+        "--tries",
+        "5",
         "--html",
         page.to_str().unwrap(),
     ];

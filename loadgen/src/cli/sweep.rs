@@ -70,6 +70,12 @@ pub(super) struct SweepArgs {
         help_heading = "Which rates"
     )]
     precision: f64,
+    /// A rate is too high when so many runs in a row broke the objective: above 1 where the machine is not calm
+    #[arg(
+        long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), default_value = "1",
+        help_heading = "Which rates"
+    )]
+    tries: u32,
     /// Write tables and plots into one HTML page
     #[arg(long, value_name = "FILE", help_heading = "What to report")]
     html: Option<PathBuf>,
@@ -109,6 +115,7 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<(), Failure> {
         to_rps: args.to,
         factor: args.factor,
         precision: args.precision,
+        tries_max: args.tries,
     };
     let targets = search_all(args, range, &contestants, &stop)?;
     let interrupted = stop.load(Ordering::Relaxed);
@@ -172,6 +179,7 @@ fn search_all(
             }
             let point = SweepPoint::judge(rate_rps, &args.slo, report);
             search.tried(rate_rps, point.is_kept());
+            points.retain(|point| point.rate_rps != rate_rps);
             points.push(point);
             is_done = false;
         }

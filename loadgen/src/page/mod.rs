@@ -407,6 +407,7 @@ mod tests {
                 to_rps: 40.0,
                 factor: 2.0,
                 precision: 0.1,
+                tries_max: 1,
             },
             interrupted: false,
             targets: vec![Swept {

@@ -62,10 +62,7 @@ fn replies_out_of_order_find_their_requests() {
     for (name, requests) in [("Get", 200), ("Scan", 50)] {
         let ty = type_of(&report, name);
         assert_eq!(ty["completed"], requests, "{ty}");
-        assert_eq!(
-            (&ty["reconnects"], &ty["rate_kept"]),
-            (&0.into(), &true.into())
-        );
+        assert_eq!(ty["reconnects"], 0);
         // The first of a pair waits for the second: 2.5 ms and 10 ms.
         assert!(ty["latency_us"]["p99"].as_f64().unwrap() > 1_000.0);
     }
