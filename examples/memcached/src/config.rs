@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{bail, ensure};
 use clap::Parser;
 use psp_program::{
-    CommonSettings, FileFlags, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
+    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
     TransportConfig, TransportFlags, replace,
 };
 use psp_protocols::memcached::MemcachedFraming;
@@ -123,8 +123,6 @@ impl ProgramConfig for Config {
 #[command(mut_arg("workers", |workers| workers.long("threads").short('t').alias("workers")))]
 pub struct Flags {
     #[command(flatten)]
-    file: FileFlags,
-    #[command(flatten)]
     listen: ListenFlags,
     /// UDP port; 0 for none [default: 0, and 11211 with --transport dpdk].
     #[arg(long, short = 'U', value_name = "PORT")]
@@ -158,10 +156,6 @@ pub struct Flags {
 
 impl ProgramFlags for Flags {
     type Config = Config;
-
-    fn file(&self) -> &FileFlags {
-        &self.file
-    }
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
         if let Some(path) = &self.unix_socket {
@@ -199,10 +193,11 @@ impl ProgramFlags for Flags {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use psp_program::CommandLine;
 
     fn resolve(flags: &[&str]) -> anyhow::Result<Config> {
         let words = std::iter::once("psp-memcached").chain(flags.iter().copied());
-        Flags::try_parse_from(words)?.resolve()
+        CommandLine::<Flags>::try_parse_from(words)?.resolve()
     }
 
     #[test]

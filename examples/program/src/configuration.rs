@@ -1,5 +1,8 @@
 //! What programs are started with: built-in defaults, then a TOML file, then flags.
 
+use std::ffi::OsString;
+
+use clap::{Args as _, FromArgMatches as _};
 use psp_server::Policy;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,28 +50,54 @@ impl<'a> CommonSettings<'a> {
     }
 }
 
-/// The flags of a program.
+/// The flags of a program that are its own. Its [`CommandLine`] has those about the file besides.
 pub trait ProgramFlags: clap::Parser + Clone + Send + 'static {
     /// What they are flags for.
     type Config: ProgramConfig;
-
-    /// Those about the file.
-    fn file(&self) -> &FileFlags;
 
     /// Puts what was given in place of the settings.
     ///
     /// # Errors
     /// When something is asked for that the program does not do.
     fn apply_to(self, config: &mut Self::Config) -> anyhow::Result<()>;
+}
+
+/// What a program is called with.
+#[derive(Debug, Clone)]
+pub struct CommandLine<F> {
+    pub(crate) file: FileFlags,
+    pub(crate) own: F,
+}
+
+impl<F: ProgramFlags> CommandLine<F> {
+    /// That of this process. Flags that nobody understands end it.
+    #[must_use]
+    pub fn parse() -> Self {
+        Self::try_parse_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// That of `words`, the first of which is the program's name.
+    ///
+    /// # Errors
+    /// When there are flags that nobody understands, or that ask for help or the version.
+    pub fn try_parse_from(
+        words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> clap::error::Result<Self> {
+        let mut command = FileFlags::augment_args(F::command());
+        let matches = command.try_get_matches_from_mut(words)?;
+        let parsed = FileFlags::from_arg_matches(&matches)
+            .and_then(|file| F::from_arg_matches(&matches).map(|own| Self { file, own }));
+        parsed.map_err(|error| error.format(&mut command))
+    }
 
     /// The configuration that the file, if there is one, and the flags make.
     ///
     /// # Errors
     /// When the file cannot be read or says what the program does not understand, which names the file
     /// and the line; when flags or settings are refused.
-    fn resolve(self) -> anyhow::Result<Self::Config> {
-        let mut config = config_file::read(self.file().config.as_deref())?;
-        self.apply_to(&mut config)?;
+    pub fn resolve(self) -> anyhow::Result<F::Config> {
+        let mut config = config_file::read(self.file.config.as_deref())?;
+        self.own.apply_to(&mut config)?;
         config.validate()?;
         Ok(config)
     }

@@ -13,13 +13,13 @@ use crate::scheduling::SchedulingFlags;
 
 /// Flags about the configuration file.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct FileFlags {
+pub(crate) struct FileFlags {
     /// Configuration file (TOML).
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// Print the resulting configuration as TOML and exit.
     #[arg(long)]
-    pub print_config: bool,
+    pub(crate) print_config: bool,
 }
 
 /// Flags about addresses.

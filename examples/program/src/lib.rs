@@ -6,8 +6,9 @@
 //!                                  transport                           SIGHUP ───┴► reload
 //! ```
 //!
-//! A program has its own [`ProgramConfig`] and [`ProgramFlags`], into which it flattens those that all have,
-//! and a `main` that makes a server of the configuration and has the [`Program`] serve it.
+//! A program has its own [`ProgramConfig`] and [`ProgramFlags`], into which it flattens those that most have,
+//! and a `main` that makes a server of the configuration and has the [`Program`] serve it. The [`CommandLine`] adds
+//! flags about the file.
 //!
 //! [`rpc`] has what servers of psp's RPC have in common besides; [`spin`](fn@spin) is work for servers that
 //! measure scheduling.
@@ -27,8 +28,8 @@ mod testing;
 mod transport;
 
 pub use config_file::replace;
-pub use configuration::{CommonSettings, ProgramConfig, ProgramFlags};
-pub use flags::{FileFlags, ListenFlags, ServerFlags};
+pub use configuration::{CommandLine, CommonSettings, ProgramConfig, ProgramFlags};
+pub use flags::{ListenFlags, ServerFlags};
 pub use log_level::{Log, LogLevel};
 pub use program::{Program, main, run};
 pub use spin::spin;

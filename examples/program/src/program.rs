@@ -3,7 +3,7 @@
 use psp_protocols::Framing;
 use psp_server::{Classifier, Handler, Server};
 
-use crate::configuration::{ProgramConfig as _, ProgramFlags};
+use crate::configuration::{CommandLine, ProgramConfig as _, ProgramFlags};
 use crate::descriptors;
 use crate::log_level::Log;
 use crate::reload::Reload;
@@ -15,25 +15,29 @@ pub struct Program<F: ProgramFlags> {
     pub config: F::Config,
     /// Its log.
     pub log: Log,
-    flags: F,
+    command_line: CommandLine<F>,
 }
 
 /// The `main` of a program: reads its flags and its configuration, prints that if it is asked to, and has
 /// it `serve` otherwise.
 ///
 /// # Errors
-/// What [`ProgramFlags::resolve`] and `serve` say. Flags that nobody understands end the process.
+/// What [`CommandLine::resolve`] and `serve` say. Flags that nobody understands end the process.
 pub fn main<F: ProgramFlags>(
     serve: impl FnOnce(Program<F>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let flags = F::parse();
-    let mut config = flags.clone().resolve()?;
-    if flags.file().print_config {
+    let command_line = CommandLine::<F>::parse();
+    let mut config = command_line.clone().resolve()?;
+    if command_line.file.print_config {
         print!("{}", toml::to_string(&config)?);
         return Ok(());
     }
     let log = config.common().log_level.start_log();
-    serve(Program { config, log, flags })
+    serve(Program {
+        config,
+        log,
+        command_line,
+    })
 }
 
 impl<F: ProgramFlags> Program<F> {
@@ -60,9 +64,13 @@ impl<F: ProgramFlags> Program<F> {
         server: Server<S, K, H>,
         take_over: impl FnMut(&mut F::Config, &F::Config) + Send + 'static,
     ) -> anyhow::Result<()> {
-        let Self { config, log, flags } = self;
+        let Self {
+            config,
+            log,
+            command_line,
+        } = self;
         let reload = Reload {
-            flags,
+            command_line,
             started: config,
             server: server.handle(),
             log,

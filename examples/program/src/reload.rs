@@ -4,12 +4,12 @@ use psp_server::ServerHandle;
 use psp_server::reload::{differences, on_hangup};
 
 use crate::Log;
-use crate::configuration::{ProgramConfig, ProgramFlags};
+use crate::configuration::{CommandLine, ProgramConfig, ProgramFlags};
 
 /// What reads the configuration of a running program again. `T` takes over what is the program's own.
 pub(crate) struct Reload<F: ProgramFlags, T> {
     /// Where the file is, and what takes precedence over it.
-    pub(crate) flags: F,
+    pub(crate) command_line: CommandLine<F>,
     /// What the server was started with.
     pub(crate) started: F::Config,
     pub(crate) server: ServerHandle,
@@ -43,7 +43,7 @@ where
     /// # Errors
     /// When the file cannot be read, or what it says does not fit; nothing has changed then.
     fn reload(&mut self) -> anyhow::Result<Vec<String>> {
-        let mut config = self.flags.clone().resolve()?;
+        let mut config = self.command_line.clone().resolve()?;
         let mut in_force = self.started.clone();
         let (old, new) = (in_force.common(), config.common());
         self.server.reload(new.policy, new.server)?;
@@ -86,7 +86,10 @@ mod tests {
             ..FileFlags::default()
         };
         let mut reload = Reload {
-            flags: Flags { file },
+            command_line: CommandLine {
+                file,
+                own: Flags {},
+            },
             started: Config::default(),
             server: server.handle(),
             log: log.clone(),

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::LogLevel;
 use crate::configuration::{CommonSettings, ProgramConfig, ProgramFlags};
-use crate::flags::FileFlags;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -39,17 +38,10 @@ impl ProgramConfig for Config {
 }
 
 #[derive(Debug, Clone, clap::Parser)]
-pub(crate) struct Flags {
-    #[command(flatten)]
-    pub(crate) file: FileFlags,
-}
+pub(crate) struct Flags {}
 
 impl ProgramFlags for Flags {
     type Config = Config;
-
-    fn file(&self) -> &FileFlags {
-        &self.file
-    }
 
     fn apply_to(self, _config: &mut Config) -> anyhow::Result<()> {
         Ok(())

@@ -4,9 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use clap::Parser;
 pub use psp_program::LogLevel;
-use psp_program::{
-    CommonSettings, FileFlags, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, replace,
-};
+use psp_program::{CommonSettings, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, replace};
 use psp_protocols::resp::Resp;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
@@ -101,8 +99,6 @@ impl Limits {
 #[command(mut_arg("port", |port| port.help("TCP port [default: 6379]")))]
 pub struct Flags {
     #[command(flatten)]
-    file: FileFlags,
-    #[command(flatten)]
     listen: ListenFlags,
     /// Password that clients must give.
     #[arg(long, value_name = "PASSWORD")]
@@ -132,10 +128,6 @@ pub struct Flags {
 impl ProgramFlags for Flags {
     type Config = Config;
 
-    fn file(&self) -> &FileFlags {
-        &self.file
-    }
-
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
         self.listen.apply_to(&mut config.bind, &mut config.port);
         self.server.apply_to(config.common());
@@ -153,6 +145,7 @@ impl ProgramFlags for Flags {
 
 #[cfg(test)]
 mod tests {
+    use psp_program::CommandLine;
     use std::io::Write;
 
     use psp_server::policy::Darc;
@@ -164,7 +157,7 @@ mod tests {
         on_disk.write_all(file.as_bytes())?;
         let path = on_disk.path().to_str().expect("a path of ASCII").to_owned();
         let args = ["psp-redis", "--config", &path];
-        Flags::try_parse_from(args.iter().chain(flags))?.resolve()
+        CommandLine::<Flags>::try_parse_from(args.iter().chain(flags))?.resolve()
     }
 
     #[test]
@@ -224,7 +217,7 @@ mod tests {
             "{message}"
         );
         let flags = ["psp-redis", "--config", "/does/not/exist"];
-        let flags = Flags::try_parse_from(flags).expect("known flags");
+        let flags = CommandLine::<Flags>::try_parse_from(flags).expect("known flags");
         let message = format!("{:#}", flags.resolve().expect_err("no file"));
         assert!(message.contains("/does/not/exist"), "{message}");
     }

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail, ensure};
 use clap::Parser;
 use psp_program::{
-    CommonSettings, FileFlags, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
-    replace,
+    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, replace,
 };
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
@@ -118,8 +117,6 @@ impl ProgramConfig for Config {
 #[command(mut_arg("port", |port| port.help("TCP port [default: 9200]")))]
 pub struct Flags {
     #[command(flatten)]
-    file: FileFlags,
-    #[command(flatten)]
     listen: ListenFlags,
     /// What holds the entries [default: memory].
     #[arg(long, value_enum)]
@@ -146,10 +143,6 @@ pub struct Flags {
 impl ProgramFlags for Flags {
     type Config = Config;
 
-    fn file(&self) -> &FileFlags {
-        &self.file
-    }
-
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
         self.listen.apply_to(&mut config.bind, &mut config.port);
         self.server.apply_to(config.common());
@@ -166,10 +159,11 @@ impl ProgramFlags for Flags {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use psp_program::CommandLine;
 
     fn resolve(flags: &str) -> anyhow::Result<Config> {
         let words = std::iter::once("psp-rocksdb").chain(flags.split_whitespace());
-        Flags::try_parse_from(words)?.resolve()
+        CommandLine::<Flags>::try_parse_from(words)?.resolve()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use clap::Parser;
 use psp_program::{
-    CommonSettings, FileFlags, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
+    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
     TransportConfig, TransportFlags,
 };
 use psp_protocols::rpc::Rpc;
@@ -62,8 +62,6 @@ impl ProgramConfig for Config {
 #[command(mut_arg("port", |port| port.help("TCP port [default: 7100]")))]
 pub struct Flags {
     #[command(flatten)]
-    file: FileFlags,
-    #[command(flatten)]
     listen: ListenFlags,
     /// Serve UDP besides, on the same port: one message a datagram; --transport dpdk implies it.
     #[arg(long)]
@@ -77,10 +75,6 @@ pub struct Flags {
 impl ProgramFlags for Flags {
     type Config = Config;
 
-    fn file(&self) -> &FileFlags {
-        &self.file
-    }
-
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
         self.listen.apply_to(&mut config.bind, &mut config.port);
         self.transport.apply_to(&mut config.transport);
@@ -93,10 +87,11 @@ impl ProgramFlags for Flags {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use psp_program::CommandLine;
 
     fn resolve(flags: &[&str]) -> anyhow::Result<Config> {
         let words = std::iter::once("psp-rpc").chain(flags.iter().copied());
-        Flags::try_parse_from(words)?.resolve()
+        CommandLine::<Flags>::try_parse_from(words)?.resolve()
     }
 
     #[test]

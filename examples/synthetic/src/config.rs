@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use anyhow::ensure;
 use clap::Parser;
 use psp_program::{
-    CommonSettings, FileFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, TransportConfig,
+    CommonSettings, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, TransportConfig,
     TransportFlags, replace,
 };
 use psp_server::{Policy, Topology};
@@ -94,8 +94,6 @@ impl ProgramConfig for Config {
     "Threads: auto, inline, dedicated [default: auto, and dedicated with --mode sleep]"
 )))]
 pub struct Flags {
-    #[command(flatten)]
-    file: FileFlags,
     /// Address to listen on [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<IpAddr>,
@@ -133,10 +131,6 @@ pub struct Flags {
 impl ProgramFlags for Flags {
     type Config = Config;
 
-    fn file(&self) -> &FileFlags {
-        &self.file
-    }
-
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
         self.transport.apply_to(&mut config.transport);
         self.server.apply_to(config.common());
@@ -159,13 +153,14 @@ impl ProgramFlags for Flags {
 
 #[cfg(test)]
 mod tests {
+    use psp_program::CommandLine;
     use psp_server::PreemptPolicy;
 
     use super::*;
 
     fn resolve(flags: &[&str]) -> anyhow::Result<Config> {
         let words = std::iter::once("psp-synthetic").chain(flags.iter().copied());
-        Flags::try_parse_from(words)?.resolve()
+        CommandLine::<Flags>::try_parse_from(words)?.resolve()
     }
 
     #[test]
