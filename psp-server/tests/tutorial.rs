@@ -5,6 +5,7 @@
 //!   ```LANG file=PATH     the file has this content
 //!   ```diff file=PATH     the file is changed: lines with `-` give way to lines with `+`
 //!   ```console            `$ COMMAND`, and what it prints below; … is a number from 1
+//!   ```console any-order  likewise, in whatever order: of replies that come within microseconds
 //!   ```console server     likewise, and it goes on running until the next one
 //! ```
 //!
@@ -34,8 +35,15 @@ struct Block {
 enum Kind {
     File(PathBuf),
     Change(PathBuf),
-    Console,
+    Console(Order),
     Server,
+}
+
+/// Of the lines that a command prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    AsWritten,
+    Any,
 }
 
 fn blocks(page: &str) -> Vec<Block> {
@@ -48,7 +56,8 @@ fn blocks(page: &str) -> Vec<Block> {
         let body = lines.by_ref().take_while(|line| *line != "```");
         let lines: Vec<String> = body.map(str::to_owned).collect();
         let kind = match info.split_once(' ').unwrap_or((info, "")) {
-            ("console", "") => Kind::Console,
+            ("console", "") => Kind::Console(Order::AsWritten),
+            ("console", "any-order") => Kind::Console(Order::Any),
             ("console", "server") => Kind::Server,
             (language, attribute) => {
                 let file = attribute.strip_prefix("file=").expect(info).into();
@@ -141,7 +150,7 @@ impl Reader {
         fs::write(file, changed(&text, lines)).unwrap();
     }
 
-    fn run(&mut self, command: &str, expected: &[&str]) {
+    fn run(&mut self, command: &str, mut expected: Vec<&str>, order: Order) {
         if let Some(folder) = command.strip_prefix("cd ") {
             self.folder.push(folder);
             fs::copy(
@@ -153,7 +162,7 @@ impl Reader {
         }
         let output = self.shell(command).output().unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
-        let printed: Vec<&str> = printed.lines().collect();
+        let mut printed: Vec<&str> = printed.lines().collect();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command}\n{errors}");
         assert_eq!(
@@ -161,6 +170,10 @@ impl Reader {
             expected.len(),
             "{command}\n{printed:#?}\n{errors}"
         );
+        if order == Order::Any {
+            printed.sort_unstable();
+            expected.sort_unstable();
+        }
         for (printed, expected) in printed.iter().zip(expected) {
             assert_line(command, printed, expected);
         }
@@ -231,9 +244,9 @@ fn the_tutorial_works_as_it_is_written() {
         match kind {
             Kind::File(file) => reader.write(&file, &lines),
             Kind::Change(file) => reader.change(&file, &lines),
-            Kind::Console => {
+            Kind::Console(order) => {
                 for (command, printed) in commands(&lines) {
-                    reader.run(command, &printed);
+                    reader.run(command, printed, order);
                     commands_run += 1;
                 }
             }

@@ -180,7 +180,8 @@ const ATTEMPTS: u32 = 4;
 
 /// How many lags of the machine a request waits for at the most: seven wake-ups from the client by net worker, dispatcher
 /// and worker back to it, of which those at the worker count threefold at half load, since they delay what is behind.
-const LAGS: f64 = 25.0;
+/// A machine with bursts of real-time work on both cores added seven.
+const LAGS: f64 = 12.0;
 
 /// What was found, what theory says, and of what.
 struct Figure {
@@ -197,8 +198,8 @@ impl Figure {
     }
 }
 
-/// Does `work`, and measures meanwhile by how much threads wake up late that stay on their core, as those of
-/// servers do: in nanoseconds, the mean.
+/// Does `work`, and measures meanwhile by how much threads that stay on their core, as those of servers do, would wake
+/// up late, were they to wake up at any time: in nanoseconds, the mean.
 fn with_lag_ns<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let stop = AtomicBool::new(false);
     let may_use = sched_getaffinity(None).unwrap();
@@ -225,12 +226,18 @@ fn lag_ns(core: usize, stop: &AtomicBool) -> f64 {
     let mut own = CpuSet::new();
     own.set(core);
     sched_setaffinity(None, &own).unwrap();
-    let (mut naps, started) = (0, Instant::now());
-    while naps == 0 || !stop.load(Ordering::Relaxed) {
+    let started = Instant::now();
+    let (mut naps, mut late_ns, mut late_ns_squared) = (0.0, 0.0, 0.0);
+    while naps == 0.0 || !stop.load(Ordering::Relaxed) {
+        let asleep = Instant::now();
         thread::sleep(NAP);
-        naps += 1;
+        let nap_late_ns = (asleep.elapsed() - NAP).as_nanos() as f64;
+        naps += 1.0;
+        late_ns += nap_late_ns;
+        late_ns_squared += nap_late_ns * nap_late_ns;
     }
-    (started.elapsed() - naps * NAP).as_nanos() as f64 / f64::from(naps)
+    // Whoever comes while the machine stands still meets, in the mean, half of what that takes.
+    late_ns / naps + late_ns_squared / 2.0 / started.elapsed().as_nanos() as f64
 }
 
 /// Measures all servers at the same time: waiting times in nanoseconds.

@@ -58,6 +58,10 @@ fn send_long_request(server: SocketAddr, id: u32) -> BufReader<TcpStream> {
 fn exits_beside_suspended_requests(preempt: &str) {
     let admin = free_port();
     let mut server = start(preempt, admin);
+    wait_until(
+        "the port of commands is open, as that of requests is",
+        || TcpStream::connect((Ipv4Addr::LOCALHOST, admin)).is_ok(),
+    );
     let mut clients: Vec<_> = (0..REQUESTS)
         .map(|id| send_long_request(server.address(), id))
         .collect();

@@ -25,6 +25,9 @@ fn ip(arguments: &[&str]) -> bool {
 /// Set within the namespace.
 const INSIDE: &str = "PSP_TEST_NAMESPACE";
 
+/// What the test is called that starts itself again.
+const TEST: &str = "tap::a_client_of_the_kernel_is_answered";
+
 /// Runs this test in a network namespace of its own, if that is permitted.
 fn in_a_namespace() {
     let unshare = || {
@@ -40,10 +43,9 @@ fn in_a_namespace() {
         eprintln!("skipped: no right to make a network namespace, or no `unshare`");
         return;
     }
-    let test = std::thread::current();
     let again = unshare()
         .arg(std::env::current_exe().unwrap())
-        .args([test.name().unwrap(), "--exact", "--nocapture"])
+        .args([TEST, "--exact", "--nocapture"])
         .env(INSIDE, "1")
         .status();
     assert!(again.unwrap().success());
