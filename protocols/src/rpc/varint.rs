@@ -46,6 +46,12 @@ impl Varint {
     /// The value at the start of `bytes` and the number of its bytes; `None` when it is cut off.
     #[inline]
     pub(super) fn read(bytes: &[u8]) -> Result<Option<(u64, usize)>, Overflow> {
+        // Tags and most lengths have one byte.
+        if let Some(&byte) = bytes.first()
+            && byte < 0x80
+        {
+            return Ok(Some((byte.into(), 1)));
+        }
         let mut varint = Self::default();
         for (index, &byte) in bytes.iter().enumerate() {
             if let Some(value) = varint.push(byte)? {
