@@ -12,6 +12,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,11 +83,21 @@ pub enum ServerError {
     },
 }
 
+/// Ports that systems do not hand out by themselves, to whoever asks for any before a server has started.
+const SERVER_PORTS: Range<u16> = 10_000..32_768;
+/// How many of them are tried.
+const SERVER_PORTS_TRIED: usize = 100;
+
 /// A port of the loopback address that nobody uses now.
 ///
 /// # Errors
 /// When the system has none.
 pub fn free_port() -> io::Result<u16> {
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let ports = std::iter::repeat_with(|| rand::random_range(SERVER_PORTS));
+    if let Some(port) = ports.take(SERVER_PORTS_TRIED).find(is_free) {
+        return Ok(port);
+    }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
 }
