@@ -19,8 +19,10 @@ WARMUP_S=${WARMUP_S:-1}
 # Of both types together; 500 long requests a second keep a worker busy for a quarter of its time.
 RATE=${RATE:-5000}
 LONG_SHARE=${LONG_SHARE:-0.1}
-# Microseconds: what the mechanism bears.
+# Microseconds: what each mechanism bears. With quanta of 50 us, signals leave the worker no time for all requests.
 QUANTUM_US=${QUANTUM_US:-20}
+QUANTUM_SIGNAL_US=${QUANTUM_SIGNAL_US:-200}
+QUANTUM_THREAD_US=${QUANTUM_THREAD_US:-200}
 WORKERS=${WORKERS:-1}
 # A generator that spins takes a core from the server; see docs/loadgen.md.
 LOADGEN_FLAGS=${LOADGEN_FLAGS:---spin-us 10}
@@ -61,8 +63,8 @@ answers() {
 contestants=(
     "c-fcfs|none|c-fcfs"
     "mq-cooperative|cooperative|mq quantum-us=$QUANTUM_US"
-    "mq-kernel-thread|kernel-thread|mq quantum-us=$QUANTUM_US"
-    "mq-signal|signal|mq quantum-us=$QUANTUM_US"
+    "mq-kernel-thread|kernel-thread|mq quantum-us=$QUANTUM_THREAD_US"
+    "mq-signal|signal|mq quantum-us=$QUANTUM_SIGNAL_US"
     "lending|cooperative|darc-lending"
 )
 # A simulated c-FCFS server, whose preemptions and messages cost nothing, says what to expect of the live one.

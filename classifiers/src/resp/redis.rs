@@ -140,6 +140,7 @@ const GROUPS: [Group; 5] = [
             "LPOS",
             "LREM",
             "LTRIM",
+            "MEMORY",
             "SMEMBERS",
             "ZREMRANGEBYLEX",
             "ZREMRANGEBYRANK",
@@ -166,6 +167,7 @@ const GROUPS: [Group; 5] = [
             "HSET",
             "KEYS",
             "LCS",
+            "LMPOP",
             "LPOP",
             "LPUSH",
             "LPUSHX",
@@ -200,6 +202,7 @@ const GROUPS: [Group; 5] = [
             "ZINTER",
             "ZINTERCARD",
             "ZINTERSTORE",
+            "ZMPOP",
             "ZMSCORE",
             "ZPOPMAX",
             "ZPOPMIN",
@@ -228,6 +231,8 @@ const WRITES_OF_MANY: &[&str] = &[
 
 const POPS: &[&str] = &["LPOP", "RPOP", "SPOP", "ZPOPMAX", "ZPOPMIN"];
 
+const POPS_OF_SEVERAL_KEYS: &[&str] = &["LMPOP", "ZMPOP"];
+
 const RANDOM_MEMBERS: &[&str] = &["HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"];
 
 const CURSORS: &[&str] = &["HSCAN", "SCAN", "SSCAN", "ZSCAN"];
@@ -241,7 +246,7 @@ const RANGES_BY_VALUE: &[&str] = &[
 
 /// Which requests for these commands are of a better type than their group's; in the order in
 /// which they are tried.
-const RULES: [(&[&str], Rule, &str); 12] = [
+const RULES: [(&[&str], Rule, &str); 13] = [
     (READS_OF_MANY, Rule::ArgCount { max: FEW_ARGS }, "read"),
     (
         READS_OF_MANY,
@@ -260,6 +265,17 @@ const RULES: [(&[&str], Rule, &str); 12] = [
     ),
     (POPS, count_up_to(FEW_ARGS as u64), "write"),
     (POPS, count_up_to(RANGE_LEN_MAX), "range"),
+    (
+        POPS_OF_SEVERAL_KEYS,
+        Rule::Keyword {
+            word: "COUNT",
+            numbers: 1,
+            max: RANGE_LEN_MAX,
+            // Then it is 1.
+            if_absent: true,
+        },
+        "range",
+    ),
     (RANDOM_MEMBERS, count_up_to(FEW_ARGS as u64), "read"),
     (RANDOM_MEMBERS, count_up_to(RANGE_LEN_MAX), "range"),
     (

@@ -83,7 +83,9 @@ impl<F: ProgramFlags> CommandLine<F> {
     pub fn try_parse_from(
         words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> clap::error::Result<Self> {
-        let mut command = FileFlags::augment_args(F::command());
+        // The arguments alone: `augment_args` on the program's own command would replace what it says of itself.
+        let file = FileFlags::augment_args(clap::Command::default());
+        let mut command = F::command().args(file.get_arguments().cloned());
         let matches = command.try_get_matches_from_mut(words)?;
         let parsed = FileFlags::from_arg_matches(&matches)
             .and_then(|file| F::from_arg_matches(&matches).map(|own| Self { file, own }));
@@ -100,5 +102,24 @@ impl<F: ProgramFlags> CommandLine<F> {
         self.own.apply_to(&mut config)?;
         config.validate()?;
         Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Flags;
+
+    #[test]
+    fn help_says_what_the_program_is_for_and_has_the_flags_about_the_file() {
+        let help = CommandLine::<Flags>::try_parse_from(["program", "--help"]).unwrap_err();
+        let help = help.to_string();
+        assert!(help.starts_with("What the program is for"), "{help}");
+        assert!(
+            help.contains("--config") && help.contains("--print-config"),
+            "{help}"
+        );
+        let error = CommandLine::<Flags>::try_parse_from(["program", "--bogus"]).unwrap_err();
+        assert!(error.to_string().contains("'--bogus'"));
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct SchedulingFlags {
     /// Scheduling policy.
     #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
     policy: Option<Policy>,
-    /// How long requests give way to others: none or cooperative [default: cooperative].
+    /// How long requests give way to others: none, cooperative or kernel-thread [default: cooperative].
     #[arg(long, value_name = "NAME", value_parser = PreemptPolicy::from_str)]
     preempt: Option<PreemptPolicy>,
     /// Which threads there are: auto, inline or dedicated [default: auto].

@@ -37,6 +37,7 @@ impl ProgramConfig for Config {
     }
 }
 
+/// What the program is for.
 #[derive(Debug, Clone, clap::Parser)]
 pub(crate) struct Flags {}
 

@@ -24,11 +24,28 @@ const KEYS_MAX: usize = 16;
 const SMALL_BYTES_MAX: usize = 64 * 1024;
 
 /// Commands that copy the string they change.
-const WHOLE_STRINGS: [&[u8]; 2] = [b"append", b"setrange"];
+const WHOLE_STRINGS: [&[u8]; 2] = [b"append", SETRANGE];
+
+const SETRANGE: &[u8] = b"setrange";
 
 /// Commands whose work grows with the size of their keys, whatever their other arguments are.
 const WHOLE_KEYS: &[&str] = &[
-    "hgetall", "hkeys", "hvals", "smembers", "sort", "sort_ro", "sinter", "sunion", "sdiff",
+    "hgetall",
+    "hkeys",
+    "hvals",
+    "smembers",
+    "sort",
+    "sort_ro",
+    "sinter",
+    "sunion",
+    "sdiff",
+    "linsert",
+    "lpos",
+    "lrem",
+    "ltrim",
+    "zremrangebylex",
+    "zremrangebyrank",
+    "zremrangebyscore",
 ];
 
 /// The work of a request.
@@ -102,11 +119,9 @@ pub fn size_of_range(store: &Keyspace, frame: &[u8]) -> SizeClass {
 #[must_use]
 pub fn size_of_write(store: &Keyspace, frame: &[u8]) -> SizeClass {
     let mut args = ArgsIter::new(frame);
-    let copies_old = args.next().is_some_and(|name| {
-        WHOLE_STRINGS
-            .iter()
-            .any(|whole| name.eq_ignore_ascii_case(whole))
-    });
+    let name = args.next().unwrap_or_default();
+    let is = |other: &&[u8]| name.eq_ignore_ascii_case(other);
+    let copies_old = WHOLE_STRINGS.iter().any(is);
     let old = match args.next() {
         Some(key) if copies_old => store.peek(key, |entry| match entry.map(Entry::value) {
             Some(Value::String(bytes)) => bytes.len(),
@@ -114,7 +129,12 @@ pub fn size_of_write(store: &Keyspace, frame: &[u8]) -> SizeClass {
         }),
         _ => 0,
     };
-    if frame.len() + old <= SMALL_BYTES_MAX {
+    // Zeroes are put before what it stores.
+    let offset = match args.next().filter(|_| is(&SETRANGE)) {
+        Some(offset) => std::str::from_utf8(offset).map_or(0, |text| text.parse().unwrap_or(0)),
+        None => 0,
+    };
+    if frame.len() + old.max(offset) <= SMALL_BYTES_MAX {
         SizeClass::Small
     } else {
         SizeClass::Large
@@ -208,6 +228,10 @@ mod tests {
             ("HGETALL large", SizeClass::Large),
             ("LRANGE long 0 9", SizeClass::Small),
             ("HGETALL", SizeClass::Small),
+            ("LREM short 0 a", SizeClass::Small),
+            ("LREM long 0 a", SizeClass::Large),
+            ("LPOS long a", SizeClass::Large),
+            ("LINSERT long BEFORE a b", SizeClass::Large),
         ] {
             assert_eq!(
                 size_of_range(session.store(), line.as_bytes()),
@@ -236,6 +260,10 @@ mod tests {
             ("APPEND little v", SizeClass::Small),
             ("append big v", SizeClass::Large),
             ("SETRANGE big 0 v", SizeClass::Large),
+            ("SETRANGE none 100 v", SizeClass::Small),
+            ("SETRANGE none 100000 v", SizeClass::Large),
+            ("SETRANGE none -1 v", SizeClass::Small),
+            ("SET none 100000", SizeClass::Small),
             ("APPEND long v", SizeClass::Small),
             ("APPEND", SizeClass::Small),
             (&*format!("SET k {megabyte}"), SizeClass::Large),
@@ -245,6 +273,17 @@ mod tests {
                 size,
                 "{line:.20}"
             );
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_type() {
+        let session = Session::new();
+        let classifier = classifier(&session.server.store);
+        for spec in CommandTable::get().specs() {
+            let line = format!("{} a 1 b\r\n", spec.name);
+            let ty = classifier.classify(line.as_bytes());
+            assert_ne!(ty, RequestType::UNKNOWN, "{}", spec.name);
         }
     }
 

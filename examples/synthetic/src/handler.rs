@@ -9,7 +9,7 @@ use psp_program::spin;
 use psp_protocols::Sink;
 use psp_protocols::psp_header::{Header, Kind};
 use psp_server::preempt::SignalPreemptible;
-use psp_server::{Handler, Reply, Request, WorkerId, checkpoint, no_preempt};
+use psp_server::{Handler, PreemptPolicy, Reply, Request, WorkerId, checkpoint, no_preempt};
 use serde::{Deserialize, Serialize};
 
 /// How a request's run time is spent.
@@ -23,20 +23,6 @@ pub enum Mode {
     Sleep,
 }
 
-impl Mode {
-    fn spend(self, run_time: Duration) {
-        match self {
-            Self::Spin => {
-                let Ok(()) = spin(run_time, || {
-                    checkpoint();
-                    Ok::<_, Infallible>(())
-                });
-            }
-            Self::Sleep => psp_server::sleep(run_time),
-        }
-    }
-}
-
 /// Works for as long as the header asks, or a multiple of that.
 #[derive(Debug, Clone, Copy)]
 pub struct Synthetic {
@@ -44,6 +30,27 @@ pub struct Synthetic {
     pub mode: Mode,
     /// How many times as long as asked for.
     pub stretch: u32,
+    /// How requests give way. Only where that is at checkpoints does the work have any, so that a signal or a thread
+    /// interrupts it somewhere.
+    pub preempt: PreemptPolicy,
+}
+
+impl Synthetic {
+    fn spend(&self, run_time: Duration) {
+        let between = match self.preempt {
+            PreemptPolicy::Cooperative => checkpoint,
+            PreemptPolicy::None | PreemptPolicy::KernelThread | PreemptPolicy::Signal => || {},
+        };
+        match self.mode {
+            Mode::Spin => {
+                let Ok(()) = spin(run_time, || {
+                    between();
+                    Ok::<_, Infallible>(())
+                });
+            }
+            Mode::Sleep => psp_server::sleep(run_time),
+        }
+    }
 }
 
 impl Handler for Synthetic {
@@ -65,7 +72,7 @@ impl Handler for Synthetic {
             return;
         };
         let run_time = Duration::from_nanos(header.run_time_ns.into());
-        self.mode.spend(run_time * self.stretch);
+        self.spend(run_time * self.stretch);
         let echo = Header {
             kind: Kind::Reply,
             payload_len: 0,
@@ -91,8 +98,13 @@ mod tests {
     #[test]
     fn both_modes_take_at_least_the_time_asked_for() {
         for mode in [Mode::Spin, Mode::Sleep] {
+            let synthetic = Synthetic {
+                mode,
+                stretch: 1,
+                preempt: PreemptPolicy::Cooperative,
+            };
             let started = Instant::now();
-            mode.spend(Duration::from_millis(2));
+            synthetic.spend(Duration::from_millis(2));
             assert!(started.elapsed() >= Duration::from_millis(2), "{mode:?}");
         }
     }

@@ -27,6 +27,7 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
         let transport = &config.transport;
         transport.listen(builder, &[config.bind], config.port)
     };
+    let preempt = config.server.preempt;
     builder
         .framing(PspFraming::default())
         .classifier(PspHeaderClassifier::new(types))
@@ -35,6 +36,7 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
         .handler(Synthetic {
             mode: config.mode,
             stretch: config.stretch,
+            preempt,
         })
         .signal_preemption()
         .build()

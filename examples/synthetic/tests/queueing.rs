@@ -27,7 +27,9 @@ use psp_loadgen::report::Report;
 use psp_loadgen::target::Target;
 use psp_loadgen::workload::Distribution;
 use psp_protocols::psp_header::{Header, PspFraming};
-use psp_server::{Handler, Policy, Reply, Request, Server, Shutdown, Topology, TypeSpec, WorkerId};
+use psp_server::{
+    Handler, Policy, PreemptPolicy, Reply, Request, Server, Shutdown, Topology, TypeSpec, WorkerId,
+};
 use psp_synthetic::handler::{Mode, Synthetic};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -97,6 +99,7 @@ fn measure(seed: u64) -> Measured {
             synthetic: Synthetic {
                 mode: Mode::Sleep,
                 stretch: 1,
+                preempt: PreemptPolicy::None,
             },
             asked: Arc::clone(&asked),
         })

@@ -64,8 +64,8 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     let index = usize::from(signal == SIGNALS[1]);
     let before = BEFORE.get().map(|before| &before[index]);
     match before {
-        Some(before) if before.sa_sigaction == libc::SIG_IGN => {}
-        Some(before) if before.sa_sigaction != libc::SIG_DFL => {
+        // Where faults are to be ignored, the kernel does not do so either.
+        Some(before) if ![libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction) => {
             // SAFETY: `sigaction` gave this as the handler that was installed, of the type that its flags say.
             unsafe {
                 if before.sa_flags & libc::SA_SIGINFO != 0 {

@@ -243,7 +243,7 @@ pub(crate) fn occupy<T>(flag: &PreemptFlag, giver: &dyn GiveWay, body: impl FnOn
     }
 
     // SAFETY: nothing reads the place but this thread, in this function or below it, and `Occupied`
-    // puts the old values back before it returns or unwinds. A reference kept beyond that, or a
+    // empties it before it returns or unwinds. A reference kept beyond that, or a
     // suspended context resumed after it, would break this; contexts are leaked instead.
     let (flag, giver) = unsafe {
         (

@@ -132,9 +132,11 @@ impl<F: Framing, H: Handler> Executor<F, H> {
             stream.input.consume(frame.len);
             stream.done += 1;
             let end_ns = self.service_clock_ns();
+            // Clocks of two cores may differ, and the thread have moved.
+            let service_ns = end_ns.saturating_sub(now_ns);
             self.shared
-                .measure(self.worker, frame.request_type, end_ns - now_ns);
-            record(&mut stream.samples, frame.request_type, end_ns - now_ns);
+                .measure(self.worker, frame.request_type, service_ns);
+            record(&mut stream.samples, frame.request_type, service_ns);
             now_ns = end_ns;
             if stream.output.len() > self.shared.config.output_high_water_bytes {
                 self.send(stream);
@@ -143,7 +145,7 @@ impl<F: Framing, H: Handler> Executor<F, H> {
                 }
                 now_ns = self.service_clock_ns();
             }
-            if stream.closing || now_ns - start_ns > RUN_NS_MAX {
+            if stream.closing || now_ns.saturating_sub(start_ns) > RUN_NS_MAX {
                 break;
             }
         }

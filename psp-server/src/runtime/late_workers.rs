@@ -117,7 +117,7 @@ impl Machine {
             self.turn = Some(Turn { has_begun, ..turn });
             return;
         }
-        let served_ns = self.now_ns - turn.begins_ns;
+        let served_ns = self.now_ns.saturating_sub(turn.begins_ns);
         self.served_ns.push((turn.request, served_ns));
         self.left_ns[turn.request] -= served_ns;
         self.turn = None;

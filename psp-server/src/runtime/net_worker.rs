@@ -240,7 +240,7 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
             (_, 0) => Duration::ZERO,
             _ => self.parts.spin.turn,
         };
-        let spinning = u128::from(self.now_ns - self.busy_at_ns) < spin.as_nanos();
+        let spinning = u128::from(self.now_ns.saturating_sub(self.busy_at_ns)) < spin.as_nanos();
         let endpoints_first = self.parts.listeners.len();
         let pending_socket = self.readable.iter().enumerate().any(|(index, readable)| {
             *readable && (index < endpoints_first || self.datagrams.has_buffers())
@@ -271,7 +271,8 @@ impl<F: Framing, K: Classifier, H: Handler> NetWorker<F, K, H> {
     /// a while, and others may have use for the core.
     fn packets_at_ns(&self) -> Option<u64> {
         let idle_sleep = self.parts.packets.as_ref()?.idle_sleep()?;
-        let idle = self.parts.spin.idle.is_zero() && self.now_ns - self.busy_at_ns >= IDLE_NS;
+        let idle = self.parts.spin.idle.is_zero()
+            && self.now_ns.saturating_sub(self.busy_at_ns) >= IDLE_NS;
         let idle_sleep_ns = u64::try_from(idle_sleep.as_nanos()).unwrap_or(u64::MAX);
         idle.then(|| self.now_ns.saturating_add(idle_sleep_ns))
     }

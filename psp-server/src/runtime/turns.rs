@@ -153,7 +153,9 @@ impl Turns {
         }
         let left_ns = match self.starts[worker.index()].had_ns(turn.number, now_ns) {
             Some(had_ns) => stop.quantum_ns.saturating_sub(had_ns),
-            None => (now_ns - stop.decided_ns).clamp(LOOK_NS_MIN, LOOK_NS_MAX),
+            None => now_ns
+                .saturating_sub(stop.decided_ns)
+                .clamp(LOOK_NS_MIN, LOOK_NS_MAX),
         };
         stop.look_ns = (left_ns > 0).then(|| now_ns.saturating_add(left_ns));
         if left_ns == 0 {
@@ -204,7 +206,7 @@ impl Turns {
             }
             stop.is_late = true;
             let (for_ms, has_begun) = (
-                (now_ns - stop.decided_ns) / 1_000_000,
+                now_ns.saturating_sub(stop.decided_ns) / 1_000_000,
                 stop.look_ns.is_none(),
             );
             self.count(worker, |counters| counters.preemptions_late.add(1));

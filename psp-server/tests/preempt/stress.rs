@@ -15,7 +15,7 @@ use psp_server::{
 };
 
 use crate::common::{Client, Lines};
-use crate::work::{KINDS, Kind, Pause, disturb};
+use crate::work::{KINDS, Kind, Pause, disturb, silence_panics};
 
 /// Preemptions of the short run.
 const FEW: u64 = 20_000;
@@ -138,6 +138,7 @@ impl Drop for StopOnFailure<'_> {
 
 /// A server of one worker, so that all requests meet on it.
 fn run(preempt: PreemptPolicy, preemptions: u64) {
+    silence_panics();
     let pause: Pause = match preempt {
         PreemptPolicy::Cooperative => checkpoint,
         _ => || {},

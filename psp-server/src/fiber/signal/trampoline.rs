@@ -122,9 +122,12 @@ unsafe extern "C" fn trampoline() {
 /// Gives way; `errno` belongs to the interrupted code.
 extern "C" fn give_way() {
     // SAFETY: `__errno_location` answers with the address of this thread's `errno`, which is valid as
-    // long as the thread, and a context stays on its thread.
-    let errno = unsafe { &mut *libc::__errno_location() };
-    let kept = *errno;
-    place::give_way_interrupted();
-    *errno = kept;
+    // long as the thread, and a context stays on its thread. It is read and written through the pointer, for libc
+    // and other contexts write it meanwhile.
+    unsafe {
+        let errno = libc::__errno_location();
+        let kept = errno.read();
+        place::give_way_interrupted();
+        errno.write(kept);
+    }
 }

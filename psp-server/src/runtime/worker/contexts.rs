@@ -105,7 +105,7 @@ impl<C> GiveWay for Desk<C> {
         );
         let now_ns = self.clock.now_ns();
         self.request.set(request);
-        self.away_ns.set(away_ns + (now_ns - left_ns));
+        self.away_ns.set(away_ns + now_ns.saturating_sub(left_ns));
         self.start.announce(fiber::turn(), now_ns);
     }
 
