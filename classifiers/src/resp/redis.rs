@@ -265,30 +265,10 @@ const RULES: [(&[&str], Rule, &str); 13] = [
     ),
     (POPS, count_up_to(FEW_ARGS as u64), "write"),
     (POPS, count_up_to(RANGE_LEN_MAX), "range"),
-    (
-        POPS_OF_SEVERAL_KEYS,
-        Rule::Keyword {
-            word: "COUNT",
-            numbers: 1,
-            max: RANGE_LEN_MAX,
-            // Then it is 1.
-            if_absent: true,
-        },
-        "range",
-    ),
+    (POPS_OF_SEVERAL_KEYS, COUNT_OF_A_RANGE, "range"),
     (RANDOM_MEMBERS, count_up_to(FEW_ARGS as u64), "read"),
     (RANDOM_MEMBERS, count_up_to(RANGE_LEN_MAX), "range"),
-    (
-        CURSORS,
-        Rule::Keyword {
-            word: "COUNT",
-            numbers: 1,
-            max: RANGE_LEN_MAX,
-            // Then it is 10.
-            if_absent: true,
-        },
-        "range",
-    ),
+    (CURSORS, COUNT_OF_A_RANGE, "range"),
     (&["LRANGE", "ZREVRANGE"], span_from(2, &[]), "range"),
     // ZRANGE has scores in the places of the indices if told so.
     (&["ZRANGE"], span_from(2, &["BYSCORE", "BYLEX"]), "range"),
@@ -303,6 +283,14 @@ const RULES: [(&[&str], Rule, &str); 13] = [
         "range",
     ),
 ];
+
+/// Without the word it is 10 elements of a cursor, and one of a pop.
+const COUNT_OF_A_RANGE: Rule = Rule::Keyword {
+    word: "COUNT",
+    numbers: 1,
+    max: RANGE_LEN_MAX,
+    if_absent: true,
+};
 
 const fn count_up_to(max: u64) -> Rule {
     Rule::Number { arg: 2, max }
