@@ -185,7 +185,8 @@ fn vector_of(seed: u64, times: usize, pause: Pause) -> u64 {
         macro_rules! in_registers {
             ($register:literal, $bytes:literal, $lanes:ident, $rounds:ident) => {
                 for lanes in $lanes.chunks_exact_mut(4 * $bytes / size_of::<f64>()) {
-                    // SAFETY: it reads and writes the four registers' bytes of `lanes`, and the two factors.
+                    // SAFETY: it reads the two factors, and reads and writes the bytes of `lanes` that four registers hold.
+                    // `rounds` is not zero, or it would not end.
                     unsafe {
                         asm!(
                             concat!("vbroadcastsd ", $register, "4, qword ptr [{factor}]"),
