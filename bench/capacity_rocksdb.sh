@@ -1,47 +1,47 @@
 #!/usr/bin/env bash
-# Measures the highest rate at which psp-rocksdb keeps p99.9 of every type within 20 times what the type
-# takes when nothing else runs, under DARC, c-FCFS and d-FCFS: half GETs, half SCANs of 5000 entries. The
-# servers stand beside each other and get each of their rates in turn, because a machine's speed drifts.
-# Prints a markdown table; keeps every raw result. docs/rocksdb.md says how to read it.
+# Measures the highest rate at which psp-rocksdb keeps p99.9 of every type within 20 times the type's
+# latency on an idle server, under DARC, c-FCFS and d-FCFS: half GETs, half SCANs of 5000 entries. A
+# machine's speed drifts, so all servers run at once and receive each rate in turn. Prints a markdown
+# table and keeps every raw result. docs/rocksdb.md explains how to read it.
 #
 #   bench/capacity_rocksdb.sh [OUTPUT_DIR]
 #
 # Needs jq, and librocksdb-dev unless ENGINE=memory. Settings come from the environment; the defaults are
-# below and in bench/servers.sh. The other mix of the papers: MIX='GET:99.5,SCAN 1000:0.5' FROM=4000
+# below and in bench/servers.sh. For the papers' other mix: MIX='GET:99.5,SCAN 1000:0.5' FROM=4000
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 MIX=${MIX:-GET:50,SCAN 5000:50}
 SLOWDOWN=${SLOWDOWN:-20}
-# Of the latencies; p99 needs a tenth of the time. Of those of calm requests unless CALM=0.
+# The latency percentile; p99 needs a tenth of the time. Of calm requests unless CALM=0.
 METRIC=${METRIC:-p99_9}
-# Only this type has to keep the slowdown; all of them if it is empty.
+# The type that must keep the slowdown; empty for all types.
 SLO_TYPE=${SLO_TYPE:-}
-# What to keep in place of the slowdown, such as 'GET.p99_9 <= 1ms,SCAN.p99_9 <= 20ms'.
+# Conditions in place of the slowdown, such as 'GET.p99_9 <= 1ms,SCAN.p99_9 <= 20ms'.
 SLO=${SLO:-}
 POLICIES=${POLICIES:-c-fcfs d-fcfs darc}
 ENGINE=${ENGINE:-rocksdb}
 KEYS=${KEYS:-5000}
-# One worker at least for DARC to reserve, and one for the scans.
+# At least one worker for DARC to reserve, and one for the scans.
 WORKERS=${WORKERS:-2}
 REPEATS=${REPEATS:-3}
 DURATION_S=${DURATION_S:-20}
 WARMUP_S=${WARMUP_S:-2}
-# First rate, factor from one to the next, and precision of the result.
+# First rate, factor between successive rates, and precision of the result.
 FROM=${FROM:-100}
 FACTOR=${FACTOR:-1.3}
 PRECISION=${PRECISION:-0.05}
-# As many requests of a type can be in the server: enough that none waits in the client.
+# Most requests of a type in the server at once: enough that none waits in the client.
 CONNECTIONS=${CONNECTIONS:-64}
 # A generator that spins takes a core from the server; see docs/loadgen.md.
 LOADGEN_FLAGS=${LOADGEN_FLAGS:---spin-us 20}
-# More flags for psp-rocksdb, such as "--preempt none".
+# Extra flags for psp-rocksdb, such as "--preempt none".
 PSP_ROCKSDB_FLAGS=${PSP_ROCKSDB_FLAGS:-}
 # Keep cores from sleeping (keep_awake in servers.sh); 0 turns it off.
 KEEP_AWAKE=${KEEP_AWAKE:-1}
 PORT_FIRST=${PORT_FIRST:-7700}
-# Where the databases are: a tmpfs, or a folder of the disk that is to be measured.
+# Location of the databases: a tmpfs, or a directory on the disk to measure.
 export TMPDIR=${DATA_PARENT:-/dev/shm}
 
 target_dir=$(cargo metadata --no-deps --format-version 1 | jq -r .target_directory)
@@ -55,7 +55,7 @@ fi
 PSP_ROCKSDB=${PSP_ROCKSDB:-$target_dir/release/psp-rocksdb}
 LOADGEN=${LOADGEN:-$target_dir/release/psp-loadgen}
 
-# answers PORT: whether a server is ready there.
+# answers PORT: whether a server listens there.
 answers() {
     (: </dev/tcp/127.0.0.1/"$1") 2>/dev/null
 }
@@ -70,9 +70,9 @@ for policy in $POLICIES; do
 done
 ((!KEEP_AWAKE)) || keep_awake
 
-# limits REPEAT: measures what each type takes alone, one request after the other, and prints NAME MEDIAN_US for
-# each. Rare requests would find cores asleep, which a loaded server's are not.
-limits() {
+# medians_alone REPEAT: measures the latency of each type alone, one request after the other. Prints
+# NAME MEDIAN_US for each. Rare requests would find cores asleep, unlike those of a loaded server.
+medians_alone() {
     local items item name
     IFS=, read -ra items <<<"$MIX"
     for item in "${items[@]}"; do
@@ -86,14 +86,14 @@ limits() {
     done
 }
 
-# objective REPEAT: prints the conditions that a rate has to keep.
+# objective REPEAT: prints the conditions that a rate must meet.
 objective() {
     local name median_us
     if [[ -n $SLO ]]; then
         tr , '\n' <<<"$SLO"
         return
     fi
-    limits "$1" | while read -r name median_us; do
+    medians_alone "$1" | while read -r name median_us; do
         [[ -z $SLO_TYPE || $SLO_TYPE == "$name" ]] || continue
         echo "$name.${calm:+calm_}$METRIC <= $(jq -n "$median_us * $SLOWDOWN | round")us"
     done
@@ -116,7 +116,7 @@ for ((repeat = 1; repeat <= REPEATS; repeat++)); do
         --connections "$CONNECTIONS" --from "$FROM" --factor "$FACTOR" --precision "$PRECISION" \
         --warmup "$WARMUP_S" --duration "$DURATION_S" --seed "$repeat" --output json \
         >"$output/sweep.$repeat.json" || status=$?
-    # 3: a policy does not even hold the first rate, which is a result.
+    # 3: a policy does not hold even the first rate, which is a result.
     ((status == 0 || status == 3)) || exit "$status"
 done
 

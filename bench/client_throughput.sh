@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# How many requests one core of a client makes: psp-loadgen beside memtier_benchmark and
-# redis-benchmark, with pipelined GETs of random keys against one redis-server. Client and server have
-# a core each. Clients take turns, again and again, because a machine's speed drifts; the ratios are
-# those of one round, and the table shows the medians.
+# Requests per second of one client core: psp-loadgen beside memtier_benchmark and redis-benchmark, with
+# pipelined GETs of random keys against one redis-server. Client and server have a core each. A machine's
+# speed drifts, so clients take turns in several rounds. Ratios compare clients of one round; the table
+# shows their medians.
 #
-# So few keys are asked for that the server has them in its cache, and the client is what is measured.
-# With many the server's cache misses are: memtier's connections would then all draw the same keys one
-# after the other unless told to draw their own (--distinct-client-seed), and look faster for it.
+# The keys are few, so that the server has them in its cache and the client is measured. With many keys
+# the server's cache misses would be measured. memtier's connections would then all draw the same keys
+# one after the other and look faster for it, unless --distinct-client-seed makes each draw its own.
 #
 #   bench/client_throughput.sh [OUTPUT_DIR]
 #
 # Needs two cores, redis-server, redis-benchmark, redis-cli and jq. MEMTIER is the program
-# memtier_benchmark, built from https://github.com/RedisLabs/memtier_benchmark; it is left out where
-# there is none. Settings come from the environment; the defaults are below.
+# memtier_benchmark, built from https://github.com/RedisLabs/memtier_benchmark. Without it, the script
+# omits memtier. Settings come from the environment; the defaults are below.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,14 +25,14 @@ MEMTIER=${MEMTIER:-memtier_benchmark}
 SERVER_CORE=${SERVER_CORE:-0}
 CLIENT_CORE=${CLIENT_CORE:-1}
 PORT=${PORT:-7650}
-# Keys that are asked for, of 16 bytes in all clients; values of 64 bytes.
+# Number of keys. Keys have 16 bytes in all clients, values 64.
 KEYS=${KEYS:-1000}
-# memtier's begin here, so that their numbers have as many digits as others' with their zeros.
+# memtier's first key. Its numbers then have as many digits as other clients' with leading zeros.
 readonly KEY_FIRST=100000
 
 for program in redis-server redis-benchmark redis-cli jq taskset; do
     command -v "$program" >/dev/null || {
-        echo "no $program" >&2
+        echo "$program is missing" >&2
         exit 1
     }
 done
@@ -48,7 +48,7 @@ clients=(psp-loadgen)
 if command -v "$MEMTIER" >/dev/null; then
     clients+=(memtier)
 else
-    echo "left out: no $MEMTIER" >&2
+    echo "memtier is omitted: $MEMTIER is missing" >&2
 fi
 clients+=(redis-benchmark)
 
@@ -68,7 +68,7 @@ for _ in {1..100}; do
 done
 "$LOADGEN" preload --target "redis://127.0.0.1:$PORT" --keys "$((KEY_FIRST + KEYS))"
 
-# Each prints requests per second.
+# Each function prints requests per second.
 run_psp-loadgen() {
     "$LOADGEN" run --target "redis://127.0.0.1:$PORT" --mix GET:1 --keys "$KEYS" --warmup 0 \
         --closed-loop "$((CONNECTIONS * PIPELINE))" --pipeline "$PIPELINE" \
@@ -81,17 +81,17 @@ run_memtier() {
         --key-maximum "$((KEY_FIRST + KEYS - 1))" --distinct-client-seed --randomize \
         --test-time "$DURATION_S" --hide-histogram \
         --json-out-file "$work/memtier.json" >/dev/null
-    # Its own rate divides by the time it was told to take, not by what it took.
+    # memtier's own rate divides by the requested time, not by the time it took.
     jq --argjson started "$started" --argjson ended "$EPOCHREALTIME" \
         '."ALL STATS".Gets.Count / ($ended - $started)' "$work/memtier.json"
 }
 run_redis-benchmark() {
-    # It counts requests, not seconds: as many as the others may make.
+    # redis-benchmark stops after a number of requests, not after a time.
     redis-benchmark -p "$PORT" -t get -r "$KEYS" -c "$CONNECTIONS" -P "$PIPELINE" \
         -n "$((DURATION_S * 600000))" --csv | tail -n 1 | jq -R 'split(",")[1] | fromjson | tonumber'
 }
 
-# measure ROUND CLIENT: requests per second, and the part of its core that the client used.
+# measure ROUND CLIENT: requests per second, and the share of its core that the client used.
 measure() {
     local round=$1 client=$2 rps user_s system_s started=$EPOCHREALTIME ended
     echo "round $round, $client" >&2
@@ -113,9 +113,9 @@ measure() {
 }
 
 for ((round = 1; round <= ROUNDS; round++)); do
-    # Whoever was first is last in the next round.
-    for ((place = 0; place < ${#clients[@]}; place++)); do
-        measure "$round" "${clients[(place + round) % ${#clients[@]}]}"
+    # The first client of this round is the last of the next.
+    for ((position = 0; position < ${#clients[@]}; position++)); do
+        measure "$round" "${clients[(position + round) % ${#clients[@]}]}"
     done
 done
 

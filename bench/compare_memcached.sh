@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares psp-memcached with memcached at one, two and four threads: the tail latency of GETs beside
-# multigets of 5000 keys, and pipelined single GETs. Measures each server in turn, again and again,
-# because a machine's speed drifts. Prints markdown tables; keeps every raw result.
+# multigets of 5000 keys, and pipelined single GETs. A machine's speed drifts, so servers take turns in
+# several rounds. Prints markdown tables and keeps every raw result.
 #
 #   bench/compare_memcached.sh [OUTPUT_DIR]
 #
@@ -21,14 +21,14 @@ MULTIGET=${MULTIGET:-MGET 5000@10/s}
 KEYS=${KEYS:-100000}
 CONNECTIONS=${CONNECTIONS:-16}
 PIPELINE=${PIPELINE:-16}
-# Which cases to measure, a regular expression: alone, multiget, pipelined.
+# The cases to measure, as a regular expression: alone, multiget, pipelined.
 ONLY=${ONLY:-.}
 # Keep cores from sleeping (keep_awake in servers.sh); 0 turns it off.
 KEEP_AWAKE=${KEEP_AWAKE:-1}
 PORT_FIRST=${PORT_FIRST:-7700}
 MEMCACHED=${MEMCACHED:-memcached}
 MEMCACHED_THREADS=${MEMCACHED_THREADS:-1 2 4}
-# More flags for psp-memcached, such as "--policy c-fcfs --topology dedicated".
+# Extra flags for psp-memcached, such as "--policy c-fcfs --topology dedicated".
 PSP_MEMCACHED_FLAGS=${PSP_MEMCACHED_FLAGS:-}
 
 target_dir=$(cargo metadata --no-deps --format-version 1 | jq -r .target_directory)
@@ -91,7 +91,7 @@ for ((repeat = 1; repeat <= REPEATS; repeat++)); do
     done
 done
 
-# table NAME CASE...: the runs of these cases, if there are any.
+# table NAME CASE...: prints the table of these cases if they have runs.
 table() {
     local name=$1 case runs=()
     shift

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Compares how long requests of 1 us wait behind requests of 500 us under c-FCFS, and under policies that
-# preempt, by each mechanism: psp-synthetic spins on the cores of this machine, undilated. Servers take
-# turns, round by round, because a machine's speed drifts. Prints markdown tables; keeps every raw result
-# and a page.
+# Compares how long requests of 1 us wait behind requests of 500 us under c-FCFS and under policies that
+# preempt, by each mechanism. psp-synthetic spins on real cores, without dilated time. A machine's
+# speed drifts, so servers take turns round by round. Prints markdown tables, writes an HTML page and
+# keeps every raw result.
 #
 #   bench/compare_preemption.sh [OUTPUT_DIR]
 #
-# Takes some 5 minutes beside building. Needs jq. The client runs at real-time priority where that is
-# permitted, for on few cores it would wait behind the servers that it measures. Settings come from the
-# environment; the defaults are below and in bench/servers.sh.
+# Takes about 5 minutes besides the build. Needs jq. The client runs at real-time priority if that is
+# permitted; otherwise, on few cores, it would wait behind the servers that it measures. Settings come
+# from the environment; the defaults are below and in bench/servers.sh.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,10 +16,10 @@ cd "$(dirname "$0")/.."
 RUNS=${RUNS:-7}
 DURATION_S=${DURATION_S:-7}
 WARMUP_S=${WARMUP_S:-1}
-# Of both types together; 500 long requests a second keep a worker busy for a quarter of its time.
+# For both types together. 500 long requests per second keep a worker busy for a quarter of its time.
 RATE=${RATE:-5000}
 LONG_SHARE=${LONG_SHARE:-0.1}
-# Microseconds: what each mechanism bears. With quanta of 50 us, signals leave the worker no time for all requests.
+# Quanta in microseconds that each mechanism can sustain. With 50 us, signals leave a worker too little time.
 QUANTUM_US=${QUANTUM_US:-20}
 QUANTUM_SIGNAL_US=${QUANTUM_SIGNAL_US:-200}
 QUANTUM_THREAD_US=${QUANTUM_THREAD_US:-200}
@@ -39,7 +39,7 @@ fi
 PSP_SYNTHETIC=${PSP_SYNTHETIC:-$target_dir/release/psp-synthetic}
 LOADGEN=${LOADGEN:-$target_dir/release/psp-loadgen}
 
-# Client, servers and the simulation have the types and their shares from here.
+# The types and their shares for client, servers and simulation.
 workload=$output/workload.toml
 cat >"$workload" <<TOML
 [[type]]
@@ -67,7 +67,7 @@ contestants=(
     "mq-signal|signal|mq quantum-us=$QUANTUM_SIGNAL_US"
     "lending|cooperative|darc-lending"
 )
-# A simulated c-FCFS server, whose preemptions and messages cost nothing, says what to expect of the live one.
+# A simulated c-FCFS server without costs of preemption or messages gives the expected result.
 targets=()
 for contestant in "${contestants[@]}"; do
     IFS='|' read -r name preempt policy <<<"$contestant"
@@ -78,8 +78,8 @@ done
 targets+=("c-fcfs-simulated=sim:c-fcfs?workers=$WORKERS")
 ((!KEEP_AWAKE)) || keep_awake
 
-# Above the servers', whatever they have. The client's threads are to have it as well, which
-# --reset-on-fork would keep from them; it starts no other program.
+# The client's priority is above the servers'. Its threads must inherit it, so --reset-on-fork is not
+# set; the client starts no other program.
 client=(chrt --fifo $((REALTIME + 10)))
 if ! "${client[@]}" true 2>/dev/null; then
     echo "the client has no real-time priority" >&2

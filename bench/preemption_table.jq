@@ -1,12 +1,12 @@
-# A comparison by compare_preemption.sh to markdown tables: latencies of each type, as medians over the
+# A comparison by compare_preemption.sh as markdown tables: latencies of each type, as medians over the
 # rounds and as multiples of the first target's in the same round (smallest to greatest), and the 99.9th
 # percentile of short requests in every round.
 
-# What a simulation does not count is 0, and left out.
+# Figures that a simulation does not count are 0. They are omitted.
 def rounded: if . == null or . == 0 then "" elif . < 10 then . * 100 | round / 100 else round end | tostring;
 def row: "| " + join(" | ") + " |";
 def ruled($texts; $numbers): "|" + (" --- |" * $texts) + (" ---: |" * $numbers);
-# That of calm requests where the runs have told them apart.
+# The latency of calm requests if the runs distinguish them.
 def latency: .calm_latency_us // .latency_us;
 def named($name): .[] | select(.name == $name);
 

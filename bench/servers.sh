@@ -1,17 +1,17 @@
-# Servers that a comparison starts and stops; for bench/compare_*.sh, which source it. Wants $output (where
-# logs go), PORT_FIRST, and a function `answers PORT` that tells whether the server is ready.
+# Starts and stops the servers of a comparison. bench/compare_*.sh and bench/capacity_*.sh source it. Needs
+# $output (the directory for logs), PORT_FIRST, and a function `answers PORT` that tests for readiness.
 # shellcheck shell=bash
 
-# Real-time priority (1 to 99) of servers and generator, which keeps the turns of other programs out of the
-# figures; 0 leaves them at ordinary priority. psp's background workers take the batch class as ever.
+# Real-time priority (1 to 99) of servers and generator, which keeps other programs' turns out of the
+# figures. 0 leaves ordinary priority. psp's background workers keep the batch class in any case.
 REALTIME=${REALTIME:-0}
 
-# Which of the rounds' figures the tables of latencies show: the median, or, say, 0.25, the lower quartile. What a
-# shared machine takes away is only ever added, so that quieter rounds say more about the servers.
+# The quantile over the rounds that tables of latencies show: the median, or 0.25, say, the lower quartile.
+# A shared machine only ever adds latency, so quieter rounds say more about the servers.
 QUANTILE=${QUANTILE:-0.5}
 
-# Latencies of calm requests alone, those in whose time no core of the machine stood still (docs/loadgen.md); takes
-# root. 0 shows those of all.
+# 1 shows latencies of calm requests only: no core of the machine stood still during them (docs/loadgen.md).
+# Needs root. 0 shows latencies of all requests.
 CALM=${CALM:-$((EUID == 0))}
 calm=()
 ((!CALM)) || calm=(--calm)
@@ -33,7 +33,7 @@ stop_servers() {
 }
 trap stop_servers EXIT
 
-# start NAME PROGRAM FLAG...: at the next port, which takes the place of the flag {port}.
+# start NAME PROGRAM FLAG...: starts a server at the next port. The port replaces {port} in the flags.
 start() {
     local name=$1 port=$((PORT_FIRST + ${#servers[@]}))
     shift
@@ -47,13 +47,13 @@ start() {
         fi
         sleep 0.1
     done
-    echo "$name does not start:" >&2
+    echo "$name did not start:" >&2
     tail "$output/$name.log" >&2
     exit 1
 }
 
-# A spinner in the idle class on each core: a halted virtual core takes tens of microseconds to wake,
-# in the client as in the server, and that would be most of what is measured.
+# Runs a spinner in the idle class on each core. A halted virtual core takes tens of microseconds to wake,
+# in the client as in the server. That time would dominate the figures.
 keep_awake() {
     for ((core = 0; core < $(nproc); core++)); do
         chrt --idle 0 taskset --cpu-list "$core" bash -c 'while :; do :; done' &

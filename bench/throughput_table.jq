@@ -1,5 +1,5 @@
-# Runs of compare_redis.sh to a markdown table: requests per second by redis-benchmark, the mean
-# over the repeats, and how many times psp-redis's figure is the server's.
+# Runs of compare_redis.sh as a markdown table: requests per second by redis-benchmark, the mean over the
+# repeats, and psp-redis' figure divided by the server's.
 
 def mean: add / length;
 

@@ -1,4 +1,4 @@
-# Runs of compare_transports.sh to a markdown table: medians over the rounds.
+# Runs of compare_transports.sh as a markdown table: medians over the rounds.
 
 def median: sort | .[(length - 1) / 2 | floor];
 def rounded: if . < 100 then . * 10 | round / 10 else round end;

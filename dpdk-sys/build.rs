@@ -1,11 +1,11 @@
-//! Finds libdpdk, compiles the shim, and says what to link.
+//! Finds libdpdk, compiles the shim, and names the libraries to link.
 //!
-//! The flags of pkg-config go to the compiler as they are: DPDK's headers need `-include
-//! rte_config.h` and `-march`, which the pkg-config crate leaves out.
+//! The compiler gets all flags of pkg-config: DPDK's headers need `-include rte_config.h` and `-march`,
+//! which the pkg-config crate leaves out.
 
 use std::process::{Command, exit};
 
-/// The release whose structures and functions the shim was written for. Its patch releases keep them.
+/// The release that the shim was written for. Patch releases keep its structures and functions.
 const RELEASE: &str = "22.11";
 
 const SOURCE: &str = "shim/shim.c";
@@ -23,7 +23,7 @@ fn main() {
     let mut shim = cc::Build::new();
     shim.file(SOURCE).warnings(true).extra_warnings(true);
     for flag in pkg_config(&["--cflags"]) {
-        // DPDK's own headers are not ours to warn of.
+        // No warnings about DPDK's own headers.
         match flag.strip_prefix("-I") {
             Some(folder) => shim.flag("-isystem").flag(folder),
             None => shim.flag(flag),
@@ -39,17 +39,14 @@ fn main() {
     }
 }
 
-/// The words of an answer of pkg-config about libdpdk.
+/// The words that pkg-config prints about libdpdk.
 fn pkg_config(arguments: &[&str]) -> Vec<String> {
     let output = Command::new("pkg-config")
         .args(arguments)
         .arg("libdpdk")
         .output();
-    let output = output.unwrap_or_else(|error| {
-        fail(&format!(
-            "pkg-config, which finds libdpdk, cannot be run: {error}"
-        ))
-    });
+    let output = output
+        .unwrap_or_else(|error| fail(&format!("cannot run pkg-config to find libdpdk: {error}")));
     if !output.status.success() {
         let answer = String::from_utf8_lossy(&output.stderr);
         let answer = answer.lines().next().unwrap_or_default();
@@ -63,7 +60,7 @@ fn fail(reason: &str) -> ! {
     println!("cargo::error={reason}");
     println!(
         "cargo::error=on Debian 12: apt-get install -y --no-install-recommends libdpdk-dev gcc pkg-config; \
-         without the feature `dpdk` none of this is needed"
+         only the feature `dpdk` needs libdpdk"
     );
     exit(1)
 }

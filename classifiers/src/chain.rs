@@ -2,15 +2,16 @@
 
 use psp_server::{Classifier, RequestType, TypeTable};
 
-/// Asks a classifier, and where that cannot name a request, another.
+/// Asks a classifier, and if its answer is `UNKNOWN`, a second classifier.
 ///
-/// The types of the chain are those of the first, in its order, and then those of the second: an
-/// answer of the second is moved by the number of types of the first. Types with the same name are
-/// and remain two. An answer beyond the table of the one that gives it counts as `UNKNOWN`, so a
-/// closure, which has no types, names nothing in a chain.
+/// The types of the chain are the types of the first classifier, followed by the types of the second.
+/// Types with the same name in both remain two types. An answer beyond the table of its classifier
+/// counts as `UNKNOWN`. A closure has no types, so that all of its answers in a chain are `UNKNOWN`.
 ///
 /// ```
 /// use psp_classifiers::{ChainClassifier, RespClassifier, SizeClassifier};
+/// use psp_server::protocols::Framing;
+/// use psp_server::protocols::resp::Resp;
 /// use psp_server::{Classifier, TypeSpec};
 ///
 /// let classifier = ChainClassifier::new(
@@ -20,8 +21,10 @@ use psp_server::{Classifier, RequestType, TypeTable};
 ///         .at_least(4096, TypeSpec::new("large")),
 /// );
 /// let types = classifier.types();
-/// assert_eq!(classifier.classify(b"KEYS *\r\n"), types.by_name("scan").unwrap());
-/// assert_eq!(classifier.classify(b"GET k\r\n"), types.by_name("small").unwrap());
+/// for (frame, name) in [(b"KEYS *\r\n", "scan"), (b"GET ab\r\n", "small")] {
+///     let head = Resp::default().head_of(frame).unwrap();
+///     assert_eq!(classifier.classify(frame, &head), types.by_name(name).unwrap());
+/// }
 /// ```
 #[derive(Debug, Clone)]
 pub struct ChainClassifier<A, B> {
@@ -31,9 +34,13 @@ pub struct ChainClassifier<A, B> {
     first_len: usize,
 }
 
-impl<A: Classifier, B: Classifier> ChainClassifier<A, B> {
-    /// A chain of two.
-    pub fn new(first: A, second: B) -> Self {
+impl<A, B> ChainClassifier<A, B> {
+    /// A chain of two classifiers of requests with the same head.
+    pub fn new<H>(first: A, second: B) -> Self
+    where
+        A: Classifier<H>,
+        B: Classifier<H>,
+    {
         let of_first = first.types();
         let of_second = second.types();
         let specs = of_first.specs().iter().chain(of_second.specs());
@@ -45,21 +52,26 @@ impl<A: Classifier, B: Classifier> ChainClassifier<A, B> {
         }
     }
 
-    /// A chain of one more, which is asked last.
-    pub fn then<C: Classifier>(self, next: C) -> ChainClassifier<Self, C> {
+    /// A chain with one more classifier, which is asked last.
+    pub fn then<H, C>(self, next: C) -> ChainClassifier<Self, C>
+    where
+        A: Classifier<H>,
+        B: Classifier<H>,
+        C: Classifier<H>,
+    {
         ChainClassifier::new(self, next)
     }
 }
 
-impl<A: Classifier, B: Classifier> Classifier for ChainClassifier<A, B> {
+impl<H, A: Classifier<H>, B: Classifier<H>> Classifier<H> for ChainClassifier<A, B> {
     #[inline]
-    fn classify(&self, request: &[u8]) -> RequestType {
-        let answer = self.first.classify(request);
+    fn classify(&self, request: &[u8], head: &H) -> RequestType {
+        let answer = self.first.classify(request, head);
         if answer.index().is_some_and(|index| index < self.first_len) {
             return answer;
         }
         self.second
-            .classify(request)
+            .classify(request, head)
             .index()
             .and_then(|index| index.checked_add(self.first_len))
             .filter(|index| *index < self.types.len())
@@ -81,7 +93,7 @@ mod tests {
     use super::*;
 
     fn by_prefix(names: &[&str]) -> impl Classifier {
-        let mut classifier = PrefixClassifier::new(|frame: &[u8]| Some(frame));
+        let mut classifier = PrefixClassifier::new(|frame: &[u8], (): &()| Some(frame));
         for name in names {
             classifier = classifier.prefix(name, TypeSpec::new(*name));
         }
@@ -89,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_names_a_type_wins() {
+    fn the_first_classifier_that_knows_a_request_decides() {
         let chain = ChainClassifier::new(by_prefix(&["a", "b"]), by_prefix(&["b", "c"]))
             .then(by_prefix(&["cc", "d"]));
         let names: Vec<String> = chain
@@ -101,18 +113,18 @@ mod tests {
         assert_eq!(names, ["a", "b", "b", "c", "cc", "d"]);
         for (frame, index) in [("a", 0), ("b", 1), ("cc", 3), ("dd", 5)] {
             let expected = RequestType::new(index);
-            assert_eq!(chain.classify(frame.as_bytes()), expected, "{frame}");
+            assert_eq!(chain.classify(frame.as_bytes(), &()), expected, "{frame}");
         }
-        assert_eq!(chain.classify(b"x"), RequestType::UNKNOWN);
+        assert_eq!(chain.classify(b"x", &()), RequestType::UNKNOWN);
     }
 
     #[test]
-    fn answers_beyond_the_table_are_no_answers() {
+    fn answers_beyond_the_table_are_unknown() {
         let chain = ChainClassifier::new(
             |_: &[u8]| RequestType::new(7),
             ChainClassifier::new(by_prefix(&["a"]), |_: &[u8]| RequestType::new(u32::MAX - 1)),
         );
-        assert_eq!(chain.classify(b"a"), RequestType::new(0));
-        assert_eq!(chain.classify(b"b"), RequestType::UNKNOWN);
+        assert_eq!(chain.classify(b"a", &()), RequestType::new(0));
+        assert_eq!(chain.classify(b"b", &()), RequestType::UNKNOWN);
     }
 }

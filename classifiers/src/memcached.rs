@@ -6,8 +6,8 @@
 //!                                                               └─ others ──────────────► type
 //! ```
 //!
-//! The table of the binary protocol is made of the same families when types change, so that a request
-//! takes one look at its header and one into the table.
+//! The table of the binary protocol is built from the same families. It is rebuilt when types change, so
+//! that a binary request costs one look at its header and one look-up.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
 use crate::registry::register;
 use crate::thresholds::Thresholds;
 
-/// Fewest keys of a request of the type `multiget`.
+/// Fewest keys of a request of type `multiget`.
 const MULTIGET_KEYS_MIN: usize = 9;
 
-/// Opcodes of the binary protocol, those that mean nothing included.
+/// Number of opcodes of the binary protocol, including unused ones.
 const OPCODES: usize = 256;
 
 /// Classifies requests of the text, meta and binary protocols of memcached.
@@ -33,10 +33,10 @@ const OPCODES: usize = 256;
 /// | `read`     | `get`, `gets`, `gat`, `gats` of up to 8 keys, `mg`, `me`        | 1 us     |
 /// | `write`    | `set` and its kin, `delete`, `incr`, `touch`, `ms`, `md`, `ma`  | 1.5 us   |
 /// | `multiget` | gets of 9 keys and more                                         | 20 us    |
-/// | `scan`     | `flush_all`, `lru_crawler`, `stats` of anything                 | 1 ms     |
+/// | `scan`     | `flush_all`, `lru_crawler`, `stats` with arguments              | 1 ms     |
 ///
-/// Other commands are `UNKNOWN`, and so is a get without a key. A command of the binary protocol is
-/// of the type of its text command; each of its gets has one key.
+/// Other commands and gets without a key are `UNKNOWN`. A command of the binary protocol has the type
+/// of its text command. A binary get has one key.
 ///
 /// ```
 /// use psp_classifiers::MemcachedClassifier;
@@ -47,8 +47,8 @@ const OPCODES: usize = 256;
 ///     .gets(100, TypeSpec::new("bulk"));
 ///
 /// let types = classifier.types();
-/// assert_eq!(classifier.classify(b"get a b c\r\n"), types.by_name("multiget").unwrap());
-/// assert_eq!(classifier.classify(b"mn\r\n"), types.by_name("health").unwrap());
+/// assert_eq!(classifier.classify(b"get a b c\r\n", &()), types.by_name("multiget").unwrap());
+/// assert_eq!(classifier.classify(b"mn\r\n", &()), types.by_name("health").unwrap());
 /// ```
 #[derive(Debug, Clone)]
 pub struct MemcachedClassifier {
@@ -61,19 +61,19 @@ pub struct MemcachedClassifier {
     binary: Box<[[RequestType; 2]; OPCODES]>,
 }
 
-/// Commands that cost alike.
+/// Commands of similar cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Health,
-    /// Of one key.
+    /// A get of one key.
     Get,
-    /// Of the keys that follow so many words after the command.
+    /// A get of any number of keys, which follow some other words after the command.
     MultiGet {
         words_before_keys: usize,
     },
     Write,
     Scan,
-    /// With arguments it is [`Self::Scan`], without any [`Self::Health`].
+    /// With arguments like [`Self::Scan`], without like [`Self::Health`].
     Stats,
 }
 
@@ -126,7 +126,7 @@ impl Default for MemcachedClassifier {
 }
 
 impl MemcachedClassifier {
-    /// A classifier with the types above.
+    /// A classifier with the types in the table above.
     #[must_use]
     pub fn new() -> Self {
         let mut types = TypeTable::new();
@@ -153,10 +153,11 @@ impl MemcachedClassifier {
         .tabulated()
     }
 
-    /// Gets of at least `keys_min` keys are of the type `spec`, up to the next type of gets.
+    /// Gets of at least `keys_min` keys are of the type `spec`, up to the next threshold.
     ///
-    /// A type that is already known by its name keeps its number and takes the hints of `spec`; a
-    /// type of gets moves to this threshold. No more keys than the highest threshold are looked at.
+    /// A type that is already registered under this name keeps its number and takes the hints of
+    /// `spec`. A type of gets moves to this threshold. The classifier counts keys up to the highest
+    /// threshold.
     #[must_use]
     pub fn gets(mut self, keys_min: usize, spec: TypeSpec) -> Self {
         let request_type = register(&mut self.types, spec);
@@ -164,7 +165,7 @@ impl MemcachedClassifier {
         self.tabulated()
     }
 
-    /// Makes the table of binary requests anew.
+    /// Rebuilds the table of binary requests.
     fn tabulated(mut self) -> Self {
         for number in 0..=u8::MAX {
             let Some(opcode) = Opcode::from_number(number) else {
@@ -178,7 +179,7 @@ impl MemcachedClassifier {
     }
 
     fn classify_text(&self, frame: &[u8]) -> RequestType {
-        // The line's end is not looked for: it is part of the last word, or a word of its own.
+        // The line end is not searched for: it is part of the last word, or a word by itself.
         let mut words = Words::new(frame)
             .map(<[u8]>::trim_ascii_end)
             .filter(|word| !word.is_empty());
@@ -216,7 +217,7 @@ impl MemcachedClassifier {
 
 impl Classifier for MemcachedClassifier {
     #[inline]
-    fn classify(&self, request: &[u8]) -> RequestType {
+    fn classify(&self, request: &[u8], (): &()) -> RequestType {
         if is_binary(request) {
             self.classify_binary(request)
         } else {
@@ -237,7 +238,7 @@ mod tests {
 
     fn name_of(classifier: &MemcachedClassifier, frame: &[u8]) -> String {
         let types = classifier.types();
-        let slot = types.slot(classifier.classify(frame));
+        let slot = types.slot(classifier.classify(frame, &()));
         types.name_of_slot(slot).to_owned()
     }
 
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_commands_are_of_the_type_of_their_text() {
+    fn binary_commands_have_the_type_of_their_text_command() {
         let classifier = MemcachedClassifier::new();
         for (opcodes, name) in [
             (&[0x07, 0x0a, 0x0b, 0x10, 0x17, 0x1b][..], "health"),

@@ -1,26 +1,30 @@
 //! Types by the prefix of a request's key.
 
 use psp_protocols::memcached::{binary, is_binary, text};
-use psp_protocols::resp::ArgsIter;
+use psp_protocols::resp::RespHead;
 use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
 
 use crate::registry::register;
 
-/// Takes the type from the longest of its prefixes that a request's key starts with.
+/// Finds the type by the key's prefix: the longest registered prefix counts.
 ///
-/// A function finds the key in a frame: [`resp_key`], [`memcached_key`], or any other. Requests
-/// without a key, and those whose key has no such prefix, are `UNKNOWN`. The prefixes are compared
-/// one after another, longest first.
+/// A function finds the key in a frame and its head: [`resp_key`], [`memcached_key`], or any other. A request
+/// without a key, or with a key that has none of the prefixes, is `UNKNOWN`. The prefixes are compared one
+/// after another, longest first.
 ///
 /// ```
 /// use psp_classifiers::prefix::{PrefixClassifier, resp_key};
+/// use psp_server::protocols::Framing;
+/// use psp_server::protocols::resp::Resp;
 /// use psp_server::{Classifier, TypeSpec};
 ///
 /// let classifier = PrefixClassifier::new(resp_key)
 ///     .prefix("session:", TypeSpec::new("session"))
 ///     .prefix("report:", TypeSpec::new("report"));
 /// let report = classifier.types().by_name("report").unwrap();
-/// assert_eq!(classifier.classify(b"GET report:7\r\n"), report);
+/// let frame = b"GET report:7\r\n";
+/// let head = Resp::default().head_of(frame).unwrap();
+/// assert_eq!(classifier.classify(frame, &head), report);
 /// ```
 #[derive(Debug, Clone)]
 pub struct PrefixClassifier<E> {
@@ -30,12 +34,12 @@ pub struct PrefixClassifier<E> {
     prefixes: Vec<(Box<[u8]>, RequestType)>,
 }
 
-impl<E> PrefixClassifier<E>
-where
-    E: for<'a> Fn(&'a [u8]) -> Option<&'a [u8]> + Send + Sync + 'static,
-{
-    /// A classifier without prefixes for the keys that `key_of` finds in frames.
-    pub fn new(key_of: E) -> Self {
+impl<E> PrefixClassifier<E> {
+    /// A classifier for the keys that `key_of` finds in frames. It has no prefixes yet.
+    pub fn new<H>(key_of: E) -> Self
+    where
+        E: for<'a> Fn(&'a [u8], &H) -> Option<&'a [u8]>,
+    {
         Self {
             key_of,
             types: TypeTable::new(),
@@ -43,10 +47,11 @@ where
         }
     }
 
-    /// Keys that start with `prefix` are of the type `spec`. The empty prefix is that of all keys.
+    /// Requests with keys that start with `prefix` are of the type `spec`. The empty prefix matches all
+    /// keys.
     ///
-    /// Several prefixes may be of one type, which is known by its name and takes the last hints. A
-    /// prefix that is already known moves.
+    /// Several prefixes may name the same type, which takes the last hints. A prefix that is already
+    /// registered moves to this type.
     #[must_use]
     pub fn prefix(mut self, prefix: impl AsRef<[u8]>, spec: TypeSpec) -> Self {
         let prefix = prefix.as_ref();
@@ -60,13 +65,13 @@ where
     }
 }
 
-impl<E> Classifier for PrefixClassifier<E>
+impl<H, E> Classifier<H> for PrefixClassifier<E>
 where
-    E: for<'a> Fn(&'a [u8]) -> Option<&'a [u8]> + Send + Sync + 'static,
+    E: for<'a> Fn(&'a [u8], &H) -> Option<&'a [u8]> + Send + Sync + 'static,
 {
     #[inline]
-    fn classify(&self, request: &[u8]) -> RequestType {
-        let Some(key) = (self.key_of)(request) else {
+    fn classify(&self, request: &[u8], head: &H) -> RequestType {
+        let Some(key) = (self.key_of)(request, head) else {
             return RequestType::UNKNOWN;
         };
         let found = self
@@ -84,15 +89,15 @@ where
 /// The first argument after the name of a RESP command; for most commands that is a key.
 #[inline]
 #[must_use]
-pub fn resp_key(frame: &[u8]) -> Option<&[u8]> {
-    ArgsIter::new(frame).nth(1)
+pub fn resp_key<'a>(frame: &'a [u8], head: &RespHead) -> Option<&'a [u8]> {
+    head.arg(frame, 1)
 }
 
-/// The first key of a memcached request in the text, meta or binary protocol. That of a meta
-/// command with the flag `b` is as it was written, in base64.
+/// The first key of a memcached request in the text, meta or binary protocol. The key of a meta
+/// command with the flag `b` is not decoded from base64.
 #[inline]
 #[must_use]
-pub fn memcached_key(frame: &[u8]) -> Option<&[u8]> {
+pub fn memcached_key<'a>(frame: &'a [u8], (): &()) -> Option<&'a [u8]> {
     if is_binary(frame) {
         let header = binary::Header::decode(frame)?;
         let start = binary::HEADER_LEN + usize::from(header.extras_len);
@@ -111,11 +116,15 @@ pub fn memcached_key(frame: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use psp_protocols::Framing;
+    use psp_protocols::resp::Resp;
+
     use super::*;
 
-    fn name_of(classifier: &impl Classifier, frame: &[u8]) -> String {
+    fn name_of(classifier: &impl Classifier<RespHead>, frame: &[u8]) -> String {
+        let head = Resp::default().head_of(frame).expect("a whole frame");
         let types = classifier.types();
-        let slot = types.slot(classifier.classify(frame));
+        let slot = types.slot(classifier.classify(frame, &head));
         types.name_of_slot(slot).to_owned()
     }
 
@@ -141,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_moves_and_the_empty_one_is_of_all() {
+    fn a_prefix_moves_and_the_empty_prefix_matches_all_keys() {
         let classifier = PrefixClassifier::new(resp_key)
             .prefix("a", TypeSpec::new("first"))
             .prefix("a", TypeSpec::new("second"))
@@ -153,14 +162,17 @@ mod tests {
 
     #[test]
     fn any_function_finds_keys() {
-        let classifier =
-            PrefixClassifier::new(|frame: &[u8]| frame.get(2..)).prefix([0xff], TypeSpec::new("a"));
-        assert_eq!(name_of(&classifier, &[0, 0, 0xff, 1]), "a");
-        assert_eq!(name_of(&classifier, &[0]), "UNKNOWN");
+        let classifier = PrefixClassifier::new(|frame: &[u8], skip: &usize| frame.get(*skip..))
+            .prefix([0xff], TypeSpec::new("a"));
+        assert_eq!(
+            classifier.classify(&[0, 0, 0xff, 1], &2),
+            RequestType::new(0)
+        );
+        assert_eq!(classifier.classify(&[0], &2), RequestType::UNKNOWN);
     }
 
     #[test]
-    fn memcached_keys_are_where_the_command_has_them() {
+    fn memcached_keys_are_found_behind_any_command() {
         for (frame, key) in [
             (&b"get k\r\n"[..], Some(&b"k"[..])),
             (b"get  a b \n", Some(b"a")),
@@ -172,11 +184,11 @@ mod tests {
             (b"stats items\r\n", None),
             (b"", None),
         ] {
-            assert_eq!(memcached_key(frame), key, "{}", frame.escape_ascii());
+            assert_eq!(memcached_key(frame, &()), key, "{}", frame.escape_ascii());
         }
         let mut set = [&[0; 24][..], b"extraskey"].concat();
         (set[0], set[3], set[4]) = (0x80, 3, 6);
-        assert_eq!(memcached_key(&set), Some(&b"key"[..]));
-        assert_eq!(memcached_key(&set[..30]), None);
+        assert_eq!(memcached_key(&set, &()), Some(&b"key"[..]));
+        assert_eq!(memcached_key(&set[..30], &()), None);
     }
 }

@@ -1,10 +1,10 @@
-//! The client names the type itself.
+//! Types that the client names in the psp header.
 
 use psp_protocols::psp_header::Header;
 use psp_server::{Classifier, RequestType, TypeTable};
 
-/// Takes the type from the header of a [psp message](psp_protocols::psp_header): its number is the
-/// index in the table. Numbers beyond the table and malformed headers are `UNKNOWN`.
+/// Takes the type from the header of a [psp message](psp_protocols::psp_header). The number in the header
+/// is the index in the table. Numbers beyond the table and malformed headers are `UNKNOWN`.
 #[derive(Debug, Clone)]
 pub struct PspHeaderClassifier {
     types: TypeTable,
@@ -20,7 +20,7 @@ impl PspHeaderClassifier {
 
 impl Classifier for PspHeaderClassifier {
     #[inline]
-    fn classify(&self, request: &[u8]) -> RequestType {
+    fn classify(&self, request: &[u8], (): &()) -> RequestType {
         match Header::decode(request) {
             Ok(header) if usize::from(header.request_type) < self.types.len() => {
                 RequestType::new(header.request_type.into())
@@ -50,11 +50,11 @@ mod tests {
             payload_len: 0,
             run_time_ns: 0,
         };
-        PspHeaderClassifier::new(types).classify(&header.encode())
+        PspHeaderClassifier::new(types).classify(&header.encode(), &())
     }
 
     #[test]
-    fn the_field_is_the_index() {
+    fn the_number_in_the_header_is_the_index() {
         assert_eq!(classified(0), RequestType::new(0));
         assert_eq!(classified(1), RequestType::new(1));
         assert_eq!(classified(2), RequestType::UNKNOWN);
@@ -62,9 +62,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_header_is_unknown() {
+    fn malformed_headers_are_unknown() {
         let classifier = PspHeaderClassifier::new(["a"].map(TypeSpec::new).into_iter().collect());
-        assert_eq!(classifier.classify(b""), RequestType::UNKNOWN);
-        assert_eq!(classifier.classify(&[0; 16]), RequestType::UNKNOWN);
+        assert_eq!(classifier.classify(b"", &()), RequestType::UNKNOWN);
+        assert_eq!(classifier.classify(&[0; 16], &()), RequestType::UNKNOWN);
     }
 }

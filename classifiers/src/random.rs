@@ -1,14 +1,14 @@
-//! A classifier that knows nothing, to measure what classification is worth.
+//! A classifier that answers at random, to measure what classification is worth.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use psp_server::{Classifier, RequestType, TypeTable};
 
-/// Answers each of its types equally often, whatever the request (Perséphone 5.6: with it DARC
-/// falls back to the behaviour of c-FCFS).
+/// Answers each of its types equally often, for any request (Perséphone 5.6: with such a classifier,
+/// DARC falls back to the behaviour of c-FCFS).
 ///
-/// The answers are those of the splitmix64 generator, so one seed gives one sequence. Net workers
-/// that share it take turns on that sequence through an atomic counter.
+/// The answers come from the splitmix64 generator, so that a seed gives one sequence. Net workers that
+/// share the classifier share the sequence through an atomic counter.
 #[derive(Debug)]
 pub struct RandomClassifier {
     types: TypeTable,
@@ -17,7 +17,7 @@ pub struct RandomClassifier {
 }
 
 impl RandomClassifier {
-    /// A classifier that answers one of `types`, or `UNKNOWN` when there are none.
+    /// A classifier that answers one of `types`, or `UNKNOWN` when `types` is empty.
     #[must_use]
     pub fn new(types: TypeTable, seed: u64) -> Self {
         Self {
@@ -28,9 +28,9 @@ impl RandomClassifier {
     }
 }
 
-impl Classifier for RandomClassifier {
+impl<H> Classifier<H> for RandomClassifier {
     #[inline]
-    fn classify(&self, _request: &[u8]) -> RequestType {
+    fn classify(&self, _request: &[u8], _head: &H) -> RequestType {
         let position = self.classified.fetch_add(1, Ordering::Relaxed);
         let random = splitmix64(self.seed, position);
         // Multiply and shift: uniform up to len / 2^64, without a division.
@@ -65,7 +65,9 @@ mod tests {
     fn answers(names: &[&str], seed: u64, count: usize) -> Vec<RequestType> {
         let types = names.iter().copied().map(TypeSpec::new).collect();
         let classifier = RandomClassifier::new(types, seed);
-        (0..count).map(|_| classifier.classify(b"same")).collect()
+        (0..count)
+            .map(|_| classifier.classify(b"same", &()))
+            .collect()
     }
 
     #[test]
@@ -92,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_a_sequence() {
+    fn a_seed_gives_one_sequence() {
         let types = ["a", "b", "c", "d"];
         assert_eq!(answers(&types, 1, 100), answers(&types, 1, 100));
         assert_ne!(answers(&types, 1, 100), answers(&types, 2, 100));
     }
 
     #[test]
-    fn without_types_all_is_unknown() {
+    fn without_types_every_request_is_unknown() {
         assert_eq!(answers(&[], 1, 3), [RequestType::UNKNOWN; 3]);
     }
 }

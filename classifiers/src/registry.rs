@@ -1,8 +1,9 @@
-//! Types by name, for classifiers that are put together step by step.
+//! Registers types by name, for classifiers that are built step by step.
 
 use psp_server::{RequestType, TypeSpec, TypeTable};
 
-/// Adds `spec` to `types`, or gives its hints to the type of that name, which keeps its number.
+/// Adds `spec` to `types`. A type that is already registered under this name keeps its number and takes
+/// the hints of `spec`.
 pub(crate) fn register(types: &mut TypeTable, spec: TypeSpec) -> RequestType {
     let Some(known) = types.by_name(&spec.name) else {
         return types.register(spec);

@@ -1,20 +1,21 @@
 //! Types of RPC requests, from the name of the method.
 
 use hashbrown::HashMap;
-use psp_protocols::rpc::peek_method;
+use psp_protocols::rpc::RpcHead;
 use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
 
 use crate::registry::register;
 
 /// Classifies [RPC requests](psp_protocols::rpc) by method.
 ///
-/// The method is read where it lies in the frame, without decoding the message. Names are told apart
-/// by case. What has no method, or one that is not registered, is `UNKNOWN`.
+/// The framing has found the method; the classifier looks it up. Names are case-sensitive.
+/// Frames without a method, or with a method that is not registered, are `UNKNOWN`.
 ///
 /// ```
 /// use std::time::Duration;
 /// use psp_classifiers::RpcClassifier;
-/// use psp_protocols::rpc::Request;
+/// use psp_protocols::Framing;
+/// use psp_protocols::rpc::{Request, Rpc};
 /// use psp_server::{Classifier, TypeSpec};
 ///
 /// let classifier = RpcClassifier::new()
@@ -24,7 +25,8 @@ use crate::registry::register;
 /// let request = Request { method: "Scan".to_owned(), ..Request::default() };
 /// let mut frame = Vec::new();
 /// request.encode_frame(&mut frame);
-/// assert_eq!(Some(classifier.classify(&frame)), classifier.types().by_name("scan"));
+/// let head = Rpc::default().head_of(&frame).unwrap();
+/// assert_eq!(Some(classifier.classify(&frame, &head)), classifier.types().by_name("scan"));
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct RpcClassifier {
@@ -33,7 +35,7 @@ pub struct RpcClassifier {
 }
 
 impl RpcClassifier {
-    /// A classifier that knows no methods.
+    /// A classifier without methods.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -41,8 +43,8 @@ impl RpcClassifier {
 
     /// Registers a type and puts `methods` into it.
     ///
-    /// A type that is already known by its name keeps its number and methods and takes the hints of
-    /// `spec`. A method that is already known moves.
+    /// A type that is already registered under this name keeps its number and its methods, and takes the
+    /// hints of `spec`. A method that is already registered moves to this type.
     #[must_use]
     pub fn group<I>(mut self, spec: TypeSpec, methods: I) -> Self
     where
@@ -58,10 +60,12 @@ impl RpcClassifier {
     }
 }
 
-impl Classifier for RpcClassifier {
+impl Classifier<RpcHead> for RpcClassifier {
     #[inline]
-    fn classify(&self, request: &[u8]) -> RequestType {
-        let method = peek_method(request).and_then(|method| self.methods.get(method));
+    fn classify(&self, request: &[u8], head: &RpcHead) -> RequestType {
+        let method = head
+            .method(request)
+            .and_then(|method| self.methods.get(method));
         method.copied().unwrap_or(RequestType::UNKNOWN)
     }
 
@@ -72,7 +76,8 @@ impl Classifier for RpcClassifier {
 
 #[cfg(test)]
 mod tests {
-    use psp_protocols::rpc::Request;
+    use psp_protocols::Framing;
+    use psp_protocols::rpc::{Request, Rpc};
 
     use super::*;
 
@@ -86,6 +91,11 @@ mod tests {
         let mut frame = Vec::new();
         request.encode_frame(&mut frame);
         frame
+    }
+
+    fn classified(classifier: &RpcClassifier, frame: &[u8]) -> RequestType {
+        let head = Rpc::default().head_of(frame);
+        classifier.classify(frame, &head.unwrap_or_default())
     }
 
     #[test]
@@ -106,20 +116,23 @@ mod tests {
             ("", None),
         ] {
             let expected = name.map_or(Some(RequestType::UNKNOWN), |name| types.by_name(name));
-            assert_eq!(
-                Some(classifier.classify(&framed(method))),
-                expected,
-                "{method}"
-            );
+            let found = classified(&classifier, &framed(method));
+            assert_eq!(Some(found), expected, "{method}");
         }
     }
 
     #[test]
-    fn what_is_no_request_is_unknown() {
+    fn malformed_requests_are_unknown() {
         let classifier = RpcClassifier::new().group(TypeSpec::new("short"), ["Get"]);
         let frame = framed("Get");
-        for request in [&b""[..], b"\0", b"\x80", &frame[..frame.len() - 1]] {
-            assert_eq!(classifier.classify(request), RequestType::UNKNOWN);
+        for request in [
+            &b""[..],
+            b"\0",
+            b"\x80",
+            b"\x02\x12\x03",
+            &frame[..frame.len() - 1],
+        ] {
+            assert_eq!(classified(&classifier, request), RequestType::UNKNOWN);
         }
     }
 }

@@ -5,8 +5,8 @@ use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
 use crate::registry::register;
 use crate::thresholds::Thresholds;
 
-/// Takes the type from the size of a request: that of its frame in bytes, or another that a
-/// function finds in it.
+/// Finds the type by the size of a request: the length of its frame in bytes, or any other size that a
+/// function finds in the frame.
 ///
 /// ```
 /// use psp_classifiers::SizeClassifier;
@@ -16,20 +16,24 @@ use crate::thresholds::Thresholds;
 ///     .at_least(0, TypeSpec::new("small"))
 ///     .at_least(4096, TypeSpec::new("large"));
 /// let large = classifier.types().by_name("large").unwrap();
-/// assert_eq!(classifier.classify(&[0; 4096]), large);
+/// assert_eq!(classifier.classify(&[0; 4096], &()), large);
 /// ```
 #[derive(Debug, Clone)]
-pub struct SizeClassifier<M = fn(&[u8]) -> usize> {
+pub struct SizeClassifier<M = FrameLen> {
     size_of: M,
     types: TypeTable,
     sizes: Thresholds,
 }
 
+/// Measures requests by the length of their frame.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FrameLen;
+
 impl SizeClassifier {
-    /// A classifier without types for the length of frames in bytes.
+    /// A classifier for the length of frames in bytes. It has no types yet.
     #[must_use]
     pub fn new() -> Self {
-        Self::measured_by(<[u8]>::len)
+        Self::of(FrameLen)
     }
 }
 
@@ -39,9 +43,16 @@ impl Default for SizeClassifier {
     }
 }
 
-impl<M: Fn(&[u8]) -> usize + Send + Sync + 'static> SizeClassifier<M> {
-    /// A classifier without types for the sizes that `size_of` finds in frames.
-    pub fn measured_by(size_of: M) -> Self {
+impl<M> SizeClassifier<M> {
+    /// A classifier for the sizes that `size_of` finds in frames and their heads. It has no types yet.
+    pub fn measured_by<H>(size_of: M) -> Self
+    where
+        M: Fn(&[u8], &H) -> usize,
+    {
+        Self::of(size_of)
+    }
+
+    fn of(size_of: M) -> Self {
         Self {
             size_of,
             types: TypeTable::new(),
@@ -51,20 +62,40 @@ impl<M: Fn(&[u8]) -> usize + Send + Sync + 'static> SizeClassifier<M> {
 
     /// Requests of at least this size are of the type `spec`, up to the next threshold.
     ///
-    /// Requests below all thresholds are `UNKNOWN`. A type has one threshold: one that is already
-    /// known by its name moves, and takes the hints of `spec`.
+    /// Requests below all thresholds are `UNKNOWN`. A type has one threshold: a type that is already
+    /// registered under this name moves to the new threshold and takes the hints of `spec`.
     #[must_use]
     pub fn at_least(mut self, size_min: usize, spec: TypeSpec) -> Self {
         let request_type = register(&mut self.types, spec);
         self.sizes.set(size_min, request_type);
         self
     }
+
+    /// Its types, as [`Classifier::types`] has them for requests with any head.
+    #[must_use]
+    pub fn types(&self) -> TypeTable {
+        self.types.clone()
+    }
 }
 
-impl<M: Fn(&[u8]) -> usize + Send + Sync + 'static> Classifier for SizeClassifier<M> {
+impl<H> Classifier<H> for SizeClassifier {
     #[inline]
-    fn classify(&self, request: &[u8]) -> RequestType {
-        self.sizes.type_of((self.size_of)(request))
+    fn classify(&self, request: &[u8], _head: &H) -> RequestType {
+        self.sizes.type_of(request.len())
+    }
+
+    fn types(&self) -> TypeTable {
+        self.types.clone()
+    }
+}
+
+impl<H, M> Classifier<H> for SizeClassifier<M>
+where
+    M: Fn(&[u8], &H) -> usize + Send + Sync + 'static,
+{
+    #[inline]
+    fn classify(&self, request: &[u8], head: &H) -> RequestType {
+        self.sizes.type_of((self.size_of)(request, head))
     }
 
     fn types(&self) -> TypeTable {
@@ -89,17 +120,21 @@ mod tests {
             (100, Some("large")),
         ] {
             let expected = name.map_or(Some(RequestType::UNKNOWN), |name| types.by_name(name));
-            assert_eq!(Some(classifier.classify(&vec![0; len])), expected, "{len}");
+            assert_eq!(
+                Some(classifier.classify(&vec![0; len], &())),
+                expected,
+                "{len}"
+            );
         }
     }
 
     #[test]
-    fn other_sizes_are_measured_by_a_function() {
-        let classifier = SizeClassifier::measured_by(|frame| {
+    fn a_function_may_measure_another_size() {
+        let classifier = SizeClassifier::measured_by(|frame, (): &()| {
             frame.first().map_or(0, |count| usize::from(*count))
         })
         .at_least(7, TypeSpec::new("many"));
-        assert_eq!(classifier.classify(&[7]), RequestType::new(0));
-        assert_eq!(classifier.classify(&[6; 100]), RequestType::UNKNOWN);
+        assert_eq!(classifier.classify(&[7], &()), RequestType::new(0));
+        assert_eq!(classifier.classify(&[6; 100], &()), RequestType::UNKNOWN);
     }
 }

@@ -1,15 +1,15 @@
-//! Types by how much of something there is.
+//! Types by an amount, such as a number of keys.
 
 use psp_server::RequestType;
 
-/// Types of amounts from a minimum on, the smallest minimum first.
+/// Minimum amounts and their types, the smallest minimum first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Thresholds {
     steps: Vec<(usize, RequestType)>,
 }
 
 impl Thresholds {
-    /// Amounts from `min` to the next threshold are of this type, which has no other threshold.
+    /// Amounts from `min` to the next threshold are of this type. Its former threshold is removed.
     pub(crate) fn set(&mut self, min: usize, request_type: RequestType) {
         self.steps
             .retain(|(other_min, other)| *other_min != min && *other != request_type);
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_threshold_that_is_reached_counts() {
+    fn the_highest_reached_threshold_counts() {
         let [a, b, c] = [0, 1, 2].map(RequestType::new);
         let mut thresholds = Thresholds::default();
         assert_eq!(thresholds.type_of(7), RequestType::UNKNOWN);

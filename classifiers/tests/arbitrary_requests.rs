@@ -1,4 +1,4 @@
-//! Whatever a peer sends, a classifier answers one of its types or `UNKNOWN`.
+//! For any bytes of a peer, a classifier answers one of its types or `UNKNOWN`.
 
 use proptest::prelude::*;
 use psp_classifiers::prefix::{PrefixClassifier, memcached_key, resp_key};
@@ -6,8 +6,9 @@ use psp_classifiers::{
     ChainClassifier, MemcachedClassifier, PspHeaderClassifier, RandomClassifier, RespClassifier,
     RpcClassifier, SizeClassifier,
 };
-use psp_protocols::resp::encode_command;
-use psp_protocols::rpc::Request;
+use psp_protocols::Framing;
+use psp_protocols::resp::{Resp, RespHead, encode_command};
+use psp_protocols::rpc::{Request, Rpc};
 use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
 
 fn three_types() -> TypeTable {
@@ -20,8 +21,8 @@ fn rpc() -> RpcClassifier {
         .group(TypeSpec::new("b"), ["Scan", ""])
 }
 
-fn is_known_or_unknown(classifier: &impl Classifier, request: &[u8]) -> bool {
-    let answer = classifier.classify(request);
+fn is_known_or_unknown<H>(classifier: &impl Classifier<H>, request: &[u8], head: &H) -> bool {
+    let answer = classifier.classify(request, head);
     answer == RequestType::UNKNOWN
         || answer
             .index()
@@ -53,17 +54,22 @@ fn argument() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// All classifiers that can be put together, in one.
+/// All classifiers of memcached requests that can be put together, in one.
 fn combined() -> impl Classifier {
     let [a, b, c] = ["a", "b", "c"].map(TypeSpec::new);
-    ChainClassifier::new(
-        PrefixClassifier::new(resp_key).prefix("M", a.clone()),
-        PrefixClassifier::new(memcached_key)
-            .prefix("k", b.clone())
-            .prefix("key", a),
-    )
-    .then(MemcachedClassifier::new())
-    .then(SizeClassifier::new().at_least(10, c).at_least(20, b))
+    let by_prefix = PrefixClassifier::new(memcached_key)
+        .prefix("k", b.clone())
+        .prefix("key", a);
+    ChainClassifier::new(by_prefix, MemcachedClassifier::new())
+        .then(SizeClassifier::new().at_least(10, c).at_least(20, b))
+}
+
+/// All classifiers of RESP requests that can be put together, in one.
+fn combined_resp() -> impl Classifier<RespHead> {
+    let [a, b, c] = ["a", "b", "c"].map(TypeSpec::new);
+    let by_prefix = PrefixClassifier::new(resp_key).prefix("M", a);
+    ChainClassifier::new(by_prefix, RespClassifier::redis())
+        .then(SizeClassifier::new().at_least(10, c).at_least(20, b))
 }
 
 /// Words of memcached requests, and the binary protocol's first byte.
@@ -81,17 +87,20 @@ fn memcached_like() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn requests_like_those_of_memcached(request in memcached_like()) {
-        prop_assert!(is_known_or_unknown(&MemcachedClassifier::new(), &request));
-        prop_assert!(is_known_or_unknown(&combined(), &request));
+        prop_assert!(is_known_or_unknown(&MemcachedClassifier::new(), &request, &()));
+        prop_assert!(is_known_or_unknown(&combined(), &request, &()));
     }
 
     #[test]
     fn bytes_without_form(request in prop::collection::vec(any::<u8>(), 0..100)) {
-        prop_assert!(is_known_or_unknown(&RespClassifier::redis(), &request));
-        prop_assert!(is_known_or_unknown(&PspHeaderClassifier::new(three_types()), &request));
-        prop_assert!(is_known_or_unknown(&rpc(), &request));
-        prop_assert!(is_known_or_unknown(&RandomClassifier::new(three_types(), 1), &request));
-        prop_assert!(is_known_or_unknown(&combined(), &request));
+        let head = Resp::default().head_of(&request).unwrap_or_default();
+        prop_assert!(is_known_or_unknown(&RespClassifier::redis(), &request, &head));
+        prop_assert!(is_known_or_unknown(&combined_resp(), &request, &head));
+        prop_assert!(is_known_or_unknown(&PspHeaderClassifier::new(three_types()), &request, &()));
+        let head = Rpc::default().head_of(&request).unwrap_or_default();
+        prop_assert!(is_known_or_unknown(&rpc(), &request, &head));
+        prop_assert!(is_known_or_unknown(&RandomClassifier::new(three_types(), 1), &request, &()));
+        prop_assert!(is_known_or_unknown(&combined(), &request, &()));
     }
 
     #[test]
@@ -103,8 +112,9 @@ proptest! {
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         let mut frame = Vec::new();
         encode_command(&args, &mut frame);
-        prop_assert!(is_known_or_unknown(&classifier, &frame));
-        prop_assert!(is_known_or_unknown(&classifier, &frame[..cut.index(frame.len())]));
+        let head = Resp::default().head_of(&frame).expect("a whole frame");
+        prop_assert!(is_known_or_unknown(&classifier, &frame, &head));
+        prop_assert!(is_known_or_unknown(&classifier, &frame[..cut.index(frame.len())], &head));
     }
 
     #[test]
@@ -118,8 +128,9 @@ proptest! {
         let is_known = ["Get", "Scan"].contains(&method.as_str());
         let mut frame = Vec::new();
         Request { id, method, deadline_us: 0, payload }.encode_frame(&mut frame);
-        prop_assert_eq!(rpc().classify(&frame) != RequestType::UNKNOWN, is_known);
-        prop_assert_eq!(rpc().classify(&frame[..cut.index(frame.len())]), RequestType::UNKNOWN);
+        let head = Rpc::default().head_of(&frame).expect("a whole frame");
+        prop_assert_eq!(rpc().classify(&frame, &head) != RequestType::UNKNOWN, is_known);
+        prop_assert!(is_known_or_unknown(&rpc(), &frame[..cut.index(frame.len())], &head));
     }
 
     #[test]
@@ -127,6 +138,6 @@ proptest! {
         let mut request = [0; 16];
         request[0] = psp_protocols::psp_header::VERSION;
         request[2..4].copy_from_slice(&request_type.to_be_bytes());
-        prop_assert!(is_known_or_unknown(&PspHeaderClassifier::new(three_types()), &request));
+        prop_assert!(is_known_or_unknown(&PspHeaderClassifier::new(three_types()), &request, &()));
     }
 }

@@ -1,7 +1,7 @@
 /*
- * What Rust cannot call: DPDK's static inline functions and macros, and functions whose arguments are large
- * structures. Each function here does one such thing. The declarations in src/lib.rs are those of
- * this file, and of the functions of DPDK that are called as they are.
+ * Wrappers of what Rust cannot call: DPDK's static inline functions and macros, and functions with large
+ * structures as arguments. src/lib.rs declares the functions of this file, and the functions of DPDK that
+ * need no wrapper.
  */
 
 #include <string.h>
@@ -20,7 +20,7 @@
 #error "dpdk-sys is written for DPDK 22.11.x"
 #endif
 
-/* What src/lib.rs takes for granted. */
+/* Assumptions of src/lib.rs. */
 _Static_assert(sizeof(int) == 4, "int is c_int of 32 bits");
 _Static_assert(sizeof(struct rte_ether_addr) == 6, "an address is six bytes");
 _Static_assert(sizeof(uint16_t) == sizeof(((struct rte_mbuf *)0)->data_len), "lengths are u16");
@@ -47,7 +47,7 @@ _Static_assert(sizeof(struct psp_dpdk_port_info) == 20, "PortInfo");
 _Static_assert(offsetof(struct psp_dpdk_port_info, socket) == 12, "PortInfo");
 _Static_assert(offsetof(struct psp_dpdk_port_info, memory_interface) == 18, "PortInfo");
 
-/* A frame that is in one mbuf alone. */
+/* A frame in a single mbuf. */
 struct psp_dpdk_packet {
 	struct rte_mbuf *mbuf;
 	uint8_t *buffer;
@@ -62,12 +62,12 @@ _Static_assert(offsetof(struct psp_dpdk_packet, checksums) == 22, "Packet");
 /* BURST_MAX of src/lib.rs. */
 #define PSP_DPDK_BURST_MAX 256
 
-/* 1: IPv4's and UDP's checksum are right; -1: one of them is wrong; 0: the port does not know. */
+/* 1: the checksums of IPv4 and UDP are correct; -1: one of them is wrong; 0: the port does not know. */
 static inline int16_t checksums(const struct rte_mbuf *mbuf)
 {
 	uint64_t ip = mbuf->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK;
 	uint64_t l4 = mbuf->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
-	/* NONE: no right checksum is in the frame, but the port vouches for the data. */
+	/* NONE: the frame has no correct checksum, but the port vouches for the data. */
 	int ip_right = ip == RTE_MBUF_F_RX_IP_CKSUM_GOOD || ip == RTE_MBUF_F_RX_IP_CKSUM_NONE;
 	int l4_right = l4 == RTE_MBUF_F_RX_L4_CKSUM_GOOD || l4 == RTE_MBUF_F_RX_L4_CKSUM_NONE;
 
@@ -124,7 +124,7 @@ int psp_dpdk_port_info(uint16_t port, struct psp_dpdk_port_info *out)
 	return 0;
 }
 
-/* Descriptors that the port has in place of those asked for are written back. */
+/* Writes back the numbers of descriptors that the port has in place of the requested ones. */
 int psp_dpdk_port_configure(uint16_t port, uint16_t queues, uint16_t *rx_descriptors,
 			    uint16_t *tx_descriptors, int offload)
 {
@@ -170,7 +170,7 @@ int psp_dpdk_link_is_up(uint16_t port)
 }
 
 /*
- * Up to count frames. One in several mbufs, or in one that others share, is freed and counted in odd.
+ * Receives up to count frames. Frees a frame in several mbufs or in a shared mbuf, and counts it in odd.
  */
 uint16_t psp_dpdk_rx_burst(uint16_t port, uint16_t queue, struct psp_dpdk_packet *packets,
 			   uint16_t count, uint16_t *odd)
@@ -201,7 +201,7 @@ uint16_t psp_dpdk_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbuf
 
 /* --- mbufs --- */
 
-/* Whether there was an mbuf. Its frame is empty. */
+/* Takes an mbuf with an empty frame. Returns 0 when the pool has none. */
 int psp_dpdk_mbuf_alloc(struct rte_mempool *pool, struct psp_dpdk_packet *packet)
 {
 	struct rte_mbuf *mbuf = rte_pktmbuf_alloc(pool);
@@ -217,7 +217,7 @@ void psp_dpdk_mbuf_free(struct rte_mbuf *mbuf)
 	rte_pktmbuf_free(mbuf);
 }
 
-/* Makes the mbuf one that is to be sent. */
+/* Sets the frame to send. */
 void psp_dpdk_mbuf_set_frame(struct rte_mbuf *mbuf, uint16_t start, uint16_t len, int offload)
 {
 	mbuf->data_off = start;

@@ -1,17 +1,17 @@
 //! Foreign functions of DPDK 22.11, as few as psp-server needs.
 //!
-//! Types are opaque: what is in an mbuf or a port is read and set by functions of `shim/shim.c`, which
-//! the C compiler checks against DPDK's headers. Functions named `rte_..` are DPDK's own, and
-//! documented at <https://doc.dpdk.org/api-22.11/>; those named `psp_dpdk_..` are the shim's.
+//! Types are opaque: functions of `shim/shim.c` read and set the contents of mbufs and ports, and the C
+//! compiler checks these functions against DPDK's headers. Functions named `rte_..` are DPDK's own, and
+//! documented at <https://doc.dpdk.org/api-22.11/>. Functions named `psp_dpdk_..` are the shim's.
 //!
-//! Nothing here is safe to call as it is; psp-server's `transport::dpdk` is the wrapper.
+//! No function here is safe to call; psp-server's `transport::dpdk` is the safe wrapper.
 
-// Declaring them is.
+// Declarations of foreign functions are unsafe code.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// Longest name of a port, its final zero included.
+/// Longest name of a port, including its final zero.
 pub const PORT_NAME_LEN: usize = 64;
 
 /// Any NUMA node.
@@ -25,7 +25,7 @@ macro_rules! opaque {
             #[derive(Debug)]
             pub struct $name {
                 opaque: [u8; 0],
-                /// Neither `Send` nor `Sync` nor `Unpin`.
+                /// Makes the type neither `Send` nor `Sync` nor `Unpin`.
                 marker: std::marker::PhantomData<(*mut u8, std::marker::PhantomPinned)>,
             }
         )*
@@ -35,31 +35,31 @@ macro_rules! opaque {
 opaque! {
     /// A packet buffer, `struct rte_mbuf`.
     Mbuf
-    /// A pool of them, `struct rte_mempool`.
+    /// A pool of mbufs, `struct rte_mempool`.
     Mempool
 }
 
-/// What a port is and can do.
+/// The properties and capabilities of a port.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PortInfo {
-    /// Receive queues it can have.
+    /// Most receive queues.
     pub rx_queues_max: u16,
-    /// Transmit queues it can have.
+    /// Most transmit queues.
     pub tx_queues_max: u16,
     /// Longest payload of a frame.
     pub mtu: u16,
-    /// Its address.
+    /// MAC address.
     pub mac: [u8; 6],
-    /// Its NUMA node, or [`SOCKET_ID_ANY`].
+    /// NUMA node, or [`SOCKET_ID_ANY`].
     pub socket: i32,
-    /// Whether it computes IPv4's and UDP's checksum of what it sends.
+    /// Whether the port computes the checksums of IPv4 and UDP in frames that it sends.
     pub tx_checksums: u8,
-    /// Whether it verifies them of what it receives.
+    /// Whether the port verifies the checksums of IPv4 and UDP in frames that it receives.
     pub rx_checksums: u8,
-    /// Whether it is a memory interface, of the driver `net_memif`.
+    /// Whether the port is a memory interface, of the driver `net_memif`.
     pub memory_interface: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: u8,
 }
 
@@ -68,22 +68,22 @@ const _: () = assert!(size_of::<PortInfo>() == 20);
 /// Most frames of one burst.
 pub const BURST_MAX: u16 = 256;
 
-/// A frame that is in one mbuf alone.
+/// A frame in a single mbuf.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Packet {
-    /// Its mbuf.
+    /// The mbuf.
     pub mbuf: *mut Mbuf,
     /// The mbuf's buffer.
     pub buffer: *mut u8,
-    /// Bytes of the buffer.
+    /// Length of the buffer.
     pub buffer_len: u16,
-    /// Where the frame starts in it.
+    /// Offset of the frame in the buffer.
     pub start: u16,
-    /// Bytes of the frame.
+    /// Length of the frame.
     pub len: u16,
-    /// What the port says of IPv4's and UDP's checksum: 1, they are right; -1, one is wrong; 0,
-    /// nothing.
+    /// The port's verdict on the checksums of IPv4 and UDP: 1, both are correct; -1, one is wrong; 0,
+    /// unknown.
     pub checksums: i16,
 }
 
@@ -127,7 +127,7 @@ unsafe extern "C" {
     pub fn rte_eth_dev_get_port_by_name(name: *const c_char, port: *mut u16) -> c_int;
     pub fn rte_eth_dev_get_name_by_port(port: u16, name: *mut c_char) -> c_int;
     pub fn rte_eth_dev_is_valid_port(port: u16) -> c_int;
-    /// `config` may be null: the port's defaults.
+    /// `config` may be null for the port's defaults.
     pub fn rte_eth_rx_queue_setup(
         port: u16,
         queue: u16,
@@ -136,7 +136,7 @@ unsafe extern "C" {
         config: *const c_void,
         pool: *mut Mempool,
     ) -> c_int;
-    /// `config` may be null: the port's defaults.
+    /// `config` may be null for the port's defaults.
     pub fn rte_eth_tx_queue_setup(
         port: u16,
         queue: u16,
@@ -149,15 +149,15 @@ unsafe extern "C" {
     pub fn rte_eth_dev_close(port: u16) -> c_int;
     pub fn rte_eth_promiscuous_enable(port: u16) -> c_int;
 
-    /// `rte_errno` of this thread.
+    /// Returns `rte_errno` of this thread.
     pub fn psp_dpdk_errno() -> c_int;
-    /// Bytes in front of a frame in a fresh mbuf.
+    /// Returns the number of bytes in front of a frame in a fresh mbuf.
     pub fn psp_dpdk_headroom() -> u16;
-    /// 0, or a negative errno.
+    /// Fills in `out`. Returns 0, or a negative errno.
     pub fn psp_dpdk_port_info(port: u16, out: *mut PortInfo) -> c_int;
-    /// Configures as many queues of either kind, with checksums computed by the port where it can and
-    /// `offload` is not 0. Numbers of descriptors that suit the port are written back. 0, or a negative
-    /// errno.
+    /// Configures the same number of receive and transmit queues. The port computes checksums if it can
+    /// and `offload` is not 0. Writes back numbers of descriptors that suit the port. Returns 0, or a
+    /// negative errno.
     pub fn psp_dpdk_port_configure(
         port: u16,
         queues: u16,
@@ -165,12 +165,12 @@ unsafe extern "C" {
         tx_descriptors: *mut u16,
         offload: c_int,
     ) -> c_int;
-    /// Gives it the address of six bytes at `mac`. 0, or a negative errno.
+    /// Sets the MAC address to the six bytes at `mac`. Returns 0, or a negative errno.
     pub fn psp_dpdk_port_set_mac(port: u16, mac: *const u8) -> c_int;
-    /// Not 0 when it is.
+    /// Returns 0 if the link is down.
     pub fn psp_dpdk_link_is_up(port: u16) -> c_int;
-    /// Receives up to `count` frames, at most [`BURST_MAX`]. One that is in several mbufs, or in one that
-    /// others share, is freed and counted in `odd`.
+    /// Receives up to `count` frames, at most [`BURST_MAX`]. Frees a frame in several mbufs or in a shared
+    /// mbuf, and counts it in `odd`.
     pub fn psp_dpdk_rx_burst(
         port: u16,
         queue: u16,
@@ -178,13 +178,13 @@ unsafe extern "C" {
         count: u16,
         odd: *mut u16,
     ) -> u16;
-    /// Sends up to `count` frames. Those it took are the port's.
+    /// Sends up to `count` frames, and returns how many the port took. The port owns these mbufs.
     pub fn psp_dpdk_tx_burst(port: u16, queue: u16, mbufs: *mut *mut Mbuf, count: u16) -> u16;
-    /// Takes an mbuf with an empty frame; 0 when the pool has none.
+    /// Takes an mbuf with an empty frame from the pool; returns 0 when the pool has none.
     pub fn psp_dpdk_mbuf_alloc(pool: *mut Mempool, packet: *mut Packet) -> c_int;
-    /// Gives it back to its pool.
+    /// Returns the mbuf to its pool.
     pub fn psp_dpdk_mbuf_free(mbuf: *mut Mbuf);
-    /// Makes `len` bytes from `start` in its buffer the frame to be sent, as UDP over IPv4 whose checksums
-    /// the port computes where `offload` is not 0.
+    /// Makes the `len` bytes from `start` of the mbuf's buffer the frame to send. It is UDP over IPv4; the
+    /// port computes its checksums if `offload` is not 0.
     pub fn psp_dpdk_mbuf_set_frame(mbuf: *mut Mbuf, start: u16, len: u16, offload: c_int);
 }

@@ -1,8 +1,8 @@
-//! The least server there can be: it answers `+PONG` to every RESP request, whatever it asks for.
+//! The smallest possible server: it replies `+PONG` to every RESP request.
 //!
-//! One thread waits for all sockets, reads, counts requests and writes as many replies at once.
-//! What psp-loadgen measures against it is the floor of every measurement on this machine: the
-//! client's own time, the kernel's, and two wake-ups.
+//! One thread waits for all sockets, reads, counts requests and writes all replies at once. Its
+//! latency under psp-loadgen is the floor of every measurement on this machine: the client's own
+//! time, the kernel's time, and two wake-ups.
 //!
 //! ```sh
 //! cargo run --release -p psp-loadgen --example echo -- 127.0.0.1:7777
@@ -24,7 +24,7 @@ use rustix::io::Errno;
 
 const PONG: &[u8] = b"+PONG\r\n";
 
-/// What the listener is registered with. Connections count from 1.
+/// The registration data of the listener. Connections count from 1.
 const LISTENER: u64 = 0;
 
 /// Bytes read at once.
@@ -33,7 +33,7 @@ const READ_LEN: usize = 64 * 1024;
 /// Events taken at once.
 const EVENTS_MAX: usize = 256;
 
-/// Answers +PONG to every RESP request.
+/// Reply +PONG to every RESP request
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Address to listen on, such as 127.0.0.1:7777
@@ -87,14 +87,14 @@ impl Listener {
 
 struct Connection {
     socket: OwnedFd,
-    /// The beginning of a request that is not complete.
+    /// The beginning of an incomplete request.
     input: Vec<u8>,
     cursor: <Resp as Framing>::Cursor,
 }
 
 impl Connection {
-    /// Answers what has come; whether the connection is still of use. A peer that sends no RESP, or
-    /// does not read its replies, loses it.
+    /// Replies to received requests. Returns whether the connection still works. The server closes
+    /// the connection of a peer that sends other data than RESP, or does not read its replies.
     fn serve(&mut self, framing: &Resp, buffer: &mut [u8], replies: &mut Vec<u8>) -> bool {
         let count = match rustix::io::read(&self.socket, &mut *buffer) {
             Ok(0) => return false,
@@ -107,7 +107,7 @@ impl Connection {
         let mut start = 0;
         while start < self.input.len() {
             match framing.next_frame(&mut self.cursor, &self.input[start..]) {
-                Ok(Step::Frame { len }) => start += len,
+                Ok(Step::Frame { len, .. }) => start += len,
                 Ok(Step::NeedMore { .. }) => break,
                 Err(_) => return false,
             }
@@ -141,7 +141,7 @@ fn main() -> anyhow::Result<()> {
         for event in &events {
             let id = event.data.u64();
             if id == LISTENER {
-                // A peer that has gone again is no failure of the server.
+                // A peer that has already disconnected is not a failure of the server.
                 let Ok(socket) = listener.accept() else {
                     continue;
                 };

@@ -1,59 +1,26 @@
-//! An open-loop load generator that reports the tail latency of each request type, and a simulator
-//! that does so in virtual time.
+//! An open-loop load generator that reports the tail latency of each request type.
 //!
-//! Requests are sent when their schedule says so, whatever the server does, and latency counts from
-//! that intended time: a server that stalls shows up in the percentiles with every request that
-//! should have been sent meanwhile.
+//! Each request is sent at the time in its schedule, independent of the server's replies, and latency counts from
+//! that intended time. If a server stalls, every request that should have been sent meanwhile shows in
+//! the percentiles.
 //!
 //! ```text
-//!   mix, workload ─► plan ─► engine ─► record ─► report ─┬─► runs, comparison, sweep
-//!   what is sent     all      threads   counts,   table,  └─► page
-//!                  settings   sockets   histograms JSON       HTML with plots
+//!   schedule ─► clients ─► record ─► report ─► page
+//!   plans,      threads,   counts,   JSON,     HTML with plots,
+//!   mixes       sockets    latency   tables    one SVG picture
+//!      │
+//!     wire      targets, commands, bytes
 //!
-//!   workload ─► sim_settings, SimPlan ─► sim ─► sim_report
-//!                         sim_target ─► sim_run ─► report
-//!                               capacity ─┘
+//!   simulated ─► report            psp-sim in the place of a server
 //! ```
 //!
-//! The library holds everything but the command line: a program can build a [`plan::RunPlan`], hand
-//! it to [`engine::run`] and read a [`report::Report`], or a [`sim::SimPlan`], hand it to
-//! [`sim::simulate`] and read a [`sim::Outcome`].
+//! The library holds everything but the command line. A program can build a [`schedule::RunPlan`], pass it to
+//! [`clients::run`] and read a [`report::Report`].
 
-pub mod arrivals;
-pub mod capacity;
-mod clock;
-pub mod command;
-pub mod comparison;
-pub mod condition;
-mod csv;
-pub mod engine;
-pub mod figure;
-pub mod hdr_log;
-pub mod intervals;
-pub mod keys;
-mod lot;
-pub mod mix;
+pub mod clients;
 pub mod page;
-pub mod parallel;
-pub mod percentiles;
-pub mod plan;
-pub mod preload;
-pub mod preset;
 pub mod record;
 pub mod report;
-pub mod runs;
-pub mod server;
-pub mod sim;
-pub mod sim_report;
-pub mod sim_run;
-pub mod sim_settings;
-pub mod sim_target;
-pub mod sizes;
-pub mod stalls;
-pub mod statistics;
-pub mod sweep;
-mod table;
-pub mod target;
-pub mod trace;
-mod wire;
-pub mod workload;
+pub mod schedule;
+pub mod simulated;
+pub mod wire;

@@ -1,41 +1,41 @@
-//! What a protocol puts around its messages when they travel in datagrams.
+//! The header that a protocol puts around its messages in datagrams.
 //!
 //! ```text
 //!   received:   | header | one request |
 //!
-//!   a reply:    | room | reply ........................................ |     as it is written
+//!   a reply:    | room | reply ........................................ |     as written
 //!               |header| 1st part |
-//!                            |header| 2nd part |                              as it is sent: each
-//!                                         |header| 3rd part |                 header lies over bytes
-//!                                                                             that have left already
+//!                            |header| 2nd part |                              as sent: each header
+//!                                         |header| 3rd part |                 overwrites bytes that
+//!                                                                             were sent before
 //! ```
 //!
-//! Sans-IO like the rest: a transport keeps [`Shape::header_len`] bytes of room in front of a reply, and
-//! [`send_parts`] gives it the datagrams one by one, in the buffer that the reply was written to.
+//! Sans-IO like the rest of the crate. A transport keeps [`Shape::header_len`] bytes of room in front of
+//! a reply. [`send_parts`] passes it the datagrams one by one, in the buffer that holds the reply.
 
 /// The datagrams of a protocol.
 ///
-/// A [`Framing`](crate::Framing) has one; [`Bare`] unless it says otherwise. Classifiers and handlers
-/// see requests without their header, so that they need not know how a request came.
+/// Each [`Framing`](crate::Framing) has an envelope, [`Bare`] by default. Classifiers and handlers see
+/// requests without this header, the same as from a stream.
 pub trait Envelope {
-    /// What does not change from one message to another.
+    /// The lengths that are the same for all messages.
     fn shape(&self) -> Shape;
 
-    /// Whether the request behind `header`, of [`Shape::header_len`] bytes, can be served. Otherwise the
-    /// datagram is dropped.
+    /// Whether the request behind `header` can be served. Otherwise the transport drops the datagram.
+    /// `header` is [`Shape::header_len`] bytes long.
     fn accepts(&self, header: &[u8]) -> bool;
 
-    /// Writes the header of one part of a reply. `request_header` is that of its request; both are
-    /// [`Shape::header_len`] bytes long.
+    /// Writes the header of one part of a reply to the request with `request_header`. Both headers
+    /// are [`Shape::header_len`] bytes long.
     fn encode_header(&self, request_header: &[u8], part: Part, header: &mut [u8]);
 }
 
 /// Lengths of a protocol's datagrams, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// The header, of requests and replies alike.
+    /// The header of requests and replies.
     pub header_len: usize,
-    /// Longest datagram of a reply, its header included; longer than the header.
+    /// Longest datagram of a reply, including its header. It is longer than the header.
     pub datagram_len_max: usize,
     /// Most datagrams of one reply.
     pub parts_max: u16,
@@ -46,7 +46,7 @@ pub struct Shape {
 pub struct Part {
     /// Its number, from 0.
     pub sequence: u16,
-    /// How many there are.
+    /// Number of parts of the reply.
     pub count: u16,
 }
 
@@ -70,7 +70,7 @@ impl Envelope for Bare {
     fn shape(&self) -> Shape {
         Shape {
             header_len: 0,
-            // What UDP over IPv4 can carry.
+            // Longest payload of UDP over IPv4.
             datagram_len_max: 65_507,
             parts_max: 1,
         }
@@ -83,10 +83,10 @@ impl Envelope for Bare {
     fn encode_header(&self, _request_header: &[u8], _part: Part, _header: &mut [u8]) {}
 }
 
-/// Calls `send` with the datagrams of a reply in their order, until it says that one did not leave.
+/// Calls `send` with the datagrams of a reply in their order, until `send` fails.
 ///
-/// `buffer` is [`Shape::header_len`] bytes of room and the reply, which is overwritten. Nothing is sent
-/// of an empty reply, or of one that is longer than [`Shape::reply_len_max`].
+/// `buffer` holds [`Shape::header_len`] bytes of room and the reply. Both are overwritten. Sends nothing
+/// if the reply is empty or longer than [`Shape::reply_len_max`].
 pub fn send_parts(
     envelope: &dyn Envelope,
     request_header: &[u8],
@@ -115,7 +115,7 @@ pub fn send_parts(
 mod tests {
     use super::*;
 
-    /// Three bytes of header, and four of a reply in each of at most three datagrams.
+    /// At most three datagrams, each with three bytes of header and four of the reply.
     struct Small;
 
     impl Envelope for Small {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_datagram_that_did_not_leave_is_not_sent() {
+    fn nothing_is_sent_after_a_datagram_that_fails() {
         assert_eq!(sent(&Small, "abcdefghijkl", 2), ["r03abcd", "r13efgh"]);
     }
 

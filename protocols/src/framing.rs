@@ -7,36 +7,73 @@ use crate::sink::Sink;
 
 /// Splits a byte stream (or a datagram) into requests.
 ///
-/// A framing is shared by all connections; what it must remember about one stream between two
-/// reads lives in its [`Cursor`](Framing::Cursor).
+/// All connections share one framing. The [`Cursor`](Framing::Cursor) of a connection holds what the
+/// framing must remember about its stream between two reads.
 pub trait Framing: Send + Sync + 'static {
-    /// How far into the current, incomplete frame the stream has been scanned. It makes a frame
-    /// that arrives byte by byte cost linear time in total.
+    /// How far the current, incomplete frame has been scanned. With it, a frame that arrives byte by
+    /// byte costs linear time in total.
     type Cursor: Default + Send + 'static;
+
+    /// What the framing learns about a request while it looks for the end, such as the command. The
+    /// classifier and the handler get the head, so that they need not parse the request again. A
+    /// framing that learns nothing has `()`.
+    ///
+    /// A head holds numbers and offsets into its frame, never references, because the frame moves to
+    /// a worker with its connection's buffer. Up to 64 heads travel with one connection: keep heads small.
+    type Head: Default + Send + 'static;
 
     /// Looks for one complete frame at the start of `input`.
     ///
-    /// `input` starts at a frame boundary and, while the answer is [`Step::NeedMore`], each later
-    /// call sees the same bytes with more appended. After [`Step::Frame`] the cursor is as new.
+    /// `input` starts at a frame boundary. While the answer is [`Step::NeedMore`], each later call
+    /// sees the same bytes with more appended. [`Step::Frame`] resets the cursor.
     ///
     /// # Errors
     /// [`FrameError`] when no continuation of `input` can be a valid frame, or when a limit is
-    /// exceeded. The stream cannot be resynchronised: the transport sends
-    /// [`Rejection::Malformed`] to the peer and closes the connection.
-    fn next_frame(&self, cursor: &mut Self::Cursor, input: &[u8]) -> Result<Step, FrameError>;
+    /// exceeded. The stream cannot be resynchronised: the transport sends the reply for
+    /// [`Rejection::Malformed`] and closes the connection.
+    fn next_frame(
+        &self,
+        cursor: &mut Self::Cursor,
+        input: &[u8],
+    ) -> Result<Step<Self::Head>, FrameError>;
 
-    /// How many bytes after `frame`, one that [`next_frame`](Self::next_frame) found, belong to it
-    /// but not to its frame: what it announced is too long to be held, and its handler says so
-    /// without having seen it.
+    /// The head of `message` if that is one whole frame and nothing else, such as a datagram.
+    fn head_of(&self, message: &[u8]) -> Option<Self::Head> {
+        match self.next_frame(&mut Self::Cursor::default(), message) {
+            Ok(Step::Frame { len, head }) if len == message.len() => Some(head),
+            _ => None,
+        }
+    }
+
+    /// How many bytes to discard after `frame`, which [`next_frame`](Self::next_frame) found. It is
+    /// above 0 when the request announces a payload that is too long to hold: the handler replies
+    /// with an error without seeing the payload.
     ///
     /// The transport runs the frame like any other, drops that many bytes of the stream as they
-    /// come, and looks for the next frame after them.
-    fn discard_after(&self, frame: &[u8]) -> u64 {
-        let _ = frame;
+    /// arrive, and looks for the next frame after them.
+    fn discard_after(&self, frame: &[u8], head: &Self::Head) -> u64 {
+        let _ = (frame, head);
         0
     }
 
-    /// What is around messages in datagrams; nothing, unless the protocol says so. Streams have none of it.
+    /// Whether `frame` is the last request of its connection.
+    ///
+    /// The transport looks for no frame after it, and closes the connection when the reply is sent, also
+    /// when the reply is a refusal. Datagrams have nothing to close.
+    fn closes_after(&self, frame: &[u8], head: &Self::Head) -> bool {
+        let _ = (frame, head);
+        false
+    }
+
+    /// Writes what the peer waits for before it sends the rest of a request, once: `100 Continue` of HTTP.
+    ///
+    /// The transport calls it after [`Step::NeedMore`], when all earlier requests of the connection are
+    /// answered and the socket has no more input. By default nothing is written.
+    fn encode_interim(&self, cursor: &mut Self::Cursor, out: &mut dyn Sink) {
+        let _ = (cursor, out);
+    }
+
+    /// The header around messages in datagrams; [`Bare`] by default. Messages in streams have none.
     fn envelope(&self) -> &dyn Envelope {
         &Bare
     }
@@ -44,27 +81,29 @@ pub trait Framing: Send + Sync + 'static {
     /// Writes the reply for a request that the server refuses.
     ///
     /// `request` is the refused frame (empty for [`Rejection::Malformed`] and
-    /// [`Rejection::TooManyConnections`]). A protocol that has no way to say so writes nothing.
+    /// [`Rejection::TooManyConnections`]). A protocol without such a reply writes nothing.
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink);
 }
 
 /// What [`Framing::next_frame`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum Step<H = ()> {
     /// The first `len` bytes are one request. `len` is at least 1.
     Frame {
         /// Bytes of the frame, its header included.
         len: usize,
+        /// What is known of the request, see [`Framing::Head`].
+        head: H,
     },
     /// The frame is not complete. It will be at least `len_min` bytes long, which is more than the
-    /// input held; a lower bound that a transport may use to size its buffer.
+    /// length of the input. A transport may size its buffer by this lower bound.
     NeedMore {
         /// Lower bound of the frame's length in bytes.
         len_min: usize,
     },
 }
 
-/// Why bytes are not a request. Carries the text for the peer.
+/// Why bytes are not a request, with the text for the peer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct FrameError {
@@ -81,11 +120,11 @@ impl FrameError {
     }
 }
 
-/// Why the server answers a request without running it to its end.
+/// Why the server refuses a request, or does not run it to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejection<'a> {
-    /// The typed queue of the request is full; `type_name` says which. Servers drop a datagram
-    /// without saying so: the client's timeout tells it the same.
+    /// The typed queue of the request is full. For a datagram, servers send no reply: the client
+    /// notices by its timeout.
     Busy {
         /// Name under which the request's type was registered.
         type_name: &'a str,

@@ -5,9 +5,9 @@
 //!                          SCAN             ─► ScanRequest         ─► put_pair ..., ScanResponse
 //! ```
 //!
-//! `proto/psp_kv.proto` is the contract; a test holds the structs against it. A server decodes by
-//! [`Message::merge`] into messages that it keeps, and writes the large parts of
-//! responses by [`put_value`] and [`put_pair`], so that neither allocates.
+//! `proto/psp_kv.proto` is the contract; a test compares the structs with it. To avoid allocations, a
+//! server decodes with [`Message::merge`] into messages that it keeps, and writes the large parts of
+//! responses with [`put_value`] and [`put_pair`].
 
 use prost::Message;
 
@@ -36,16 +36,16 @@ pub struct GetResponse {
     pub value: Vec<u8>,
 }
 
-/// `psp.kv.v1.ScanRequest`: the entries from a key on, in the order of keys.
+/// `psp.kv.v1.ScanRequest`: reads entries from a key on, in the order of keys.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ScanRequest {
-    /// Nothing before it is read; empty for the first key.
+    /// The key to start at; empty for the first key.
     #[prost(bytes = "vec", tag = "1")]
     pub start: Vec<u8>,
     /// Most entries; at least 1.
     #[prost(uint32, tag = "2")]
     pub count: u32,
-    /// The entries are read and not sent.
+    /// Whether to read the entries without sending them.
     #[prost(bool, tag = "3")]
     pub summary: bool,
 }
@@ -53,16 +53,16 @@ pub struct ScanRequest {
 /// `psp.kv.v1.ScanResponse`.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ScanResponse {
-    /// Entries that were read.
+    /// Number of entries read.
     #[prost(uint32, tag = "1")]
     pub count: u32,
-    /// CRC-32 (IEEE 802.3) of their keys and values, one after the other.
+    /// CRC-32 (IEEE 802.3) of the keys and values of the entries, one after the other.
     #[prost(fixed32, tag = "2")]
     pub checksum: u32,
-    /// The entries; none of a summary.
+    /// The entries; empty if the request asked not to send them.
     #[prost(message, repeated, tag = "3")]
     pub pairs: Vec<Pair>,
-    /// The response had no room for all that was asked for.
+    /// Whether the response had no room for all entries that were asked for.
     #[prost(bool, tag = "4")]
     pub truncated: bool,
 }
@@ -84,7 +84,7 @@ pub struct PutRequest {
     /// The key.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
-    /// Its value from now on.
+    /// Its new value.
     #[prost(bytes = "vec", tag = "2")]
     pub value: Vec<u8>,
 }
@@ -96,7 +96,7 @@ pub struct PutResponse {}
 /// `psp.kv.v1.DeleteRequest`.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct DeleteRequest {
-    /// The key, whether it is there or not.
+    /// The key, which need not exist.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
 }
@@ -105,12 +105,12 @@ pub struct DeleteRequest {
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct DeleteResponse {}
 
-/// Tag of a field that has a length: fields below 16 have one byte.
+/// Tag of a field with a length. The tag of a field below 16 has one byte.
 const fn len_tag(field: u8) -> u8 {
     field << 3 | 2
 }
 
-/// Bytes of a field of bytes, which is left out when it is empty.
+/// Encoded length of a field of type `bytes`: 0 when it is empty, because it is left out.
 fn field_len(bytes: &[u8]) -> usize {
     match bytes.len() {
         0 => 0,
@@ -135,14 +135,14 @@ pub fn put_value(value: &[u8], out: &mut Vec<u8>) {
     put_bytes(1, value, out);
 }
 
-/// Appends to a [`ScanResponse`] one more of its pairs.
+/// Appends one pair to a [`ScanResponse`].
 pub fn put_pair(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     put_len(3, field_len(key) + field_len(value), out);
     put_bytes(1, key, out);
     put_bytes(2, value, out);
 }
 
-/// Bytes that [`put_pair`] appends.
+/// Number of bytes that [`put_pair`] appends.
 #[must_use]
 pub fn pair_len(key: &[u8], value: &[u8]) -> usize {
     let len = field_len(key) + field_len(value);

@@ -1,8 +1,7 @@
 //! Sans-IO codecs: bytes in, frames out.
 //!
-//! This crate knows nothing of sockets, threads or scheduling. A transport feeds the bytes that a
-//! peer sent to a [`Framing`], which says where the next request ends; a handler writes its reply
-//! through a [`Sink`].
+//! This crate has no sockets, threads or scheduling. A transport passes the bytes of a peer to a
+//! [`Framing`], which finds the end of the next request. A handler writes its reply to a [`Sink`].
 //!
 //! ```text
 //!   bytes of a peer ──► Framing::next_frame ──► frame (a slice of the input) ──► handler
@@ -11,11 +10,12 @@
 //!                                                                     Sink (reply bytes)
 //! ```
 //!
-//! A client's side is [`skip`]: where each reply ends, and how its request fared. [`packet`] has the
-//! headers around datagrams, for transports without a kernel.
+//! [`skip`] is for clients: it finds the end of each reply and the outcome of its request. [`packet`]
+//! has the headers of network packets, for transports that bypass the kernel.
 
 pub mod envelope;
 pub mod framing;
+pub mod http;
 pub mod kv;
 pub mod memcached;
 pub mod packet;

@@ -19,10 +19,10 @@ use crate::sink::Sink;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 16;
 
-/// The version this module speaks.
+/// The version that this module implements.
 pub const VERSION: u8 = 1;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -30,7 +30,7 @@ pub enum Kind {
     Request = 0,
     /// A reply to the request with the same id.
     Reply = 1,
-    /// The request with the same id was refused or failed; the payload says why.
+    /// The request with the same id was refused or failed. The payload is the reason.
     Error = 2,
 }
 
@@ -45,7 +45,7 @@ pub struct Header {
     pub id: u32,
     /// Bytes that follow the header.
     pub payload_len: u32,
-    /// How long a synthetic server shall work on the request, in nanoseconds.
+    /// How long a synthetic server is to work on the request, in nanoseconds.
     pub run_time_ns: u32,
 }
 
@@ -54,7 +54,7 @@ impl Header {
     ///
     /// # Errors
     /// When there are fewer than [`HEADER_LEN`] bytes, the version is not [`VERSION`] or the kind
-    /// is unknown. The payload's presence is not checked.
+    /// is unknown. Does not check whether the payload is complete.
     pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
         let Some(header) = bytes.first_chunk::<HEADER_LEN>() else {
             return Err(FrameError::new("psp header: truncated"));
@@ -95,7 +95,7 @@ impl Header {
 /// [`Framing`] by the psp header.
 #[derive(Debug, Clone)]
 pub struct PspFraming {
-    /// Longest payload that is accepted, in bytes.
+    /// Longest accepted payload in bytes.
     pub payload_len_max: u32,
 }
 
@@ -110,6 +110,7 @@ impl Default for PspFraming {
 
 impl Framing for PspFraming {
     type Cursor = ();
+    type Head = ();
 
     fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
         if input.len() < HEADER_LEN {
@@ -128,7 +129,7 @@ impl Framing for PspFraming {
         if input.len() < len {
             Ok(Step::NeedMore { len_min: len })
         } else {
-            Ok(Step::Frame { len })
+            Ok(Step::Frame { len, head: () })
         }
     }
 
@@ -193,11 +194,11 @@ mod tests {
         assert_eq!(step(&bytes[..7]), Ok(Step::NeedMore { len_min: 16 }));
         assert_eq!(step(&bytes), Ok(Step::NeedMore { len_min: 18 }));
         bytes.extend_from_slice(b"abc");
-        assert_eq!(step(&bytes), Ok(Step::Frame { len: 18 }));
+        assert_eq!(step(&bytes), Ok(Step::Frame { len: 18, head: () }));
     }
 
     #[test]
-    fn what_is_not_a_request_is_refused() {
+    fn messages_that_are_not_requests_are_refused() {
         let with = |index: usize, byte: u8| {
             let mut bytes = HEADER.encode();
             bytes[index] = byte;
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_explain_and_name_the_request() {
+    fn refusals_carry_their_reason_and_the_id_of_the_request() {
         let request = HEADER.encode();
         let error = FrameError::new("psp header: unknown kind");
         let cases = [

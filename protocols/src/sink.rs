@@ -1,4 +1,4 @@
-//! Where encoders write.
+//! The destination that encoders write to.
 
 use bytes::{Bytes, BytesMut};
 
@@ -10,9 +10,9 @@ pub trait Sink {
     /// Appends a copy of `bytes`.
     fn put(&mut self, bytes: &[u8]);
 
-    /// Appends `bytes`, sharing them where the destination can hold a reference.
+    /// Appends `bytes`. A destination that can hold a reference shares them.
     ///
-    /// The default copies. Worth calling for payloads of some kilobytes and more.
+    /// The default copies. Sharing pays off from payloads of some kilobytes on.
     fn put_shared(&mut self, bytes: Bytes) {
         self.put(&bytes);
     }

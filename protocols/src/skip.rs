@@ -1,7 +1,7 @@
-//! The client's side of a reply stream: where does each reply end, and how did its request fare?
+//! The client's side of a reply stream: where does each reply end, and what is its outcome?
 //!
-//! Nothing of a reply is kept but the text of an error, so that one of two megabytes passes through
-//! the same small read buffer as one of five bytes.
+//! A skipper keeps only the text of an error, so that a reply of two megabytes passes through the
+//! same small read buffer as a reply of five bytes.
 //!
 //! ```text
 //!                     ┌───────────────── LineSkipper ──────────────────┐
@@ -14,27 +14,27 @@
 /// Longest line of a reply in bytes.
 pub const LINE_LEN_MAX: usize = 64 * 1024;
 
-/// Bytes of a line that a grammar sees; longer than any line that announces a payload.
+/// Most bytes of a line that a grammar sees. Lines that announce a payload are shorter.
 const LINE_KEPT: usize = 512;
 
-/// How the request fared that a reply answers.
+/// What a reply says about its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Done as asked, nothing was looked up: `STORED`, `HD`, `+OK`, a number.
+    /// Done, without a lookup: `STORED`, `HD`, `+OK`, a number.
     Done,
-    /// What was asked for was there.
+    /// The request found at least one value.
     Hit {
-        /// How many values came back, at least 1.
+        /// Number of values in the reply, at least 1.
         values: u64,
     },
-    /// Nothing of what was asked for was there: `END` without a value, `NOT_FOUND`, `EN`, null.
+    /// The request found nothing: `END` without a value, `NOT_FOUND`, `EN`, null.
     Miss,
-    /// The state of the item did not allow it: `NOT_STORED`, `EXISTS`, `NS`, `EX`.
+    /// The state of the item did not allow the request: `NOT_STORED`, `EXISTS`, `NS`, `EX`.
     NotStored,
-    /// An error; [`ReplySkipper::error_text`] has its words.
+    /// An error; [`ReplySkipper::error_text`] has its text.
     Error,
-    /// The server had no room for the request in its queues; [`ReplySkipper::error_text`] has its
-    /// words.
+    /// The server had no room for the request in its queues; [`ReplySkipper::error_text`] has the
+    /// text.
     Busy,
 }
 
@@ -43,12 +43,12 @@ pub enum Outcome {
 pub enum Skipped {
     /// A reply ended `len` bytes into the input.
     Reply {
-        /// Bytes of the input that belong to it.
+        /// Bytes of the input that belong to the reply.
         len: usize,
-        /// What it says.
+        /// What the reply says.
         outcome: Outcome,
     },
-    /// The whole input belongs to a reply that goes on.
+    /// The whole input belongs to a reply that is not complete.
     NeedMore,
 }
 
@@ -57,15 +57,15 @@ pub enum Skipped {
 #[error("not a reply: {0}")]
 pub struct NotAReply(pub &'static str);
 
-/// The place in the reply stream of one connection.
+/// The position in the reply stream of one connection.
 pub trait ReplySkipper {
-    /// Takes the next bytes of the stream, up to the end of the reply that they belong to.
+    /// Consumes the next bytes of the stream, at most up to the end of the current reply.
     ///
     /// # Errors
-    /// [`NotAReply`]; the stream cannot be used further.
+    /// [`NotAReply`]; the stream cannot be used after that.
     fn skip(&mut self, input: &[u8]) -> Result<Skipped, NotAReply>;
 
-    /// The words of the last [`Outcome::Error`] or [`Outcome::Busy`], cut after some hundred bytes.
+    /// The text of the last [`Outcome::Error`] or [`Outcome::Busy`], cut after some hundred bytes.
     fn error_text(&self) -> &str;
 
     /// The first word of [`error_text`](Self::error_text), e.g. `CLIENT_ERROR`.
@@ -74,24 +74,24 @@ pub trait ReplySkipper {
     }
 }
 
-/// What the lines of a protocol's replies mean. Made anew for each reply.
+/// Reads the lines of one reply of a protocol. Each reply starts with a new grammar.
 pub trait ReplyGrammar: Default {
-    /// Reads the next line of the reply, its line end taken off and cut after 512 bytes.
+    /// Reads the next line of the reply, without its line end, cut after 512 bytes.
     ///
     /// # Errors
-    /// [`NotAReply`] when no reply has such a line there.
+    /// [`NotAReply`] when no reply can have this line here.
     fn line(&mut self, line: &[u8]) -> Result<LineStep, NotAReply>;
 
-    /// The words of the error in a line that ended a reply as one.
-    fn error_text(line: &[u8]) -> &[u8];
+    /// The text of the error in a reply that `line` ended with an error.
+    fn error_text<'a>(&'a self, line: &'a [u8]) -> &'a [u8];
 }
 
 /// What follows a line of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineStep {
-    /// Bytes that come before the next line and are not looked at, their line end included.
+    /// Bytes to skip before the next line, including their line end.
     pub payload_len: u64,
-    /// Set when the reply ends after them.
+    /// The outcome, if the reply ends after these bytes.
     pub end: Option<Outcome>,
 }
 
@@ -116,15 +116,15 @@ impl LineStep {
 #[derive(Debug, Clone, Default)]
 pub struct LineSkipper<G> {
     grammar: G,
-    /// Bytes of a payload that are still to come.
+    /// Remaining bytes of a payload.
     payload_left: u64,
-    /// The outcome of a reply of which only the payload is left.
+    /// The outcome of a reply of which only the payload remains.
     end: Option<Outcome>,
     line: PartialLine,
     error: String,
 }
 
-/// The start of a line whose end has not come yet.
+/// The start of an incomplete line.
 #[derive(Debug, Clone, Default)]
 struct PartialLine {
     kept: Vec<u8>,
@@ -154,9 +154,9 @@ impl<G: ReplyGrammar> LineSkipper<G> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let step = self.grammar.line(line)?;
         if let Some(Outcome::Error | Outcome::Busy) = step.end {
+            let words = String::from_utf8_lossy(self.grammar.error_text(line));
             self.error.clear();
-            self.error
-                .push_str(&String::from_utf8_lossy(G::error_text(line)));
+            self.error.push_str(&words);
         }
         self.payload_left = step.payload_len;
         self.end = step.end;

@@ -1,9 +1,9 @@
-//! What a request on a port that is polled costs, and how many a server takes, over `net_null`: a device
-//! that receives the same request over and over and swallows replies.
+//! The cost of a request on a polled port, and the rate of a server, over `net_null`: a device that receives
+//! the same request over and over and swallows replies.
 //!
 //! ```text
 //!   the scheduler alone        arrivals, decisions and completions, no server around them
-//!   cycles of each stage       one thread, both ends of the rings; the net thread's are apart
+//!   cycles of each stage       one thread, both ends of the rings; those of the net thread and of the worker apart
 //!   requests of whole servers  inline and dedicated, with their threads
 //! ```
 //!
@@ -12,7 +12,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
-use psp_server::dpdk::{DpdkConfig, Mac, Side};
+use psp_server::bench_support::{Side, measure_stages};
+use psp_server::dpdk::{DpdkConfig, Mac};
 use psp_server::policy::{Action, Event, RequestId, Sample, SchedulerSetup};
 use psp_server::protocols::Sink;
 use psp_server::protocols::packet::udp::HEADERS_LEN;
@@ -42,7 +43,7 @@ const WORKERS: usize = 14;
 /// Requests that arrive together, as a burst of a port.
 const BURST: u32 = 32;
 
-/// Requests per second that Perséphone's dispatcher takes where the type is in the header (SOSP 2021, 4.2).
+/// Requests per second of Perséphone's dispatcher if the type is in the header (SOSP 2021, 4.2).
 const PAPER_RATE: f64 = 7e6;
 
 /// A request of psp in a frame.
@@ -73,7 +74,7 @@ fn types() -> [TypeSpec; 2] {
     [TypeSpec::new("short"), TypeSpec::new("long")]
 }
 
-/// Does nothing but answer.
+/// Only answers.
 fn answer(request: Request<'_, ()>, reply: &mut Reply<'_>) {
     reply.put(&request.payload[..HEADER_LEN]);
 }
@@ -114,7 +115,7 @@ struct Extent {
     period: Duration,
 }
 
-/// The middle of them.
+/// The middle one.
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_unstable_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
@@ -195,9 +196,7 @@ fn scheduler_alone(policy: &Policy, extent: &Extent) {
 
 fn stages(number: usize, policy: &Policy, workers: usize, extent: &Extent) {
     let server = server(number, policy, Topology::Dedicated, workers);
-    let stages = server
-        .measure_stages(extent.requests)
-        .expect("it has a port");
+    let stages = measure_stages(server, extent.requests).expect("the server has a port");
     println!(
         "{}, {workers} workers, {} requests:",
         policy.spelled(),
@@ -220,7 +219,7 @@ fn stages(number: usize, policy: &Policy, workers: usize, extent: &Extent) {
     print_rate("both on one core", sum, stages.cycles_per_second);
 }
 
-/// What a server with its threads takes and answers.
+/// The rates at which a server with its threads takes and answers requests.
 fn whole(number: usize, policy: &Policy, topology: Topology, workers: usize, extent: &Extent) {
     let server = server(number, policy, topology, workers);
     let (handle, shutdown) = (server.handle(), Shutdown::new());
@@ -254,7 +253,7 @@ fn main() {
         .skip(1)
         .partition(|argument| argument.starts_with("--"));
     let is_selected = |part: &str| selected.is_empty() || selected.iter().any(|name| name == part);
-    // `cargo test` asks for one round.
+    // `cargo test` runs one round.
     let extent = if options.iter().any(|option| option == "--bench") {
         Extent {
             requests: 2_000_000,
@@ -273,7 +272,7 @@ fn main() {
         }
     }
     let mut numbers = 0..;
-    let mut number = || numbers.next().expect("numbers of devices do not end");
+    let mut number = || numbers.next().expect("there are more numbers");
     if is_selected("stages") {
         for policy in &policies {
             stages(number(), policy, WORKERS, &extent);

@@ -1,5 +1,5 @@
-//! Instructions that the parts of a preemption and a policy's decision take, counted by Valgrind: the
-//! same figures on any machine, busy or not. Without what the kernel and the caches do.
+//! Instructions of the parts of a preemption and of a policy's decision, counted by Valgrind: the same figures
+//! on any machine, busy or idle. They do not include the kernel and the caches.
 //!
 //! ```sh
 //! cargo bench -p psp-server --features instructions --bench instructions
@@ -11,11 +11,11 @@
 // The benchmark's macros make public items.
 #![allow(missing_docs)]
 
-// The mechanism is private to the crate: its files are compiled into the benchmark.
+// The mechanism is private to the crate. Its files are compiled into the benchmark.
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../src/fiber/mod.rs"]
 mod fiber;
-use psp_server::{handler, policy, preempt};
+use psp_server::{policy, preempt};
 
 use std::hint::black_box;
 
@@ -33,10 +33,10 @@ const LONG: RequestType = RequestType::new(1);
 /// Longer than any quantum.
 const LATER_NS: u64 = 1_000_000;
 
-/// Gives way to nobody.
-struct Nobody;
+/// Never gives way.
+struct NeverGivesWay;
 
-impl GiveWay for Nobody {
+impl GiveWay for NeverGivesWay {
     fn give_way(&self) {}
 
     fn describe(&self, _slot: usize, _out: &mut dyn std::fmt::Write) -> std::fmt::Result {
@@ -44,7 +44,7 @@ impl GiveWay for Nobody {
     }
 }
 
-// A pool of two contexts, the first preempted and resumed so many times.
+// A pool of two contexts. The first is preempted and resumed so many times.
 #[library_benchmark]
 #[bench::once(1)]
 #[bench::and_100_times(101)]
@@ -52,8 +52,9 @@ fn switch(times: u64) {
     let mut is_first = true;
     let pool = ContextPool::new(2, STACK_BYTES, || {
         let is_first = std::mem::take(&mut is_first);
-        move || {
+        Ok(move || {
             if is_first {
+                fiber::ensure_spare();
                 for _ in 0..times {
                     fiber::pause(Pause::Yielded(ONE));
                 }
@@ -61,29 +62,29 @@ fn switch(times: u64) {
             } else {
                 while fiber::pause(Pause::StepAside(ONE)) == Wake::Serve {}
             }
-        }
+        })
     });
-    pool.unwrap().run();
+    pool.run().unwrap();
 }
 
 // A context, made, run and dropped.
 #[library_benchmark]
 fn create() {
     let body = || {
-        || {
+        Ok(|| {
             fiber::pause(Pause::Stop);
-        }
+        })
     };
-    ContextPool::new(1, STACK_BYTES, body).unwrap().run();
+    ContextPool::new(1, STACK_BYTES, body).run().unwrap();
 }
 
-// Checkpoints at which nothing was asked.
+// Checkpoints of a request that is not asked to give way.
 #[library_benchmark]
 #[bench::once(1)]
 #[bench::and_100_times(101)]
 fn checkpoint(times: u64) {
     let flag = PreemptFlag::new();
-    fiber::occupy(&flag, &Nobody, || {
+    fiber::occupy(&flag, &NeverGivesWay, || {
         fiber::begin_turn();
         fiber::preemptible(0, PreemptPolicy::Cooperative, || {
             for _ in 0..times {
@@ -93,7 +94,7 @@ fn checkpoint(times: u64) {
     });
 }
 
-/// A scheduler of 14 workers that has served as many requests as its windows need.
+/// A scheduler of 14 workers that has served enough requests for its windows.
 fn warm(name: &str) -> Box<dyn Scheduler> {
     let spec =
         |name, micros| TypeSpec::new(name).service_time(std::time::Duration::from_micros(micros));
@@ -136,7 +137,7 @@ fn serve(scheduler: &mut dyn Scheduler, now_ns: u64) {
     assert!(black_box(scheduler.poll(now_ns + 1_000)).is_none());
 }
 
-/// All workers run something long, of which one has its quantum over.
+/// All workers run long requests, and the quantum of one is over.
 fn busy(name: &str) -> Box<dyn Scheduler> {
     let mut scheduler = warm(name);
     for request in 0..WORKERS as u32 {
@@ -150,7 +151,7 @@ fn busy(name: &str) -> Box<dyn Scheduler> {
     scheduler
 }
 
-// What the dispatcher decides for a request that finds a worker idle.
+// The decision for a request that finds an idle worker.
 #[library_benchmark]
 #[bench::c_fcfs(warm("c-fcfs"))]
 #[bench::darc(warm("darc"))]
@@ -162,7 +163,7 @@ fn dispatch(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
     scheduler
 }
 
-// What it decides for one that takes the place of another: arrival, preemption, and its end.
+// The decisions for a request that preempts another: arrival, preemption, and end.
 #[library_benchmark]
 #[bench::sq(busy("sq"))]
 #[bench::mq(busy("mq"))]

@@ -1,4 +1,4 @@
-//! Which policies a server can run, at its start and later, and in which topology.
+//! Which policies a server can run, at its start and later, and which topology `Auto` is.
 //!
 //! | policy | `preempt = none` | topology `inline` | `dedicated` |
 //! | --- | --- | --- | --- |
@@ -6,11 +6,11 @@
 //! | `darc-lending` | as `darc` | as `darc` | yes |
 //! | needs preemption | no | no | yes |
 //!
-//! The net thread cannot preempt what it runs itself as worker 0: it would have to be at two places.
+//! The net thread cannot preempt a request that it runs itself as worker 0.
+
+use psp_policy::{Policy, PolicyError, PreemptPolicy, Preemption, SchedulerSetup};
 
 use crate::config::{Config, Topology};
-use crate::policy::{Policy, PolicyError, Preemption};
-use crate::preempt::PreemptPolicy;
 
 /// Cores up to which [`Topology::Auto`] is [`Topology::Inline`].
 const INLINE_CORES_MAX: usize = 4;
@@ -26,11 +26,25 @@ pub(crate) fn admit(
     if !policy.needs_preemption() {
         Ok(())
     } else if config.preempt == PreemptPolicy::None {
-        Err(PolicyError::NeedsPreemption(policy.name()))
+        Err(PolicyError::NeedsPreemption {
+            policy: policy.name().to_owned(),
+            to_completion: Policy::names_to_completion(),
+        })
     } else if topology == Topology::Inline {
-        Err(PolicyError::NeedsDedicated(policy.name()))
+        Err(PolicyError::NeedsDedicated(policy.name().to_owned()))
     } else {
         Ok(())
+    }
+}
+
+/// Refuses to switch from or to a policy that cannot hand its requests over.
+pub(crate) fn admit_switch(
+    policies: &[&Policy],
+    setup: &SchedulerSetup<'_>,
+) -> Result<(), PolicyError> {
+    match policies.iter().find(|policy| !policy.can_switch(setup)) {
+        None => Ok(()),
+        Some(policy) => Err(PolicyError::NoHandover(policy.name().to_owned())),
     }
 }
 
@@ -44,17 +58,16 @@ pub(crate) fn topology(config: &Config, policy: &Policy, cores: usize) -> Topolo
     }
 }
 
-/// What policies are told of preemption. Without it they run requests to completion.
+/// The preemption that policies may use. Without it they run requests to completion.
 pub(crate) fn preemption(config: &Config, topology: Topology) -> Option<Preemption> {
-    // One context takes over from whatever gives way.
+    // One context takes over from the request that gives way.
     let contexts = config.contexts_per_worker - 1;
     let cost_ns = cost_ns(config.preempt)?;
     (topology != Topology::Inline).then(|| Preemption::at_home(cost_ns, contexts))
 }
 
-/// Time from the decision to the freed worker, as policies reckon with it. `docs/preemption.md` has the
-/// measurements: `cooperative` and what a signal takes on an idle machine with a margin, `kernel-thread` as
-/// measured.
+/// Time from the decision to the freed worker that policies assume. `docs/preemption.md` has the measurements.
+/// `cooperative` and `signal` are those of an idle machine with a margin, `kernel-thread` is as measured.
 const fn cost_ns(preempt: PreemptPolicy) -> Option<u64> {
     match preempt {
         PreemptPolicy::None => None,

@@ -1,24 +1,28 @@
 //! The user's half of scheduling: payload in, request type out.
 
-use crate::request_type::{RequestType, TypeTable};
+use psp_policy::{RequestType, TypeTable};
 
-/// Names the type of a request by looking at its bytes (Perséphone 4.2).
+/// Names the type of a request by its bytes (Perséphone 4.2) and by its head.
+///
+/// `H` is the [head](psp_protocols::Framing::Head) of the server's framing: a classifier of RESP commands is a
+/// `Classifier<RespHead>`.
 ///
 /// Called once for every request on the net worker's path: it must not block and should not
-/// allocate. Any `Fn(&[u8]) -> RequestType` is a classifier.
-pub trait Classifier: Send + Sync + 'static {
-    /// The type of `request`, one whole frame; [`RequestType::UNKNOWN`] when it cannot say.
-    fn classify(&self, request: &[u8]) -> RequestType;
+/// allocate. Any `Fn(&[u8]) -> RequestType` is a classifier for requests with any head.
+pub trait Classifier<H = ()>: Send + Sync + 'static {
+    /// The type of `request`, one whole frame with the head `head`; [`RequestType::UNKNOWN`] if the classifier does
+    /// not know it.
+    fn classify(&self, request: &[u8], head: &H) -> RequestType;
 
-    /// The types this classifier tells apart. The server registers them unless its builder was
-    /// given types of its own.
+    /// The types that this classifier distinguishes. The server registers them unless its builder was given
+    /// other types; it refuses to build a server without any.
     fn types(&self) -> TypeTable {
         TypeTable::new()
     }
 }
 
-impl<F: Fn(&[u8]) -> RequestType + Send + Sync + 'static> Classifier for F {
-    fn classify(&self, request: &[u8]) -> RequestType {
+impl<H, F: Fn(&[u8]) -> RequestType + Send + Sync + 'static> Classifier<H> for F {
+    fn classify(&self, request: &[u8], _head: &H) -> RequestType {
         self(request)
     }
 }

@@ -1,22 +1,25 @@
-//! Settings of a server, for builders and TOML files alike.
+//! Settings of a server, for builders and TOML files.
 
+use psp_policy::PreemptPolicy;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
-use crate::preempt::PreemptPolicy;
-use crate::runtime::SEATS_MAX;
+use crate::limits::{
+    CONNECTION_INDEX_LIMIT, QUEUE_CAPACITY_MAX, STACK_BYTES_TOTAL_MAX, TEAM_THREADS_MAX,
+    WORKERS_MAX,
+};
 
 /// Which threads a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topology {
-    /// `Inline` where the process may use up to four cores, `Dedicated` where it has more.
+    /// `Inline` if the process may use up to four cores and the policy does not preempt, else `Dedicated`.
     #[default]
     Auto,
-    /// The net thread is worker 0; the other workers are threads of their own, with a lower
+    /// The net thread is worker 0; each other worker has a thread, with a lower
     /// scheduling weight.
     Inline,
-    /// The net worker and dispatcher have a thread, each worker has a thread.
+    /// The net worker and the dispatcher share a thread, and each worker has a thread.
     Dedicated,
 }
 
@@ -45,15 +48,15 @@ impl std::fmt::Display for Topology {
     }
 }
 
-/// What a server may use and how its threads behave. Every field has a default.
+/// Resources of a server and the behaviour of its threads. Every field has a default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Number of workers; chosen from the cores when absent.
+    /// Number of workers, 1024 at most. Without it the server chooses by the number of cores.
     pub workers: Option<usize>,
-    /// Which threads there are.
+    /// Which threads the server has.
     pub topology: Topology,
-    /// Requests (or runs of pipelined requests) that may wait in one typed queue.
+    /// Requests (or runs of pipelined requests) that may wait in one typed queue, 1 048 576 at most.
     pub queue_capacity: usize,
     /// Connections that may be open at once.
     pub connections_max: usize,
@@ -66,35 +69,38 @@ pub struct Config {
     /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
     /// A connection that holds more than 64 KiB and pushes the sum over this is closed.
     pub buffered_bytes_max: usize,
-    /// Longest datagram of a request, in bytes; its reply may have as many, and what the request left.
+    /// Longest datagram of a request, in bytes. Its reply may be as long, plus the room that the request left.
+    /// The buffers of all datagrams that may wait take 16 GiB at most.
     pub datagram_bytes_max: usize,
-    /// Unsent output from which on a connection's further requests wait, in bytes.
+    /// A connection with more unsent output than this starts no further request, in bytes.
     pub output_high_water_bytes: usize,
     /// How long a stopping server waits for requests in flight.
     pub drain_timeout_ms: u64,
-    /// How long an idle thread polls before it sleeps, when every thread has a core to itself and one is left
-    /// over. Where none is left, threads of the topology `dedicated` poll for as long as a wake-up takes at
-    /// most, workers for their next request and the net thread for a worker that requests wait for.
+    /// How long an idle thread polls before it sleeps, if every thread has a core to itself and one core is left
+    /// over. If none is left over, threads of the topology `dedicated` poll for as long as a wake-up takes at
+    /// most: workers for their next request, and the net thread for a worker while requests wait.
     pub spin_us: u64,
     /// Nice value of workers that share cores with the net thread (0 to 19).
     pub background_nice: i32,
-    /// Slice of a net thread that shares its core: with a short one the kernel lets it run as soon as
-    /// it wakes, whoever holds the core. 0 leaves it at the system's default.
+    /// Slice of a net thread that shares its core. With a short slice the kernel lets the net thread run as soon
+    /// as it wakes, whatever thread has the core. 0 leaves the system's default.
     pub net_slice_us: u64,
-    /// How policies that share time make a request give way; the others never do. With `none` no
-    /// such policy can be chosen, and workers have no contexts.
+    /// How policies that share time make a request give way; other policies never do. With `none` no
+    /// such policy can be chosen.
     pub preempt: PreemptPolicy,
-    /// Contexts of each worker: all but one may hold a request that has begun, and that one takes
-    /// over when a request gives way. Where none is left, the worker begins no other request.
-    /// With `kernel-thread` they are threads, 64 at most.
+    /// Contexts of each worker at most: all but one may hold a request that has begun, and that one takes
+    /// over when a request gives way. If none is left, the worker begins no other request. A worker makes a
+    /// context when it first needs it, and none where nothing can be preempted.
+    /// With `kernel-thread` contexts are threads, 64 at most.
     pub contexts_per_worker: usize,
-    /// Stack of each context, in bytes. It is reserved at the start, and takes memory as it is used.
+    /// Stack of each context, in bytes. It is reserved with the context, and takes memory as it is used. The
+    /// stacks of all contexts of all workers are 1 TiB at most.
     /// The threads of `kernel-thread` have the usual stack of a thread instead.
     pub stack_bytes: usize,
     /// A request that was asked to give way and has not done so for this long is counted and logged;
-    /// 0 never.
+    /// 0 for never.
     pub preempt_warn_ms: u64,
-    /// Seed of the policies that draw lots.
+    /// Seed of the policies that choose at random.
     pub seed: u64,
 }
 
@@ -125,67 +131,94 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(crate) fn validate(&self) -> Result<(), BuildError> {
-        let checks: [(&'static str, bool, &str); 10] = [
-            ("workers", self.workers != Some(0), "must be at least 1"),
+    /// Checks that each setting is in its range. [`ServerBuilder::build`](crate::ServerBuilder::build) does the
+    /// same; programs check earlier, before they allocate anything.
+    ///
+    /// # Errors
+    /// [`BuildError::Setting`] for the first setting that is out of its range, and [`BuildError::Stacks`].
+    pub fn validate(&self) -> Result<(), BuildError> {
+        let workers = self.workers.unwrap_or(1);
+        let queue_capacity = QUEUE_CAPACITY_MAX as i128;
+        let contexts = match self.preempt {
+            PreemptPolicy::KernelThread => TEAM_THREADS_MAX as i128,
+            _ => 65_536,
+        };
+        let connections = i128::from(CONNECTION_INDEX_LIMIT) - 1;
+        let net_slice_us_min = if self.net_slice_us == 0 { 0 } else { 100 };
+        let nice = i128::from(self.background_nice);
+        let ranges = [
+            ("workers", workers as i128, 1, WORKERS_MAX as i128),
             (
                 "queue_capacity",
-                self.queue_capacity > 0,
-                "must be at least 1",
+                self.queue_capacity as i128,
+                1,
+                queue_capacity,
             ),
             (
                 "connections_max",
-                self.connections_max > 0,
-                "must be at least 1",
-            ),
-            (
-                "connections_max",
-                u32::try_from(self.connections_max).is_ok_and(|max| max < 1 << 30),
-                "must be below 2^30",
+                self.connections_max as i128,
+                1,
+                connections,
             ),
             (
                 "reply_bytes_max",
-                self.reply_bytes_max > 0,
-                "must be at least 1",
+                self.reply_bytes_max as i128,
+                1,
+                isize::MAX as i128,
             ),
             (
                 "datagram_bytes_max",
-                (64..=65_507).contains(&self.datagram_bytes_max),
-                "must be between 64 and 65507",
+                self.datagram_bytes_max as i128,
+                64,
+                65_507,
             ),
-            (
-                "background_nice",
-                (0..=19).contains(&self.background_nice),
-                "must be between 0 and 19",
-            ),
+            ("background_nice", nice, 0, 19),
             (
                 "net_slice_us",
-                self.net_slice_us == 0 || (100..=100_000).contains(&self.net_slice_us),
-                "must be 0 or between 100 and 100000",
+                self.net_slice_us.into(),
+                net_slice_us_min,
+                100_000,
             ),
             (
                 "contexts_per_worker",
-                (2..=65_536).contains(&self.contexts_per_worker),
-                "must be between 2 and 65536",
+                self.contexts_per_worker as i128,
+                2,
+                contexts,
             ),
-            (
-                "stack_bytes",
-                (64 << 10..=1 << 30).contains(&self.stack_bytes),
-                "must be between 64 KiB and 1 GiB",
-            ),
+            ("stack_bytes", self.stack_bytes as i128, 64 << 10, 1 << 30),
         ];
-        for (setting, valid, reason) in checks {
-            if !valid {
+        for (setting, value, min, max) in ranges {
+            if !(min..=max).contains(&value) {
+                let or_zero = if setting == "net_slice_us" {
+                    "0 or "
+                } else {
+                    ""
+                };
                 return Err(BuildError::Setting {
                     setting,
-                    reason: reason.to_owned(),
+                    value: value.to_string(),
+                    expected: format!("{or_zero}between {min} and {max}"),
                 });
             }
         }
-        if self.preempt == PreemptPolicy::KernelThread && self.contexts_per_worker > SEATS_MAX {
-            return Err(BuildError::Setting {
-                setting: "contexts_per_worker",
-                reason: format!("must be at most {SEATS_MAX} with kernel-thread"),
+        self.validate_stacks(workers)
+    }
+
+    /// Checks the address space that the contexts of so many workers reserve at most.
+    pub(crate) fn validate_stacks(&self, workers: usize) -> Result<(), BuildError> {
+        let (contexts, stack_bytes) = (self.contexts_per_worker, self.stack_bytes);
+        let total = workers as u128 * contexts as u128 * stack_bytes as u128;
+        let has_stacks = matches!(
+            self.preempt,
+            PreemptPolicy::Cooperative | PreemptPolicy::Signal
+        );
+        if has_stacks && total > STACK_BYTES_TOTAL_MAX.into() {
+            return Err(BuildError::Stacks {
+                workers,
+                contexts,
+                stack_bytes,
+                total,
+                max: STACK_BYTES_TOTAL_MAX,
             });
         }
         Ok(())

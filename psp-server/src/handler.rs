@@ -3,32 +3,36 @@
 //! # Services of tower
 //!
 //! With the feature `tower` an existing `tower::Service` is a [`Handler`], its middleware included:
-//! `psp_server::tower::TowerHandler` clones it for every worker, and two closures turn frames into its requests
-//! and outcomes into replies. A worker polls the response's future itself and is held while that is pending, for a
-//! bounded time; see the module for what this means for futures that wait for sockets or timers.
+//! `psp_server::tower::TowerHandler` clones the service for every worker, and two closures turn frames into its
+//! requests and outcomes into replies. A worker polls the response's future itself and is held while the future is
+//! pending, for a bounded time. The module says what this means for futures that wait for sockets or timers.
 
+use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::policy::WorkerId;
+use psp_policy::{RequestType, WorkerId};
+
 use crate::reply::Reply;
-use crate::request_type::RequestType;
-use crate::server::ServerHandle;
+use crate::shared::ServerHandle;
 
 /// Runs requests. One handler serves all workers of a server.
 ///
-/// Any `Fn(Request<'_, ()>, &mut Reply<'_>)` is a handler without state per worker or connection.
-pub trait Handler: Send + Sync + 'static {
+/// `H` is the [head](psp_protocols::Framing::Head) of the server's framing: a handler of RESP commands is a
+/// `Handler<RespHead>`.
+///
+/// Any `Fn(Request<'_, (), H>, &mut Reply<'_>)` is a handler without state per worker or connection.
+pub trait Handler<H = ()>: Send + Sync + 'static {
     /// State of one context of a worker: one request at a time touches it, so it needs no locks.
     ///
-    /// A worker whose requests can be preempted has several
-    /// [contexts](crate::Config::contexts_per_worker), for one request may be begun while another of
-    /// the same worker is not done; without preemption it has one.
+    /// A worker whose requests can be preempted may have several
+    /// [contexts](crate::Config::contexts_per_worker), because one request may begin while another of
+    /// the same worker is not done. Without preemption a worker has one state.
     type Worker: Send + 'static;
 
     /// State of one connection. Shared, because a protocol may have several requests of one
-    /// connection in flight; dropped when the connection is closed. Datagrams have none of their
-    /// own: all of a socket's requests see the same one.
+    /// connection in flight; dropped when the connection is closed. Datagrams share one state: that of the
+    /// socket or port on which they came in.
     type Connection: Send + Sync + 'static;
 
     /// Called once before the first request, with a handle to the server's counters and limits.
@@ -36,44 +40,66 @@ pub trait Handler: Send + Sync + 'static {
         let _ = server;
     }
 
-    /// Called on each worker's own thread before its first request, once for each of its contexts.
+    /// Makes a worker's state. Called on the worker's own thread: once at its start, once for each further
+    /// context, and again after a panic in `handle`.
+    ///
+    /// A worker gets a further context when a request begins that can be preempted and no other context is idle.
+    /// In the topology `Inline`, and under policies that run every request to its end, it never does.
     fn init_worker(&self, worker: WorkerId) -> Self::Worker;
+
+    /// Makes a worker's state, or says why it cannot. The server calls this method. Without an implementation it
+    /// calls [`init_worker`](Self::init_worker).
+    ///
+    /// # Errors
+    /// The implementation's own. At the start of a worker, an error or a panic makes
+    /// [`Server::run`](crate::Server::run) return
+    /// [`RunError::WorkerStart`](crate::RunError::WorkerStart). For a further context it is logged, and the
+    /// worker goes on with the contexts that it has. After a panic in [`handle`](Self::handle) the worker has no
+    /// state left, so the server stops with [`RunError::WorkerDied`](crate::RunError::WorkerDied).
+    fn try_init_worker(
+        &self,
+        worker: WorkerId,
+    ) -> Result<Self::Worker, Box<dyn Error + Send + Sync>> {
+        Ok(self.init_worker(worker))
+    }
 
     /// Called when a connection was accepted.
     fn connect(&self, peer: SocketAddr) -> Self::Connection;
 
     /// Runs one request and writes its reply. Writing nothing sends nothing.
     ///
-    /// A panic costs this request alone: what it wrote is discarded and the peer gets
+    /// A panic costs this request alone: its reply is discarded and the peer gets
     /// [`Rejection::HandlerFailed`](psp_protocols::Rejection::HandlerFailed).
     fn handle(
         &self,
         worker: &mut Self::Worker,
-        request: Request<'_, Self::Connection>,
+        request: Request<'_, Self::Connection, H>,
         reply: &mut Reply<'_>,
     );
 }
 
 /// One request as a handler sees it.
 #[derive(Debug)]
-pub struct Request<'a, C> {
+pub struct Request<'a, C, H = ()> {
     /// The frame, its header included.
     pub payload: &'a [u8],
-    /// What the classifier said.
+    /// The head of the request from the framing, such as its command and the offsets of its arguments.
+    pub head: &'a H,
+    /// The classifier's answer.
     pub request_type: RequestType,
-    /// State of the connection it came in on.
+    /// State of the connection on which the request came in.
     pub connection: &'a C,
-    /// Who sent it.
+    /// The sender.
     pub peer: SocketAddr,
-    /// The worker that runs it.
+    /// The worker that runs the request.
     pub worker: WorkerId,
-    /// How long it waited: from when the net worker had read and framed it until its handler began.
+    /// How long the request waited: from when the net worker had read and framed it until its handler began.
     pub waited: Duration,
 }
 
-impl<F> Handler for F
+impl<H, F> Handler<H> for F
 where
-    F: Fn(Request<'_, ()>, &mut Reply<'_>) + Send + Sync + 'static,
+    F: Fn(Request<'_, (), H>, &mut Reply<'_>) + Send + Sync + 'static,
 {
     type Worker = ();
     type Connection = ();
@@ -82,7 +108,7 @@ where
 
     fn connect(&self, _peer: SocketAddr) {}
 
-    fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
+    fn handle(&self, (): &mut (), request: Request<'_, (), H>, reply: &mut Reply<'_>) {
         self(request, reply);
     }
 }

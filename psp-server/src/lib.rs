@@ -14,8 +14,8 @@
 //!      └───────────────────────── reply ◄────────────────────────────┘
 //! ```
 //!
-//! A protocol of your own is a [`Framing`](protocols::Framing), which says where a request ends. The
-//! two types and the policy are one line each:
+//! Your own protocol is a [`Framing`](protocols::Framing), which says where a request ends. The two types and
+//! the policy are one line each:
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,10 +28,11 @@
 //!
 //! impl Framing for Lines {
 //!     type Cursor = ();
+//!     type Head = ();
 //!
 //!     fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
 //!         match input.iter().position(|&byte| byte == b'\n') {
-//!             Some(end) => Ok(Step::Frame { len: end + 1 }),
+//!             Some(end) => Ok(Step::Frame { len: end + 1, head: () }),
 //!             None if input.len() < 1024 => Ok(Step::NeedMore { len_min: input.len() + 1 }),
 //!             None => Err(FrameError::new("the line is too long")),
 //!         }
@@ -63,7 +64,7 @@
 //!     })
 //!     .build()?;
 //!
-//! /// Long work gives way to others where it says so.
+//! /// Long work gives way to other requests at its checkpoints.
 //! fn count_to(number: u32) -> u32 {
 //!     (0..number).inspect(|_| psp_server::checkpoint()).fold(0, |count, _| count + 1)
 //! }
@@ -82,7 +83,7 @@
 //! #     replies
 //! # });
 //!
-//! server.run()?; // until SIGTERM or SIGINT, then answers what it has received
+//! server.run()?; // until SIGTERM or SIGINT, then answers the requests that it has received
 //! # let replies = client.join().unwrap()?;
 //! # assert_eq!(replies, "HELLO\n7000\nERROR UP TEXT or COUNT NUMBER\n");
 //! # Ok(())
@@ -93,39 +94,48 @@
 //! and other policies. [`protocols`] has RESP, memcached, protobuf RPC and a header for UDP.
 
 mod admission;
+#[cfg(feature = "dpdk")]
+#[doc(hidden)]
+pub mod bench_support;
+mod builder;
 pub mod classifier;
 pub mod config;
 pub mod error;
 mod fiber;
 pub mod handler;
-pub mod policy;
+mod late_waker;
+mod limits;
 pub mod preempt;
 pub mod reload;
 pub mod reply;
-pub mod request_type;
+mod request_types;
 mod runtime;
 pub mod server;
+mod shared;
 pub mod shutdown;
+mod signal_preemptible;
 mod sleep;
 pub mod telemetry;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod transport;
 
+pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuilder};
 pub use classifier::Classifier;
 pub use config::{Config, Topology};
-pub use error::{BuildError, RunError};
+pub use error::{BuildError, RunError, TypesError, WorkerFault};
 pub use handler::{Handler, Request};
-pub use policy::{Policy, WorkerId};
 pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, no_preempt};
 pub use reply::Reply;
-pub use request_type::{RequestType, TypeSpec, TypeTable};
 pub use runtime::shorten_slice;
-pub use server::{DrainReport, Server, ServerBuilder, ServerHandle};
+pub use server::{DrainReport, Server};
+pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
 pub use sleep::sleep;
 
 #[cfg(feature = "dpdk")]
 pub use transport::dpdk;
 
+pub use psp_policy as policy;
+pub use psp_policy::{Policy, RequestType, TypeSpec, TypeTable, WorkerId, request_type};
 pub use psp_protocols as protocols;

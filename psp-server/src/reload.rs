@@ -1,14 +1,13 @@
-//! Changing settings of a server that runs: for programs that read their configuration again on
-//! SIGHUP.
+//! Changes settings of a running server, for programs that read their configuration again on SIGHUP.
 
+use psp_policy::{Policy, PolicyError};
 use serde::Serialize;
 use signal_hook::consts::SIGHUP;
 use toml::{Table, Value};
 
 use crate::config::Config;
 use crate::error::RunError;
-use crate::policy::{Policy, PolicyError};
-use crate::server::ServerHandle;
+use crate::shared::ServerHandle;
 
 /// Calls `reload` for every SIGHUP, on a thread of its own. Without this SIGHUP ends the process.
 ///
@@ -24,11 +23,11 @@ pub fn on_hangup(mut reload: impl FnMut() + Send + 'static) -> Result<(), RunErr
 }
 
 impl ServerHandle {
-    /// Takes over what may change while the server runs: the policy, `connections_max` and
-    /// `idle_timeout_s`. Other fields of `config` are not looked at.
+    /// Takes over the settings that may change while the server runs: the policy, `connections_max` and
+    /// `idle_timeout_s`. Other fields of `config` are ignored.
     ///
     /// # Errors
-    /// When the policy does not fit; nothing has changed then.
+    /// When the server cannot run the policy. Nothing has changed then.
     pub fn reload(&self, policy: &Policy, config: &Config) -> Result<(), PolicyError> {
         if *policy != self.policy() {
             self.set_policy(policy.clone())?;

@@ -1,4 +1,4 @@
-//! What a handler writes its reply into.
+//! The reply that a handler writes.
 
 use bytes::Bytes;
 use psp_protocols::Sink;
@@ -7,9 +7,9 @@ use crate::transport::output::OutputQueue;
 
 /// The reply to one request: a [`Sink`] with a limit.
 ///
-/// Over TCP it appends to the connection's output queue; over UDP it fills the free part of the
-/// buffer that holds the request. What is written beyond [`limit_bytes`](Self::limit_bytes) is not sent:
-/// the peer gets [`Rejection::ReplyTooLarge`](psp_protocols::Rejection::ReplyTooLarge) in place of all.
+/// Over TCP it appends to the connection's output queue; over UDP it fills the free part of the buffer that
+/// holds the request. A reply longer than [`limit_bytes`](Self::limit_bytes) is not sent: the peer gets
+/// [`Rejection::ReplyTooLarge`](psp_protocols::Rejection::ReplyTooLarge) instead.
 pub struct Reply<'a> {
     target: Target<'a>,
     written: usize,
@@ -22,7 +22,7 @@ enum Target<'a> {
     Datagram(&'a mut [u8]),
 }
 
-/// What became of a reply.
+/// How writing a reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReplyOutcome {
     pub(crate) written: usize,
@@ -56,7 +56,7 @@ impl<'a> Reply<'a> {
         self.close = true;
     }
 
-    /// Bytes written so far, those beyond the limit included.
+    /// Bytes written so far, including bytes beyond the limit.
     #[must_use]
     pub fn len(&self) -> usize {
         self.written
@@ -68,14 +68,14 @@ impl<'a> Reply<'a> {
         self.written == 0
     }
 
-    /// Longest reply, in bytes: over TCP the server's `reply_bytes_max`, over UDP what the buffer holds,
-    /// and on a port that is polled what one frame holds.
+    /// Longest reply, in bytes: over TCP the server's `reply_bytes_max`, over UDP the room in the buffer, and
+    /// on a polled port the room in one frame.
     #[must_use]
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
     }
 
-    /// Whether more was written than may be.
+    /// Whether the reply is longer than the limit.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
         self.written > self.limit_bytes

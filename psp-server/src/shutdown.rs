@@ -8,9 +8,9 @@ use mio::Waker;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::error::RunError;
-use crate::runtime::late_waker::LateWaker;
+use crate::late_waker::LateWaker;
 
-/// Stops the server that runs until it. Cheap to clone; any clone triggers it.
+/// Stops a server that runs until this is triggered. Cheap to clone; any clone triggers all.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     inner: Arc<Inner>,
@@ -23,13 +23,13 @@ struct Inner {
 }
 
 impl Shutdown {
-    /// A shutdown that nobody has triggered.
+    /// A shutdown that is not triggered.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One that SIGTERM and SIGINT trigger. A second signal ends the process at once.
+    /// A shutdown that SIGTERM and SIGINT trigger. A second signal ends the process at once.
     ///
     /// # Errors
     /// When the signal handlers or the thread that waits for them cannot be installed.

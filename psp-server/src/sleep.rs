@@ -1,15 +1,15 @@
-//! Sleeping in a handler without keeping the worker from others.
+//! Sleeping in a handler, while other requests may have the worker.
 
 use std::time::{Duration, Instant};
 
 use crate::fiber;
-use crate::preempt::{checkpoint, no_preempt};
+use crate::fiber::{checkpoint, no_preempt};
 
-/// Sleeps for `duration`, and gives way meanwhile like a [`checkpoint`] when the server asks for it.
-/// Time that the request was away for does not count: it has slept for `duration` in its own turns.
+/// Sleeps for `duration`, and gives way meanwhile like a [`checkpoint`] if the server asks for it. Time between
+/// the request's turns does not count: the request sleeps for `duration` in its own turns.
 ///
-/// A worker that is asked to give way is woken for it. On other threads, and within [`no_preempt`],
-/// this is [`std::thread::sleep`], but for using up the thread's [`park`](std::thread::park) token.
+/// The server wakes a sleeping request to make it give way. On other threads, and within [`no_preempt`], this
+/// is [`std::thread::sleep`], except that it uses up the thread's [`park`](std::thread::park) token.
 pub fn sleep(duration: Duration) {
     let mut left = duration;
     while !left.is_zero() {
@@ -18,9 +18,8 @@ pub fn sleep(duration: Duration) {
     }
 }
 
-/// Parks until the thread is woken, for `longest` at most, and returns for how long it did. Not at all
-/// where a [`checkpoint`] is due: who asked for it has woken the thread already, and that may have ended
-/// an earlier rest.
+/// Parks until the thread is woken, for `longest` at most, and returns for how long it did. If a [`checkpoint`]
+/// is due, returns at once: the wake-up for it may have ended an earlier rest.
 pub(crate) fn rest(longest: Duration) -> Duration {
     if fiber::shall_give_way() {
         return Duration::ZERO;

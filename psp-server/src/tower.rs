@@ -6,30 +6,30 @@
 //!                                   clone of the service
 //! ```
 //!
-//! Each context of a worker has a clone of the service, made on the worker's thread. The response's
-//! future is polled on that thread until it is ready: no executor runs beside the worker, nothing is
-//! boxed, and nothing is allocated but by the service.
+//! Each context of a worker has a clone of the service, made on the worker's thread. The worker polls the
+//! response's future on that thread until it is ready: no executor runs beside the worker, nothing is boxed,
+//! and only the service allocates.
 //!
 //! # Services that wait
 //!
-//! The worker is held while a future is pending. It parks until it is woken, gives way to other
-//! requests like a [`checkpoint`] when the policy asks for it, and gives up after
-//! [`pending_max`](TowerHandler::pending_max) with [`Failure::Pending`]; the future is dropped then.
-//! So a service may wait for what is soon there, such as the permit of a concurrency limit.
+//! The worker is held while a future is pending. It parks until it is woken, gives way to other requests like a
+//! [`checkpoint`] if the policy asks for it, and gives up after [`pending_max`](TowerHandler::pending_max) with
+//! [`Failure::Pending`]; the future is dropped then. So a service may wait for short events, such as the permit
+//! of a concurrency limit.
 //!
-//! Nothing here drives timers or sockets. Futures that wait for them need a runtime on threads of its own, and
-//! those of tokio need its context, too: a middleware that enters the runtime's `Handle` in `call`.
-//! Each waiting request holds a worker. A service that mostly waits for others is better served by
-//! an asynchronous server; psp is for work that keeps a core busy.
+//! The worker drives no timers or sockets. Futures that wait for them need a runtime on other threads, and
+//! futures of tokio need its context, too: a middleware that enters the runtime's `Handle` in `call`. Each
+//! waiting request holds a worker. A service that mostly waits for other services belongs on an asynchronous
+//! server; psp is for work that keeps a core busy.
 //!
-//! In the topology [`Inline`](crate::Topology::Inline) worker 0 is the net thread: while a future is
-//! pending there, nothing is received.
+//! In the topology [`Inline`](crate::Topology::Inline) worker 0 is the net thread: while a future is pending
+//! there, the server receives nothing.
 //!
 //! # Failures
 //!
-//! Whatever fails costs its request alone. An error of the service reaches `encode`; a service that is
-//! not ready with an error is replaced by another clone, as its contract asks. A panic is answered like
-//! that of any handler, and the worker goes on with another clone.
+//! A failure costs its request alone. An error of the service reaches `encode`. If `poll_ready` fails, another
+//! clone replaces the service, as the trait's contract asks. A panic is answered like that of any handler, and
+//! the worker goes on with another clone.
 //!
 //! # Example
 //!
@@ -78,10 +78,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use psp_policy::WorkerId;
 use tower_service::Service;
 
 use crate::handler::{Handler, Request};
-use crate::policy::WorkerId;
 use crate::preempt::checkpoint;
 use crate::reply::Reply;
 use crate::sleep::rest;
@@ -91,7 +91,7 @@ const PENDING_MAX: Duration = Duration::from_secs(1);
 
 /// Runs a service as a handler. See the [module](self).
 pub struct TowerHandler<S, D, E> {
-    /// What workers clone theirs from. Services need not be `Sync`.
+    /// The original of the workers' clones. Services need not be `Sync`.
     service: Mutex<S>,
     decode: D,
     encode: E,
@@ -101,13 +101,13 @@ pub struct TowerHandler<S, D, E> {
 /// Why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure<X, E> {
-    /// The frame is no request of the service: what the decoder said.
+    /// The frame is not a request of the service; has the decoder's error.
     #[error("not a request: {0}")]
     Request(X),
     /// The service failed, in `poll_ready` or in its future.
     #[error("{0}")]
     Service(E),
-    /// Its future, or its readiness, was pending for longer than this.
+    /// The service's future, or its readiness, was pending for longer than this.
     #[error("the service was pending for more than {0:?}")]
     Pending(Duration),
 }
@@ -115,13 +115,13 @@ pub enum Failure<X, E> {
 impl<S, D, E> TowerHandler<S, D, E> {
     /// A handler that runs `service`.
     ///
-    /// `decode` makes the service's request of a frame, or says why it is none. `encode` writes the
-    /// reply to the outcome.
-    pub fn new<R, X>(service: S, decode: D, encode: E) -> Self
+    /// `decode` turns a frame into the service's request, or returns an error. `encode` writes the reply to the
+    /// outcome.
+    pub fn new<H, R, X>(service: S, decode: D, encode: E) -> Self
     where
         S: Service<R>,
-        D: Fn(&Request<'_, ()>) -> Result<R, X>,
-        E: Fn(Result<S::Response, Failure<X, S::Error>>, &Request<'_, ()>, &mut Reply<'_>),
+        D: Fn(&Request<'_, (), H>) -> Result<R, X>,
+        E: Fn(Result<S::Response, Failure<X, S::Error>>, &Request<'_, (), H>, &mut Reply<'_>),
     {
         Self {
             service: Mutex::new(service),
@@ -131,8 +131,8 @@ impl<S, D, E> TowerHandler<S, D, E> {
         }
     }
 
-    /// Sets how long a request may go on after it was first pending; 1 s by default. Time in which it
-    /// gave way to others does not count.
+    /// Sets how long a request may go on after it was first pending; 1 s by default. Time between its turns
+    /// does not count.
     #[must_use]
     pub fn pending_max(mut self, pending_max: Duration) -> Self {
         self.pending_max = pending_max;
@@ -142,7 +142,7 @@ impl<S, D, E> TowerHandler<S, D, E> {
 
 impl<S: Clone, D, E> TowerHandler<S, D, E> {
     fn clone_service(&self) -> S {
-        // A clone that panicked has not changed what it was made from.
+        // A clone that panicked has not changed the original.
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
         service.clone()
     }
@@ -156,7 +156,7 @@ impl<S, D, E> fmt::Debug for TowerHandler<S, D, E> {
     }
 }
 
-/// The service as one context of a worker has it.
+/// The service in one context of a worker.
 pub struct ServiceWorker<S> {
     service: S,
     alarm: Arc<Alarm>,
@@ -169,8 +169,8 @@ impl<S> fmt::Debug for ServiceWorker<S> {
     }
 }
 
-/// Wakes the worker. The thread's token alone would not do: another request may use it up that runs
-/// on the same thread while this one has given way.
+/// Wakes the worker. The thread's token alone is not enough: while this request has given way, another request
+/// on the same thread may use the token up.
 struct Alarm {
     thread: Thread,
     rang: AtomicBool,
@@ -225,7 +225,7 @@ fn run<F: Future>(
         if !alarm.take() {
             rest(left);
         }
-        // Whatever ended the wait, polling once more is harmless.
+        // Polling once more is harmless, whatever ended the wait.
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return Some(output);
         }
@@ -235,11 +235,11 @@ fn run<F: Future>(
     None
 }
 
-impl<S, D, E, R, X> Handler for TowerHandler<S, D, E>
+impl<H, S, D, E, R, X> Handler<H> for TowerHandler<S, D, E>
 where
     S: Service<R> + Clone + Send + 'static,
-    D: Fn(&Request<'_, ()>) -> Result<R, X> + Send + Sync + 'static,
-    E: Fn(Result<S::Response, Failure<X, S::Error>>, &Request<'_, ()>, &mut Reply<'_>)
+    D: Fn(&Request<'_, (), H>) -> Result<R, X> + Send + Sync + 'static,
+    E: Fn(Result<S::Response, Failure<X, S::Error>>, &Request<'_, (), H>, &mut Reply<'_>)
         + Send
         + Sync
         + 'static,
@@ -256,7 +256,7 @@ where
     fn handle(
         &self,
         worker: &mut ServiceWorker<S>,
-        request: Request<'_, ()>,
+        request: Request<'_, (), H>,
         reply: &mut Reply<'_>,
     ) {
         let outcome = match (self.decode)(&request) {
@@ -317,17 +317,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ready_needs_no_time() {
+    fn a_future_that_is_ready_needs_no_time() {
         assert_eq!(run_here(ready(1), Duration::ZERO), Some(1));
     }
 
     #[test]
-    fn what_nobody_wakes_is_given_up() {
+    fn a_future_that_is_never_woken_is_given_up() {
         assert_eq!(run_here(pending::<()>(), SHORT), None);
     }
 
     #[test]
-    fn what_wakes_itself_for_ever_is_given_up() {
+    fn a_future_that_wakes_itself_for_ever_is_given_up() {
         let restless = poll_fn(|context| {
             context.waker().wake_by_ref();
             Poll::<()>::Pending
@@ -355,7 +355,7 @@ mod tests {
         assert!(polls >= 2);
     }
 
-    /// The wake finds the thread's token used up by somebody else.
+    /// Another waiter has used up the thread's token.
     #[test]
     fn a_wake_without_the_token_is_not_lost() {
         let mut polls = 0;

@@ -111,7 +111,7 @@ fn middleware_and_service_answer_in_order() {
     }
 }
 
-/// A limit that all workers' clones share: who has no permit waits on its worker until it is woken.
+/// A limit that all workers' clones share: a request without a permit waits on its worker until it is woken.
 #[test]
 fn workers_wait_for_the_permits_of_a_concurrency_limit() {
     const CLIENTS: usize = 4;
@@ -147,7 +147,7 @@ fn workers_wait_for_the_permits_of_a_concurrency_limit() {
 }
 
 #[test]
-fn what_is_pending_for_too_long_is_an_error_of_its_request() {
+fn a_future_that_is_pending_for_too_long_is_an_error_of_its_request() {
     let service = service_fn(async |line: String| {
         if line == "wait" {
             std::future::pending::<()>().await;
@@ -165,7 +165,7 @@ fn what_is_pending_for_too_long_is_an_error_of_its_request() {
     server.stop();
 }
 
-/// Breaks at its third request, and says so from `poll_ready` on, as connections do.
+/// Breaks at its third request, and fails in `poll_ready` from then on, as connections do.
 #[derive(Debug, Default)]
 struct Fragile {
     served: usize,
@@ -220,13 +220,13 @@ fn a_service_that_is_broken_is_replaced() {
     assert_eq!(
         clones.load(Ordering::SeqCst),
         4,
-        "one, and one more a round"
+        "one clone, and one more a round"
     );
     server.stop();
 }
 
-/// One worker: the request that has the permit gives way at checkpoints, and whoever waits for the
-/// permit meanwhile gives way in turn, or neither would get on.
+/// One worker: the request with the permit gives way at checkpoints, and a request that waits for the permit
+/// gives way in turn. Otherwise neither would make progress.
 #[test]
 fn a_request_that_waits_gives_way_to_the_one_that_it_waits_for() {
     let spin = service_fn(async |line: String| {

@@ -11,7 +11,7 @@ pub(crate) fn three_types() -> TypeTable {
     ["a", "b", "c"].map(TypeSpec::new).into_iter().collect()
 }
 
-/// A request that names its type.
+/// A request with a psp header, which names the type.
 pub(crate) fn psp_header() -> (PspHeaderClassifier, Vec<u8>) {
     let header = Header {
         kind: Kind::Request,

@@ -1,17 +1,16 @@
-//! Types of RESP requests, from the name of the command and, where that is not enough, from its
-//! arguments.
+//! Types of RESP requests: by the name of the command and, if that is not enough, by its arguments.
 //!
 //! ```text
-//!   frame ─► command name ─► table ─► rules of the command ─► refinement of the type ─► type
-//!              (any case)      │       first that holds         the user's function
-//!                              └─ not in it: UNKNOWN
+//!   head ─► command ─► table ─► rules of the command ─► refinement of the type ─► type
+//!                        │      first match counts        the user's function
+//!                        └─ not in it: UNKNOWN
 //! ```
 
 mod command_table;
 mod redis;
 mod rule;
 
-use psp_protocols::resp::ArgsIter;
+use psp_protocols::resp::RespHead;
 use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
 
 use crate::registry::register;
@@ -20,14 +19,16 @@ use command_table::CommandTable;
 pub use command_table::NAME_LEN_MAX;
 pub use rule::Rule;
 
-/// The user's function of one type: takes a frame of that type, answers its final type.
-type Refinement = Box<dyn Fn(&[u8]) -> RequestType + Send + Sync>;
+/// The user's function for one type: takes a frame of that type and its head, returns its final type.
+type Refinement = Box<dyn Fn(&[u8], &RespHead) -> RequestType + Send + Sync>;
 
 /// Classifies RESP requests by command.
 ///
 /// ```
 /// use std::time::Duration;
 /// use psp_classifiers::resp::{RespClassifier, Rule};
+/// use psp_server::protocols::Framing;
+/// use psp_server::protocols::resp::Resp;
 /// use psp_server::{Classifier, TypeSpec};
 ///
 /// let classifier = RespClassifier::new()
@@ -36,8 +37,10 @@ type Refinement = Box<dyn Fn(&[u8]) -> RequestType + Send + Sync>;
 ///     .when(["MGET"], Rule::ArgCount { max: 8 }, "short");
 ///
 /// let short = classifier.types().by_name("short").unwrap();
-/// assert_eq!(classifier.classify(b"get k\r\n"), short);
-/// assert_eq!(classifier.classify(b"mget a b\r\n"), short);
+/// for frame in [&b"get k\r\n"[..], b"mget a b\r\n"] {
+///     let head = Resp::default().head_of(frame).unwrap();
+///     assert_eq!(classifier.classify(frame, &head), short);
+/// }
 /// ```
 #[derive(Default)]
 pub struct RespClassifier {
@@ -48,7 +51,7 @@ pub struct RespClassifier {
 }
 
 impl RespClassifier {
-    /// A classifier that knows no commands.
+    /// A classifier without commands.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -64,10 +67,10 @@ impl RespClassifier {
     /// | `range`  | bounded or commonly small: LRANGE 0 99, HGETALL, SCAN, SMEMBERS | 20 us    |
     /// | `scan`   | O(n) of a large n: KEYS, SORT, LRANGE 0 -1, SUNION, FLUSHALL    | 10 ms    |
     ///
-    /// Commands whose cost their arguments tell are of one type or another by rules: those with
-    /// many keys or members by [`Rule::ArgCount`], those with indices by [`Rule::Span`], those
-    /// with a count or limit by [`Rule::Number`] and [`Rule::Keyword`]. Whoever knows the sizes of
-    /// the keys can decide better with [`refine`](Self::refine).
+    /// Rules decide where the arguments tell the cost: [`Rule::ArgCount`] for commands with many keys
+    /// or members, [`Rule::Span`] for indices, [`Rule::Number`] and [`Rule::Keyword`] for a count or
+    /// limit. A server that knows the sizes of its keys can decide better with
+    /// [`refine`](Self::refine).
     #[must_use]
     pub fn redis() -> Self {
         redis::classifier()
@@ -75,10 +78,10 @@ impl RespClassifier {
 
     /// Registers a type and puts `commands` into it.
     ///
-    /// Commands are given in any case, with their subcommand where that matters (`"COMMAND DOCS"`);
-    /// one without a subcommand stands for all that are not listed. A type that is already known
-    /// by its name keeps its number and commands and takes the hints of `spec`. A command that is
-    /// already known moves and keeps its rules.
+    /// Names may be in any case. A name may include a subcommand (`"COMMAND DOCS"`); a command without
+    /// one stands for all of its subcommands that are not listed. A type that is already registered
+    /// under this name keeps its number and its commands, and takes the hints of `spec`. A command
+    /// that is already registered moves to this type and keeps its rules.
     ///
     /// # Panics
     /// When a name is longer than [`NAME_LEN_MAX`].
@@ -97,8 +100,9 @@ impl RespClassifier {
 
     /// Requests for one of `commands` that satisfy `rule` are of the type `type_name`.
     ///
-    /// The rules of a command are tried in the order in which they were added; when none holds,
-    /// the type of its group stands. A type that is not known yet is registered without hints.
+    /// The rules of a command are tried in the order in which they were added. A request that
+    /// satisfies none has the type of its command's group. A type that is not registered yet is
+    /// registered without hints.
     ///
     /// # Panics
     /// When a name is longer than [`NAME_LEN_MAX`].
@@ -119,17 +123,17 @@ impl RespClassifier {
         self
     }
 
-    /// Asks `refinement` for the final type of each request that is of the type `type_name` so
-    /// far.
+    /// Lets `refinement` choose the final type of each request that the table and the rules give the
+    /// type `type_name`.
     ///
-    /// It sees the frame ([`ArgsIter`] walks its arguments) and may look into the server's store.
-    /// It runs on the net worker's path, so it must neither block nor take long. The last
-    /// refinement of a type replaces earlier ones. For the numbers of types ask
-    /// [`types`](Classifier::types); they do not change when groups are added.
+    /// The refinement gets the frame and its head ([`RespHead::arg`] returns arguments) and may look into
+    /// the server's store. It runs on the net worker's path, so it must neither block nor take long. A type
+    /// has one refinement: the last one set. [`types`](Classifier::types) has the numbers of types, which
+    /// do not change when groups are added.
     #[must_use]
     pub fn refine<F>(mut self, type_name: &str, refinement: F) -> Self
     where
-        F: Fn(&[u8]) -> RequestType + Send + Sync + 'static,
+        F: Fn(&[u8], &RespHead) -> RequestType + Send + Sync + 'static,
     {
         let request_type = match self.types.by_name(type_name) {
             Some(request_type) => request_type,
@@ -141,20 +145,20 @@ impl RespClassifier {
     }
 }
 
-impl Classifier for RespClassifier {
+impl Classifier<RespHead> for RespClassifier {
     #[inline]
-    fn classify(&self, request: &[u8]) -> RequestType {
-        let mut args = ArgsIter::new(request);
-        let Some(entry) = args.next().and_then(|name| self.commands.find(name, args)) else {
+    fn classify(&self, request: &[u8], head: &RespHead) -> RequestType {
+        let Some(entry) = self.commands.find(request, head) else {
             return RequestType::UNKNOWN;
         };
-        let by_rule = entry.rules.iter().find(|(rule, _)| rule.holds(request));
+        let mut rules = entry.rules.iter();
+        let by_rule = rules.find(|(rule, _)| rule.holds(request, head));
         let request_type = by_rule.map_or(entry.request_type, |(_, by_rule)| *by_rule);
         let refinement = request_type
             .index()
             .and_then(|index| self.refinements.get(index)?.as_ref());
         match refinement {
-            Some(refinement) => refinement(request),
+            Some(refinement) => refinement(request, head),
             None => request_type,
         }
     }
@@ -174,13 +178,27 @@ impl std::fmt::Debug for RespClassifier {
     }
 }
 
+/// `line` as an inline command, and its head; no arguments where it is none.
+#[cfg(test)]
+fn head_of_line(line: &str) -> (Vec<u8>, RespHead) {
+    use psp_protocols::Framing;
+
+    let frame = format!("{line}\r\n").into_bytes();
+    let head = psp_protocols::resp::Resp::default().head_of(&frame);
+    (frame, head.unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
+    use psp_protocols::Framing;
+    use psp_protocols::resp::Resp;
+
     use super::*;
 
     fn name_of(classifier: &RespClassifier, line: &str) -> String {
+        let (frame, head) = head_of_line(line);
         let types = classifier.types();
-        let slot = types.slot(classifier.classify(format!("{line}\r\n").as_bytes()));
+        let slot = types.slot(classifier.classify(&frame, &head));
         types.name_of_slot(slot).to_owned()
     }
 
@@ -212,8 +230,9 @@ mod tests {
             ],
         );
         let array = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+        let head = Resp::default().head_of(array).expect("a whole frame");
         assert_eq!(
-            Some(classifier.classify(array)),
+            Some(classifier.classify(array, &head)),
             classifier.types().by_name("short")
         );
     }
@@ -258,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_holds_decides() {
+    fn the_first_rule_that_is_satisfied_decides() {
         let classifier = two_groups()
             .when(["MGET"], Rule::ArgCount { max: 1 }, "short")
             .when(["MGET"], Rule::ArgCount { max: 3 }, "middle");
@@ -273,11 +292,11 @@ mod tests {
     }
 
     #[test]
-    fn a_refinement_has_the_last_word_on_its_type() {
+    fn a_refinement_decides_the_final_type() {
         let base = two_groups();
         let short = base.types().by_name("short").expect("registered");
         let long = base.types().by_name("long").expect("registered");
-        let classifier = base.refine("long", move |frame| match ArgsIter::new(frame).nth(1) {
+        let classifier = base.refine("long", move |frame, head| match head.arg(frame, 1) {
             Some(b"small") => short,
             _ => long,
         });

@@ -7,13 +7,13 @@ use psp_server::TypeSpec;
 use super::RespClassifier;
 use super::rule::Rule;
 
-/// Keys or members that one request may name and still count as a single-key command.
+/// Most keys or members of a request that still counts as a single-key command.
 const FEW_ARGS: usize = 8;
 
-/// Elements that a request may touch and still count as a range.
+/// Most elements that a request may touch and still count as a range.
 const RANGE_LEN_MAX: u64 = 128;
 
-/// Arguments of a range-sized request with many keys or members.
+/// Most arguments of a request with many keys or members that still counts as a range.
 const RANGE_ARGS_MAX: usize = 128;
 
 struct Group {
@@ -23,7 +23,7 @@ struct Group {
     commands: &'static [&'static str],
 }
 
-/// Every command is in the group of its worst case; [`RULES`] says when it is better than that.
+/// Each command is in the group of its worst case. [`RULES`] names the requests that are cheaper.
 const GROUPS: [Group; 5] = [
     Group {
         name: "health",
@@ -244,8 +244,8 @@ const RANGES_BY_VALUE: &[&str] = &[
     "ZREVRANGEBYSCORE",
 ];
 
-/// Which requests for these commands are of a better type than their group's; in the order in
-/// which they are tried.
+/// Requests that are of a cheaper type than their command's group, in the order in which the rules
+/// are tried.
 const RULES: [(&[&str], Rule, &str); 13] = [
     (READS_OF_MANY, Rule::ArgCount { max: FEW_ARGS }, "read"),
     (
@@ -270,7 +270,7 @@ const RULES: [(&[&str], Rule, &str); 13] = [
     (RANDOM_MEMBERS, count_up_to(RANGE_LEN_MAX), "range"),
     (CURSORS, COUNT_OF_A_RANGE, "range"),
     (&["LRANGE", "ZREVRANGE"], span_from(2, &[]), "range"),
-    // ZRANGE has scores in the places of the indices if told so.
+    // With BYSCORE or BYLEX, the arguments of ZRANGE are not indices.
     (&["ZRANGE"], span_from(2, &["BYSCORE", "BYLEX"]), "range"),
     (
         RANGES_BY_VALUE,
@@ -284,7 +284,7 @@ const RULES: [(&[&str], Rule, &str); 13] = [
     ),
 ];
 
-/// Without the word it is 10 elements of a cursor, and one of a pop.
+/// Without COUNT, a cursor returns 10 elements and a pop returns one.
 const COUNT_OF_A_RANGE: Rule = Rule::Keyword {
     word: "COUNT",
     numbers: 1,
@@ -328,6 +328,7 @@ mod tests {
     use psp_server::Classifier;
 
     use super::*;
+    use crate::resp::head_of_line;
 
     #[test]
     fn each_command_is_in_one_group() {
@@ -391,7 +392,8 @@ mod tests {
             ("FLUSHALL", "scan"),
             ("NOSUCHCOMMAND", "UNKNOWN"),
         ] {
-            let slot = types.slot(classifier.classify(format!("{line}\r\n").as_bytes()));
+            let (frame, head) = head_of_line(line);
+            let slot = types.slot(classifier.classify(&frame, &head));
             assert_eq!(types.name_of_slot(slot), name, "{line}");
         }
     }

@@ -1,11 +1,10 @@
-//! What the arguments of a command say about its cost.
+//! Rules that judge the cost of a command by its arguments.
 
-use psp_protocols::resp::{ArgsIter, parse_integer};
+use psp_protocols::resp::{RespHead, parse_integer};
 
 /// A bound on the work that a request asks for, read from its arguments.
 ///
-/// Arguments are counted from the name of the command, which is argument 0. A number that cannot
-/// be read satisfies no rule.
+/// The name of the command is argument 0. A number that cannot be parsed satisfies no rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rule {
     /// At most `max` arguments after the name: `MGET`, `DEL`, `SADD`.
@@ -13,9 +12,9 @@ pub enum Rule {
         /// Most arguments.
         max: usize,
     },
-    /// Indices from `start` to `stop`, both from the front or both from the back (negative), which
-    /// span at most `max` elements: `LRANGE k 0 99`, `LRANGE k -10 -1`. From the front to the back
-    /// the span depends on the length of the value, so the rule does not hold.
+    /// Indices from `start` to `stop` that span at most `max` elements: `LRANGE k 0 99`,
+    /// `LRANGE k -10 -1`. Both indices count from the front, or both from the back (negative). With
+    /// one of each, the span depends on the length of the value, and the rule is not satisfied.
     Span {
         /// Which argument is the first index.
         start_arg: usize,
@@ -23,68 +22,68 @@ pub enum Rule {
         stop_arg: usize,
         /// Most elements.
         max: u64,
-        /// Words among the arguments after `stop_arg` that make the two something other than
-        /// indices: `BYSCORE` of `ZRANGE`.
+        /// Words after `stop_arg` that turn the two arguments into something other than indices:
+        /// `BYSCORE` of `ZRANGE`.
         unless: &'static [&'static str],
     },
-    /// A count whose magnitude is at most `max`, or none: `LPOP k`, `SPOP k 10`,
-    /// `SRANDMEMBER k -5`.
+    /// No count, or one whose magnitude is at most `max`: `LPOP k`, `SPOP k 10`, `SRANDMEMBER k -5`.
     Number {
         /// Which argument is the count.
         arg: usize,
         /// Largest magnitude.
         max: u64,
     },
-    /// An option with numbers, none of which is negative or exceeds `max`: `COUNT 10` of `SCAN`,
-    /// `LIMIT 0 10` of `ZRANGEBYSCORE`.
+    /// An option with numbers from 0 to `max`: `COUNT 10` of `SCAN`, `LIMIT 0 10` of `ZRANGEBYSCORE`.
     Keyword {
         /// The option's name, in any case.
         word: &'static str,
         /// How many numbers follow it.
         numbers: usize,
-        /// The largest each of them may be.
+        /// Largest value of each number.
         max: u64,
-        /// Whether the rule holds for a request without the option.
+        /// Whether a request without the option satisfies the rule.
         if_absent: bool,
     },
 }
 
-/// Options are looked for among this many arguments. Commands that have options have few.
+/// Number of arguments that are searched for options. Commands with options have few arguments.
 const OPTION_ARGS_MAX: usize = 16;
 
 impl Rule {
-    /// Whether `frame` is within the bound.
+    /// Whether the request in `frame`, whose head is `head`, satisfies the rule.
     #[must_use]
-    pub fn holds(&self, frame: &[u8]) -> bool {
-        let mut args = ArgsIter::new(frame);
+    pub fn holds(&self, frame: &[u8], head: &RespHead) -> bool {
+        let number_at = |arg| head.arg(frame, arg).and_then(parse_integer);
         match *self {
-            Self::ArgCount { max } => args.count_left().saturating_sub(1) <= max,
+            Self::ArgCount { max } => head.arg_count().saturating_sub(1) <= max,
             Self::Span {
                 start_arg,
                 stop_arg,
                 max,
                 unless,
             } => {
-                let number_at = |arg| ArgsIter::new(frame).nth(arg).and_then(parse_integer);
                 let (Some(start), Some(stop)) = (number_at(start_arg), number_at(stop_arg)) else {
                     return false;
                 };
                 (start < 0) == (stop < 0)
                     && (stop < start || stop.abs_diff(start) < max)
-                    && !args
+                    && !head
+                        .args(frame)
                         .skip(stop_arg + 1)
                         .take(OPTION_ARGS_MAX)
                         .any(|arg| unless.iter().any(|word| is_word(arg, word)))
             }
-            Self::Number { arg, max } => args.nth(arg).is_none_or(|count| {
-                parse_integer(count).is_some_and(|count| count.unsigned_abs() <= max)
-            }),
+            Self::Number { arg, max } => {
+                arg >= head.arg_count()
+                    || number_at(arg).is_some_and(|count| count.unsigned_abs() <= max)
+            }
             Self::Keyword {
                 word,
                 numbers,
                 max,
                 if_absent,
             } => {
+                let mut args = head.args(frame);
                 let found = args
                     .by_ref()
                     .skip(1)
@@ -111,10 +110,14 @@ fn is_word(arg: &[u8], word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resp::head_of_line;
+    use psp_protocols::Framing;
+    use psp_protocols::resp::Resp;
 
     fn check(rule: &Rule, cases: &[(&str, bool)]) {
         for (line, holds) in cases {
-            assert_eq!(rule.holds(line.as_bytes()), *holds, "{line}");
+            let (frame, head) = head_of_line(line);
+            assert_eq!(rule.holds(&frame, &head), *holds, "{line}");
         }
     }
 
@@ -130,7 +133,9 @@ mod tests {
                 ("MGET a b c", false),
             ],
         );
-        assert!(!rule.holds(b"*4\r\n$4\r\nMGET\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n"));
+        let array = b"*4\r\n$4\r\nMGET\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n";
+        let head = Resp::default().head_of(array).expect("a whole frame");
+        assert!(!rule.holds(array, &head));
     }
 
     #[test]
@@ -178,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_found_wherever_they_are() {
+    fn options_are_found_in_any_place() {
         let scan = Rule::Keyword {
             word: "COUNT",
             numbers: 1,

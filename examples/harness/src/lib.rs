@@ -1,14 +1,13 @@
-//! What end-to-end tests of the example servers have in common: a server in a process of its own,
-//! and client programs.
+//! Test harness of the example servers' end-to-end tests: runs a server in a process of its own, and
+//! client programs.
 //!
 //! ```text
 //!   suite ── its own connections ──TCP──> server process (ServerProcess: started, watched, killed)
 //!     └───── run_program ──> client process ──TCP──┘
 //! ```
 //!
-//! `PSP_TEST_SERVER=redis-server` or `=memcached` runs a suite against another server program, which
-//! shows that what it expects is what that server does. Everything here panics where a test has to
-//! fail.
+//! `PSP_TEST_SERVER=redis-server` or `=memcached` runs a suite against another server program, to show
+//! that the suite expects the behaviour of that server. Functions here panic when the test must fail.
 
 mod load;
 mod program;
@@ -20,6 +19,7 @@ mod twemproxy;
 
 pub use load::Load;
 pub use program::run_program;
+pub use psp_skip::skip;
 pub use reload::{Exchange, reloads_under_load};
 pub use server_process::{ServerProcess, Start, free_port, free_udp_port, other_server};
 pub use socket::{connect, read_to_close};
@@ -28,13 +28,16 @@ pub use twemproxy::{Protocol, start_twemproxy};
 
 use std::time::{Duration, Instant};
 
-/// How long a condition may take to become true before a test gives up.
+/// Why a test of what only psp does is skipped beside [`other_server`].
+pub const NOT_PSP: &str = "the server is not psp's";
+
+/// How long a test waits for a condition before it fails.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Polls `condition` until it holds.
 ///
 /// # Panics
-/// When it does not hold within [`DEADLINE`]; `what` names it in the message.
+/// When the condition does not hold within [`DEADLINE`]. `what` names it in the message.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let give_up = Instant::now() + DEADLINE;
     while !condition() {

@@ -1,4 +1,4 @@
-//! Clients that keep a server busy while a test changes it, and notice every lost request.
+//! Clients that keep a server busy while a test changes it. They notice every lost request.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::{connect, wait_until};
 
-/// Clients that each send a request, read its reply, and begin again.
+/// Clients that each send a request, read its reply, and repeat.
 #[derive(Debug)]
 pub struct Load {
     stop: Arc<AtomicBool>,
@@ -17,8 +17,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts `clients` of them. Each reply to `request` has to be `reply`.
-    #[must_use = "it is to be finished"]
+    /// Starts this number of clients. Each reply to `request` must be `reply`.
+    #[must_use = "call `finish` to check the replies"]
     pub fn start(
         server: SocketAddr,
         clients: usize,
@@ -33,8 +33,13 @@ impl Load {
                 let mut connection = connect(server).expect("the server accepts connections");
                 let mut received = vec![0; reply.len()];
                 while !stop.load(Ordering::Relaxed) {
-                    connection.get_mut().write_all(request).expect("it reads");
-                    connection.read_exact(&mut received).expect("it answers");
+                    connection
+                        .get_mut()
+                        .write_all(request)
+                        .expect("the server reads");
+                    connection
+                        .read_exact(&mut received)
+                        .expect("the server replies");
                     assert_eq!(
                         received.escape_ascii().to_string(),
                         reply.escape_ascii().to_string()
@@ -51,10 +56,10 @@ impl Load {
         }
     }
 
-    /// Waits until some requests more have been answered.
+    /// Waits until some more requests have been answered.
     ///
     /// # Panics
-    /// When they are not.
+    /// When they are not answered within [`DEADLINE`](crate::DEADLINE).
     pub fn goes_on(&self) {
         let aim = self.replies.load(Ordering::Relaxed) + 50 * self.clients.len() as u64;
         wait_until("requests are answered", || {
@@ -62,10 +67,10 @@ impl Load {
         });
     }
 
-    /// Ends it.
+    /// Ends the load.
     ///
     /// # Panics
-    /// When a request was not answered, or with something else.
+    /// When a request got no reply or a wrong one.
     pub fn finish(self) {
         self.stop.store(true, Ordering::Relaxed);
         for client in self.clients {

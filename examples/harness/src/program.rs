@@ -7,7 +7,7 @@ use std::thread;
 /// Runs `command` with `input` on its standard input and returns what it printed.
 ///
 /// # Panics
-/// When it cannot be started or fails; the message has all its output.
+/// When the program cannot be started, or fails. The message has all its output.
 pub fn run_program(command: &mut Command, input: &str) -> String {
     let mut process = command
         .stdin(Stdio::piped())
@@ -19,7 +19,7 @@ pub fn run_program(command: &mut Command, input: &str) -> String {
     let input = input.to_owned();
     let feeder = thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = process.wait_with_output().unwrap();
-    // A program that ends before it has read its input shows that in its status.
+    // Writing fails if the program ends without reading its input. Its status shows whether that is a failure.
     let _ = feeder.join().expect("the feeding thread ends");
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,32 +1,32 @@
-//! What every program does on SIGHUP, whatever its protocol.
+//! Tests how a program of any protocol handles SIGHUP.
 
 use std::fs;
 use std::path::Path;
 
 use crate::{Load, ServerProcess, wait_until};
 
-/// Clients of the load.
+/// Number of clients of the load.
 const CLIENTS: usize = 4;
-/// How often the policy changes.
+/// Number of policy changes.
 const ROUNDS: usize = 5;
 
-/// The exchange of the load, and how a suite asks its server what is in force.
+/// The request of the load and its reply, and how a suite asks its server for the policy.
 #[derive(Clone, Copy)]
 pub struct Exchange<'a> {
     /// A request.
     pub request: &'static [u8],
-    /// The only right reply.
+    /// The only correct reply.
     pub reply: &'static [u8],
-    /// The name of the server's policy.
+    /// Returns the name of the server's policy.
     pub policy: &'a dyn Fn() -> String,
 }
 
-/// Under load, changes the policy in the configuration file by SIGHUP, again and again, and then has it
-/// read a file that it cannot understand.
+/// Under load, changes the policy several times by the configuration file and SIGHUP. Then makes the server
+/// read an invalid file.
 ///
 /// # Panics
-/// When a request is lost, a policy does not come into force, or one changes although the file is broken
-/// or without the log saying so.
+/// When a request is lost, when a policy does not take effect, or when an invalid file changes the policy or is
+/// not logged.
 pub fn reloads_under_load(server: &ServerProcess, config_file: &Path, exchange: Exchange<'_>) {
     let Exchange {
         request,
@@ -46,7 +46,7 @@ pub fn reloads_under_load(server: &ServerProcess, config_file: &Path, exchange: 
     for (broken, times) in [("policy = 'best'", 1), ("policy = 'c-fcfs'\ncolour = 1", 2)] {
         fs::write(config_file, broken).unwrap();
         server.hang_up();
-        wait_until("the log says why", || {
+        wait_until("the log says that the file is refused", || {
             let log = server.log();
             let errors = log
                 .iter()

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::{DEADLINE, wait_until};
 
-/// How often the start is tried again when another process takes the port first.
+/// Most attempts to start a server. An attempt fails if another process takes the port first.
 const STARTS_MAX: usize = 5;
 
 /// How a server is started.
@@ -23,8 +23,8 @@ const STARTS_MAX: usize = 5;
 pub struct Start {
     /// The program with its arguments.
     pub command: Command,
-    /// The port that these name. Otherwise the program takes a free one and says on standard error
-    /// that it is `listening on ADDRESS`.
+    /// The port that the arguments name. If they name none, the program takes a free port and prints
+    /// `listening on ADDRESS` to standard error.
     pub port: Option<u16>,
 }
 
@@ -38,11 +38,11 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts the server that `start` describes, given a folder of its own, and waits until it
-    /// accepts connections.
+    /// Starts the server that `start` describes, and waits until it accepts connections. `start` gets an
+    /// empty folder for the server.
     ///
     /// # Panics
-    /// With the server's log, when it does not come up within [`DEADLINE`].
+    /// When the server does not come up within [`DEADLINE`]. The message has the server's log.
     #[must_use]
     pub fn start(start: impl Fn(&Path) -> Start) -> Self {
         let mut last_log = Vec::new();
@@ -108,7 +108,7 @@ impl ServerProcess {
         self.address.port().to_string()
     }
 
-    /// The folder that the server was given.
+    /// The server's folder.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -117,15 +117,15 @@ impl ServerProcess {
     /// Asks the process to end, as a service manager does.
     ///
     /// # Panics
-    /// When it has ended already.
+    /// When the process has ended already.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Asks the process to read its configuration again.
+    /// Asks the process to reload its configuration.
     ///
     /// # Panics
-    /// When it has ended already.
+    /// When the process has ended already.
     pub fn hang_up(&self) {
         self.signal(Signal::HUP);
     }
@@ -133,7 +133,7 @@ impl ServerProcess {
     /// Waits for the process to end.
     ///
     /// # Panics
-    /// When it does not within [`DEADLINE`].
+    /// When the process does not end within [`DEADLINE`].
     pub fn wait_for_exit(&mut self) -> ExitStatus {
         let mut status = None;
         wait_until("the server ends", || {
@@ -146,7 +146,7 @@ impl ServerProcess {
     /// The resident memory of the process in bytes.
     ///
     /// # Panics
-    /// When it has ended.
+    /// When the process has ended.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         let path = format!("/proc/{}/status", self.process.id());
@@ -156,7 +156,7 @@ impl ServerProcess {
         kibibytes.expect("a VmRSS line").parse::<u64>().unwrap() * 1024
     }
 
-    /// What the server has logged.
+    /// The lines that the server has logged.
     ///
     /// # Panics
     /// When the thread that collects it has panicked.
@@ -176,46 +176,46 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // The process may have ended by itself; there is nothing left to do then.
+        // Both fail if the process has already ended by itself, which is no problem.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The server program that suites run against in place of psp's.
+/// The server program that suites test instead of psp's.
 #[must_use]
 pub fn other_server() -> Option<OsString> {
     std::env::var_os("PSP_TEST_SERVER").filter(|program| !program.is_empty())
 }
 
-/// A port that nobody listens on just now.
+/// A TCP port that is free at this moment.
 ///
 /// # Panics
-/// When the system has none.
+/// When the system has no free port.
 #[must_use]
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.local_addr().unwrap().port()
 }
 
-/// The same for datagrams.
+/// A UDP port that is free at this moment.
 ///
 /// # Panics
-/// When the system has none.
+/// When the system has no free port.
 #[must_use]
 pub fn free_udp_port() -> u16 {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.local_addr().unwrap().port()
 }
 
-/// Keeps the server's log, and passes on the address in its line "listening on ADDRESS".
+/// Collects the server's log, and sends the address in its line "listening on ADDRESS".
 fn collect_log(process: &mut Child, log: Arc<Mutex<Vec<String>>>) -> Receiver<SocketAddr> {
     let stderr = process.stderr.take().expect("a piped stderr");
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
             if let Some(address) = announced_address(&line) {
-                // Nobody waits for a second announcement.
+                // After the first address, the receiver may be gone.
                 let _ = sender.send(address);
             }
             log.lock().unwrap().push(line);

@@ -1,4 +1,4 @@
-//! A server on a port of DPDK, and clients on sockets of the kernel. It takes root.
+//! A server on a port of DPDK, and clients on sockets of the kernel. This needs root.
 //!
 //! ```text
 //!   client's socket ─► kernel, 10.78.0.2 ─► tap interface ─► net_tap, 10.78.0.1 ─► server process
@@ -26,19 +26,20 @@ pub const TAP_FLAGS: [&str; 8] = [
 /// The server's address on its port.
 pub const TAP_SERVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 
-/// The kernel's address on the interface: the other host of a net of two.
+/// The kernel's address on the interface. The network has two hosts.
 const TAP_KERNEL: &str = "10.78.0.2/30";
 const INTERFACE: &str = "psptap0";
 
-/// Set within the namespace.
+/// This environment variable is set within the namespace.
 const INSIDE: &str = "PSP_TEST_NAMESPACE";
 
-/// Runs `body`, the whole of the test called `name`, in a network namespace of its own, in which the
-/// loopback interface is up: the test program starts itself again within one. Says that it is skipped where
-/// that, or making a tap interface, is not permitted.
+/// Runs `body`, which is the whole test called `name`, in its own network namespace, whose loopback
+/// interface is up: the test program starts itself again within the namespace. Skips the test where the
+/// process may not create a network namespace or a tap interface.
 ///
 /// # Panics
-/// When the test fails in there, or there is none of that name.
+/// When the test fails within the namespace, no test has this name, or no test may be skipped
+/// ([`psp_skip::REQUIRE_ALL`]).
 pub fn in_own_network(name: &str, body: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         assert!(ip("link set lo up"));
@@ -51,8 +52,9 @@ pub fn in_own_network(name: &str, body: impl FnOnce()) {
     };
     let tap = "ip tuntap add dev psptap9 mode tap";
     if !succeeds(unshare().args(tap.split(' '))) {
-        eprintln!("skipped: no right to make a network namespace and a tap interface, or no `ip`");
-        return;
+        return psp_skip::skip(
+            "no right to make a network namespace and a tap interface, or no `ip`",
+        );
     }
     let output = unshare()
         .arg(std::env::current_exe().unwrap())
@@ -68,17 +70,17 @@ pub fn in_own_network(name: &str, body: impl FnOnce()) {
     );
 }
 
-/// Gives the kernel its address on the interface as soon as the server has made it, and switches it on.
+/// Waits until the server creates the interface, gives the kernel its address on it, and sets it up.
 ///
 /// # Panics
-/// When there is no interface in time.
+/// When the server does not create the interface in time.
 pub fn raise_tap() {
     let address = format!("addr replace {TAP_KERNEL} dev {INTERFACE}");
-    wait_until("the server makes its interface", || ip(&address));
+    wait_until("the server creates its interface", || ip(&address));
     assert!(ip(&format!("link set {INTERFACE} up")));
 }
 
-/// Whether the command of iproute2 succeeds.
+/// Whether the `ip` command of iproute2 succeeds.
 fn ip(words: &str) -> bool {
     succeeds(Command::new("ip").args(words.split(' ')))
 }

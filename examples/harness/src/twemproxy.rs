@@ -1,11 +1,11 @@
-//! twemproxy (nutcracker) before two servers.
+//! twemproxy (nutcracker) in front of two servers.
 
 use std::fs;
 use std::process::Command;
 
 use crate::{ServerProcess, Start, free_port};
 
-/// What twemproxy speaks to its clients and servers.
+/// The protocol of twemproxy's clients and servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// memcached's text protocol.
@@ -17,7 +17,7 @@ pub enum Protocol {
 /// Starts twemproxy, which spreads keys over the servers at these ports.
 ///
 /// # Panics
-/// When it does not start.
+/// When twemproxy does not start.
 #[must_use]
 pub fn start_twemproxy(ports: [String; 2], protocol: Protocol) -> ServerProcess {
     let [first, second] = ports;

@@ -1,4 +1,4 @@
-//! The binary protocol: requests to operations, and outcomes to replies.
+//! The binary protocol: turns requests into operations, and outcomes into replies.
 
 use psp_protocols::Sink;
 use psp_protocols::memcached::binary::{
@@ -18,20 +18,20 @@ use crate::operations::{
 use crate::report::{self, MEMCACHED_VERSION, Report};
 use crate::text::SHARED_LEN_MIN;
 
-/// Expiration time that tells arithmetic to make no number.
+/// Expiration time that tells arithmetic not to create a missing number.
 const NO_VIVIFY: u32 = u32::MAX;
 
-/// What a request came to.
+/// The outcome of a request.
 enum Answer {
-    /// Done; there is nothing to say but this CAS value.
+    /// Done. The reply carries only this CAS value.
     Done { cas: u64 },
-    /// Done, with a number.
+    /// Done. The reply carries a number.
     Number { value: u64, cas: u64 },
-    /// The item.
+    /// The item was found.
     Found(Found),
-    /// It failed.
+    /// The request failed.
     Failed(Status),
-    /// The reply is written.
+    /// The reply has been written.
     Written,
 }
 
@@ -50,7 +50,7 @@ pub fn run(context: Context<'_>, frame: &[u8], out: &mut dyn Sink) -> Outcome {
                 Outcome::Keep
             };
         }
-        // The framing lets no such frame through.
+        // The framing does not pass such a frame.
         None => return Outcome::Close,
     };
     let quiet = request.opcode.quiet;
@@ -90,7 +90,7 @@ fn gets(command: Command) -> bool {
     )
 }
 
-/// Whether the reply has the key.
+/// Whether the reply contains the key.
 fn returns_key(command: Command) -> bool {
     matches!(command, Command::GetKey | Command::GetKeyAndTouch)
 }
@@ -152,7 +152,7 @@ fn store(operations: Operations<'_>, request: &Request<'_>, mode: StoreMode) -> 
     };
     let cas = cas_of(&request.header);
     let extends = matches!(mode, StoreMode::Append | StoreMode::Prepend);
-    // With a CAS value all that replace an item do the same.
+    // With a CAS value, every mode that replaces an item acts alike.
     let effective_mode = if cas.is_some() && !extends {
         StoreMode::Set
     } else {
@@ -251,7 +251,7 @@ fn put_failure(request: &Request<'_>, status: Status, out: &mut dyn Sink) {
     error(out, &request.header, status);
 }
 
-/// One reply for each figure, and an empty one at the end.
+/// Writes one reply per figure. The empty reply after them is the outcome.
 fn stats(context: Context<'_>, request: &Request<'_>, out: &mut dyn Sink) -> Answer {
     if request.key == b"reset" {
         context.server.counters.reset();
@@ -270,7 +270,7 @@ fn stats(context: Context<'_>, request: &Request<'_>, out: &mut dyn Sink) -> Ans
     Answer::Done { cas: 0 }
 }
 
-/// A value was too long to be an item: of a set, it takes the key's old one with it.
+/// Handles a value that is too long for an item. A set also removes the key's old value.
 fn refuse_too_large(operations: Operations<'_>, frame: &[u8], header: &Header) {
     let is_set =
         Opcode::from_number(header.opcode).is_some_and(|opcode| opcode.command == Command::Set);

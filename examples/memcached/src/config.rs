@@ -1,4 +1,4 @@
-//! What the server is started with: built-in defaults, then a TOML file, then flags.
+//! The configuration: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -15,19 +15,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::size::parse_bytes;
 
-/// Bytes that `-I` may say.
+/// Valid values of `-I`, in bytes.
 const ITEM_LEN_RANGE: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 30;
 
-/// Longest request of a datagram, header included, and the reply that every datagram has room for, in
-/// bytes.
+/// Longest request in a datagram, including its header, and longest reply that fits into any
+/// datagram, in bytes.
 const DATAGRAM_LEN_MAX: usize = 16 << 10;
 
-/// UDP port of memcached's protocol, where datagrams are asked for and no other port is.
+/// memcached's UDP port: the default if the transport needs datagrams.
 const UDP_PORT: u16 = 11211;
 
 const MIB: usize = 1 << 20;
 
-/// The whole configuration. A file sets any part of it; what it does not name keeps its default.
+/// The whole configuration. A file sets any part of it; the rest keeps its defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -35,22 +35,21 @@ pub struct Config {
     pub listen: Vec<IpAddr>,
     /// TCP port; 11211 by default, 0 for any free one.
     pub port: u16,
-    /// UDP port; 0, the default, for none, or for 11211 where datagrams come through a port that is
-    /// polled.
+    /// UDP port; 0, the default, for none. With a polled transport the default is 11211.
     pub udp_port: u16,
     /// Memory of all items, in MiB; 64 by default.
     pub memory_limit_mib: usize,
-    /// Whether items are evicted when the memory is full; otherwise nothing more is stored then.
+    /// Whether to evict items when the memory is full. Otherwise stores then fail.
     pub evict: bool,
     /// Longest item in bytes: key, value, and about 60 bytes more; 1 MiB by default.
     pub item_len_max: usize,
-    /// Whether clients may end the server by `shutdown`.
+    /// Whether clients may stop the server with `shutdown`.
     pub enable_shutdown: bool,
-    /// The least severe messages that are logged.
+    /// The least severe level of log messages.
     pub log_level: LogLevel,
-    /// What brings datagrams: sockets, or a port that is polled.
+    /// The transport of datagrams: sockets or a polled port.
     pub transport: TransportConfig,
-    /// How requests are scheduled.
+    /// The scheduling policy.
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
     pub server: psp_server::Config,
@@ -85,7 +84,7 @@ impl Config {
         self.memory_limit_mib.saturating_mul(MIB)
     }
 
-    /// The framing with these limits.
+    /// The framing with the limits of this configuration.
     #[must_use]
     pub fn framing(&self) -> MemcachedFraming {
         let mut framing = MemcachedFraming::default();
@@ -115,7 +114,7 @@ impl ProgramConfig for Config {
 
 /// A memcached-compatible server whose short requests stay fast while long ones run.
 ///
-/// Short flags are those of memcached. Flags take precedence over the configuration file.
+/// Short flags match memcached's. Flags take precedence over the configuration file.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-memcached", version)]
 #[command(mut_arg("bind", |bind| bind.long("listen").short('l')))]
@@ -135,7 +134,7 @@ pub struct Flags {
     /// Memory of all items, in MiB [default: 64].
     #[arg(long, short, value_name = "MIB")]
     memory_limit: Option<usize>,
-    /// Refuse to store instead of evicting items when the memory is full.
+    /// When the memory is full, refuse to store instead of evicting items.
     #[arg(long, short = 'M')]
     disable_evictions: bool,
     /// Most connections at once [default: 1024].
@@ -144,10 +143,10 @@ pub struct Flags {
     /// Longest item: bytes, or a number with k or m [default: 1m].
     #[arg(long, short = 'I', value_name = "SIZE", value_parser = parse_bytes)]
     max_item_size: Option<usize>,
-    /// Let clients end the server by `shutdown`.
+    /// Let clients stop the server with `shutdown`.
     #[arg(long, short = 'A')]
     enable_shutdown: bool,
-    /// Log more than --log-level says: -v for debugging, -vv for everything.
+    /// Log more than --log-level: -v for debugging, -vv for everything.
     #[arg(short, action = clap::ArgAction::Count)]
     verbose: u8,
     #[command(flatten)]
@@ -182,7 +181,7 @@ impl ProgramFlags for Flags {
         if config.transport.is_polled() && config.udp_port == 0 {
             ensure!(
                 self.udp_port.is_none(),
-                "--transport dpdk brings datagrams, and -U 0 refuses them"
+                "--transport dpdk carries datagrams and needs a UDP port: remove -U 0"
             );
             config.udp_port = UDP_PORT;
         }
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_those_of_memcached() {
+    fn short_flags_match_memcached() {
         let flags = "-l 127.0.0.1,::1 -p 11222 -t 3 -m 100 -c 50 -I 2m -vv -A -M -U 11223";
         let words: Vec<&str> = flags.split(' ').collect();
         let config = resolve(&words).unwrap();
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_has_a_level_by_name_too() {
+    fn log_level_and_workers_have_long_flags() {
         let config = resolve(&["--log-level", "warn", "--workers", "3"]).unwrap();
         assert_eq!(config.log_level, LogLevel::Warn);
         assert_eq!(config.server.workers, Some(3));
@@ -226,7 +225,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "dpdk")]
-    fn a_port_that_is_polled_has_a_udp_port() {
+    fn a_polled_transport_has_a_udp_port() {
         let udp_port = |flags: &[&str]| {
             let flags = [&["--transport", "dpdk"], flags].concat();
             resolve(&flags).map(|config| config.udp_port)
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_refused() {
+    fn unsupported_flags_are_refused() {
         for (flags, word) in [
             (&["-s", "/tmp/socket"][..], "UNIX"),
             (&["-I", "100"], "-I"),

@@ -1,21 +1,21 @@
-//! What each worker counts.
+//! The counters of each worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// What is counted, under the name that `stats` shows.
+/// Defines the counters, each with its name in `stats`.
 macro_rules! counters {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// Something that is counted.
+        /// A counter.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Counter {
             $($(#[$doc])* $variant,)*
         }
 
         impl Counter {
-            /// All of them, in the order of `stats`.
+            /// All counters, in the order of `stats`.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The name in `stats`.
@@ -30,56 +30,56 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Keys asked for.
+    /// Keys requested.
     CmdGet = "cmd_get",
     /// Storage commands.
     CmdSet = "cmd_set",
     /// `flush_all`
     CmdFlush = "cmd_flush",
-    /// Keys whose expiration time was to be set.
+    /// Requests to set a key's expiration time.
     CmdTouch = "cmd_touch",
     /// `me`
     CmdMeta = "cmd_meta",
-    /// Keys asked for that were there.
+    /// Requested keys that were present.
     GetHits = "get_hits",
-    /// Keys asked for that were not there.
+    /// Requested keys that were missing.
     GetMisses = "get_misses",
-    /// Deletions that found nothing.
+    /// Deletions of a missing key.
     DeleteMisses = "delete_misses",
     /// Deletions.
     DeleteHits = "delete_hits",
-    /// Increments that found nothing.
+    /// Increments of a missing key.
     IncrMisses = "incr_misses",
     /// Increments.
     IncrHits = "incr_hits",
-    /// Decrements that found nothing.
+    /// Decrements of a missing key.
     DecrMisses = "decr_misses",
     /// Decrements.
     DecrHits = "decr_hits",
-    /// CAS of nothing.
+    /// CAS on a missing key.
     CasMisses = "cas_misses",
     /// CAS that succeeded.
     CasHits = "cas_hits",
     /// CAS of an item that had changed.
     CasBadval = "cas_badval",
-    /// Expiration times that were set.
+    /// Successful requests to set an expiration time.
     TouchHits = "touch_hits",
-    /// Expiration times of nothing.
+    /// Requests to set the expiration time of a missing key.
     TouchMisses = "touch_misses",
-    /// Values that were longer than an item may be.
+    /// Values too long for an item.
     StoreTooLarge = "store_too_large",
-    /// Items for which there was no memory.
+    /// Items refused for lack of memory.
     StoreNoMemory = "store_no_memory",
 }
 
-/// The counters of one worker, which alone writes them: a plain load and store each.
+/// The counters of one worker. Only that worker writes them, with a plain load and store each.
 #[derive(Debug, Default)]
 pub struct WorkerCounters {
     counts: [AtomicU64; Counter::ALL.len()],
 }
 
 impl WorkerCounters {
-    /// Counts one more.
+    /// Increments a counter.
     pub fn count(&self, counter: Counter) {
         let count = &self.counts[counter as usize];
         count.store(
@@ -101,19 +101,19 @@ pub struct Counters {
 #[derive(Debug, Default)]
 struct Inner {
     workers: Vec<Arc<WorkerCounters>>,
-    /// Sums at the last reset: workers alone write their counters.
+    /// Sums at the last reset. Only workers write their counters.
     zero: Sums,
 }
 
 impl Counters {
-    /// Counters for one more worker.
+    /// Creates the counters of one more worker.
     pub fn add_worker(&self) -> Arc<WorkerCounters> {
         let counters = Arc::new(WorkerCounters::default());
         self.inner.lock().workers.push(Arc::clone(&counters));
         counters
     }
 
-    /// What was counted since the last reset.
+    /// The counts since the last reset.
     #[must_use]
     pub fn read(&self) -> Vec<(Counter, u64)> {
         let inner = self.inner.lock();
@@ -125,7 +125,7 @@ impl Counters {
         Counter::ALL.iter().copied().zip(since).collect()
     }
 
-    /// Starts from zero.
+    /// Resets all counters to zero.
     pub fn reset(&self) {
         let mut inner = self.inner.lock();
         inner.zero = inner.sums();
@@ -150,11 +150,11 @@ mod tests {
     fn count_of(counters: &Counters, wanted: Counter) -> u64 {
         let counts = counters.read();
         let found = counts.iter().find(|(counter, _)| *counter == wanted);
-        found.expect("all are read").1
+        found.expect("every counter is read").1
     }
 
     #[test]
-    fn workers_are_summed_and_resets_forget() {
+    fn counts_of_workers_are_summed_and_a_reset_clears_them() {
         let counters = Counters::default();
         let (first, second) = (counters.add_worker(), counters.add_worker());
         first.count(Counter::GetHits);

@@ -1,4 +1,4 @@
-//! `lru_crawler metadump`: one line for each item.
+//! `lru_crawler metadump`: one line per item.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use psp_protocols::memcached::text::{Status, status};
 
 use crate::cache::{Cache, Item};
 
-/// The number of the one class that all items are in.
+/// The number of the only class; it contains all items.
 pub const CLASS: u32 = 1;
 
-/// Writes the lines of all live items, if `classes` names the class that they are in, from no single
-/// moment: what changes meanwhile may be there or not.
+/// Writes a line for each live item if `classes` names the items' class. The dump is not a snapshot:
+/// items that change meanwhile may be missing.
 pub fn metadump(cache: &Cache, classes: &[u8], out: &mut dyn Sink) {
     let is_class = |word: &[u8]| matches!(word, b"all" | b"hash") || word == b"1";
     if !classes.split(|byte| *byte == b',').all(is_class) {
@@ -49,7 +49,7 @@ fn put_item(item: &Item, line: &mut String, out: &mut dyn Sink) {
     out.put(line.as_bytes());
 }
 
-/// As memcached says it.
+/// A boolean in memcached's words.
 #[must_use]
 pub fn yes_or_no(value: bool) -> &'static str {
     if value { "yes" } else { "no" }

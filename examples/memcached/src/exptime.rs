@@ -1,13 +1,13 @@
-//! Expiration times as clients write them.
+//! Expiration times in the clients' form.
 
 use psp_store::unix_time_ms;
 
-/// Seconds up to which an expiration time is relative: 30 days.
+/// An expiration time up to this many seconds (30 days) is relative.
 const RELATIVE_S_MAX: i64 = 30 * 24 * 60 * 60;
 
-/// When an item with this expiration time expires, in milliseconds since the Unix epoch: never for
-/// 0, at once below it, so many seconds from now up to 30 days, and beyond that at that Unix time
-/// in seconds.
+/// When an item with this expiration time expires, in milliseconds since the Unix epoch. 0 means
+/// never, and a negative number means at once. A number up to 30 days counts seconds from now. A
+/// larger number is a Unix time in seconds.
 #[must_use]
 pub fn expire_at_ms(exptime: impl Into<i64>) -> Option<u64> {
     match exptime.into() {
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_never_past_relative_or_absolute() {
+    fn expiration_times_are_never_past_relative_or_absolute() {
         assert_eq!(expire_at_ms(0), None);
         assert_eq!(expire_at_ms(-1), Some(0));
         assert_eq!(expire_at_ms(i64::MIN), Some(0));

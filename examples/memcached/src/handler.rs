@@ -1,4 +1,4 @@
-//! Frames to requests: what the runtime runs.
+//! The handler that the runtime calls: it turns frames into requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ pub struct MemcachedHandler {
     server: Arc<ServerState>,
 }
 
-/// What a request may touch.
+/// The state that a request may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// All that connections share.
+    /// The state that all connections share.
     pub server: &'a ServerState,
-    /// The cache as the worker uses it.
+    /// The cache and the worker's counters.
     pub operations: Operations<'a>,
 }
 
-/// What becomes of the connection.
+/// Whether the connection stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It stays open.
+    /// The connection stays open.
     Keep,
-    /// It is closed after the reply.
+    /// The server closes the connection after the reply.
     Close,
 }
 
-/// Where replies go that nobody wants.
+/// A sink that discards replies to requests with `noreply`.
 #[derive(Debug)]
 pub struct Nowhere;
 
@@ -53,7 +53,7 @@ impl MemcachedHandler {
 }
 
 impl Context<'_> {
-    /// Stops the server, if it runs.
+    /// Stops the server if it is running.
     pub fn shut_down(&self) {
         if let Some(runtime) = self.server.runtime.get() {
             runtime.shut_down();
@@ -68,7 +68,7 @@ impl Handler for MemcachedHandler {
     fn init(&self, runtime: ServerHandle) {
         if self.server.runtime.set(runtime).is_err() {
             tracing::warn!(
-                "a second server runs on the same items: stats show the first one's state"
+                "a second server runs on the same items: stats show the state of the first server"
             );
         }
     }

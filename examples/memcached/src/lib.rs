@@ -6,9 +6,9 @@
 //!                              └► binary ─┘   (counters)
 //! ```
 //!
-//! [`cache`] holds the items, [`operations`] says what commands do to them, and each protocol has a
-//! module that turns requests into operations and their outcomes into replies. [`report`] has the
-//! statistics.
+//! [`cache`] holds the items. [`operations`] defines the effects of commands on them. Each protocol
+//! has a module that turns requests into operations and their outcomes into replies. [`report`]
+//! contains the statistics.
 
 pub mod binary;
 pub mod cache;

@@ -1,4 +1,6 @@
-//! The server as a program.
+//! The server program.
+
+use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 use psp_memcached::config::Flags;
@@ -7,7 +9,7 @@ use psp_memcached::startup;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     psp_program::main::<Flags>(|program| {
         let memcached = startup::build(program.config.clone())?;
         program.serve(memcached.server)

@@ -1,4 +1,4 @@
-//! The meta commands: requests to operations, and outcomes to replies.
+//! The meta commands: turns requests into operations, and outcomes into replies.
 
 use psp_protocols::Sink;
 use psp_protocols::memcached::KEY_LEN_MAX;
@@ -27,7 +27,7 @@ pub fn run(operations: Operations<'_>, request: &Request<'_>, out: &mut dyn Sink
     }
 }
 
-/// The value of `ms` with these words after its key was too long to be an item.
+/// Handles an `ms` whose value is too long for an item. `flags` are the words after its key.
 pub(crate) fn refuse_too_large(operations: Operations<'_>, key: &[u8], mut flags: Words<'_>) {
     let key = Key {
         text: key,
@@ -36,12 +36,12 @@ pub(crate) fn refuse_too_large(operations: Operations<'_>, key: &[u8], mut flags
     with_key(key, |key| operations.refuse_too_large(key));
 }
 
-/// Calls `run` with the decoded key. Parsed requests have no key that cannot be decoded.
+/// Calls `run` with the decoded key. The keys of parsed requests can always be decoded.
 fn with_key<R>(key: Key<'_>, run: impl FnOnce(&[u8]) -> R) -> Option<R> {
     key.decode(&mut [0; KEY_LEN_MAX]).map(run)
 }
 
-/// Adds the flags to a reply that do not depend on an item: `O` and `k`.
+/// Adds to a reply the flags that do not depend on an item: `O` and `k`.
 fn echo<'a>(mut reply: Reply<'a, dyn Sink + 'a>, keyed: &Keyed<'_>) -> Reply<'a, dyn Sink + 'a> {
     for flag in keyed.flags.in_order() {
         reply = match flag.code {
@@ -86,7 +86,7 @@ fn get(operations: Operations<'_>, keyed: &Keyed<'_>, out: &mut dyn Sink) {
     }
 }
 
-/// Adds what the flags of `mg` ask about an item, and what clients are told unasked.
+/// Adds the figures of an item that the flags of `mg` request, and the flags that are always sent.
 fn describe<'a>(
     mut reply: Reply<'a, dyn Sink + 'a>,
     keyed: &Keyed<'_>,
@@ -118,7 +118,7 @@ fn describe<'a>(
     reply
 }
 
-/// Seconds of a time to live, begun ones included; -1 for ever.
+/// Seconds of a time to live, rounded up; -1 for ever.
 fn ttl_s(ttl_ms: Option<u64>) -> i64 {
     ttl_ms.map_or(-1, |ttl_ms| {
         i64::try_from(ttl_ms.div_ceil(1000)).unwrap_or(i64::MAX)

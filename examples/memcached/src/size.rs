@@ -1,9 +1,9 @@
-//! Sizes with a unit, as memcached's `-I` takes them.
+//! Sizes with a unit, in the form of memcached's `-I`.
 
-/// The bytes that `text` says: a number, or one followed by `k` or `m`.
+/// Parses a number of bytes, optionally followed by `k` or `m`.
 ///
 /// # Errors
-/// When it is something else, or too large.
+/// `text` has another form, or the size is too large.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let (digits, unit) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1 << 10),

@@ -1,4 +1,4 @@
-//! From a configuration to a server that is ready to run.
+//! Builds a server that is ready to run from a configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use crate::config::Config;
 use crate::handler::MemcachedHandler;
 use crate::state::ServerState;
 
-/// Fewest keys of a request of the type `bulk`, which other multigets need not wait for.
+/// Fewest keys of a request of the type `bulk`. Smaller multigets need not wait for such requests.
 const BULK_KEYS_MIN: usize = 257;
-/// What such a request takes.
+/// The estimated service time of such a request.
 const BULK_SERVICE_TIME: Duration = Duration::from_micros(500);
 
 /// A server with an empty cache, bound to its addresses.
 pub struct MemcachedServer {
-    /// The server; run it.
+    /// The server. The caller runs it.
     pub server: Server<MemcachedFraming, MemcachedClassifier, MemcachedHandler>,
-    /// Its items and counters.
+    /// The server's items and counters.
     pub state: Arc<ServerState>,
-    /// Removes expired items while it exists.
+    /// Removes expired items until it is dropped.
     pub reaper: Reaper,
 }
 
 /// Binds the addresses and sets everything up.
 ///
 /// # Errors
-/// A setting out of its range, an address that cannot be had, or a thread that cannot be started.
+/// A setting is out of range, an address is not available, or a thread cannot be started.
 pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
     let state = Arc::new(ServerState::new(config.clone()));
     let reaper =

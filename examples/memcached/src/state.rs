@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! The state that all connections of a server share.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -14,18 +14,18 @@ use crate::counters::Counters;
 pub struct ServerState {
     /// All items.
     pub cache: Arc<Cache>,
-    /// What it was started with.
+    /// The configuration at the start.
     pub config: Config,
-    /// What its workers count.
+    /// The workers' counters.
     pub counters: Counters,
-    /// When it started.
+    /// When the server started.
     pub started_at: Instant,
-    /// The running server, once it runs.
+    /// The running server; empty until it runs.
     pub runtime: OnceLock<ServerHandle>,
 }
 
 impl ServerState {
-    /// The state of a server that starts now, with no items.
+    /// The state of a server that starts now, without items.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let limits = Limits {

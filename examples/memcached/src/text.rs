@@ -1,4 +1,4 @@
-//! The text protocol: requests to operations, and outcomes to replies.
+//! The text protocol: turns requests into operations, and outcomes into replies.
 
 use psp_protocols::Sink;
 use psp_protocols::memcached::text::{
@@ -18,13 +18,13 @@ use crate::operations::{
 use crate::report::{self, MEMCACHED_VERSION, Report};
 use crate::{dump, meta};
 
-/// Keys of a multiget after which other requests may have the worker.
+/// Keys of a multiget between two checkpoints.
 const KEYS_PER_CHECKPOINT: usize = 64;
 
-/// Values from this length on are sent from where they are.
+/// Replies share values of this length or more with the cache instead of copying them.
 pub(crate) const SHARED_LEN_MIN: usize = 8 * 1024;
 
-/// What memcached answers when a value is not a number.
+/// memcached's reply if a value is not a number.
 pub(crate) const NON_NUMERIC: &str = "cannot increment or decrement non-numeric value";
 
 /// Runs the request in `frame` and writes its reply.
@@ -80,7 +80,7 @@ pub fn run(context: Context<'_>, frame: &[u8], reply: &mut dyn Sink) -> Outcome 
     Outcome::Keep
 }
 
-/// Answers what is no valid request. A value that is too long takes the key's old one with it.
+/// Replies to an invalid request. A set with a value that is too long removes the key's old value.
 fn refuse(operations: Operations<'_>, frame: &[u8], error: &RequestError, out: &mut dyn Sink) {
     if error.is_too_large() {
         let mut words = Words::new(frame);
@@ -171,7 +171,7 @@ fn stats(context: Context<'_>, args: Words<'_>, out: &mut dyn Sink) {
     status(out, Status::End);
 }
 
-/// Says that there is no memory for an item.
+/// Replies that there is no memory for an item.
 pub(crate) fn out_of_memory(out: &mut dyn Sink) {
     server_error(out, &OutOfMemory.to_string());
 }

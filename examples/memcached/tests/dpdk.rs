@@ -1,5 +1,6 @@
-//! Datagrams through a port of DPDK, and TCP on a socket of the kernel, by one server.
+//! One server that receives datagrams through a DPDK port and TCP through a kernel socket.
 
+#[path = "e2e/common/mod.rs"]
 mod common;
 
 use std::net::SocketAddr;
@@ -7,12 +8,12 @@ use std::net::SocketAddr;
 use common::{Datagrams, Server};
 use psp_harness::{TAP_FLAGS, TAP_SERVER, in_own_network, raise_tap};
 
-/// The one that a server has without `-U`.
+/// The server's UDP port without `-U`.
 const UDP_PORT: u16 = 11211;
 
 #[test]
-fn what_streams_store_datagrams_read() {
-    in_own_network("what_streams_store_datagrams_read", || {
+fn datagrams_read_items_that_streams_store() {
+    in_own_network("datagrams_read_items_that_streams_store", || {
         let server = Server::start_psp(&[], &TAP_FLAGS, "");
         raise_tap();
         let mut stream = server.connect();
@@ -27,7 +28,7 @@ fn what_streams_store_datagrams_read() {
             assert_eq!(datagrams.ask(id, request), reply, "{request}");
         }
         stream.expect("get b", "VALUE b 1 2|xy|END");
-        // A reply is one frame.
+        // A reply must fit into one frame.
         let value = "x".repeat(1350);
         stream.expect(&format!("set fits 0 0 1350|{value}"), "STORED");
         let reply = datagrams.ask(9, "get fits|");

@@ -10,8 +10,7 @@ use crate::configuration::ProgramConfig;
 /// The configuration in `file`, or the default without one.
 ///
 /// # Errors
-/// When the file cannot be read or says what the program does not understand; names the file and the
-/// line.
+/// When the file cannot be read, or is not a valid configuration. The error names the file and the line.
 pub(crate) fn read<C: ProgramConfig>(file: Option<&Path>) -> anyhow::Result<C> {
     let Some(file) = file else {
         return Ok(C::default());
@@ -23,10 +22,10 @@ pub(crate) fn read<C: ProgramConfig>(file: Option<&Path>) -> anyhow::Result<C> {
 }
 
 fn parse<C: ProgramConfig>(text: &str) -> anyhow::Result<C> {
-    // The error of the parser shows line and column.
+    // The parser's error shows line and column.
     let mut config: C = toml::from_str(text)?;
-    // A program may have other defaults for `[server]` than psp-server, which were used for what the
-    // table does not name.
+    // serde has filled in psp-server's defaults for settings that `[server]` does not name. The program may
+    // have others.
     if let Some(Value::Table(named)) = text.parse::<Table>()?.remove("server") {
         let mut server = Table::try_from(C::default().common().server)?;
         server.extend(named);
@@ -35,7 +34,7 @@ fn parse<C: ProgramConfig>(text: &str) -> anyhow::Result<C> {
     Ok(config)
 }
 
-/// Puts the value of a flag, if it was given, in place of a setting.
+/// Replaces a setting by the value of a flag, if the flag was given.
 pub fn replace<T>(setting: &mut T, flag: Option<T>) {
     if let Some(value) = flag {
         *setting = value;
@@ -48,7 +47,7 @@ mod tests {
     use crate::testing::Config;
 
     #[test]
-    fn what_a_file_does_not_name_keeps_the_programs_default() {
+    fn settings_that_a_file_does_not_name_keep_the_programs_defaults() {
         let config: Config = parse("[server]\nworkers = 3\nspin_us = 7").unwrap();
         let expected = psp_server::Config {
             workers: Some(3),
@@ -64,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_understand_is_shown() {
+    fn errors_name_the_line_of_an_unknown_setting() {
         for (text, line) in [
             ("port = 1\nprot = 2", "line 2"),
             ("\n[server]\nworker = 2", "line 3"),

@@ -1,4 +1,4 @@
-//! What programs are started with: built-in defaults, then a TOML file, then flags.
+//! The configuration of a program: built-in defaults, then a TOML file, then flags.
 
 use std::ffi::OsString;
 
@@ -11,22 +11,21 @@ use crate::LogLevel;
 use crate::config_file;
 use crate::flags::FileFlags;
 
-/// The whole configuration of a program. A file sets any part of it; what it does not name keeps its
-/// default.
+/// The whole configuration of a program. A file may set any part of it. Other settings keep their defaults.
 pub trait ProgramConfig: Clone + Default + Serialize + DeserializeOwned + Send + 'static {
-    /// The settings that every program has.
+    /// The settings that all programs have.
     fn common(&mut self) -> CommonSettings<'_>;
 
-    /// Refuses settings that are out of their range or contradict each other.
+    /// Checks that settings are within their ranges and do not contradict each other.
     ///
     /// # Errors
-    /// Names the setting.
+    /// Names the wrong setting.
     fn validate(&self) -> anyhow::Result<()> {
         Ok(())
     }
 }
 
-/// Settings of a program that every other has, too, under the same names.
+/// The settings that all programs have, under the same names.
 #[derive(Debug)]
 pub struct CommonSettings<'a> {
     pub(crate) log_level: &'a mut LogLevel,
@@ -35,8 +34,13 @@ pub struct CommonSettings<'a> {
 }
 
 impl<'a> CommonSettings<'a> {
-    /// The least severe messages that are logged; how requests are scheduled; workers, topology,
-    /// connections and buffers: `log_level`, `policy` and `server` of the file.
+    /// Settings of a program:
+    ///
+    /// - `log_level`: the least severe messages that are logged
+    /// - `policy`: how requests are scheduled
+    /// - `server`: workers, topology, connections and buffers
+    ///
+    /// The file has them under these names.
     pub fn new(
         log_level: &'a mut LogLevel,
         policy: &'a mut Policy,
@@ -50,19 +54,19 @@ impl<'a> CommonSettings<'a> {
     }
 }
 
-/// The flags of a program that are its own. Its [`CommandLine`] has those about the file besides.
+/// The flags of a program. [`CommandLine`] adds the flags about the configuration file.
 pub trait ProgramFlags: clap::Parser + Clone + Send + 'static {
-    /// What they are flags for.
+    /// The configuration that the flags change.
     type Config: ProgramConfig;
 
-    /// Puts what was given in place of the settings.
+    /// Replaces settings by the flags that were given.
     ///
     /// # Errors
-    /// When something is asked for that the program does not do.
+    /// When the program does not support what a flag asks for.
     fn apply_to(self, config: &mut Self::Config) -> anyhow::Result<()>;
 }
 
-/// What a program is called with.
+/// The command line of a program.
 #[derive(Debug, Clone)]
 pub struct CommandLine<F> {
     pub(crate) file: FileFlags,
@@ -70,20 +74,20 @@ pub struct CommandLine<F> {
 }
 
 impl<F: ProgramFlags> CommandLine<F> {
-    /// That of this process. Flags that nobody understands end it.
+    /// Parses the command line of this process. Ends the process if there are unknown flags.
     #[must_use]
     pub fn parse() -> Self {
         Self::try_parse_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
     }
 
-    /// That of `words`, the first of which is the program's name.
+    /// Parses `words`, the first of which is the program's name.
     ///
     /// # Errors
-    /// When there are flags that nobody understands, or that ask for help or the version.
+    /// When there are unknown flags, or flags that ask for help or the version.
     pub fn try_parse_from(
         words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> clap::error::Result<Self> {
-        // The arguments alone: `augment_args` on the program's own command would replace what it says of itself.
+        // Only the arguments are copied: `augment_args` on the program's command would replace its description.
         let file = FileFlags::augment_args(clap::Command::default());
         let mut command = F::command().args(file.get_arguments().cloned());
         let matches = command.try_get_matches_from_mut(words)?;
@@ -92,14 +96,15 @@ impl<F: ProgramFlags> CommandLine<F> {
         parsed.map_err(|error| error.format(&mut command))
     }
 
-    /// The configuration that the file, if there is one, and the flags make.
+    /// The configuration: the file, if there is one, and the flags.
     ///
     /// # Errors
-    /// When the file cannot be read or says what the program does not understand, which names the file
-    /// and the line; when flags or settings are refused.
+    /// When the file cannot be read, or is not a valid configuration: the error then names the file and the
+    /// line. When flags or settings are refused: nothing is allocated before they are checked.
     pub fn resolve(self) -> anyhow::Result<F::Config> {
         let mut config = config_file::read(self.file.config.as_deref())?;
         self.own.apply_to(&mut config)?;
+        config.common().server.validate()?;
         config.validate()?;
         Ok(config)
     }
@@ -111,7 +116,7 @@ mod tests {
     use crate::testing::Flags;
 
     #[test]
-    fn help_says_what_the_program_is_for_and_has_the_flags_about_the_file() {
+    fn help_has_the_programs_description_and_the_flags_about_the_file() {
         let help = CommandLine::<Flags>::try_parse_from(["program", "--help"]).unwrap_err();
         let help = help.to_string();
         assert!(help.starts_with("What the program is for"), "{help}");

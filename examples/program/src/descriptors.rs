@@ -1,12 +1,12 @@
-//! File descriptors: one for each connection, and some for the rest.
+//! File descriptors: one for each connection, and some for other uses.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Descriptors that are not connections: listeners, the event queue, standard streams.
 const OTHERS: u64 = 32;
 
-/// Raises the process's limit of open files so that `connections` fit, as far as it may, and says
-/// how many connections do.
+/// Raises the process's limit of open files for `connections`, as far as the system allows. Returns the
+/// number of connections that the limit then allows, at most `connections`.
 #[must_use]
 pub fn make_room(connections: usize) -> usize {
     let wanted = u64::try_from(connections)
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_connections_always_fit_and_no_more_than_the_limit() {
+    fn the_limit_allows_some_connections_and_is_not_exceeded() {
         assert_eq!(make_room(1), 1);
         let room = make_room(usize::MAX);
         let limit = getrlimit(Resource::Nofile).current;

@@ -1,7 +1,6 @@
-//! Flags that programs have in common, to be flattened into theirs.
+//! Flags that programs have in common, to be flattened into their own flags.
 //!
-//! Where a program calls one something else, or says more about it, it changes that with
-//! `#[command(mut_arg(..))]`.
+//! A program can rename a flag or change its help with `#[command(mut_arg(..))]`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -34,7 +33,7 @@ pub struct ListenFlags {
 }
 
 impl ListenFlags {
-    /// Puts what was given in place of the settings.
+    /// Replaces settings by the flags that were given.
     pub fn apply_to(self, bind: &mut Vec<IpAddr>, port: &mut u16) {
         if !self.bind.is_empty() {
             *bind = self.bind;
@@ -43,7 +42,7 @@ impl ListenFlags {
     }
 }
 
-/// Flags about the [settings that every program has](CommonSettings).
+/// Flags about the [settings that all programs have](CommonSettings).
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ServerFlags {
     /// Number of workers [default: from the number of cores].
@@ -57,7 +56,7 @@ pub struct ServerFlags {
 }
 
 impl ServerFlags {
-    /// Puts what was given in place of the settings.
+    /// Replaces settings by the flags that were given.
     pub fn apply_to(self, settings: CommonSettings<'_>) {
         let CommonSettings {
             log_level,

@@ -1,4 +1,4 @@
-//! What the example servers have in common as programs.
+//! The common parts of the example servers as programs: flags, configuration files, logs.
 //!
 //! ```text
 //!   main: defaults ─► TOML file ─► flags ─► configuration ─► log ─► Program ─► server ─► serve ─► end
@@ -6,21 +6,20 @@
 //!                                  transport                           SIGHUP ───┴► reload
 //! ```
 //!
-//! A program has its own [`ProgramConfig`] and [`ProgramFlags`], into which it flattens those that most have,
-//! and a `main` that makes a server of the configuration and has the [`Program`] serve it. The [`CommandLine`] adds
+//! A program defines its [`ProgramConfig`] and its [`ProgramFlags`], into which it flattens common flags. Its
+//! `main` builds a server from the configuration, and the [`Program`] serves it. The [`CommandLine`] adds the
 //! flags about the file.
 //!
-//! [`rpc`] has what servers of psp's RPC have in common besides; [`spin`](fn@spin) is work for servers that
-//! measure scheduling.
+//! [`spin`](fn@spin) is work of a chosen length, for servers that measure scheduling.
 
 mod config_file;
 mod configuration;
 pub mod descriptors;
+mod failure;
 mod flags;
 mod log_level;
 mod program;
 mod reload;
-pub mod rpc;
 mod scheduling;
 mod spin;
 #[cfg(test)]
@@ -29,6 +28,7 @@ mod transport;
 
 pub use config_file::replace;
 pub use configuration::{CommandLine, CommonSettings, ProgramConfig, ProgramFlags};
+pub use failure::explain;
 pub use flags::{ListenFlags, ServerFlags};
 pub use log_level::{Log, LogLevel};
 pub use program::{Program, main, run};

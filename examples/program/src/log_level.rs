@@ -11,14 +11,14 @@ use tracing_subscriber::{Registry, reload};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// What made something fail.
+    /// Failures.
     Error,
-    /// What may become a problem.
+    /// Possible problems.
     Warn,
-    /// Start, stop and what an operator wants to know.
+    /// Start, stop and other events for operators.
     #[default]
     Info,
-    /// What a developer wants to know.
+    /// Events for developers.
     Debug,
     /// Everything.
     Trace,
@@ -37,9 +37,9 @@ impl From<LogLevel> for tracing::Level {
 }
 
 impl LogLevel {
-    /// Starts to log messages of this severity and worse. To be called once.
-    #[must_use = "it changes the level later"]
-    pub(crate) fn start_log(self) -> Log {
+    /// Starts to log messages of at least this severity. Call it once per process.
+    #[must_use = "the returned log can change the level"]
+    pub fn start_log(self) -> Log {
         let (level, log) = self.layer();
         let text = tracing_subscriber::fmt::layer()
             .with_ansi(std::io::stderr().is_terminal())
@@ -48,7 +48,7 @@ impl LogLevel {
         log
     }
 
-    /// The part of a log that keeps to the level.
+    /// The layer that filters by the level, and the log that can change the level.
     pub(crate) fn layer(self) -> (reload::Layer<LevelFilter, Registry>, Log) {
         let (level, handle) = reload::Layer::new(LevelFilter::from_level(self.into()));
         (level, Log { handle })
@@ -62,13 +62,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// Logs messages of this severity and worse from now on.
+    /// From now on, logs messages of at least this severity.
     pub fn set_level(&self, level: LogLevel) {
-        // It fails only when the subscriber is gone.
+        // This fails only after the subscriber was dropped.
         let _ = self.handle.reload(LevelFilter::from_level(level.into()));
     }
 
-    /// The level in force, while the log is there.
+    /// The current level; `None` after the subscriber was dropped.
     #[cfg(test)]
     pub(crate) fn level(&self) -> Option<LevelFilter> {
         self.handle.clone_current()

@@ -1,29 +1,41 @@
-//! A program from its start to its end.
+//! A server program from its start to its end.
+
+use std::process::ExitCode;
 
 use psp_protocols::Framing;
 use psp_server::{Classifier, Handler, Server};
 
 use crate::configuration::{CommandLine, ProgramConfig as _, ProgramFlags};
 use crate::descriptors;
+use crate::failure::explain;
 use crate::log_level::Log;
 use crate::reload::Reload;
 
-/// A program that was called to serve.
+/// A program that has read its configuration and is ready to serve.
 #[derive(Debug)]
 pub struct Program<F: ProgramFlags> {
-    /// What it is started with.
+    /// The configuration.
     pub config: F::Config,
-    /// Its log.
+    /// The log.
     pub log: Log,
     command_line: CommandLine<F>,
 }
 
-/// The `main` of a program: reads its flags and its configuration, prints that if it is asked to, and has
-/// it `serve` otherwise.
-///
-/// # Errors
-/// What [`CommandLine::resolve`] and `serve` say. Flags that nobody understands end the process.
-pub fn main<F: ProgramFlags>(
+/// The `main` of a program: reads flags and configuration, and calls `serve`. With `--print-config`, prints the
+/// configuration instead. If anything fails, prints one line to standard error and returns a failure. Unknown flags
+/// end the process.
+pub fn main<F: ProgramFlags>(serve: impl FnOnce(Program<F>) -> anyhow::Result<()>) -> ExitCode {
+    match try_main(serve) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {}", explain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// See [`main`].
+fn try_main<F: ProgramFlags>(
     serve: impl FnOnce(Program<F>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let command_line = CommandLine::<F>::parse();
@@ -41,25 +53,27 @@ pub fn main<F: ProgramFlags>(
 }
 
 impl<F: ProgramFlags> Program<F> {
-    /// [Runs](run) `server`, and reads the configuration again on SIGHUP: policy, log level, and what
-    /// [`psp_server::Config::reloaded`] names change; the log says what would need a restart.
+    /// [Runs](run) `server`, and reloads the configuration on SIGHUP. A reload changes the policy, the log
+    /// level, and the settings that [`psp_server::Config::reloaded`] names. The log names other changed
+    /// settings, which need a restart.
     ///
     /// # Errors
-    /// When a thread or a signal handler cannot be set up, or the event queue fails.
-    pub fn serve<S: Framing, K: Classifier, H: Handler>(
+    /// When a thread or a signal handler cannot be set up, and those of [`Server::run`].
+    pub fn serve<S: Framing, K: Classifier<S::Head>, H: Handler<S::Head>>(
         self,
         server: Server<S, K, H>,
     ) -> anyhow::Result<()> {
         self.serve_and_reload(server, |_, _| {})
     }
 
-    /// The same for a program that can change more than others while it runs: `take_over` gets what was
-    /// started with and what was read again, puts the latter's own settings into force, and copies what it
-    /// took over into the former.
+    /// Like [`serve`](Self::serve), for a program that can change more settings while it runs.
+    ///
+    /// `take_over` gets the configuration in force and the reloaded one. It applies the program's own
+    /// settings from the reloaded configuration, and copies the settings that it applied into the first one.
     ///
     /// # Errors
-    /// As [`serve`](Self::serve).
-    pub fn serve_and_reload<S: Framing, K: Classifier, H: Handler>(
+    /// See [`serve`](Self::serve).
+    pub fn serve_and_reload<S: Framing, K: Classifier<S::Head>, H: Handler<S::Head>>(
         self,
         server: Server<S, K, H>,
         take_over: impl FnMut(&mut F::Config, &F::Config) + Send + 'static,
@@ -81,22 +95,24 @@ impl<F: ProgramFlags> Program<F> {
     }
 }
 
-/// Says where `server` listens and runs it until SIGTERM or SIGINT.
+/// Runs `server` until SIGTERM or SIGINT. The server logs its addresses when it is ready.
 ///
 /// # Errors
-/// When a thread or the signal handlers cannot be set up, or the event queue fails.
-pub fn run<F: Framing, K: Classifier, H: Handler>(server: Server<F, K, H>) -> anyhow::Result<()> {
+/// See [`Server::run`].
+pub fn run<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
+    server: Server<F, K, H>,
+) -> anyhow::Result<()> {
     let connections_max = server.handle().connections_max();
     let room = descriptors::make_room(connections_max);
     if room < connections_max {
-        tracing::warn!("the limit of open files has room for {room} of {connections_max} clients");
-    }
-    for address in server.local_addrs() {
-        tracing::info!("listening on {address}");
+        tracing::warn!("the limit of open files allows {room} of {connections_max} connections");
     }
     let report = server.run()?;
     if report.abandoned > 0 {
-        tracing::warn!(report.abandoned, "stopped before everything was answered");
+        tracing::warn!(
+            report.abandoned,
+            "stopped before all requests were answered"
+        );
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Reading the configuration again on SIGHUP.
+//! Reloads the configuration on SIGHUP.
 
 use psp_server::ServerHandle;
 use psp_server::reload::{differences, on_hangup};
@@ -6,11 +6,11 @@ use psp_server::reload::{differences, on_hangup};
 use crate::Log;
 use crate::configuration::{CommandLine, ProgramConfig, ProgramFlags};
 
-/// What reads the configuration of a running program again. `T` takes over what is the program's own.
+/// Reloads the configuration of a running program. `T` applies the program's own settings.
 pub(crate) struct Reload<F: ProgramFlags, T> {
-    /// Where the file is, and what takes precedence over it.
+    /// Names the file, and has the flags that take precedence over it.
     pub(crate) command_line: CommandLine<F>,
-    /// What the server was started with.
+    /// The configuration that the server was started with.
     pub(crate) started: F::Config,
     pub(crate) server: ServerHandle,
     pub(crate) log: Log,
@@ -22,7 +22,7 @@ where
     F: ProgramFlags,
     T: FnMut(&mut F::Config, &F::Config) + Send + 'static,
 {
-    /// Reloads for every SIGHUP, and logs how it went.
+    /// Reloads on each SIGHUP, and logs the result.
     ///
     /// # Errors
     /// When the signal handler or its thread cannot be installed.
@@ -38,10 +38,11 @@ where
         Ok(())
     }
 
-    /// Takes over what may change, and returns the settings that would need a restart.
+    /// Applies the settings that can change while the server runs. Returns the changed settings that need a
+    /// restart.
     ///
     /// # Errors
-    /// When the file cannot be read, or what it says does not fit; nothing has changed then.
+    /// When the file cannot be read, or its configuration is refused. Then nothing has changed.
     fn reload(&mut self) -> anyhow::Result<Vec<String>> {
         let mut config = self.command_line.clone().resolve()?;
         let mut in_force = self.started.clone();
@@ -70,7 +71,7 @@ mod tests {
     use crate::testing::{Config, Flags};
 
     #[test]
-    fn what_may_change_does_and_the_rest_is_named() {
+    fn a_reload_applies_some_settings_and_names_the_others() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("program.toml");
         let server = Server::builder()

@@ -12,10 +12,10 @@ pub(crate) struct SchedulingFlags {
     /// Scheduling policy.
     #[arg(long, value_name = "NAME", value_parser = Policy::from_str, help = policy_help())]
     policy: Option<Policy>,
-    /// How long requests give way to others: none, cooperative or kernel-thread [default: cooperative].
+    /// Preemption of long requests: none, cooperative or kernel-thread [default: cooperative].
     #[arg(long, value_name = "NAME", value_parser = PreemptPolicy::from_str)]
     preempt: Option<PreemptPolicy>,
-    /// Which threads there are: auto, inline or dedicated [default: auto].
+    /// Threads: auto, inline or dedicated [default: auto].
     #[arg(long, value_name = "NAME", value_parser = Topology::from_str)]
     topology: Option<Topology>,
 }
@@ -24,16 +24,16 @@ pub(crate) struct SchedulingFlags {
 fn policy_help() -> String {
     let names = Policy::NAMES.join(", ");
     format!(
-        "Scheduling policy: {names} [default: darc]. With settings after it, as in 'mq quantum-us=20', or \
-         those of the file, else its defaults."
+        "Scheduling policy: {names} [default: darc]. Settings may follow, as in 'mq quantum-us=20'. Otherwise \
+         the file's settings for this policy hold, or its defaults."
     )
 }
 
 impl SchedulingFlags {
-    /// Puts what was given in place of the settings.
+    /// Replaces settings by the flags that were given.
     pub(crate) fn apply_to(self, policy: &mut Policy, server: &mut psp_server::Config) {
         let other = self.policy.filter(|other| {
-            // A name alone leaves the file its settings.
+            // A name without settings keeps the file's settings for the same policy.
             let has_settings = other.name().parse().as_ref() != Ok(other);
             has_settings || other.name() != policy.name()
         });

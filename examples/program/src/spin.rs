@@ -1,18 +1,18 @@
-//! Work of a chosen length.
+//! Work of a given length.
 
 use std::time::{Duration, Instant};
 
-/// Spinning between two calls of the caller's function.
+/// Time between two calls of the caller's function.
 const SLICE: Duration = Duration::from_nanos(200);
-/// A slice that took longer was interrupted, and counts as one that was not.
+/// A slice that took longer was interrupted, and counts as [`SLICE`].
 const SLICE_MAX: Duration = Duration::from_nanos(800);
 
-/// Keeps the core busy for `run_time` and calls `between` after every 200 ns of it: a
-/// [`checkpoint`](psp_server::checkpoint), say. Time without the core does not count, whoever took it
-/// away: another request by a checkpoint, signal or thread, or the kernel.
+/// Keeps the core busy for `run_time`, and calls `between` after every 200 ns, for example a
+/// [`checkpoint`](psp_server::checkpoint). Only time on the core counts: not while another request runs after a
+/// checkpoint, a signal or on another thread, nor while the kernel runs something else.
 ///
 /// # Errors
-/// The first of `between`'s, which ends the work.
+/// The first error of `between`, which ends the work.
 pub fn spin<E>(run_time: Duration, mut between: impl FnMut() -> Result<(), E>) -> Result<(), E> {
     let mut left = run_time;
     while !left.is_zero() {
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_ends_with_its_time_or_with_the_first_error() {
+    fn spinning_ends_after_its_time_or_at_the_first_error() {
         let mut slices = 0;
         let spun = spin(Duration::from_micros(20), || {
             slices += 1;

@@ -1,4 +1,4 @@
-//! A program for tests of this crate.
+//! A program for this crate's tests.
 
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};

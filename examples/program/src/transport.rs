@@ -1,4 +1,4 @@
-//! Which transport brings datagrams.
+//! The transport of datagrams.
 
 #[cfg(not(feature = "dpdk"))]
 use std::convert::Infallible;
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::config_file::replace;
 
-/// Why there is no port to be polled.
+/// Why no port can be polled.
 #[cfg(not(feature = "dpdk"))]
 const WITHOUT_DPDK: &str = "this program was built without the feature `dpdk`";
 
-/// A way for datagrams to come in and go out.
+/// A transport of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", try_from = "String")]
 pub enum Transport {
@@ -53,22 +53,22 @@ impl TryFrom<String> for Transport {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransportConfig {
-    /// Which it is.
+    /// The transport.
     pub name: Transport,
-    /// The port, when it is `dpdk`.
+    /// The port, if the transport is `dpdk`.
     #[cfg(feature = "dpdk")]
     pub dpdk: psp_server::dpdk::DpdkConfig,
 }
 
 impl TransportConfig {
-    /// Whether datagrams come through a port that is polled.
+    /// Whether the transport polls a port.
     #[must_use]
     pub fn is_polled(&self) -> bool {
         self.name != Transport::Kernel
     }
 
-    /// Has the server listen for datagrams: on sockets at each address of `bind`, or on the port that is
-    /// polled, with the address in its own settings; in either case at UDP port `port`.
+    /// Makes the server listen for datagrams at UDP port `port`: on sockets at each address of `bind`, or on
+    /// the polled port, whose own settings have its address.
     #[must_use]
     pub fn listen<F, K, H>(
         &self,
@@ -89,16 +89,16 @@ impl TransportConfig {
     }
 }
 
-/// Flags about the transport, to be flattened into those of a program.
+/// Flags about the transport, to be flattened into a program's flags.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct TransportFlags {
-    /// What brings datagrams: kernel (sockets), or dpdk (a port that is polled) [default: kernel]
+    /// Transport of datagrams: kernel (sockets) or dpdk (a polled port) [default: kernel]
     #[arg(long, value_name = "NAME", value_parser = Transport::from_str)]
     transport: Option<Transport>,
     #[cfg(feature = "dpdk")]
     #[command(flatten)]
     dpdk: dpdk::DpdkFlags,
-    /// Flags of a port, known so that they can be refused for what they are.
+    /// Flags of a port, which are known so that the error can say why they are refused.
     #[cfg(not(feature = "dpdk"))]
     #[arg(
         long = "eal",
@@ -117,7 +117,7 @@ fn refuse(_: &str) -> Result<Infallible, &'static str> {
 }
 
 impl TransportFlags {
-    /// Puts what was given in place of the settings.
+    /// Replaces settings by the flags that were given.
     pub fn apply_to(self, config: &mut TransportConfig) {
         replace(&mut config.name, self.transport);
         #[cfg(feature = "dpdk")]
@@ -137,16 +137,16 @@ mod dpdk {
     /// Flags about a port of DPDK.
     #[derive(Debug, Clone, Default, clap::Args)]
     pub(super) struct DpdkFlags {
-        /// Arguments of DPDK's environment, as in '--no-huge -m 512 --vdev=net_tap0'
+        /// Arguments of DPDK's environment layer, as in '--no-huge -m 512 --vdev=net_tap0'
         #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
         eal: Option<String>,
-        /// Name or number of DPDK's port [default: the first]
+        /// Name or number of DPDK's port [default: the first port]
         #[arg(long, value_name = "NAME")]
         device: Option<String>,
-        /// IPv4 address on DPDK's port
+        /// IPv4 address of DPDK's port
         #[arg(long, value_name = "ADDRESS")]
         ip: Option<Ipv4Addr>,
-        /// Station address of DPDK's port, or auto for its own [default: auto]
+        /// MAC address of DPDK's port, or auto for the port's own [default: auto]
         #[arg(long, value_name = "MAC", value_parser = Mac::from_str)]
         mac: Option<Mac>,
         /// Queues of DPDK's port, of each kind [default: one for each thread]
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_unless_told_otherwise() {
+    fn the_default_transport_is_the_kernel() {
         assert_eq!(given(&[]), Ok(TransportConfig::default()));
         assert_eq!(given(&["--transport", "kernel"]), given(&[]));
         assert!(given(&["--transport", "pigeon"]).is_err());
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     #[cfg(not(feature = "dpdk"))]
-    fn a_program_without_dpdk_says_so() {
+    fn a_program_without_dpdk_refuses_its_flags() {
         for flags in [
             &["--transport", "dpdk"][..],
             &["--transport", "dpdk", "--eal", "--no-huge -m 512"],
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "dpdk")]
-    fn flags_of_a_port_are_its_settings() {
+    fn flags_of_a_port_become_its_settings() {
         let config = given(&[
             "--transport",
             "dpdk",

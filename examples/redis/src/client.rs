@@ -1,4 +1,4 @@
-//! Connections: what is remembered about each, and the list of all of them.
+//! Connections: the state of each, and the registry of all open ones.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -12,12 +12,12 @@ use psp_protocols::resp::Version;
 
 use crate::command::CommandTable;
 
-/// What is known about one connection.
+/// The state of one connection.
 #[derive(Debug)]
 pub struct ClientInfo {
-    /// Its number; never used twice.
+    /// The connection's number; never reused.
     pub id: u64,
-    /// Its address.
+    /// The client's address.
     pub peer: SocketAddr,
     connected_at: Instant,
     version: AtomicU8,
@@ -27,7 +27,7 @@ pub struct ClientInfo {
     labels: Mutex<Labels>,
 }
 
-/// What a client calls itself and its library. Empty until it says so.
+/// The names that a client gives itself and its library. Empty until the client sets them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
     /// `CLIENT SETNAME`.
@@ -39,7 +39,7 @@ pub struct Labels {
 }
 
 impl ClientInfo {
-    /// The protocol version it asked for.
+    /// The protocol version in use.
     #[must_use]
     pub fn version(&self) -> Version {
         match self.version.load(Ordering::Relaxed) {
@@ -54,29 +54,29 @@ impl ClientInfo {
             .store(version_number(version), Ordering::Relaxed);
     }
 
-    /// Whether it may run all commands.
+    /// Whether the client may run all commands.
     #[must_use]
     pub fn is_authenticated(&self) -> bool {
         self.authenticated.load(Ordering::Relaxed)
     }
 
-    /// Sets whether it may run all commands.
+    /// Sets whether the client may run all commands.
     pub fn set_authenticated(&self, authenticated: bool) {
         self.authenticated.store(authenticated, Ordering::Relaxed);
     }
 
-    /// What it calls itself.
+    /// The client's names for itself and its library.
     #[must_use]
     pub fn labels(&self) -> Labels {
         self.labels.lock().clone()
     }
 
-    /// Changes what it calls itself.
+    /// Changes the labels.
     pub fn relabel(&self, change: impl FnOnce(&mut Labels)) {
         change(&mut self.labels.lock());
     }
 
-    /// Notes that it runs the command with this number in the [`CommandTable`], at `now`.
+    /// Records that the client runs the command with this index in the [`CommandTable`], at `now`.
     pub fn note_command(&self, index: usize, now: Instant) {
         let age = now.saturating_duration_since(self.connected_at).as_millis();
         self.last_command.store(index, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl ClientInfo {
             .store(u64::try_from(age).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Its line in `CLIENT LIST`, without the line end.
+    /// The client's line in `CLIENT LIST`, without the line end.
     #[must_use]
     pub fn line(&self) -> String {
         let age = self.connected_at.elapsed();
@@ -110,7 +110,7 @@ impl ClientInfo {
     }
 }
 
-/// The number that HELLO knows a version by.
+/// The number of a version in HELLO.
 #[must_use]
 pub fn version_number(version: Version) -> u8 {
     match version {
@@ -143,7 +143,7 @@ impl Drop for Client {
 /// All open connections.
 #[derive(Debug, Default)]
 pub struct Registry {
-    /// Persistent, so that `CLIENT LIST` walks a snapshot and nobody waits for it.
+    /// Persistent, so that `CLIENT LIST` walks a snapshot and blocks no other request.
     clients: Mutex<OrdMap<u64, Arc<ClientInfo>>>,
     accepted: AtomicU64,
 }
@@ -169,7 +169,7 @@ impl Registry {
         }
     }
 
-    /// All open connections in the order of their ids.
+    /// All open connections, ordered by id.
     #[must_use]
     pub fn snapshot(&self) -> OrdMap<u64, Arc<ClientInfo>> {
         self.clients.lock().clone()

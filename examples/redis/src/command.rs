@@ -1,10 +1,9 @@
-//! What a command is: its function, its row in the table, and what it is given to work with.
+//! Commands: the function of a command, its row in the table, and the context that it runs in.
 
 use std::sync::LazyLock;
 
-use hashbrown::HashMap;
 use psp_protocols::Sink;
-use psp_protocols::resp::Encoder;
+use psp_protocols::resp::{CommandId, Encoder};
 use psp_store::Keyspace;
 
 use crate::client::Client;
@@ -13,26 +12,27 @@ use crate::error::CommandError;
 use crate::parse;
 use crate::state::ServerState;
 
-/// Where commands write their reply.
+/// The buffer to which commands write their reply.
 pub type ReplyEncoder<'a> = Encoder<'a, dyn Sink + 'a>;
 
-/// Runs one command. `args` starts with its name, and their number fits the arity.
+/// Runs one command. `args` starts with the command's name; the dispatcher has checked its length
+/// against the arity.
 ///
-/// On success exactly one reply has been written, on error nothing: the dispatcher writes the
-/// error.
+/// On success the command has written exactly one reply. On error it has written nothing, and the
+/// dispatcher writes the error.
 pub type CommandFn =
     fn(&mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<(), CommandError>;
 
-/// What a command works with.
+/// The context of a command.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// All keys.
     pub store: &'a Keyspace,
-    /// What all connections share besides.
+    /// The state that all connections share.
     pub server: &'a ServerState,
-    /// The connection that the command came in on.
+    /// The connection that sent the command.
     pub client: &'a Client,
-    /// Set by commands after which the connection is closed.
+    /// Set by a command to close the connection after its reply.
     pub close: bool,
 }
 
@@ -41,22 +41,22 @@ pub struct Context<'a> {
 pub struct CommandSpec {
     /// Name in lower case.
     pub name: &'static str,
-    /// Number of arguments, the name included; negative for at least as many.
+    /// Number of arguments including the name. A negative arity is a minimum.
     pub arity: i32,
     /// Flags as `COMMAND INFO` prints them.
     pub flags: &'static [Flag],
-    /// Where the keys are among the arguments.
+    /// Positions of the keys among the arguments.
     pub keys: KeyPositions,
-    /// Runs it.
+    /// The function that runs the command.
     pub run: CommandFn,
 }
 
-/// Positions of keys among the arguments: all zero when there are none.
+/// Positions of keys among the arguments. All are zero if there are no keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyPositions {
     /// Index of the first key.
     pub first: i32,
-    /// Index of the last one; negative counts from the end.
+    /// Index of the last key. A negative index counts from the end.
     pub last: i32,
     /// Distance from one key to the next.
     pub step: i32,
@@ -69,7 +69,7 @@ pub enum Flag {
     Write,
     /// Reads keys.
     Readonly,
-    /// Takes O(1) or O(log n).
+    /// Runs in O(1) or O(log n).
     Fast,
     /// May make the data set larger.
     DenyOom,
@@ -111,27 +111,27 @@ impl CommandSpec {
         }
     }
 
-    /// The same with flags.
+    /// Adds flags.
     #[must_use]
     pub const fn flags(mut self, flags: &'static [Flag]) -> Self {
         self.flags = flags;
         self
     }
 
-    /// The same with keys from index `first` to `last`, every `step`-th.
+    /// Adds keys: every `step`-th argument from index `first` to `last`.
     #[must_use]
     pub const fn keys(mut self, first: i32, last: i32, step: i32) -> Self {
         self.keys = KeyPositions { first, last, step };
         self
     }
 
-    /// The same with one key, its first argument.
+    /// Adds one key, the first argument after the name.
     #[must_use]
     pub const fn key(self) -> Self {
         self.keys(1, 1, 1)
     }
 
-    /// Whether `count` arguments, the name included, are right.
+    /// Whether the arity allows `count` arguments, including the name.
     #[must_use]
     pub fn accepts(&self, count: usize) -> bool {
         parse::arity_accepts(self.arity, count)
@@ -144,15 +144,13 @@ impl CommandSpec {
     }
 }
 
-/// All commands, and the way from a name to its command.
+/// All commands, with a lookup by id.
 #[derive(Debug)]
 pub struct CommandTable {
     specs: Vec<&'static CommandSpec>,
-    by_name: HashMap<&'static [u8], usize>,
+    /// Number in `specs`, by [`CommandId`].
+    by_id: [Option<u16>; CommandId::COUNT],
 }
-
-/// Longest command name.
-const NAME_LEN_MAX: usize = 32;
 
 impl CommandTable {
     /// The table of this server.
@@ -161,29 +159,26 @@ impl CommandTable {
         static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
             let families = commands::FAMILIES.iter();
             let specs: Vec<_> = families.flat_map(|(_, rows)| rows.iter()).collect();
-            let names = specs.iter().enumerate();
-            let by_name = names
-                .map(|(index, spec)| (spec.name.as_bytes(), index))
-                .collect();
-            CommandTable { specs, by_name }
+            let mut by_id = [None; CommandId::COUNT];
+            for (number, spec) in (0..).zip(&specs) {
+                by_id[CommandId::of(spec.name.as_bytes()).index()] = Some(number);
+            }
+            CommandTable { specs, by_id }
         });
         &TABLE
     }
 
-    /// Number of `name`, written in either case, in [`specs`](Self::specs).
+    /// Index of the command `id` in [`specs`](Self::specs).
+    #[inline]
     #[must_use]
-    pub fn index_of(&self, name: &[u8]) -> Option<usize> {
-        let mut lower = [0; NAME_LEN_MAX];
-        let lower = lower.get_mut(..name.len())?;
-        lower.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        self.by_name.get(&*lower).copied()
+    pub fn index_of(&self, id: CommandId) -> Option<usize> {
+        self.by_id[id.index()].map(usize::from)
     }
 
-    /// The command called `name`, written in either case.
+    /// The command `id`.
     #[must_use]
-    pub fn find(&self, name: &[u8]) -> Option<&'static CommandSpec> {
-        self.index_of(name).map(|index| self.specs[index])
+    pub fn find(&self, id: CommandId) -> Option<&'static CommandSpec> {
+        self.index_of(id).map(|index| self.specs[index])
     }
 
     /// All commands.
@@ -198,21 +193,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_is_found_by_its_name_in_either_case() {
+    fn every_command_has_an_id_of_its_own() {
         let table = CommandTable::get();
         for (index, spec) in table.specs().iter().enumerate() {
-            assert_eq!(
-                table.index_of(spec.name.as_bytes()),
-                Some(index),
-                "{} twice",
-                spec.name
-            );
-            assert_eq!(
-                table.index_of(spec.name.to_uppercase().as_bytes()),
-                Some(index)
-            );
+            let id = CommandId::of(spec.name.as_bytes());
+            assert_ne!(id, CommandId::UNKNOWN, "{}", spec.name);
+            assert_eq!(table.index_of(id), Some(index), "{} twice", spec.name);
         }
-        assert_eq!(table.index_of(&[b'x'; NAME_LEN_MAX + 1]), None);
+        assert_eq!(table.index_of(CommandId::UNKNOWN), None);
     }
 
     #[test]

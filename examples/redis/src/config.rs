@@ -1,4 +1,4 @@
-//! What the server is started with: built-in defaults, then a TOML file, then flags.
+//! The configuration: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,7 +9,7 @@ use psp_protocols::resp::Resp;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
-/// The whole configuration. A file sets any part of it; what it does not name keeps its default.
+/// The whole configuration. A file sets any part of it; the rest keeps its defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -17,14 +17,14 @@ pub struct Config {
     pub bind: Vec<IpAddr>,
     /// TCP port; 6379 by default, 0 for any free one.
     pub port: u16,
-    /// Password that clients must give before anything else.
+    /// Password that clients must give before they run other commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requirepass: Option<String>,
-    /// The least severe messages that are logged.
+    /// The least severe level of log messages.
     pub log_level: LogLevel,
-    /// What clients may send.
+    /// Limits on requests.
     pub limits: Limits,
-    /// How requests are scheduled.
+    /// The scheduling policy.
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
     pub server: psp_server::Config,
@@ -50,8 +50,8 @@ impl ProgramConfig for Config {
     }
 }
 
-/// Limits on what clients may send. Exceeding the first is an error for that command, the
-/// others close the connection.
+/// Limits on requests. A command that exceeds the first limit gets an error. A request that exceeds
+/// another limit closes the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -66,7 +66,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Those of Redis 7.
+    /// The limits of Redis 7.
     fn default() -> Self {
         let resp = Resp::default();
         Self {
@@ -79,7 +79,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The framing that enforces them.
+    /// The framing that enforces these limits.
     #[must_use]
     pub fn framing(&self) -> Resp {
         Resp {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where() {
+    fn errors_name_the_line_the_flag_or_the_file() {
         let message = format!(
             "{:#}",
             resolve("port = 1\nprot = 2", &[]).expect_err("a typo")

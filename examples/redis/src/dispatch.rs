@@ -1,9 +1,9 @@
-//! From arguments to a reply.
+//! Dispatch: from the arguments of a command to its reply.
 
 use std::time::Instant;
 
 use psp_protocols::Sink;
-use psp_protocols::resp::Encoder;
+use psp_protocols::resp::{CommandId, Encoder};
 
 use crate::client::Client;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
@@ -12,29 +12,30 @@ use crate::parse::Result;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
 
-/// What becomes of the connection.
+/// Whether the connection stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It stays open.
+    /// The connection stays open.
     Keep,
-    /// It is closed after the reply.
+    /// The server closes the connection after the reply.
     Close,
 }
 
-/// Runs the command `args` and writes its reply. No arguments, no reply.
+/// Runs `command` with `args`, its name first, and writes its reply. Empty arguments get no reply.
 pub fn dispatch(
     server: &ServerState,
     client: &Client,
     stats: &WorkerStats,
+    command: CommandId,
     args: &[&[u8]],
     out: &mut dyn Sink,
 ) -> Outcome {
-    let Some(name) = args.first() else {
+    if args.is_empty() {
         return Outcome::Keep;
-    };
+    }
     let mut reply = Encoder::new(out, client.version());
     let table = CommandTable::get();
-    let Some(index) = table.index_of(name) else {
+    let Some(index) = table.index_of(command) else {
         reply.error(&CommandError::unknown_command(args).to_string());
         return Outcome::Keep;
     };

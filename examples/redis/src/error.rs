@@ -1,11 +1,11 @@
-//! Errors as Redis words them.
+//! Errors, in the words of Redis.
 
 use std::borrow::Cow;
 
-/// Why a command failed. Its text is the reply's line after the `-`.
+/// The reason why a command failed. Its text is the line of the reply after the `-`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// The key holds another type than the command works on.
+    /// The key's value has a type that the command does not work on.
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
     WrongType,
     /// An argument or a value is not a 64-bit integer.
@@ -14,7 +14,7 @@ pub enum CommandError {
     /// An argument or a value is not a number.
     #[error("ERR value is not a valid float")]
     NotFloat,
-    /// The options make no sense.
+    /// The options are invalid.
     #[error("ERR syntax error")]
     Syntax,
     /// The command needs its key to exist.
@@ -23,7 +23,7 @@ pub enum CommandError {
     /// An index points beyond the value.
     #[error("ERR index out of range")]
     IndexOutOfRange,
-    /// An offset is negative or beyond what strings may be long.
+    /// An offset is negative or beyond the longest permitted string.
     #[error("ERR offset is out of range")]
     OffsetOutOfRange,
     /// A count is negative.
@@ -35,34 +35,34 @@ pub enum CommandError {
     /// An increment leaves the range of 64-bit integers.
     #[error("ERR increment or decrement would overflow")]
     Overflow,
-    /// An increment gives NaN or infinity.
+    /// An increment results in NaN or infinity.
     #[error("ERR increment would produce NaN or Infinity")]
     NotFinite,
     /// A string would exceed `proto-max-bulk-len`.
     #[error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")]
     StringTooLong,
-    /// The number of arguments does not fit the command named here in lower case.
+    /// The number of arguments does not fit the command, named here in lower case.
     #[error("ERR wrong number of arguments for '{0}' command")]
     Arity(Cow<'static, str>),
-    /// An expire time of the command named here is not positive or too large.
+    /// The expire time for the command named here is zero, negative or too large.
     #[error("ERR invalid expire time in '{0}' command")]
     InvalidExpire(Cow<'static, str>),
-    /// The client has to authenticate first.
+    /// The client must authenticate first.
     #[error("NOAUTH Authentication required.")]
     NoAuth,
     /// The user or the password is wrong.
     #[error("WRONGPASS invalid username-password pair or user is disabled.")]
     WrongPass,
-    /// HELLO asks for another version than 2 or 3.
+    /// HELLO requests a version other than 2 or 3.
     #[error("NOPROTO unsupported protocol version")]
     NoProto,
-    /// Anything else: the whole line, its code included.
+    /// Any other error: the whole line, including its code.
     #[error("{0}")]
     Other(Cow<'static, str>),
 }
 
 impl CommandError {
-    /// An error of the given line, its code (`ERR`) included.
+    /// An error with the given line, including its code (`ERR`).
     pub const fn line(line: &'static str) -> Self {
         Self::Other(Cow::Borrowed(line))
     }
@@ -99,10 +99,10 @@ impl CommandError {
     }
 }
 
-/// Bytes of a peer's words that an error repeats.
+/// Bytes of a client's input that an error repeats.
 const QUOTED_LEN_MAX: usize = 128;
 
-/// `bytes` as text that cannot end the line it is quoted in.
+/// `bytes` as text without characters that would end the quoting line.
 fn quotable(bytes: &[u8]) -> String {
     let shown = &bytes[..bytes.len().min(QUOTED_LEN_MAX)];
     String::from_utf8_lossy(shown).replace(['\r', '\n', '\0'], " ")

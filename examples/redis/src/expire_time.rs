@@ -1,11 +1,11 @@
-//! Times at which keys expire, as arguments give them.
+//! Expiry times in arguments.
 
 use psp_store::unix_time_ms;
 
 use crate::error::CommandError;
 use crate::parse::{self, Result};
 
-/// How a number says when: its unit, and whether it counts from now or from the Unix epoch.
+/// The form of an expiry time: its unit, and whether it counts from now or from the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeForm {
     /// Milliseconds of one unit.
@@ -47,7 +47,7 @@ const OPTIONS: [(&str, TimeForm); 4] = [
 ];
 
 impl TimeForm {
-    /// The form that the option `arg` stands for.
+    /// The form that the option `arg` selects.
     #[must_use]
     pub fn of_option(arg: &[u8]) -> Option<Self> {
         OPTIONS
@@ -56,11 +56,11 @@ impl TimeForm {
             .map(|(_, form)| *form)
     }
 
-    /// `arg` in milliseconds since the Unix epoch, which may be in the past; `command` is named in
-    /// the error.
+    /// Converts `arg` to milliseconds since the Unix epoch, possibly in the past. An error names
+    /// `command`.
     ///
     /// # Errors
-    /// [`CommandError::NotInteger`]; [`CommandError::InvalidExpire`] when it is out of range.
+    /// [`CommandError::NotInteger`]; [`CommandError::InvalidExpire`] if it is out of range.
     pub fn any_deadline_ms(self, arg: &[u8], command: &'static str) -> Result<i64> {
         let base_ms = if self.relative {
             i64::try_from(unix_time_ms()).unwrap_or(i64::MAX)
@@ -73,11 +73,11 @@ impl TimeForm {
             .ok_or(CommandError::InvalidExpire(command.into()))
     }
 
-    /// [`any_deadline_ms`](Self::any_deadline_ms) for commands that refuse zero and negative
+    /// [`any_deadline_ms`](Self::any_deadline_ms) for commands that reject zero and negative
     /// numbers.
     ///
     /// # Errors
-    /// [`CommandError::NotInteger`]; [`CommandError::InvalidExpire`] when it is out of range.
+    /// [`CommandError::NotInteger`]; [`CommandError::InvalidExpire`] if it is out of range.
     pub fn deadline_ms(self, arg: &[u8], command: &'static str) -> Result<u64> {
         let deadline_ms = self.any_deadline_ms(arg, command)?;
         if parse::integer(arg)? <= 0 {

@@ -1,13 +1,13 @@
 //! Glob patterns by Redis's rules: `*`, `?`, `[a-z]`, `[^a-z]` and `\` before any of them.
 
-/// Whether all of `text` fits `pattern`.
+/// Whether the whole of `text` matches `pattern`.
 ///
-/// Takes time of the order of both lengths' product at worst, whatever the pattern.
+/// For any pattern, the time is at most of the order of the product of both lengths.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let mut pattern_left = pattern;
     let mut text_left = text;
-    // Where to go on when a later byte does not fit: the last star takes one byte more.
+    // Where to resume after a mismatch: the last star then takes one more byte.
     let mut retry: Option<(&[u8], &[u8])> = None;
     while let Some((&byte, text_rest)) = text_left.split_first() {
         if let Some((b'*', after_star)) = pattern_left.split_first() {
@@ -27,7 +27,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     pattern_left.iter().all(|&byte| byte == b'*')
 }
 
-/// The part of `pattern`, which does not start with a star, behind what `byte` fits.
+/// Matches `byte` against the start of `pattern`, which is not a star. Returns the rest.
 fn match_byte(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     match pattern {
         [] => None,
@@ -40,8 +40,8 @@ fn match_byte(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     }
 }
 
-/// Whether `byte` is in the class whose text follows a `[`, and what follows the class. The
-/// pattern's end ends the class too.
+/// Whether `byte` is in the class whose text follows a `[`, and the text after the class. The end
+/// of the pattern also ends the class.
 fn match_class(class: &[u8], byte: u8) -> (bool, &[u8]) {
     let (negated, mut rest) = match class {
         [b'^', rest @ ..] => (true, rest),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_do_not_multiply() {
+    fn many_stars_take_no_exponential_time() {
         let pattern = "a*".repeat(200) + "b";
         assert!(!matches(pattern.as_bytes(), &[b'a'; 4000]));
     }

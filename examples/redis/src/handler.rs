@@ -1,10 +1,10 @@
-//! Frames to commands: what the runtime runs.
+//! The handler that the runtime calls: it turns frames into commands.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use psp_protocols::Sink;
-use psp_protocols::resp::{Args, Encoder};
+use psp_protocols::resp::{Args, RespHead};
 use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId};
 
 use crate::client::Client;
@@ -18,11 +18,11 @@ pub struct RedisHandler {
     server: Arc<ServerState>,
 }
 
-/// What a worker has for itself.
+/// The state of one worker.
 #[derive(Debug)]
 pub struct Worker {
     stats: Arc<WorkerStats>,
-    /// Arguments of inline commands that were quoted.
+    /// Quoted arguments of inline commands, with quotes and escapes removed.
     unescaped: Vec<u8>,
 }
 
@@ -34,7 +34,7 @@ impl RedisHandler {
     }
 }
 
-impl Handler for RedisHandler {
+impl Handler<RespHead> for RedisHandler {
     type Worker = Worker;
     type Connection = Client;
 
@@ -57,16 +57,18 @@ impl Handler for RedisHandler {
         self.server.connect(peer)
     }
 
-    fn handle(&self, worker: &mut Worker, request: Request<'_, Client>, reply: &mut Reply<'_>) {
+    fn handle(
+        &self,
+        worker: &mut Worker,
+        request: Request<'_, Client, RespHead>,
+        reply: &mut Reply<'_>,
+    ) {
         let client = request.connection;
         let out: &mut dyn Sink = reply;
-        let outcome = match Args::parse(request.payload, &mut worker.unescaped) {
-            Ok(args) => dispatch(&self.server, client, &worker.stats, &args, out),
-            Err(error) => {
-                Encoder::new(out, client.version()).error_parts(&["ERR ", &error.reason]);
-                Outcome::Close
-            }
-        };
+        let head = request.head;
+        let args = Args::new(request.payload, head, &mut worker.unescaped);
+        let stats = &worker.stats;
+        let outcome = dispatch(&self.server, client, stats, head.command(), &args, out);
         if outcome == Outcome::Close {
             reply.close();
         }

@@ -7,7 +7,7 @@
 //!                                   counters per worker
 //! ```
 //!
-//! [`command`] says what a command is, [`commands`] holds them, one file per family.
+//! [`command`] defines what a command is. [`commands`] holds the commands, one file per family.
 
 pub mod client;
 pub mod command;

@@ -1,5 +1,6 @@
-//! The server as a program.
+//! The server program.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use mimalloc::MiMalloc;
@@ -9,7 +10,7 @@ use psp_redis::startup;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     psp_program::main::<Flags>(|program| {
         let redis = startup::build(program.config.clone())?;
         let state = Arc::clone(&redis.state);

@@ -1,4 +1,4 @@
-//! Arguments to numbers, options and ranges.
+//! Parses arguments into numbers, options and ranges.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -7,10 +7,10 @@ use psp_protocols::resp::parse_integer;
 
 use crate::error::CommandError;
 
-/// Outcome of a command or of a part of it.
+/// The result of a command or of a part of it.
 pub type Result<T, E = CommandError> = std::result::Result<T, E>;
 
-/// A 64-bit integer as Redis accepts it: no leading zeros, no plus sign, no spaces.
+/// A 64-bit integer in Redis' strict form: no leading zeros, no plus sign, no spaces.
 ///
 /// # Errors
 /// [`CommandError::NotInteger`].
@@ -21,12 +21,12 @@ pub fn integer(arg: &[u8]) -> Result<i64> {
 /// A count that must not be negative.
 ///
 /// # Errors
-/// [`CommandError::NotInteger`]; [`CommandError::NotPositive`] below zero.
+/// [`CommandError::NotInteger`]; [`CommandError::NotPositive`] if it is below zero.
 pub fn count(arg: &[u8]) -> Result<usize> {
     usize::try_from(integer(arg)?).map_err(|_negative| CommandError::NotPositive)
 }
 
-/// A number, infinities included, NaN excluded.
+/// A number. Infinities are valid, NaN is not.
 ///
 /// # Errors
 /// [`CommandError::NotFloat`].
@@ -40,7 +40,7 @@ pub fn float(arg: &[u8]) -> Result<f64> {
     }
 }
 
-/// Whether a command of the given arity (negative: at least as many) takes `count` arguments.
+/// Whether a command of the given arity accepts `count` arguments. A negative arity is a minimum.
 #[must_use]
 pub fn arity_accepts(arity: i32, count: usize) -> bool {
     let bound = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
@@ -51,14 +51,14 @@ pub fn arity_accepts(arity: i32, count: usize) -> bool {
     }
 }
 
-/// Whether `arg` is the option `keyword`, in either case.
+/// Whether `arg` is the option `keyword`. The case of letters does not matter.
 #[must_use]
 pub fn is(arg: &[u8], keyword: &str) -> bool {
     arg.eq_ignore_ascii_case(keyword.as_bytes())
 }
 
-/// Indices from `start` to `stop`, both included and negative ones counted from the end, as a range
-/// within `len` elements; empty when there are none.
+/// The indices from `start` to `stop`, both inclusive, as a range within `len` elements. Negative
+/// indices count from the end. The range may be empty.
 #[must_use]
 pub fn index_range(start: i64, stop: i64, len: usize) -> Range<usize> {
     let len_signed = i64::try_from(len).unwrap_or(i64::MAX);
@@ -74,7 +74,7 @@ pub fn index_range(start: i64, stop: i64, len: usize) -> Range<usize> {
     if start > stop {
         return 0..0;
     }
-    // Both lie within 0..len now.
+    // Both now lie within 0..len.
     start as usize..stop as usize + 1
 }
 

@@ -1,4 +1,4 @@
-//! What `CONFIG GET` and `CONFIG SET` know, while the server runs.
+//! The settings that `CONFIG GET` and `CONFIG SET` read and change while the server runs.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use crate::config::{Config, LogLevel};
 
 /// The settings of a running server.
 pub struct Settings {
-    /// What it was started with.
+    /// The configuration at the start.
     pub config: Config,
     password: RwLock<Option<Box<[u8]>>>,
     value_len_max: AtomicUsize,
@@ -46,13 +46,13 @@ impl Settings {
         }
     }
 
-    /// Whether clients have to authenticate.
+    /// Whether clients must authenticate.
     #[must_use]
     pub fn requires_password(&self) -> bool {
         self.password.read().is_some()
     }
 
-    /// Whether `password` is the one that is required; any is when none is.
+    /// Whether `password` is the required one. If none is required, every password is accepted.
     #[must_use]
     pub fn accepts_password(&self, password: &[u8]) -> bool {
         match &*self.password.read() {
@@ -67,18 +67,18 @@ impl Settings {
         self.password.read().as_deref().unwrap_or_default().to_vec()
     }
 
-    /// Requires another password; none if it is empty.
+    /// Requires another password; an empty one means none.
     pub fn set_password(&self, password: &[u8]) {
         *self.password.write() = (!password.is_empty()).then(|| password.into());
     }
 
-    /// The least severe messages that are logged.
+    /// The least severe level of log messages.
     #[must_use]
     pub fn log_level(&self) -> LogLevel {
         *self.log_level.read()
     }
 
-    /// Logs other messages from now on.
+    /// Changes the least severe level of log messages.
     pub fn set_log_level(&self, level: LogLevel) {
         *self.log_level.write() = level;
         if let Some(log) = self.logging.get() {
@@ -86,13 +86,13 @@ impl Settings {
         }
     }
 
-    /// Says how the program logs other messages. The first call counts.
+    /// Sets the function that changes the program's log level. Only the first call has an effect.
     pub fn on_log_level(&self, log: impl Fn(LogLevel) + Send + Sync + 'static) {
         let _ = self.logging.set(Box::new(log));
     }
 
-    /// Takes over what may change from a configuration that was read again, and notes the password in the
-    /// one that the server was `started` with.
+    /// Adopts the changeable settings of a configuration that was read again. Also records the
+    /// password in `started`, the configuration at the start.
     pub fn take_over(&self, started: &mut Config, config: &Config) {
         let password = config.requirepass.as_deref().unwrap_or_default();
         self.set_log_level(config.log_level);
@@ -112,7 +112,7 @@ impl Settings {
     }
 }
 
-/// Compares in time that depends on the length of `given` alone.
+/// Compares in time that depends only on the length of `given`.
 fn equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
     let padded = expected.iter().copied().chain(std::iter::repeat(0));
     let difference = given

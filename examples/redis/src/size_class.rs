@@ -1,13 +1,12 @@
-//! How much work a request is, judged by the sizes of its keys: what the names of commands cannot
-//! tell.
+//! The size of a request's work, judged by the sizes of its keys.
 //!
-//! `HGETALL` of a session with ten fields and `HGETALL` of a million are one command and two kinds
-//! of work. The classifier asks here before it puts a request into a queue; the answer takes one
-//! short look at each of a few keys.
+//! A command's name alone does not tell its cost: `HGETALL` of a session with ten fields and
+//! `HGETALL` of a million are one command and two kinds of work. The classifier therefore checks
+//! the size class before it queues a request. The check takes one short look at each of a few keys.
 
 use std::sync::Arc;
 
-use psp_protocols::resp::ArgsIter;
+use psp_protocols::resp::{CommandId, RespHead, parse_integer};
 use psp_server::{Classifier, RequestType};
 use psp_store::{Entry, Keyspace, Value};
 
@@ -15,20 +14,21 @@ use psp_classifiers::resp::RespClassifier;
 
 use crate::command::{CommandTable, KeyPositions};
 
-/// Elements up to which work counts as small.
+/// Work on up to this many elements counts as small.
 const SMALL_ELEMENTS_MAX: usize = 128;
-/// Keys that are looked at before work counts as large unseen.
+/// Keys to check. Work on more keys counts as large without a check.
 const KEYS_MAX: usize = 16;
 
-/// Bytes up to which copying them counts as small.
+/// Copying up to this many bytes counts as small.
 const SMALL_BYTES_MAX: usize = 64 * 1024;
 
 /// Commands that copy the string they change.
-const WHOLE_STRINGS: [&[u8]; 2] = [b"append", SETRANGE];
+const APPEND: CommandId = CommandId::of(b"append");
+const SETRANGE: CommandId = CommandId::of(b"setrange");
 
-const SETRANGE: &[u8] = b"setrange";
+const KEYS: CommandId = CommandId::of(b"keys");
 
-/// Commands whose work grows with the size of their keys, whatever their other arguments are.
+/// Commands whose work grows with the size of their keys, whatever the other arguments are.
 const WHOLE_KEYS: &[&str] = &[
     "hgetall",
     "hkeys",
@@ -48,17 +48,17 @@ const WHOLE_KEYS: &[&str] = &[
     "zremrangebyscore",
 ];
 
-/// The work of a request.
+/// The size of a request's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeClass {
-    /// At most a hundred or so elements.
+    /// At most about a hundred elements.
     Small,
-    /// More, or unknown.
+    /// More elements, or an unknown number.
     Large,
 }
 
-/// The classifier of Redis commands, with those of unclear cost judged by the sizes of their keys
-/// in `store`: such a request is a `range` if it is small and a `scan` otherwise.
+/// The classifier of Redis commands. It judges commands of unclear cost by the sizes of their keys
+/// in `store`: a small request is a `range`, a large one a `scan`.
 #[must_use]
 pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
     let by_name = RespClassifier::redis();
@@ -72,68 +72,63 @@ pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
     let store_of_writes = Arc::clone(store);
     let (store_of_scans, store_of_ranges) = (Arc::clone(store), Arc::clone(store));
     by_name
-        .refine("scan", move |frame| {
-            type_of_size(size_of_scan(&store_of_scans, frame))
+        .refine("scan", move |frame, head| {
+            type_of_size(size_of_scan(&store_of_scans, frame, head))
         })
-        .refine("range", move |frame| {
-            type_of_size(size_of_range(&store_of_ranges, frame))
+        .refine("range", move |frame, head| {
+            type_of_size(size_of_range(&store_of_ranges, frame, head))
         })
-        .refine("write", move |frame| {
-            match size_of_write(&store_of_writes, frame) {
+        .refine("write", move |frame, head| {
+            match size_of_write(&store_of_writes, frame, head) {
                 SizeClass::Small => write,
                 SizeClass::Large => scan,
             }
         })
 }
 
-/// The work of a request that is unbounded by its name and arguments.
+/// The size class of a request whose name and arguments do not bound its work.
 #[must_use]
-pub fn size_of_scan(store: &Keyspace, frame: &[u8]) -> SizeClass {
-    let mut args = ArgsIter::new(frame);
-    let spec = args.next().and_then(|name| CommandTable::get().find(name));
-    let Some(spec) = spec else {
+pub fn size_of_scan(store: &Keyspace, frame: &[u8], head: &RespHead) -> SizeClass {
+    let Some(spec) = CommandTable::get().find(head.command()) else {
         return SizeClass::Large;
     };
     match spec.keys {
-        KeyPositions { first: 0, .. } if spec.name == "keys" => size_class(store.len()),
+        KeyPositions { first: 0, .. } if head.command() == KEYS => size_class(store.len()),
         KeyPositions { first: 0, .. } => SizeClass::Large,
-        keys => size_class(elements(store, keys, frame)),
+        keys => size_class(elements(store, keys, frame, head)),
     }
 }
 
-/// The work of a request that is commonly small.
+/// The size class of a request that is usually small.
 #[must_use]
-pub fn size_of_range(store: &Keyspace, frame: &[u8]) -> SizeClass {
-    let spec = ArgsIter::new(frame)
-        .next()
-        .and_then(|name| CommandTable::get().find(name));
-    match spec {
+pub fn size_of_range(store: &Keyspace, frame: &[u8], head: &RespHead) -> SizeClass {
+    match CommandTable::get().find(head.command()) {
         Some(spec) if WHOLE_KEYS.contains(&spec.name) => {
-            size_class(elements(store, spec.keys, frame))
+            size_class(elements(store, spec.keys, frame, head))
         }
         _ => SizeClass::Small,
     }
 }
 
-/// The work of a request that stores one value: the bytes that it copies.
+/// The size class of a request that stores one value, by the bytes that it copies.
 #[must_use]
-pub fn size_of_write(store: &Keyspace, frame: &[u8]) -> SizeClass {
-    let mut args = ArgsIter::new(frame);
-    let name = args.next().unwrap_or_default();
-    let is = |other: &&[u8]| name.eq_ignore_ascii_case(other);
-    let copies_old = WHOLE_STRINGS.iter().any(is);
-    let old = match args.next() {
-        Some(key) if copies_old => store.peek(key, |entry| match entry.map(Entry::value) {
+pub fn size_of_write(store: &Keyspace, frame: &[u8], head: &RespHead) -> SizeClass {
+    let copied_key = match head.command() {
+        APPEND | SETRANGE => head.arg(frame, 1),
+        _ => None,
+    };
+    let old = copied_key.map_or(0, |key| {
+        store.peek(key, |entry| match entry.map(Entry::value) {
             Some(Value::String(bytes)) => bytes.len(),
             _ => 0,
-        }),
+        })
+    });
+    // Zeroes are put before what it stores.
+    let offset = match head.command() {
+        SETRANGE => head.arg(frame, 2).and_then(parse_integer).unwrap_or(0),
         _ => 0,
     };
-    // Zeroes are put before what it stores.
-    let offset = match args.next().filter(|_| is(&SETRANGE)) {
-        Some(offset) => std::str::from_utf8(offset).map_or(0, |text| text.parse().unwrap_or(0)),
-        None => 0,
-    };
+    let offset = usize::try_from(offset).unwrap_or(0);
     if frame.len() + old.max(offset) <= SMALL_BYTES_MAX {
         SizeClass::Small
     } else {
@@ -150,9 +145,8 @@ fn size_class(elements: usize) -> SizeClass {
 }
 
 /// Elements of all keys of the request; more than any bound when there are too many keys to look.
-fn elements(store: &Keyspace, keys: KeyPositions, frame: &[u8]) -> usize {
-    let args = ArgsIter::new(frame);
-    let count = args.count_left();
+fn elements(store: &Keyspace, keys: KeyPositions, frame: &[u8], head: &RespHead) -> usize {
+    let count = head.arg_count();
     let first = usize::try_from(keys.first).unwrap_or(usize::MAX);
     let step = usize::try_from(keys.step).unwrap_or(1).max(1);
     let last = match usize::try_from(keys.last) {
@@ -160,12 +154,13 @@ fn elements(store: &Keyspace, keys: KeyPositions, frame: &[u8]) -> usize {
         Err(_from_the_end) => count.saturating_sub(keys.last.unsigned_abs() as usize),
     };
     if last < first || last >= count {
-        // Too few arguments: an error, which is quick.
+        // Too few arguments give an error, which is quick.
         return 0;
     }
     if (last - first) / step >= KEYS_MAX {
         return usize::MAX;
     }
+    let args = head.args(frame);
     let keys = args.skip(first).take(last - first + 1).step_by(step);
     keys.map(|key| {
         store.peek(key, |entry| {
@@ -179,6 +174,22 @@ fn elements(store: &Keyspace, keys: KeyPositions, frame: &[u8]) -> usize {
 mod tests {
     use super::*;
     use crate::testing::Session;
+    use psp_protocols::Framing;
+    use psp_protocols::resp::Resp;
+
+    type SizeOf = fn(&Keyspace, &[u8], &RespHead) -> SizeClass;
+
+    /// What `size_of` says of an inline command.
+    fn size(session: &Session, size_of: SizeOf, line: &str) -> SizeClass {
+        // MiB of value do not fit on a line.
+        let resp = Resp {
+            inline_len_max: 4 << 20,
+            ..Resp::default()
+        };
+        let frame = format!("{line}\r\n");
+        let head = resp.head_of(frame.as_bytes()).expect("a whole frame");
+        size_of(session.store(), frame.as_bytes(), &head)
+    }
 
     fn filled() -> Session {
         let mut session = Session::new();
@@ -194,7 +205,7 @@ mod tests {
     #[test]
     fn unbounded_commands_are_small_on_small_keys() {
         let session = filled();
-        for (line, size) in [
+        for (line, expected) in [
             ("LRANGE short 0 -1", SizeClass::Small),
             ("LRANGE long 0 -1", SizeClass::Large),
             ("LRANGE none 0 -1", SizeClass::Small),
@@ -207,23 +218,16 @@ mod tests {
             ("NOPE", SizeClass::Large),
             ("SORT", SizeClass::Small),
         ] {
-            assert_eq!(
-                size_of_scan(session.store(), line.as_bytes()),
-                size,
-                "{line}"
-            );
+            assert_eq!(size(&session, size_of_scan, line), expected, "{line}");
         }
         let many_keys = format!("SUNION {}", "none ".repeat(100));
-        assert_eq!(
-            size_of_scan(session.store(), many_keys.as_bytes()),
-            SizeClass::Large
-        );
+        assert_eq!(size(&session, size_of_scan, &many_keys), SizeClass::Large);
     }
 
     #[test]
     fn ranges_are_large_only_when_they_cover_large_keys() {
         let session = filled();
-        for (line, size) in [
+        for (line, expected) in [
             ("HGETALL little", SizeClass::Small),
             ("HGETALL large", SizeClass::Large),
             ("LRANGE long 0 9", SizeClass::Small),
@@ -233,21 +237,17 @@ mod tests {
             ("LPOS long a", SizeClass::Large),
             ("LINSERT long BEFORE a b", SizeClass::Large),
         ] {
-            assert_eq!(
-                size_of_range(session.store(), line.as_bytes()),
-                size,
-                "{line}"
-            );
+            assert_eq!(size(&session, size_of_range, line), expected, "{line}");
         }
     }
 
     #[test]
-    fn keys_of_many_is_large() {
+    fn the_keys_command_is_large_over_many_keys() {
         let mut session = filled();
         for index in 0..200 {
             session.run(&format!("SET k{index} v"));
         }
-        assert_eq!(size_of_scan(session.store(), b"KEYS *"), SizeClass::Large);
+        assert_eq!(size(&session, size_of_scan, "KEYS *"), SizeClass::Large);
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
         let mut session = filled();
         let megabyte = "x".repeat(1 << 20);
         session.run(&format!("SET big {megabyte}"));
-        for (line, size) in [
+        for (line, expected) in [
             ("SET big v", SizeClass::Small),
             ("APPEND little v", SizeClass::Small),
             ("append big v", SizeClass::Large),
@@ -268,11 +268,7 @@ mod tests {
             ("APPEND", SizeClass::Small),
             (&*format!("SET k {megabyte}"), SizeClass::Large),
         ] {
-            assert_eq!(
-                size_of_write(session.store(), line.as_bytes()),
-                size,
-                "{line:.20}"
-            );
+            assert_eq!(size(&session, size_of_write, line), expected, "{line:.20}");
         }
     }
 
@@ -282,7 +278,8 @@ mod tests {
         let classifier = classifier(&session.server.store);
         for spec in CommandTable::get().specs() {
             let line = format!("{} a 1 b\r\n", spec.name);
-            let ty = classifier.classify(line.as_bytes());
+            let head = Resp::default().head_of(line.as_bytes());
+            let ty = classifier.classify(line.as_bytes(), &head.expect("a whole frame"));
             assert_ne!(ty, RequestType::UNKNOWN, "{}", spec.name);
         }
     }
@@ -302,7 +299,10 @@ mod tests {
             ("SET a b", "write"),
             ("APPEND big v", "scan"),
         ] {
-            let slot = types.slot(classifier.classify(format!("{line}\r\n").as_bytes()));
+            let frame = format!("{line}\r\n");
+            let head = Resp::default().head_of(frame.as_bytes());
+            let head = head.expect("a whole frame");
+            let slot = types.slot(classifier.classify(frame.as_bytes(), &head));
             assert_eq!(types.name_of_slot(slot), name, "{line}");
         }
     }

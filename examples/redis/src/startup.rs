@@ -1,4 +1,4 @@
-//! From a configuration to a server that is ready to run.
+//! Builds a server that is ready to run from a configuration.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use crate::state::ServerState;
 
 /// A server with an empty keyspace, bound to its addresses.
 pub struct RedisServer {
-    /// The server; run it.
+    /// The server. The caller runs it.
     pub server: Server<Resp, RespClassifier, RedisHandler>,
-    /// Its keys and connections.
+    /// The server's keys and connections.
     pub state: Arc<ServerState>,
-    /// Removes expired keys while it exists.
+    /// Removes expired keys until it is dropped.
     pub expiry: ExpiryCycle,
 }
 
 /// Binds the addresses and sets everything up.
 ///
 /// # Errors
-/// A setting out of its range, an address that cannot be had, or a thread that cannot be started.
+/// A setting is out of range, an address is not available, or a thread cannot be started.
 pub fn build(config: Config) -> anyhow::Result<RedisServer> {
     let state = Arc::new(ServerState::new(Settings::new(config.clone())));
     let expiry =

@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! The state that all connections of a server share.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -18,17 +18,17 @@ use crate::stats::{CommandStats, WorkerStats};
 pub struct ServerState {
     /// All keys.
     pub store: Arc<Keyspace>,
-    /// What `CONFIG` shows and changes.
+    /// The settings that `CONFIG` shows and changes.
     pub settings: Settings,
     /// All connections.
     pub clients: Arc<Registry>,
     /// When the server started.
     pub started_at: Instant,
-    /// The same in milliseconds since the Unix epoch.
+    /// When the server started, in milliseconds since the Unix epoch.
     pub started_at_ms: u64,
-    /// A random number of 40 hexadecimal digits that tells this run from all others.
+    /// A random number of 40 hexadecimal digits that identifies this run of the server.
     pub run_id: String,
-    /// The running server, once it runs.
+    /// The running server; empty until it runs.
     pub runtime: OnceLock<ServerHandle>,
     workers: Mutex<Workers>,
 }
@@ -36,7 +36,7 @@ pub struct ServerState {
 #[derive(Debug, Default)]
 struct Workers {
     stats: Vec<Arc<WorkerStats>>,
-    /// Sums at the last `CONFIG RESETSTAT`: workers alone write their counters.
+    /// Sums at the last `CONFIG RESETSTAT`. Only workers write their counters.
     zero: Vec<CommandStats>,
 }
 
@@ -47,7 +47,7 @@ impl Default for ServerState {
 }
 
 impl ServerState {
-    /// The state of a server that starts now, with no keys.
+    /// The state of a server that starts now, without keys.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -66,20 +66,20 @@ impl ServerState {
         }
     }
 
-    /// A connection was accepted.
+    /// Registers an accepted connection.
     pub fn connect(&self, peer: SocketAddr) -> Client {
         self.clients
             .connect(peer, !self.settings.requires_password())
     }
 
-    /// Counters for one more worker.
+    /// Creates the counters of one more worker.
     pub fn add_worker(&self) -> Arc<WorkerStats> {
         let stats = Arc::new(WorkerStats::default());
         self.workers.lock().stats.push(Arc::clone(&stats));
         stats
     }
 
-    /// Connections that may be open at once.
+    /// Most connections that may be open at once.
     #[must_use]
     pub fn connections_max(&self) -> usize {
         let configured = self.settings.config.server.connections_max;
@@ -97,7 +97,7 @@ impl ServerState {
             .map_or(configured, ServerHandle::idle_timeout_s)
     }
 
-    /// The policy in force.
+    /// The current policy.
     #[must_use]
     pub fn policy(&self) -> Policy {
         let configured = || self.settings.config.policy.clone();
@@ -106,7 +106,7 @@ impl ServerState {
             .map_or_else(configured, ServerHandle::policy)
     }
 
-    /// Which threads there are.
+    /// The server's thread topology.
     #[must_use]
     pub fn topology(&self) -> Topology {
         self.runtime
@@ -114,7 +114,7 @@ impl ServerState {
             .map_or(self.settings.config.server.topology, ServerHandle::topology)
     }
 
-    /// Number of workers; 0 while it is not known.
+    /// Number of workers; 0 until it is known.
     #[must_use]
     pub fn workers(&self) -> usize {
         let configured = self.settings.config.server.workers.unwrap_or(0);
@@ -132,7 +132,7 @@ impl ServerState {
         sums
     }
 
-    /// Starts all command counters from zero.
+    /// Resets all command counters to zero.
     pub fn reset_stats(&self) {
         let mut workers = self.workers.lock();
         workers.zero = workers.sums();

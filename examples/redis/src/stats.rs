@@ -1,11 +1,11 @@
-//! Counters per command, one set for each worker.
+//! Counters per command, one set per worker.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::command::CommandTable;
 
-/// The counters of one worker, which alone writes them: a plain load and store each.
+/// The counters of one worker. Only that worker writes them, with a plain load and store each.
 #[derive(Debug)]
 pub struct WorkerStats {
     commands: Box<[CommandCounters]>,
@@ -19,16 +19,16 @@ struct CommandCounters {
     failed: AtomicU64,
 }
 
-/// The counters of one command at one time.
+/// The counters of one command at one instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CommandStats {
-    /// Times it ran, failures included.
+    /// Times the command ran, including failures.
     pub calls: u64,
-    /// Time it ran, in nanoseconds.
+    /// Total running time, in nanoseconds.
     pub busy_ns: u64,
-    /// Times it was refused before it ran.
+    /// Times the server rejected the command before it ran.
     pub rejected: u64,
-    /// Times it ran and failed.
+    /// Times the command ran and failed.
     pub failed: u64,
 }
 
@@ -42,7 +42,7 @@ impl Default for WorkerStats {
 }
 
 impl WorkerStats {
-    /// Counts a call of the command with this number in the [`CommandTable`].
+    /// Counts a call of the command with this index in the [`CommandTable`].
     pub fn count_call(&self, index: usize, busy: Duration, failed: bool) {
         let counters = &self.commands[index];
         add(&counters.calls, 1);
@@ -53,12 +53,12 @@ impl WorkerStats {
         add(&counters.failed, u64::from(failed));
     }
 
-    /// Counts a refusal.
+    /// Counts a rejection.
     pub fn count_rejected(&self, index: usize) {
         add(&self.commands[index].rejected, 1);
     }
 
-    /// Adds the counters to `sums`, which has a place for each command.
+    /// Adds the counters to `sums`, which has one element per command.
     pub fn add_to(&self, sums: &mut [CommandStats]) {
         for (counters, sum) in self.commands.iter().zip(sums) {
             sum.calls += counters.calls.load(Ordering::Relaxed);
@@ -77,7 +77,7 @@ fn add(counter: &AtomicU64, amount: u64) {
 }
 
 impl CommandStats {
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {

@@ -1,9 +1,9 @@
-//! Runs commands without sockets.
+//! Runs commands in tests without sockets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use psp_protocols::resp::Version;
+use psp_protocols::resp::{CommandId, Version};
 use psp_store::Keyspace;
 
 use crate::client::Client;
@@ -50,7 +50,7 @@ impl Session {
         self
     }
 
-    /// Runs the words of `line`; the reply as text.
+    /// Runs the words of `line` as a command and returns the reply as text.
     pub(crate) fn run(&mut self, line: &str) -> String {
         let words: Vec<&[u8]> = line.split_ascii_whitespace().map(str::as_bytes).collect();
         self.run_args(&words)
@@ -62,12 +62,22 @@ impl Session {
 
     pub(crate) fn run_raw(&mut self, args: &[&[u8]]) -> Vec<u8> {
         let mut reply = Vec::new();
-        let outcome = dispatch(&self.server, &self.client, &self.stats, args, &mut reply);
+        let command = args
+            .first()
+            .map_or(CommandId::UNKNOWN, |name| CommandId::of(name));
+        let outcome = dispatch(
+            &self.server,
+            &self.client,
+            &self.stats,
+            command,
+            args,
+            &mut reply,
+        );
         self.closed |= outcome == Outcome::Close;
         reply
     }
 
-    /// Runs each line and compares its reply, in which `\r\n` is written as a space.
+    /// Runs each line and compares its reply. A space stands for `\r\n` in the expected reply.
     #[track_caller]
     pub(crate) fn expect(&mut self, lines: &[(&str, &str)]) {
         for (line, expected) in lines {

@@ -1,17 +1,17 @@
-//! Values of one type: how commands read and change keys that must hold a list, a hash, ...
+//! Typed access to values: how commands read and change keys that must hold a list, a hash, ...
 
 use psp_store::{Element, Hash, Keyspace, List, Set, Slot, SortedSet, Value};
 
 use crate::error::CommandError;
 use crate::parse::Result;
 
-/// A type that values can have.
+/// A type of value.
 pub trait Typed: Sized + Clone {
     /// The value, if it is of this type.
     fn of(value: &Value) -> Option<&Self>;
-    /// The value for a change, if it is of this type.
+    /// The value, mutable, if it is of this type.
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
-    /// As a value.
+    /// Wraps the value.
     fn into_value(self) -> Value;
 }
 
@@ -47,7 +47,7 @@ typed! {
     SortedSet => SortedSet,
 }
 
-/// What `value` holds, which must be a `T`.
+/// The value, which must be a `T`.
 ///
 /// # Errors
 /// [`CommandError::WrongType`].
@@ -57,7 +57,7 @@ pub fn expect<T: Typed>(value: Option<&Value>) -> Result<Option<&T>> {
         .transpose()
 }
 
-/// What `slot` holds, for a change, which must be a `T`.
+/// The value in `slot`, mutable. It must be a `T`.
 ///
 /// # Errors
 /// [`CommandError::WrongType`].
@@ -66,7 +66,7 @@ pub fn expect_mut<'s, T: Typed>(slot: &'s mut Slot<'_>) -> Result<Option<&'s mut
     Ok(slot.value_mut().and_then(T::of_mut))
 }
 
-/// [`expect_mut`], after storing an empty `T` where there is no value.
+/// [`expect_mut`], which first stores an empty `T` if there is no value.
 ///
 /// # Errors
 /// [`CommandError::WrongType`].
@@ -76,7 +76,7 @@ pub fn expect_or_default<'s, T: Typed + Default>(slot: &'s mut Slot<'_>) -> Resu
     T::of_mut(value).ok_or(CommandError::WrongType)
 }
 
-/// Reads `key` with no lock held; `None` when there is no such key.
+/// Reads `key` without a lock; `None` if the key does not exist.
 ///
 /// # Errors
 /// [`CommandError::WrongType`].
@@ -88,7 +88,7 @@ pub fn read<T: Typed, R>(
     store.with(key, |value| expect(value).map(read))
 }
 
-/// An O(1) snapshot of what `key` holds.
+/// An O(1) snapshot of the value of `key`.
 ///
 /// # Errors
 /// [`CommandError::WrongType`].
@@ -96,7 +96,7 @@ pub fn snapshot<T: Typed>(store: &Keyspace, key: &[u8]) -> Result<Option<T>> {
     read(store, key, |value: Option<&T>| value.cloned())
 }
 
-/// Changes `key` under its lock, with work of O(log n); `None` when there is no such key.
+/// Changes `key` under its lock, with work of O(log n). Returns `None` if the key does not exist.
 ///
 /// # Errors
 /// [`CommandError::WrongType`].
@@ -108,7 +108,7 @@ pub fn change<T: Typed, R>(
     store.update(key, |slot| Ok(expect_mut(slot)?.map(change)))
 }
 
-/// [`change`], starting from an empty `T` where there is no such key.
+/// [`change`], which starts from an empty `T` if the key does not exist.
 ///
 /// # Errors
 /// [`CommandError::WrongType`].

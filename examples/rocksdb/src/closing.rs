@@ -1,8 +1,8 @@
-//! The end of the store, before that of the process.
+//! Closing the store before the process ends.
 //!
-//! The runtime waits for its workers for a moment only, so that the last to let go of the store may be one
-//! that outlives `main`. A database that is closed while the process ends aborts it: librocksdb's own
-//! destructors run at that time.
+//! The runtime waits only briefly for its workers, so a worker that outlives `main` may be the last to
+//! hold the store. Closing a database while the process exits aborts the process, because librocksdb's
+//! own destructors run at that time.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
 
-/// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Time between two checks.
+const CHECK_EVERY: Duration = Duration::from_millis(1);
 
-/// Closes the store on this thread once nobody else has it. Returns whether it is closed; somebody has it
-/// still when that takes longer than `patience`.
+/// Closes the store on this thread once no other thread holds it. Returns whether the store is closed:
+/// false if another thread still holds it after `patience`.
 pub fn close(engine: Arc<dyn Engine>, patience: Duration) -> bool {
     let give_up = Instant::now() + patience;
-    // Nobody has it but through this one, so that none can be added once it is the only one.
+    // If this is the only reference, no other reference can be made.
     while Arc::strong_count(&engine) > 1 {
         if Instant::now() >= give_up {
-            // Neither here nor in the destructors of the process.
+            // Leave the store open: close it neither here nor in the destructors of the process.
             std::mem::forget(engine);
             return false;
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(CHECK_EVERY);
     }
     true
 }
@@ -35,7 +35,7 @@ mod tests {
     use crate::engine::Memory;
 
     #[test]
-    fn a_store_is_closed_when_the_last_other_has_let_go_of_it() {
+    fn a_store_is_closed_after_its_last_user_releases_it() {
         let engine: Arc<dyn Engine> = Arc::new(Memory::default());
         let watched = Arc::downgrade(&engine);
         let other = engine.clone();

@@ -1,4 +1,4 @@
-//! What the server is started with: built-in defaults, then a TOML file, then flags.
+//! The configuration: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{EngineKind, Storage};
 use crate::limits::Limits;
 
-/// The whole configuration. A file sets any part of it; what it does not name keeps its default.
+/// The whole configuration. A file sets any part of it; the rest keeps its defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -22,25 +22,25 @@ pub struct Config {
     pub bind: Vec<IpAddr>,
     /// TCP port; 9200 by default, 0 for any free one.
     pub port: u16,
-    /// What holds the entries; memory by default.
+    /// The engine that holds the entries; memory by default.
     pub engine: EngineKind,
-    /// Where RocksDB has its files; a folder on disk or tmpfs, made if it is not there.
+    /// RocksDB's directory, on disk or tmpfs. It is created if it does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_dir: Option<PathBuf>,
-    /// Whether RocksDB acknowledges a PUT or a DELETE only when it is on the medium; it does by default.
+    /// Whether RocksDB syncs a PUT or DELETE to the medium before acknowledging it; on by default.
     pub sync: bool,
-    /// MiB in which RocksDB keeps blocks of its files; as many as it chooses by default.
+    /// MiB of RocksDB's block cache; RocksDB's own default if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_cache_mb: Option<u32>,
-    /// Keys that are set at the start; none by default.
+    /// Number of keys to set at the start; none by default.
     pub preload: u64,
-    /// Bytes of their values; 64 by default.
+    /// Length of their values in bytes; 64 by default.
     pub preload_value_len: usize,
-    /// The least severe messages that are logged.
+    /// The least severe level of log messages.
     pub log_level: LogLevel,
-    /// How much a client may ask for.
+    /// Limits on requests.
     pub limits: Limits,
-    /// How requests are scheduled.
+    /// The scheduling policy.
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
     pub server: psp_server::Config,
@@ -61,7 +61,7 @@ impl Default for Config {
             limits: Limits::default(),
             policy: Policy::darc(),
             server: psp_server::Config {
-                // A request may open a file of RocksDB, whose frames have pages of their own.
+                // A request may open a RocksDB file, which needs large stack frames.
                 stack_bytes: 1 << 20,
                 ..psp_server::Config::default()
             },
@@ -70,18 +70,18 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The engine and where it is.
+    /// The engine and its storage.
     ///
     /// # Errors
-    /// When RocksDB has no directory, or memory has one or a cache of blocks.
+    /// RocksDB has no directory, or memory has a directory or a block cache.
     pub fn storage(&self) -> anyhow::Result<Storage> {
         match (self.engine, &self.data_dir, self.block_cache_mb) {
             (EngineKind::Memory, None, None) => Ok(Storage::Memory),
             (EngineKind::Memory, Some(_), _) => {
-                bail!("--data-dir is for --engine rocksdb: the engine `memory` keeps no files")
+                bail!("--data-dir needs --engine rocksdb: the engine `memory` has no files")
             }
             (EngineKind::Memory, None, Some(_)) => {
-                bail!("--block-cache-mb is for --engine rocksdb: the engine `memory` has no blocks")
+                bail!("--block-cache-mb needs --engine rocksdb: the engine `memory` has no blocks")
             }
             (EngineKind::RocksDb, directory, block_cache_mb) => Ok(Storage::RocksDb {
                 directory: directory
@@ -118,22 +118,22 @@ impl ProgramConfig for Config {
 pub struct Flags {
     #[command(flatten)]
     listen: ListenFlags,
-    /// What holds the entries [default: memory].
+    /// Engine that holds the entries [default: memory].
     #[arg(long, value_enum)]
     engine: Option<EngineKind>,
-    /// Where RocksDB has its files; made if it is not there.
+    /// RocksDB's directory; created if it does not exist.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Whether RocksDB acknowledges a write only when it is on the medium [default: true].
+    /// Sync each write to the medium before acknowledging it (RocksDB) [default: true].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     sync: Option<bool>,
-    /// MiB in which RocksDB keeps blocks of its files [default: as many as it chooses].
+    /// MiB of RocksDB's block cache [default: RocksDB's own default].
     #[arg(long, value_name = "MIB")]
     block_cache_mb: Option<u32>,
-    /// Set this many keys at the start: those that psp-loadgen uses with --keys N [default: 0].
+    /// Set this many keys at the start: the keys that psp-loadgen uses with --keys N [default: 0].
     #[arg(long, value_name = "N")]
     preload: Option<u64>,
-    /// Bytes of their values [default: 64].
+    /// Length of their values in bytes [default: 64].
     #[arg(long, value_name = "BYTES")]
     preload_value_len: Option<usize>,
     #[command(flatten)]
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_synced_unless_told_otherwise() {
+    fn writes_are_synced_by_default() {
         for (flags, sync) in [("", true), ("--sync", true), ("--sync false", false)] {
             assert_eq!(resolve(flags).unwrap().sync, sync, "{flags}");
         }
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn contradictory_settings_are_refused() {
         for (flags, word) in [
             ("--engine rocksdb", "--data-dir"),
             ("--data-dir /tmp/x", "--engine rocksdb"),

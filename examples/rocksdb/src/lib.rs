@@ -1,5 +1,5 @@
-//! A key-value server over psp's RPC, on RocksDB or in memory: the storage workload of the papers, in
-//! which GETs of microseconds stand beside SCANs of a millisecond.
+//! A key-value server over psp's RPC, on RocksDB or in memory. It is the storage workload of the papers:
+//! GETs of microseconds beside SCANs of a millisecond.
 //!
 //! ```text
 //!   psp-loadgen ── rpc: GET, SCAN, PUT, DELETE ──► net worker, classifier by method
@@ -7,10 +7,10 @@
 //!        │                                              ▼
 //!        └────────────── response ◄── RpcHandler ◄─ KeyValue ─► Engine: Memory or RocksDb
 //!                                                      │
-//!                                                      └ checkpoint every so many entries of a SCAN
+//!                                                      └ checkpoint every 32 entries of a SCAN
 //! ```
 //!
-//! The messages are those of [`psp_protocols::kv`], within [`limits`].
+//! The messages are defined in [`psp_protocols::kv`]. [`limits`] bounds them.
 
 pub mod closing;
 pub mod config;

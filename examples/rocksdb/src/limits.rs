@@ -1,16 +1,16 @@
-//! How much a client may ask for.
+//! Limits on requests.
 
 use anyhow::ensure;
 use psp_protocols::rpc::{Failure, Rpc};
 use serde::{Deserialize, Serialize};
 
-/// Room for what surrounds key and value in a message: id, method, deadline, lengths.
+/// Room for the rest of a message beside key and value: id, method, deadline, lengths.
 const ENVELOPE_LEN_MAX: usize = 1024;
-/// Longest key and longest value that can be set.
+/// Valid limits of the length of keys and values, in bytes.
 const LEN_RANGE: std::ops::RangeInclusive<usize> = 1..=64 << 20;
 
-/// Limits on keys, values and scans. A request beyond one is answered with `INVALID_ARGUMENT`, a message
-/// longer than any that keeps them ends the connection.
+/// Limits on keys, values and scans. A request beyond a limit gets the status `INVALID_ARGUMENT`. A
+/// message longer than any within the limits closes the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -20,8 +20,8 @@ pub struct Limits {
     pub value_len_max: usize,
     /// Most entries of a scan; 100 000 by default.
     pub scan_count_max: u32,
-    /// Most bytes of the entries in a response; 4 MiB by default. What a scan has no room for is left
-    /// out, but for its first entry, and the response says so.
+    /// Most bytes of the entries in a response; 4 MiB by default. A scan omits entries beyond it, except
+    /// its first entry, and the response says so.
     pub scan_bytes_max: usize,
 }
 
@@ -37,10 +37,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Refuses limits that leave nothing to ask for, or more than a message can say.
+    /// Rejects limits that allow no request, or more than a message can contain.
     ///
     /// # Errors
-    /// Names the limit.
+    /// A limit is out of range. The error names it.
     pub fn validate(&self) -> anyhow::Result<()> {
         for (name, bytes) in [
             ("key_len_max", self.key_len_max),
@@ -59,7 +59,7 @@ impl Limits {
         Ok(())
     }
 
-    /// The framing that takes every message within these limits.
+    /// The framing that accepts every message within these limits.
     #[must_use]
     pub fn framing(&self) -> Rpc {
         let len_max = self.key_len_max + self.value_len_max + ENVELOPE_LEN_MAX;
@@ -68,7 +68,7 @@ impl Limits {
         }
     }
 
-    /// Refuses an empty key and one that is too long.
+    /// Rejects an empty key and a key that is too long.
     pub(crate) fn check_key(&self, key: &[u8]) -> Result<(), Failure> {
         if key.is_empty() {
             return Err(Failure::invalid("the key is empty"));
@@ -76,7 +76,7 @@ impl Limits {
         self.check_start(key)
     }
 
-    /// Refuses a start of a scan that no key can equal.
+    /// Rejects the start of a scan if it is longer than any key.
     pub(crate) fn check_start(&self, start: &[u8]) -> Result<(), Failure> {
         at_most("the key", start.len(), self.key_len_max, "bytes")
     }
@@ -87,7 +87,7 @@ impl Limits {
 
     pub(crate) fn check_count(&self, count: u32) -> Result<(), Failure> {
         if count == 0 {
-            return Err(Failure::invalid("a scan has at least 1 entry"));
+            return Err(Failure::invalid("the count of a scan must be at least 1"));
         }
         let (count, count_max) = (count as usize, self.scan_count_max as usize);
         at_most("the scan", count, count_max, "entries")
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_message_within_the_limits_is_taken() {
+    fn the_longest_message_within_the_limits_is_accepted() {
         let limits = Limits {
             key_len_max: 10,
             value_len_max: 100,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_leave_nothing_are_refused() {
+    fn limits_that_allow_no_request_are_refused() {
         let nothing = |set: fn(&mut Limits)| {
             let mut limits = Limits::default();
             set(&mut limits);

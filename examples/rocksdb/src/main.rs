@@ -1,5 +1,6 @@
-//! The server as a program.
+//! The server program.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use mimalloc::MiMalloc;
@@ -10,19 +11,19 @@ use psp_rocksdb::startup::{self, KeyValueServer};
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// How long a stopped server waits for a request that it left behind.
+/// How long a stopped server waits for an unfinished request.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     psp_program::main::<Flags>(|program| {
         let KeyValueServer { server, engine } = startup::build(program.config.clone())?;
         let outcome = program.serve(server);
         if !close(engine, CLOSE_PATIENCE) {
-            tracing::warn!("a request still uses the store, which is left as it is");
+            tracing::warn!("a request still uses the store: exiting without closing it");
             if let Err(error) = &outcome {
-                tracing::error!("{error:#}");
+                tracing::error!("{}", psp_program::explain(error));
             }
-            // Without the destructors that `main` would return into.
+            // Exit without the destructors that run after `main` returns.
             signal_hook::low_level::exit(i32::from(outcome.is_err()));
         }
         outcome

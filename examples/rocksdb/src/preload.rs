@@ -1,19 +1,19 @@
-//! Entries that are there from the start.
+//! Entries that the server sets at the start.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use psp_loadgen::keys::Keyspace;
+use psp_sim::keys::Keyspace;
 
 use crate::engine::{Engine, EngineError};
 
 /// Entries between two steps of the progress bar.
 const ENTRIES_PER_STEP: u64 = 1_000;
 
-/// Sets `count` keys, those that psp-loadgen draws from with `--keys COUNT`, to values of `value_len`
-/// bytes, behind a progress bar where the terminal has one. They outlast a crash as far as the engine
-/// can make them.
+/// Sets `count` keys, the keys that psp-loadgen uses with `--keys COUNT`, to values of `value_len`
+/// bytes. Shows a progress bar on a terminal. The entries survive a crash as far as the engine can
+/// ensure it.
 ///
 /// # Errors
-/// When the store cannot be written.
+/// The store cannot be written.
 pub fn preload(engine: &dyn Engine, count: u64, value_len: usize) -> Result<(), EngineError> {
     if count == 0 {
         return Ok(());
@@ -44,7 +44,7 @@ mod tests {
     use crate::engine::Memory;
 
     #[test]
-    fn keys_are_those_of_the_load_generator() {
+    fn keys_match_the_load_generator() {
         let engine = Memory::default();
         preload(&engine, 2_500, 10).unwrap();
         let mut values = Vec::new();

@@ -1,28 +1,28 @@
-//! The methods: payload in, payload out.
+//! The methods of the service: from the payload of a request to the payload of its response.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crc32fast::Hasher;
 use prost::Message;
-use psp_program::rpc::{Call, Service};
 use psp_protocols::kv::{self, DeleteRequest, GetRequest, PutRequest, ScanRequest, ScanResponse};
 use psp_protocols::rpc::{Failure, Status};
+use psp_rpc_service::{Call, Service};
 use psp_server::WorkerId;
 
 use crate::engine::{Engine, EngineError};
 use crate::limits::Limits;
 
-/// Entries of a scan between two checkpoints: some microseconds.
-const ENTRIES_PER_TURN: u32 = 32;
+/// Entries of a scan between two checkpoints: some microseconds of work.
+const ENTRIES_PER_CHECKPOINT: u32 = 32;
 
-/// A key-value store as methods.
+/// A key-value store as an RPC service.
 pub struct KeyValue {
     engine: Arc<dyn Engine>,
     limits: Limits,
 }
 
-/// The requests of one context, kept for their memory.
+/// The decoded requests of one context, kept to reuse their memory.
 #[derive(Debug, Default)]
 pub struct Requests {
     get: GetRequest,
@@ -75,7 +75,7 @@ impl KeyValue {
             if count == request.count {
                 return ControlFlow::Break(());
             }
-            if count % ENTRIES_PER_TURN == 0
+            if count % ENTRIES_PER_CHECKPOINT == 0
                 && let Err(failure) = call.give_way()
             {
                 given_up = Some(failure);
@@ -134,12 +134,12 @@ impl Service for KeyValue {
     }
 }
 
-/// The payload of `call` in `message`, whose memory is used again.
+/// Decodes the payload of `call` into `message`, reusing its memory.
 fn decoded<'a, M: Message>(message: &'a mut M, call: &Call<'_>) -> Result<&'a M, Failure> {
     message.clear();
     match message.merge(call.payload) {
         Ok(()) => Ok(message),
-        Err(error) => Err(Failure::invalid(format!("the payload: {error}"))),
+        Err(error) => Err(Failure::invalid(format!("invalid payload: {error}"))),
     }
 }
 

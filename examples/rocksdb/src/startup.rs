@@ -1,13 +1,13 @@
-//! From a configuration to a server that is ready to run.
+//! Builds a server that is ready to run from a configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use psp_classifiers::RpcClassifier;
-use psp_program::rpc::RpcHandler;
 use psp_protocols::kv;
 use psp_protocols::rpc::Rpc;
+use psp_rpc_service::RpcHandler;
 use psp_server::{Server, TypeSpec};
 
 use crate::config::Config;
@@ -15,27 +15,27 @@ use crate::engine::{Engine, Storage};
 use crate::preload::preload;
 use crate::service::KeyValue;
 
-/// What policies take a lookup to last until they have measured it.
+/// Estimated service time of a lookup, which policies use until they have measured it.
 const GET_SERVICE_TIME: Duration = Duration::from_micros(3);
-/// The same for a scan of some thousand entries.
+/// Estimated service time of a scan of some thousand entries.
 const SCAN_SERVICE_TIME: Duration = Duration::from_millis(1);
-/// The same for a write that is not synced.
+/// Estimated service time of a write without sync.
 const WRITE_SERVICE_TIME: Duration = Duration::from_micros(6);
-/// The same for one that waits for the medium.
+/// Estimated service time of a write that waits for the medium.
 const SYNC_SERVICE_TIME: Duration = Duration::from_micros(500);
 
 /// A key-value server, bound to its addresses.
 pub struct KeyValueServer {
-    /// The server; run it.
+    /// The server. The caller runs it.
     pub server: Server<Rpc, RpcClassifier, RpcHandler<KeyValue>>,
-    /// Its entries, to be [closed](crate::closing::close) when it has run.
+    /// Its entries, to be [closed](crate::closing::close) after the server has run.
     pub engine: Arc<dyn Engine>,
 }
 
 /// Opens the store, fills it, binds the addresses and sets everything up.
 ///
 /// # Errors
-/// A store that cannot be opened, a setting out of its range, or an address that cannot be had.
+/// The store cannot be opened, a setting is out of range, or an address is not available.
 pub fn build(config: Config) -> anyhow::Result<KeyValueServer> {
     let storage = config.storage()?;
     let engine = storage.open().context("cannot open the store")?;
@@ -55,7 +55,7 @@ pub fn build(config: Config) -> anyhow::Result<KeyValueServer> {
     })
 }
 
-/// Each method is a type of its name.
+/// The classifier: each method is a request type of the same name.
 fn classifier(storage: &Storage) -> RpcClassifier {
     let write = match storage {
         Storage::RocksDb { sync: true, .. } => SYNC_SERVICE_TIME,

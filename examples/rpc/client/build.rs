@@ -1,5 +1,4 @@
-//! Generates the messages from the `.proto` files, as any client would; protox is a compiler for them
-//! in Rust.
+//! Generates the messages from the `.proto` files, with protox, a protobuf compiler in Rust.
 
 const ENVELOPE: &str = "../../../protocols/proto";
 const METHODS: &str = "../proto";

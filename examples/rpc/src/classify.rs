@@ -1,19 +1,20 @@
-//! Types of requests: by method, and where the request says how long it will take, by that.
+//! Types of requests: by method, and for Spin and Sleep by the duration that the request asks for.
 
 use std::time::Duration;
 
 use prost::Message;
 use psp_classifiers::{ChainClassifier, RpcClassifier, SizeClassifier};
-use psp_protocols::rpc::RequestRef;
+use psp_protocols::rpc::RpcHead;
 use psp_server::TypeSpec;
 
 use crate::messages::Work;
 
-/// Shortest Spin or Sleep of the type `work-long`, in microseconds.
+/// Shortest Spin or Sleep of type `work-long`, in microseconds.
 const LONG_US_MIN: usize = 100;
 
 /// See [`classifier`].
-pub type PspRpcClassifier = ChainClassifier<RpcClassifier, SizeClassifier>;
+pub type PspRpcClassifier =
+    ChainClassifier<RpcClassifier, SizeClassifier<fn(&[u8], &RpcHead) -> usize>>;
 
 /// The types of the server, from the shortest: `short` (Echo), `sum`, `stats`, `sort`, `work-short` and
 /// `work-long` (Spin and Sleep). Other methods are `UNKNOWN`.
@@ -26,16 +27,17 @@ pub fn classifier() -> PspRpcClassifier {
         .group(spec("sum", 10), ["Sum"])
         .group(spec("stats", 20), ["Stats"])
         .group(spec("sort", 1000), ["Sort"]);
-    // Size 0 is below all thresholds: it stays UNKNOWN.
-    let by_duration = SizeClassifier::measured_by(duration_us as fn(&[u8]) -> usize)
+    // Size 0 is below all thresholds, and so UNKNOWN.
+    let by_duration = SizeClassifier::measured_by(duration_us as fn(&[u8], &RpcHead) -> usize)
         .at_least(1, spec("work-short", 10))
         .at_least(LONG_US_MIN, spec("work-long", 1000));
     ChainClassifier::new(by_method, by_duration)
 }
 
 /// Microseconds that a Spin or Sleep asks for, at least 1; 0 for other requests.
-fn duration_us(frame: &[u8]) -> usize {
-    let work = RequestRef::from_frame(frame)
+fn duration_us(frame: &[u8], head: &RpcHead) -> usize {
+    let work = head
+        .request(frame)
         .ok()
         .filter(|request| matches!(request.method, "Spin" | "Sleep"))
         .and_then(|request| Work::decode(request.payload).ok());
@@ -46,12 +48,14 @@ fn duration_us(frame: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use psp_protocols::Framing;
+    use psp_protocols::rpc::{RequestRef, Rpc};
     use psp_server::Classifier;
 
     use super::*;
 
     #[test]
-    fn types_come_from_the_method_and_from_the_duration_asked_for() {
+    fn method_and_duration_determine_the_type() {
         let classifier = classifier();
         let types = classifier.types();
         for (method, payload, name) in [
@@ -78,7 +82,8 @@ mod tests {
             };
             let mut frame = Vec::new();
             request.encode_frame(&mut frame);
-            let slot = types.slot(classifier.classify(&frame));
+            let head = Rpc::default().head_of(&frame).expect("a whole frame");
+            let slot = types.slot(classifier.classify(&frame, &head));
             assert_eq!(types.name_of_slot(slot), name, "{method} {payload:x?}");
         }
     }

@@ -1,4 +1,4 @@
-//! What the server is started with: built-in defaults, then a TOML file, then flags.
+//! The server's configuration: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,21 +11,21 @@ use psp_protocols::rpc::Rpc;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
-/// The whole configuration. A file sets any part of it; what it does not name keeps its default.
+/// The whole configuration. A file may set any part of it. Other settings keep their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
     pub bind: Vec<IpAddr>,
-    /// TCP port; 7100 by default, 0 for any free one.
+    /// TCP port; 7100 by default, 0 for any free port.
     pub port: u16,
-    /// Whether to serve UDP besides, on the same port; on any free one when that is 0.
+    /// Whether to also serve UDP, on the same port; on any free port if `port` is 0.
     pub udp: bool,
-    /// Longest request in bytes, its length in front of it not counted; 4 MiB by default.
+    /// Longest request in bytes, not counting the length in front of it; 4 MiB by default.
     pub message_len_max: u32,
     /// The least severe messages that are logged.
     pub log_level: LogLevel,
-    /// What brings datagrams: sockets, or a port that is polled.
+    /// Transport of datagrams: sockets, or a polled port.
     pub transport: TransportConfig,
     /// How requests are scheduled.
     pub policy: Policy,
@@ -63,7 +63,7 @@ impl ProgramConfig for Config {
 pub struct Flags {
     #[command(flatten)]
     listen: ListenFlags,
-    /// Serve UDP besides, on the same port: one message a datagram; --transport dpdk implies it.
+    /// Also serve UDP on the same port, one message per datagram; --transport dpdk implies it.
     #[arg(long)]
     udp: bool,
     #[command(flatten)]
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_printed_configuration_reads_back_the_same() {
+    fn a_printed_configuration_is_read_back_unchanged() {
         let flags =
             "--bind 127.0.0.1,::1 -p 0 --udp --workers 3 --log-level warn --topology dedicated";
         let mut words: Vec<&str> = flags.split(' ').collect();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_refused() {
+    fn unknown_settings_are_refused() {
         for flags in [
             ["--policy", "best"],
             ["--port", "70000"],

@@ -1,14 +1,13 @@
 //! A protobuf RPC server on psp-server, with methods that take from a microsecond to seconds.
 //!
 //! ```text
-//!   frame ─┬► classify: method, and duration asked for ─► typed queue
-//!          └► RpcHandler (psp-program) ─► RpcService ─► methods ─┬► work      Echo, Spin, Sleep
-//!                envelope, deadline, status                      ├► numbers   Sum, Sort
-//!                                                                └► stats     Stats
+//!   frame ─┬► classify: method, requested duration ─► typed queue
+//!          └► RpcHandler (psp-rpc-service) ─► RpcService ─► methods ─┬► work      Echo, Spin, Sleep
+//!                envelope, deadline, status                          ├► numbers   Sum, Sort
+//!                                                                    └► stats     Stats
 //! ```
 //!
-//! `proto/psp_rpc_methods.proto` says what the methods take and return, and `docs/rpc.md` how to use the
-//! server.
+//! `proto/psp_rpc_methods.proto` has the messages of the methods. `docs/rpc.md` says how to use the server.
 
 pub mod classify;
 pub mod config;

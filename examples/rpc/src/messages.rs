@@ -1,12 +1,12 @@
-//! The messages of `proto/psp_rpc_methods.proto`, written by hand, so that no build of the server needs
-//! a protobuf compiler. A test holds them against what is generated from that file.
+//! The messages of `proto/psp_rpc_methods.proto`, written by hand, so that no build of the server needs a
+//! protobuf compiler. A test compares them with structs that are generated from that file.
 
 use prost::Message;
 
 /// `psp.rpc.methods.v1.Work`.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Work {
-    /// How long it takes, in microseconds.
+    /// Duration of the work, in microseconds.
     #[prost(uint64, tag = "1")]
     pub duration_us: u64,
 }
@@ -47,7 +47,7 @@ pub struct TypeStats {
     /// Requests that arrived.
     #[prost(uint64, tag = "2")]
     pub arrivals: u64,
-    /// Requests that were run to their end.
+    /// Requests that were completed.
     #[prost(uint64, tag = "3")]
     pub completions: u64,
     /// Requests refused because the typed queue was full.
@@ -59,7 +59,7 @@ pub struct TypeStats {
     /// Longest service time in nanoseconds.
     #[prost(uint64, tag = "6")]
     pub service_ns_max: u64,
-    /// Turns on workers that began.
+    /// Turns that workers began.
     #[prost(uint64, tag = "7")]
     pub turns: u64,
     /// Turns that ended before the request did.

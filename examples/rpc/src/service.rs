@@ -1,17 +1,17 @@
-//! From a method's name to its function.
+//! Dispatches calls to methods by name.
 
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 
 use prost::Message;
-use psp_program::rpc::{Call, Service};
 use psp_protocols::rpc::Failure;
+use psp_rpc_service::{Call, Service};
 use psp_server::{ServerHandle, WorkerId};
 
 use crate::messages::Numbers;
 use crate::methods::{numbers, stats, work};
 
-/// Numbers whose memory a context of a worker keeps for the next request.
+/// Most numbers whose memory a context of a worker keeps for the next request.
 const NUMBERS_KEPT_MAX: usize = 8 << 10;
 
 /// The methods of psp-rpc.
@@ -20,23 +20,23 @@ pub struct RpcService {
     runtime: OnceLock<ServerHandle>,
 }
 
-/// What one request after the other uses.
+/// Memory that successive requests reuse.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The numbers of a request.
     pub numbers: Numbers,
-    /// Those that Sort has merged.
+    /// The numbers that Sort has merged.
     pub merged: Vec<i64>,
 }
 
-/// What a method works with.
+/// The environment of a method.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The server, once it runs.
     pub runtime: Option<&'a ServerHandle>,
-    /// Memory that is kept from one request to the next.
+    /// Memory that successive requests reuse.
     pub scratch: &'a mut Scratch,
-    /// Where the response's message goes.
+    /// The response's message is appended here.
     pub payload: &'a mut Vec<u8>,
 }
 
@@ -63,7 +63,9 @@ impl Service for RpcService {
 
     fn init(&self, server: ServerHandle) {
         if self.runtime.set(server).is_err() {
-            tracing::warn!("a second server runs these methods: Stats shows the first one's state");
+            tracing::warn!(
+                "a second server runs these methods: Stats shows the state of the first server"
+            );
         }
     }
 

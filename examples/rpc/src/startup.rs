@@ -1,20 +1,20 @@
-//! From a configuration to a server that is ready to run.
+//! Builds a server from a configuration.
 
-use psp_program::rpc::RpcHandler;
 use psp_protocols::rpc::Rpc;
+use psp_rpc_service::RpcHandler;
 use psp_server::{BuildError, Server};
 
 use crate::classify::{PspRpcClassifier, classifier};
 use crate::config::Config;
 use crate::service::RpcService;
 
-/// A server of psp-rpc's methods.
+/// A server with psp-rpc's methods.
 pub type RpcServer = Server<Rpc, PspRpcClassifier, RpcHandler<RpcService>>;
 
 /// Binds the addresses and sets everything up.
 ///
 /// # Errors
-/// A setting out of its range, or an address that cannot be had.
+/// When a setting is out of its range, or an address cannot be bound.
 pub fn build(config: Config) -> Result<RpcServer, BuildError> {
     let mut builder = Server::builder()
         .framing(Rpc {

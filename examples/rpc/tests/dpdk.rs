@@ -1,5 +1,6 @@
 //! Datagrams through a port of DPDK, and TCP on a socket of the kernel, by one server.
 
+#[path = "e2e/common/mod.rs"]
 mod common;
 
 use std::net::SocketAddr;

@@ -1,21 +1,20 @@
-//! What threads in the background have in common.
+//! Code that the background threads share.
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Nice value of background threads: they run when nothing else wants to.
+/// Nice value of background threads: they run only on time that no other thread wants.
 const NICE: i32 = 19;
 
-/// Gives the calling thread the lowest weight. Failure to do so costs latency, nothing else.
+/// Gives the calling thread the lowest weight. A failure costs latency and nothing else.
 pub(crate) fn lower_priority() {
-    // On Linux the calling thread alone is meant, not its process.
+    // On Linux the call applies to the calling thread alone, not to its process.
     let _kept_priority = rustix::process::setpriority_process(None, NICE);
 }
 
-/// A thread of the lowest priority that does something again and again. It ends when this is
-/// dropped.
+/// A thread of the lowest priority that repeats a task. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Periodic {
     stop: Option<Sender<()>>,
@@ -23,10 +22,10 @@ pub struct Periodic {
 }
 
 impl Periodic {
-    /// Starts a thread called `name` that runs `task`, waits for `pause`, and so on.
+    /// Starts a thread called `name`. The thread runs `task`, waits for `pause`, and repeats.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// The system refuses to start a thread.
     pub fn start(
         name: &str,
         pause: Duration,
@@ -52,7 +51,7 @@ impl Drop for Periodic {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // Its panic has been reported by the panic hook.
+            // The panic hook has already reported the thread's panic.
             let _panicked = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Byte strings as collections hold them.
+//! Byte strings in the form that collections store.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -11,16 +11,16 @@ use bytes::Bytes;
 
 /// Longest byte string kept inside the element itself.
 const INLINE_LEN_MAX: usize = 22;
-/// Bytes before a shared payload.
+/// Bytes of the header in front of a shared payload.
 const REFERENCE_COUNTS_LEN: usize = 2 * size_of::<usize>();
-/// Allocations are multiples of this.
+/// The allocator rounds sizes up to a multiple of this.
 const ALLOCATION_STEP: usize = 16;
 
 /// An immutable byte string of 24 bytes: short ones inline, longer ones behind a shared pointer.
 ///
-/// A clone copies 24 bytes or increments a reference count, and never copies a long payload, so
-/// that copying a tree node stays cheap whatever it holds. Elements order and hash as their bytes
-/// do.
+/// A clone copies 24 bytes or increments a reference count. It never copies a long payload, so
+/// copying a tree node is cheap whatever its elements hold. Elements order and hash by their
+/// bytes.
 #[derive(Clone)]
 pub struct Element(Repr);
 
@@ -43,7 +43,7 @@ impl Element {
         }
     }
 
-    /// Bytes of memory held beside the element itself.
+    /// Bytes of memory that the element holds outside itself.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
@@ -54,7 +54,7 @@ impl Element {
         }
     }
 
-    /// The bytes as a [`Bytes`] that shares the payload of a long element and copies a short one.
+    /// The bytes as a [`Bytes`]. A long element shares its payload; a short one is copied.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         match &self.0 {

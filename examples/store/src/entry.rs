@@ -1,4 +1,4 @@
-//! A key with its value and its times, and the slot through which an update changes it.
+//! A key with its value and times, and the slot through which an update changes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,8 +11,8 @@ use crate::value::Value;
 /// `expire_at_ms` of a key that never expires.
 const NEVER: u64 = u64::MAX;
 
-/// A key and what belongs to it. Shared between the keyspace and whoever reads it; changed in place
-/// only while nobody else holds it.
+/// A key with its value and times. The keyspace shares it with readers, and changes it in place
+/// only while it holds the sole reference.
 #[derive(Debug)]
 pub struct Entry {
     key: Box<[u8]>,
@@ -60,13 +60,13 @@ impl Entry {
         (self.expire_at_ms != NEVER).then_some(self.expire_at_ms)
     }
 
-    /// When the key was last read or written, in seconds since the keyspace was made.
+    /// When the key was last read or written, in seconds since the keyspace was created.
     #[must_use]
     pub fn touched_s(&self) -> u32 {
         self.touched_s.load(Ordering::Relaxed)
     }
 
-    /// About how many bytes of memory the key and its value take.
+    /// Approximate bytes of memory that the key and its value take.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.key.len() + self.value.memory_bytes()
@@ -83,7 +83,7 @@ impl Entry {
     }
 }
 
-/// Exclusive access to one key for the length of an update.
+/// Exclusive access to one key during an update.
 #[derive(Debug)]
 pub struct Slot<'k> {
     key: &'k [u8],
@@ -94,7 +94,7 @@ pub struct Slot<'k> {
 }
 
 impl<'k> Slot<'k> {
-    /// A slot whose key's lock is held.
+    /// A slot for a key whose shard is locked.
     pub(crate) fn new(key: &'k [u8], entry: Option<Arc<Entry>>) -> Self {
         Self {
             key,
@@ -105,7 +105,7 @@ impl<'k> Slot<'k> {
         }
     }
 
-    /// A slot of a snapshot, for a change that is not stored yet.
+    /// A slot over a snapshot, for a change that has not been stored yet.
     pub(crate) fn of_snapshot(key: &'k [u8], entry: Option<Arc<Entry>>) -> Self {
         Self {
             locked: false,
@@ -113,8 +113,8 @@ impl<'k> Slot<'k> {
         }
     }
 
-    /// Whether the key's lock is held: a change must not wait for anything then, nor give way to other
-    /// requests.
+    /// Whether the lock of the key's shard is held. If it is, the change must neither wait for
+    /// anything nor yield to other requests.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked
@@ -132,16 +132,16 @@ impl<'k> Slot<'k> {
         self.entry.as_deref().map(Entry::value)
     }
 
-    /// The key's value for a change in place, which keeps its expiry.
+    /// The key's value, to be changed in place. The key keeps its expiry.
     ///
-    /// A collection that is left empty is removed when the update ends.
+    /// An update that leaves a collection empty removes the key when it ends.
     pub fn value_mut(&mut self) -> Option<&mut Value> {
         self.changed = true;
         Some(&mut Arc::make_mut(self.entry.as_mut()?).value)
     }
 
-    /// [`value_mut`](Self::value_mut), after storing the value that `make` returns if there is
-    /// none.
+    /// Like [`value_mut`](Self::value_mut), but first stores the value that `make` returns if the
+    /// key has none.
     pub fn value_or_insert_with(&mut self, make: impl FnOnce() -> Value) -> &mut Value {
         self.changed = true;
         let key = self.key;
@@ -151,7 +151,7 @@ impl<'k> Slot<'k> {
         &mut Arc::make_mut(entry).value
     }
 
-    /// Stores `value` in place of whatever there was. The key no longer expires.
+    /// Stores `value` in place of any previous value. The key no longer expires.
     pub fn insert(&mut self, value: Value) {
         self.changed = true;
         if let Some(entry) = self.entry.as_mut().and_then(Arc::get_mut) {
@@ -180,7 +180,7 @@ impl<'k> Slot<'k> {
         self.entry.as_deref().and_then(Entry::expire_at_ms)
     }
 
-    /// Sets or clears the time at which the key expires. Nothing happens if the key has no value.
+    /// Sets or clears the key's expiry time. Does nothing if the key has no value.
     pub fn set_expire_at_ms(&mut self, expire_at_ms: Option<u64>) {
         if let Some(entry) = &mut self.entry {
             self.changed = true;
@@ -192,7 +192,7 @@ impl<'k> Slot<'k> {
         self.changed
     }
 
-    /// Ends the update; returns what is left over.
+    /// Ends the update. Returns the values and entries that it displaced.
     pub(crate) fn finish(&mut self, now_s: u32) -> SmallVec<[Garbage; 1]> {
         // A string, even an empty one, counts as one element.
         if self.value().is_some_and(|value| value.cardinality() == 0) {
@@ -204,12 +204,12 @@ impl<'k> Slot<'k> {
         std::mem::take(&mut self.discarded)
     }
 
-    /// What shall be stored.
+    /// Takes the entry that the update wants to store.
     pub(crate) fn take_entry(&mut self) -> Option<Arc<Entry>> {
         self.entry.take()
     }
 
-    /// Drops what the slot holds without looking, for an entry whose time is over.
+    /// Drops the slot's entry, which has expired, without inspecting it.
     pub(crate) fn expire(&mut self) {
         self.changed = true;
         self.discarded.extend(self.entry.take().map(Garbage::Entry));

@@ -1,7 +1,7 @@
-//! The thread that removes keys whose time is over though nobody looks at them.
+//! The thread that removes expired keys that no request touches.
 //!
-//! Every shard keeps its expiring keys ordered by time, so that a cycle touches only what it
-//! removes, a few keys per lock.
+//! Every shard keeps its expiring keys ordered by time. A cycle therefore touches only the keys
+//! that it removes, and removes a few keys per lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const CYCLE: Duration = Duration::from_millis(100);
 /// Keys removed under one lock.
 const KEYS_PER_LOCK: usize = 8;
 
-/// A running expiry cycle; it ends when this is dropped.
+/// A running expiry cycle. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct ExpiryCycle {
     _thread: Periodic,
@@ -25,7 +25,7 @@ impl ExpiryCycle {
     /// Starts the cycle for `keyspace`.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// The system refuses to start a thread.
     pub fn start(keyspace: Arc<Keyspace>) -> std::io::Result<Self> {
         let cycle = move || {
             keyspace.tick();
@@ -37,7 +37,7 @@ impl ExpiryCycle {
     }
 }
 
-/// Removes every key that is expired at the time of the call.
+/// Removes every key that has expired when the function is called.
 pub fn remove_expired(keyspace: &Keyspace) {
     let now_ms = unix_time_ms();
     for shard in 0..keyspace.shard_count() {

@@ -61,8 +61,8 @@ impl Hash {
         self.0.iter().map(pair)
     }
 
-    /// The next `count` fields of a scan that stands at `cursor`; 0 starts one. A field present
-    /// throughout the scan is returned exactly once.
+    /// The next `count` fields of a scan at `cursor`; 0 starts a scan. The scan returns a field that
+    /// is present throughout exactly once.
     pub fn scan(
         &self,
         cursor: u64,

@@ -1,13 +1,13 @@
 //! A persistent map sorted by a 53-bit hash of the name, then by name.
 //!
-//! An entry's place depends on its own name alone, never on what else the map holds. That gives
-//! SCAN its guarantee: a cursor is the first hash position that has not been returned yet, so that
-//! an entry present from the first call to the last is returned exactly once, whatever is added or
-//! removed meanwhile. Since every map of a process uses the same hash, maps also merge in one pass
-//! over each.
+//! An entry's position depends on its name alone, never on the other entries of the map. SCAN's
+//! guarantee rests on this: a cursor is the first hash position that has not been returned yet, so
+//! a scan returns an entry that is present from the first call to the last exactly once, whatever
+//! is added or removed meanwhile. Every map of a process uses the same hash, so maps merge in one
+//! pass over each.
 //!
-//! Names that collide cost a comparison each, not a longer chain: an attacker gains nothing. 53
-//! bits keep cursors exact in clients that hold numbers as doubles.
+//! A name that collides costs one comparison more and lengthens no chain, so an attacker gains
+//! nothing. 53 bits keep cursors exact in clients that store numbers as doubles.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -39,12 +39,12 @@ pub fn hash_of(name: &[u8]) -> u64 {
     HASH_BUILDER.hash_one(name)
 }
 
-/// The place of `name` among all names, in maps and in the keyspace.
+/// The hash position of `name`, in maps and in the keyspace.
 pub(crate) fn position_of(name: &[u8]) -> u64 {
     hash_of(name) >> (u64::BITS - POSITION_BITS)
 }
 
-/// What the tree below a map holds.
+/// An item of the tree below a map.
 #[derive(Clone)]
 pub(crate) struct Entry<V> {
     pub(crate) key: Hashed,
@@ -61,7 +61,7 @@ impl<V: Clone> Item for Entry<V> {
 
 /// One step of a scan.
 pub struct Scan<I> {
-    /// What to pass to the next step; 0 when the scan is complete.
+    /// The cursor of the next step; 0 when the scan is complete.
     pub cursor: u64,
     /// The entries of this step.
     pub entries: I,
@@ -86,7 +86,7 @@ impl<V: Clone> HashedMap<V> {
         self.find(position_of(name), name)
     }
 
-    /// [`get`](Self::get) for a name that some map has hashed already.
+    /// Like [`get`](Self::get), for a name that the caller has already hashed.
     pub(crate) fn get_hashed(&self, key: &Hashed) -> Option<&V> {
         self.find(key.position, &key.name)
     }
@@ -98,7 +98,7 @@ impl<V: Clone> HashedMap<V> {
         (*entry.key.name == *name).then_some(&entry.value)
     }
 
-    /// Where `name` stands or would stand, and whether it is there.
+    /// The index at which `name` is or would be inserted, and whether the map holds it.
     fn seek(&self, position: u64, name: &[u8]) -> (usize, bool) {
         let (rank, entry) = self
             .0
@@ -144,8 +144,8 @@ impl<V: Clone> HashedMap<V> {
         self.0.iter()
     }
 
-    /// The entries from position `cursor` on: at least `count` of them where there are as many, and
-    /// all of those that share the last one's position.
+    /// The entries from position `cursor` on: at least `count` of them if the map has as many, and
+    /// every entry that shares the last one's position.
     pub(crate) fn scan(&self, cursor: u64, count: usize) -> Scan<Iter<'_, Entry<V>>> {
         let Range { start, mut end } = self.0.seek(|key| key.position < cursor).0..self.len();
         let mut next = 0;
@@ -163,17 +163,17 @@ impl<V: Clone> HashedMap<V> {
     }
 }
 
-/// Takes entries in the order of the map, without duplicates.
+/// Collects entries that arrive in the order of the map, without duplicates.
 impl<V: Clone> FromIterator<Entry<V>> for HashedMap<V> {
     fn from_iter<I: IntoIterator<Item = Entry<V>>>(sorted: I) -> Self {
         Self(sorted.into_iter().collect())
     }
 }
 
-/// Merges sources in the order of the map into one, in which each name stands once.
+/// Merges sources that are in the order of the map. Each name appears once in the result.
 ///
-/// `fold` gets the value so far of a name, the index of the source, and the value there; sources
-/// are folded by index.
+/// `fold` gets the value of a name so far, the index of a source, and the value in that source. It
+/// is called for the sources in the order of their indices.
 pub(crate) fn merge<'a, V, I, F>(
     sources: Vec<I>,
     mut fold: F,
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scan_returns_what_stays_exactly_once_while_others_come_and_go() {
+    fn a_scan_returns_a_stable_entry_exactly_once_among_changes() {
         let mut map = HashedMap::default();
         for index in 0..500 {
             map.insert(format!("stays:{index}").as_bytes(), ());

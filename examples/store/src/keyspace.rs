@@ -1,7 +1,7 @@
 //! The keyspace: shards of persistent maps from hash positions to entries.
 //!
-//! A position is 53 bits of a key's hash. Its highest bits choose the shard and the shard's map is
-//! sorted by it, so that the shards one after the other are all keys in the order of their
+//! A position is 53 bits of a key's hash. Its highest bits choose the shard, and the shard's map is
+//! sorted by position. The shards in sequence therefore hold all keys in the order of their
 //! positions.
 
 use std::collections::BTreeSet;
@@ -19,22 +19,22 @@ use crate::hashed::{POSITION_BITS, position_of};
 use crate::reaper::{Garbage, Reaper};
 use crate::value::Value;
 
-/// log2 of the number of shards. With 100 000 keys a shard's map is two levels deep.
+/// log2 of the number of shards. With 100 000 keys, a shard's map is two levels deep.
 const SHARD_BITS: u32 = 10;
 const SHARDS: usize = 1 << SHARD_BITS;
 
-/// Shards that the reaper gets in one piece when all keys are removed.
+/// Shards that the reaper receives together when all keys are removed.
 const SHARDS_PER_DISCARD: usize = 64;
 
-/// How often [`Keyspace::update_large`] works on a snapshot before it takes the lock.
+/// How often [`Keyspace::update_large`] tries with a snapshot before it takes the lock.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
-/// The entries at one position: one, but for hash collisions.
+/// The entries at one position: one entry, unless hashes collide.
 pub(crate) type Bucket = SmallVec<[Arc<Entry>; 1]>;
 /// The entries of one shard.
 pub(crate) type Map = OrdMap<u64, Bucket>;
 
-/// (`expire_at_ms`, position) of the entries of one shard that expire, the next one first.
+/// (`expire_at_ms`, position) of one shard's expiring entries, the earliest first.
 pub(crate) type Due = BTreeSet<(u64, u64)>;
 
 /// All keys of a server. See the [crate](crate) for its design.
@@ -48,7 +48,7 @@ pub struct Keyspace {
     expired_keys: AtomicU64,
 }
 
-// A cache line and its neighbour, which the hardware fetches together.
+// A cache line and its neighbour: the hardware fetches both together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
@@ -62,23 +62,23 @@ struct State {
     map: Map,
     /// Number of entries; the map counts buckets.
     len: usize,
-    /// Two colliding keys that expire in the same millisecond share a place: the second is then
-    /// found expired when it is next looked at.
+    /// Two colliding keys that expire in the same millisecond share one item. The second key is
+    /// then removed when a request next touches it.
     due: Due,
     hits: u64,
     misses: u64,
 }
 
-/// Counters of a keyspace since it was made.
+/// Counters of a keyspace since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyspaceStats {
     /// Reads that found their key.
     pub hits: u64,
-    /// Reads that did not.
+    /// Reads that did not find their key.
     pub misses: u64,
-    /// Keys removed because their time was over.
+    /// Keys removed because they had expired.
     pub expired_keys: u64,
-    /// Large updates that had to run under the lock since others kept changing their key.
+    /// Large updates that ran under the lock because other updates kept changing their key.
     pub contended_updates: u64,
 }
 
@@ -89,7 +89,7 @@ impl Default for Keyspace {
 }
 
 impl Keyspace {
-    /// An empty keyspace with a reaper thread of its own.
+    /// An empty keyspace with its own reaper thread.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -102,12 +102,12 @@ impl Keyspace {
         }
     }
 
-    /// Reads a key without holding its lock: `read` sees the value as it was at one instant.
+    /// Reads a key without holding its lock. `read` sees the value as it was at one instant.
     pub fn with<R>(&self, key: &[u8], read: impl FnOnce(Option<&Value>) -> R) -> R {
         self.with_entry(key, |entry| read(entry.map(Entry::value)))
     }
 
-    /// [`with`](Self::with), expiry included.
+    /// Like [`with`](Self::with), with the expiry too.
     pub fn with_entry<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
         let entry = self.lookup(key, true);
         if let Some(entry) = &entry {
@@ -118,7 +118,7 @@ impl Keyspace {
         result
     }
 
-    /// Reads a key without counting or touching it, as statistics and classifiers do.
+    /// Reads a key without counting the read or touching the key, for statistics and classifiers.
     pub fn peek<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
         let entry = self.lookup(key, false);
         let result = read(entry.as_deref());
@@ -138,7 +138,7 @@ impl Keyspace {
         self.with(key, |value| value.is_some())
     }
 
-    /// Changes one key with exclusive access, under its lock: for work of O(log n).
+    /// Changes one key under its lock, with exclusive access. Meant for work of O(log n).
     pub fn update<R>(&self, key: &[u8], change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
         let position = position_of(key);
         let shard = self.shard(position);
@@ -166,10 +166,10 @@ impl Keyspace {
         result
     }
 
-    /// Changes two different keys at once: both shards are locked, the lower one first.
+    /// Changes two different keys at once. Locks both shards, the lower one first.
     ///
     /// # Panics
-    /// When the keys are equal.
+    /// The keys are equal.
     pub fn update_pair<R>(
         &self,
         first: &[u8],
@@ -179,7 +179,7 @@ impl Keyspace {
         assert!(first != second, "update_pair needs two different keys");
         let positions = [position_of(first), position_of(second)];
         let mut guards = self.lock_pair(positions);
-        // The slots share the entries with the map, which stays whole should `change` panic.
+        // The slots and the map share the entries, so the map stays whole if `change` panics.
         let mut slot_of = |index: usize, key| {
             Slot::new(
                 key,
@@ -212,14 +212,14 @@ impl Keyspace {
         result
     }
 
-    /// Changes one key with work that takes long: `change` runs on a snapshot outside the lock and
-    /// its outcome is stored if the key is still what the snapshot saw. Otherwise `change` runs
-    /// again, the last time under the lock ([`Slot::is_locked`]). It must therefore leave nothing behind
-    /// but what it does to its slot.
+    /// Changes one key with work that takes long. `change` runs on a snapshot, outside the lock. If
+    /// the key has not changed since the snapshot, the outcome is stored. Otherwise `change` runs
+    /// again, the last time under the lock ([`Slot::is_locked`]). `change` must therefore have no
+    /// effect outside its slot.
     pub fn update_large<R>(&self, key: &[u8], mut change: impl FnMut(&mut Slot<'_>) -> R) -> R {
         for _ in 0..OPTIMISTIC_ATTEMPTS {
-            // As long as the snapshot is held nobody can change the entry in place, so that the
-            // same entry later means the same content.
+            // While the snapshot exists, no update can change the entry in place. The same entry later
+            // therefore means the same content.
             let snapshot = self.lookup(key, false);
             let mut slot = Slot::of_snapshot(key, snapshot.clone());
             let result = change(&mut slot);
@@ -232,7 +232,7 @@ impl Keyspace {
         self.update(key, change)
     }
 
-    /// Stores what `slot` holds if its key's entry is still `expected`.
+    /// Stores the outcome in `slot` if the key's entry is still `expected`.
     fn exchange(&self, expected: Option<&Arc<Entry>>, mut slot: Slot<'_>) -> bool {
         let key = slot.key();
         let position = position_of(key);
@@ -259,11 +259,11 @@ impl Keyspace {
         unchanged
     }
 
-    /// Stores all `pairs` at once if none of the keys has a value; whether it did. Of equal keys
-    /// the last counts.
+    /// Stores all `pairs` at once if none of the keys has a value, and returns whether it did. If
+    /// keys are equal, the last one counts.
     ///
-    /// The one operation that holds several locks for as long as it has keys to insert: prefer
-    /// [`update`](Self::update) wherever atomicity is not asked for.
+    /// This is the only operation that holds several locks while it inserts its keys. Prefer
+    /// [`update`](Self::update) if atomicity is not needed.
     pub fn insert_all_if_absent<'k>(
         &self,
         pairs: impl IntoIterator<Item = (&'k [u8], Value)>,
@@ -274,7 +274,7 @@ impl Keyspace {
         let mut entries: Vec<(u64, Arc<Entry>)> = placed
             .map(|(position, entry)| (position, Arc::new(entry)))
             .collect();
-        // Stable, so that equal keys stay in order; and locks are taken in ascending order.
+        // A stable sort keeps equal keys in order. Locks are taken in ascending order.
         entries.sort_by_key(|(position, _)| *position);
         let by_shard =
             |left: &(u64, _), right: &(u64, _)| shard_index(left.0) == shard_index(right.0);
@@ -306,21 +306,21 @@ impl Keyspace {
         true
     }
 
-    /// Stores `value`, without expiry, in place of whatever the key had.
+    /// Stores `value` in place of any previous value. The key does not expire.
     pub fn insert(&self, key: &[u8], value: Value) {
         self.update(key, |slot| slot.insert(value));
     }
 
-    /// Removes the key; whether there was one.
+    /// Removes the key. Returns whether it existed.
     pub fn remove(&self, key: &[u8]) -> bool {
         self.update(key, |slot| slot.remove().is_some())
     }
 
-    /// Calls `visit` for the entries at positions from `cursor` on, until `count` have been visited
-    /// and their positions are complete. Returns the cursor of the next call; 0 after the last.
+    /// Calls `visit` for the entries at positions from `cursor` on, until it has visited `count` of
+    /// them and completed their positions. Returns the cursor of the next call; 0 after the last.
     ///
-    /// From 0 to 0, an entry that was there throughout is visited exactly once. Shards are read
-    /// from snapshots: `visit` holds no lock.
+    /// A scan from 0 to 0 visits an entry that is present throughout exactly once. It reads shards
+    /// from snapshots, so `visit` holds no lock.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Arc<Entry>)) -> u64 {
         let mut left = count.max(1);
         let mut from = cursor;
@@ -341,13 +341,13 @@ impl Keyspace {
         0
     }
 
-    /// Calls `visit` for every entry, shard by shard from snapshots: with no lock held, and with
-    /// the guarantee of [`scan`](Self::scan).
+    /// Calls `visit` for every entry, shard by shard from snapshots. It holds no lock meanwhile and
+    /// gives the guarantee of [`scan`](Self::scan).
     pub fn for_each(&self, visit: impl FnMut(&Arc<Entry>)) {
         self.scan(0, usize::MAX, visit);
     }
 
-    /// An entry at random; `None` when there is none.
+    /// A random entry; `None` if the keyspace is empty.
     #[must_use]
     pub fn random_entry(&self) -> Option<Arc<Entry>> {
         let start = rand::random_range(0..1u64 << POSITION_BITS);
@@ -363,7 +363,7 @@ impl Keyspace {
         found
     }
 
-    /// Removes all keys, shard by shard. The reaper drops them.
+    /// Removes all keys, shard by shard. The reaper drops their values.
     pub fn clear(&self) {
         for shards in self.shards.chunks(SHARDS_PER_DISCARD) {
             let maps = shards.iter().map(|shard| {
@@ -379,7 +379,7 @@ impl Keyspace {
         }
     }
 
-    /// Number of keys, among them expired ones that nobody has looked at since.
+    /// Number of keys, including expired keys that have not been removed yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards
@@ -403,7 +403,7 @@ impl Keyspace {
             .sum()
     }
 
-    /// Counters since the keyspace was made.
+    /// Counters since the keyspace was created.
     #[must_use]
     pub fn stats(&self) -> KeyspaceStats {
         let mut stats = KeyspaceStats {
@@ -419,19 +419,19 @@ impl Keyspace {
         stats
     }
 
-    /// Seconds for which the entry has been neither read nor written.
+    /// Seconds since the entry was last read or written.
     #[must_use]
     pub fn idle_s(&self, entry: &Entry) -> u32 {
         self.now_s().saturating_sub(entry.touched_s())
     }
 
-    /// Moves the clock behind [`idle_s`](Self::idle_s) on.
+    /// Advances the clock that [`idle_s`](Self::idle_s) reads.
     pub(crate) fn tick(&self) {
         let elapsed_s = u32::try_from(self.start.elapsed().as_secs()).unwrap_or(u32::MAX);
         self.now_s.store(elapsed_s, Ordering::Relaxed);
     }
 
-    /// Removes up to `count_max` keys of shard `index` that expired by `now_ms`; how many it found.
+    /// Removes up to `count_max` keys of shard `index` that expired by `now_ms`. Returns how many.
     pub(crate) fn remove_due(&self, index: usize, now_ms: u64, count_max: usize) -> usize {
         let Some(shard) = self.shards.get(index) else {
             return 0;
@@ -474,7 +474,7 @@ impl Keyspace {
         self.now_s.load(Ordering::Relaxed)
     }
 
-    /// The live entry of `key`. An expired one is removed.
+    /// The live entry of `key`. Removes the entry if it has expired.
     fn lookup(&self, key: &[u8], counted: bool) -> Option<Arc<Entry>> {
         let position = position_of(key);
         let mut state = self.shard(position).state.lock();
@@ -498,7 +498,7 @@ impl Keyspace {
         entry
     }
 
-    /// Lets go of an entry that may meanwhile have been replaced, which makes its holder drop it.
+    /// Releases an entry. If the keyspace has replaced it meanwhile, the last holder must drop it.
     fn release(&self, entry: Option<Arc<Entry>>) {
         if let Some(entry) = entry
             && Arc::strong_count(&entry) == 1
@@ -560,7 +560,7 @@ impl State {
             .find(|entry| entry.key() == key)
     }
 
-    /// Stores `entry`, or nothing, in place of what `key` has.
+    /// Stores `entry` in place of the key's entry; `None` removes the key.
     fn replace(
         &mut self,
         position: u64,
@@ -634,7 +634,7 @@ fn expire_slot(slot: &mut Slot<'_>) -> u64 {
 }
 
 /// A slot whose entry was taken out of its bucket, so that it can be changed in place. The entry
-/// goes back even if the change panics.
+/// returns to its bucket even if the change panics.
 struct Taken<'s, 'k> {
     bucket: Option<&'s mut Bucket>,
     slot: Slot<'k>,
@@ -649,7 +649,7 @@ impl<'s, 'k> Taken<'s, 'k> {
         }
     }
 
-    /// Ends the update; returns the entry if it has no bucket yet.
+    /// Ends the update. Returns the entry if it has no bucket yet.
     fn put_back(mut self) -> Option<Arc<Entry>> {
         let entry = self.slot.take_entry()?;
         match &mut self.bucket {
@@ -670,13 +670,13 @@ impl Drop for Taken<'_, '_> {
     }
 }
 
-/// Takes an entry out of its bucket, which may be empty then.
+/// Takes an entry out of its bucket, which may then be empty.
 fn take_from(bucket: &mut Bucket, key: &[u8]) -> Option<Arc<Entry>> {
     let index = bucket.iter().position(|entry| entry.key() == key)?;
     Some(bucket.swap_remove(index))
 }
 
-/// The locked shards of two keys, which may be one.
+/// The locked shards of two keys; both keys may be in the same shard.
 enum PairGuard<'a> {
     Same(MutexGuard<'a, State>),
     Two([MutexGuard<'a, State>; 2]),

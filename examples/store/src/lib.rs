@@ -1,12 +1,12 @@
 //! A concurrent in-memory keyspace with O(1) snapshots.
 //!
-//! The rule it is built around: **no long command holds a lock that a short one needs**. All values
-//! and the maps that hold them are persistent (copy on write, with structure shared between
-//! copies), so that a long command takes a snapshot in nanoseconds and works on it for as long as
-//! it likes, while writers go on.
+//! The design follows one rule: **no long command holds a lock that a short one needs**. All values
+//! and the maps that hold them are persistent: they copy on write, and copies share structure. A
+//! long command takes a snapshot in nanoseconds and works on it for any length of time, while
+//! writers go on.
 //!
 //! ```text
-//!   key ──hash──► position, 53 bits: [ shard | place within the shard ]
+//!   key ──hash──► position, 53 bits: [ shard | position in the shard ]
 //!
 //!   Keyspace ─► 1024 shards, each  Mutex { OrdMap position -> Arc<Entry>,   sorted by position
 //!                                         due: (expiry, position), sorted }
@@ -19,12 +19,12 @@
 //!   INCR, LPUSH lock, change in place, O(log n), unlock
 //!   KEYS, SCAN  per shard: lock, clone the map (O(1)), unlock; walk
 //!   LTRIM, ...  lock, clone the Arc, unlock; work on a clone; lock, swap if unchanged, unlock
-//!   DEL, FLUSH  lock, take out, unlock; the reaper's thread drops what is large
+//!   DEL, FLUSH  lock, take out, unlock; the reaper's thread drops large values
 //! ```
 //!
-//! While a snapshot is alive writers copy the tree nodes on their way to the entry once; without
-//! one they change everything in place. [`Keyspace`] is the entrance, [`Slot`] is how an update
-//! sees its key, [`Value`] is what a key holds.
+//! While a snapshot exists, a writer copies the tree nodes on the path to its entry once. Without a
+//! snapshot, writers change everything in place. [`Keyspace`] is the entry point, [`Slot`] gives an
+//! update access to its key, and [`Value`] is the value of a key.
 
 mod background;
 mod clock;

@@ -68,7 +68,7 @@ impl List {
         }
     }
 
-    /// Inserts `element` before the one at `index`, which may be the length.
+    /// Inserts `element` before the element at `index`. `index` may equal the length.
     ///
     /// # Panics
     /// If `index` exceeds the length.
@@ -76,7 +76,7 @@ impl List {
         self.0.insert(index, element);
     }
 
-    /// Replaces the element at `index`; false when there is none.
+    /// Replaces the element at `index`. Returns false if there is none.
     pub fn set(&mut self, index: usize, element: Element) -> bool {
         self.0.get_mut(index).map(|slot| *slot = element).is_some()
     }
@@ -98,7 +98,7 @@ impl List {
         self.0.remove_range(0..range.start);
     }
 
-    /// Removes at most `limit` elements equal to `element`, counted from `end`; returns how many.
+    /// Removes at most `limit` elements equal to `element`, counted from `end`. Returns how many.
     pub fn remove_equal(&mut self, element: &[u8], end: ListEnd, limit: usize) -> usize {
         let matches =
             |(index, candidate): (usize, &Element)| (**candidate == *element).then_some(index);

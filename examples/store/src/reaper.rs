@@ -1,4 +1,4 @@
-//! The thread that drops what nobody needs any more.
+//! The thread that drops values that are no longer needed.
 //!
 //! ```text
 //!   worker: DEL big, FLUSHALL ──► bounded channel ──► reaper thread (low priority): drop
@@ -14,15 +14,15 @@ use crate::entry::Entry;
 use crate::keyspace::{Due, Map};
 use crate::value::Value;
 
-/// Discarded things that may wait for the reaper.
+/// Discarded items that may wait for the reaper.
 const BACKLOG_MAX: usize = 1024;
 
 /// Something to drop.
 #[derive(Debug)]
 pub(crate) enum Garbage {
-    /// The value of a key that has another one now.
+    /// The previous value of a key that has a new one.
     Value(Value),
-    /// A removed key; whoever holds it last drops it.
+    /// A removed key. Its last holder drops it.
     Entry(Arc<Entry>),
     /// All keys of some shards.
     Shards(Vec<(Map, Due)>),
@@ -38,14 +38,14 @@ impl Garbage {
     }
 }
 
-/// The sending side; its thread ends when it is dropped.
+/// The sending side of the reaper's channel. The thread ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     backlog: Option<SyncSender<Garbage>>,
 }
 
 impl Reaper {
-    /// Starts the thread. Without one (the system refused) everything is dropped in place.
+    /// Starts the thread. If the system refuses a thread, garbage is dropped in place.
     pub(crate) fn start() -> Self {
         let (backlog, arrivals) = sync_channel(BACKLOG_MAX);
         let started = thread::Builder::new()
@@ -56,12 +56,12 @@ impl Reaper {
         }
     }
 
-    /// Drops `garbage`, on the reaper's thread if that takes long.
+    /// Drops `garbage`: on the reaper's thread if dropping takes long, otherwise here.
     pub(crate) fn discard(&self, garbage: Garbage) {
         if garbage.is_heavy()
             && let Some(backlog) = &self.backlog
         {
-            // A full or closed channel hands the garbage back, which drops it here.
+            // A full or closed channel returns the garbage, which is dropped here.
             let _dropped_here = backlog.try_send(garbage);
         }
     }

@@ -11,14 +11,14 @@ use crate::tree::Iter;
 #[derive(Clone, Default)]
 pub struct Set(HashedMap<()>);
 
-/// How several sets become one.
+/// How to combine several sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOperation {
-    /// What is in any of them.
+    /// Members of any of the sets.
     Union,
-    /// What is in all of them.
+    /// Members of all sets.
     Intersection,
-    /// What is in the first and in no other.
+    /// Members of the first set that are in no other.
     Difference,
 }
 
@@ -55,12 +55,12 @@ impl Set {
         self.0.get_hashed(member).is_some()
     }
 
-    /// Adds `member`; false when it was there already.
+    /// Adds `member`. Returns false if the set had it already.
     pub fn insert(&mut self, member: &[u8]) -> bool {
         self.0.insert(member, ()).is_none()
     }
 
-    /// Removes `member`; false when it was not there.
+    /// Removes `member`. Returns false if the set did not have it.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         self.0.remove(member).is_some()
     }
@@ -85,8 +85,8 @@ impl Set {
         self.0.iter()
     }
 
-    /// The next `count` members of a scan that stands at `cursor`; 0 starts one. A member present
-    /// throughout the scan is returned exactly once.
+    /// The next `count` members of a scan at `cursor`; 0 starts a scan. The scan returns a member
+    /// that is present throughout exactly once.
     pub fn scan(&self, cursor: u64, count: usize) -> Scan<impl ExactSizeIterator<Item = &Element>> {
         let Scan { cursor, entries } = self.0.scan(cursor, count);
         Scan {
@@ -118,8 +118,8 @@ fn shared<'s>(sets: &'s [Set], visit: &'s dyn Fn()) -> impl Iterator<Item = &'s 
 }
 
 impl SetOperation {
-    /// Applies the operation to `sets` in order; of none the result is empty. `visit` is called for each
-    /// member that is looked at: with it a caller can pause, or see how far the work has come.
+    /// Applies the operation to `sets` in order. The result of no sets is empty. Calls `visit` for
+    /// each member that it examines, so that the caller can pause or measure progress.
     #[must_use]
     pub fn apply(self, sets: &[Set], visit: &dyn Fn()) -> Set {
         Set(match (self, sets) {

@@ -10,8 +10,8 @@ use crate::{Element, Set};
 
 /// A sorted set; a clone is O(1), access by member, rank or score O(log n).
 ///
-/// It is two persistent trees: member to score in hash order, and (score, member) in their own
-/// order with ranks.
+/// It consists of two persistent trees. One maps members to scores, in hash order. The other
+/// holds (score, member) in that order, with ranks.
 #[derive(Clone, Default)]
 pub struct SortedSet {
     scores: HashedMap<f64>,
@@ -27,7 +27,7 @@ pub struct ScoredMember {
     pub member: Element,
 }
 
-/// A score that is not a number cannot be ordered.
+/// The error for a score that is NaN: it has no place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("score is not a number (NaN)")]
 pub struct NotANumber;
@@ -37,7 +37,7 @@ pub struct NotANumber;
 pub struct ScoreBound {
     /// The score at the end; may be infinite, not NaN.
     pub score: f64,
-    /// Whether the score itself is outside the range.
+    /// Whether the range excludes the score itself.
     pub exclusive: bool,
 }
 
@@ -48,9 +48,9 @@ pub enum LexBound<'a> {
     Lowest,
     /// After every member.
     Highest,
-    /// From or to this member, itself included.
+    /// Up to or from this member, inclusive.
     Inclusive(&'a [u8]),
-    /// From or to this member, itself excluded.
+    /// Up to or from this member, exclusive.
     Exclusive(&'a [u8]),
 }
 
@@ -210,7 +210,7 @@ impl SortedSet {
         }
     }
 
-    /// The ranks of the members with scores from `min` to `max`; empty where none are.
+    /// The ranks of the members with scores from `min` to `max`; empty if there are none.
     #[must_use]
     pub fn ranks_by_score(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
         let below = |bound: ScoreBound, score: f64, counted: bool| {
@@ -227,8 +227,8 @@ impl SortedSet {
         start..end.max(start)
     }
 
-    /// The ranks of the members from `min` to `max` in a set whose scores are all equal; of others
-    /// the result is some range.
+    /// The ranks of the members from `min` to `max` in a set whose scores are all equal. For other
+    /// sets the result is an unspecified range.
     #[must_use]
     pub fn ranks_by_lex(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
         let start = self.order.seek(|scored| min.starts_after(&scored.member)).0;
@@ -247,8 +247,8 @@ impl SortedSet {
         self.order.remove_range(ranks);
     }
 
-    /// The next `count` members of a scan that stands at `cursor`; 0 starts one. A member present
-    /// throughout the scan is returned exactly once.
+    /// The next `count` members of a scan at `cursor`; 0 starts a scan. The scan returns a member
+    /// that is present throughout exactly once.
     pub fn scan(
         &self,
         cursor: u64,
@@ -279,7 +279,7 @@ impl From<HashedMap<f64>> for SortedSet {
     }
 }
 
-/// An operand of an operation on sorted sets: members of plain sets count with score 1.
+/// An operand of an operation on sorted sets. Members of plain sets have score 1.
 #[derive(Clone)]
 pub enum Operand {
     /// A plain set.
@@ -288,7 +288,7 @@ pub enum Operand {
     SortedSet(SortedSet),
 }
 
-/// How the scores of a member in several operands become one.
+/// How to combine the scores of a member in several operands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aggregate {
     /// Their sum; of infinities with opposite signs 0.
@@ -361,7 +361,7 @@ impl<'a> Iterator for OperandEntries<'a> {
     }
 }
 
-/// An operand with the factor its scores are multiplied by.
+/// An operand with the factor that multiplies its scores.
 #[derive(Clone)]
 pub struct Weighted {
     /// The members and scores.
@@ -384,8 +384,8 @@ fn entry((key, value): (&Hashed, f64)) -> Entry<f64> {
 }
 
 impl SortedSet {
-    /// The members of any of `sources`, with their scores aggregated. `visit` is called for each that is
-    /// looked at.
+    /// The members of any of `sources`, with their scores aggregated. Calls `visit` for each member
+    /// that it examines.
     #[must_use]
     pub fn union(sources: &[Weighted], aggregate: Aggregate, visit: &dyn Fn()) -> Self {
         let entries = sources
@@ -399,8 +399,8 @@ impl SortedSet {
         Self::from(merged.map(entry).collect::<HashedMap<f64>>())
     }
 
-    /// The members of all of `sources`, with their scores aggregated. `visit` is called for each that is
-    /// looked at.
+    /// The members of all of `sources`, with their scores aggregated. Calls `visit` for each member
+    /// that it examines.
     #[must_use]
     pub fn intersection(sources: &[Weighted], aggregate: Aggregate, visit: &dyn Fn()) -> Self {
         let shared = shared(sources, visit).map(|(key, _)| {
@@ -417,8 +417,8 @@ impl SortedSet {
         Self::from(shared.collect::<HashedMap<f64>>())
     }
 
-    /// The members of the first of `sources` that no other has, with their scores there. `visit` is called
-    /// for each of the first.
+    /// The members of the first of `sources` that are in no other, with their scores in the first.
+    /// Calls `visit` for each member of the first.
     #[must_use]
     pub fn difference(sources: &[Weighted], visit: &dyn Fn()) -> Self {
         let Some((first, others)) = sources.split_first() else {
@@ -433,15 +433,15 @@ impl SortedSet {
         Self::from(left.map(entry).collect::<HashedMap<f64>>())
     }
 
-    /// How many members all of `sources` share, counted up to `limit`. `visit` is called for each that is
-    /// looked at.
+    /// How many members all of `sources` share, counted up to `limit`. Calls `visit` for each member
+    /// that it examines.
     #[must_use]
     pub fn intersection_len(sources: &[Weighted], limit: usize, visit: &dyn Fn()) -> usize {
         shared(sources, visit).take(limit).count()
     }
 }
 
-/// What all sources share, with the scores in the smallest.
+/// The members that all sources share, with their scores in the smallest source.
 fn shared<'s>(
     sources: &'s [Weighted],
     visit: &'s dyn Fn(),

@@ -1,8 +1,8 @@
-//! A persistent sequence: the one structure under lists, hashes, sets and sorted sets.
+//! A persistent sequence: the structure behind lists, hashes, sets and sorted sets.
 //!
-//! It is a B+ tree whose branches count the items below each child. Items are addressed by index,
-//! and in a sequence that its owner keeps sorted also by key, since branches hold the last key of
-//! each child:
+//! It is a B+ tree whose branches count the items below each child, so items can be addressed by
+//! index. Branches also hold the last key of each child. If the owner keeps the sequence sorted,
+//! items can be addressed by key too:
 //!
 //! ```text
 //!                      branch  [ 3 items, last key f | 4 items, last key p ]
@@ -10,30 +10,29 @@
 //!              leaf  [ b d f ]                          leaf  [ g k n p ]
 //! ```
 //!
-//! Nodes are shared between clones. A clone is one reference count; a writer copies the nodes on
-//! its path that some clone still holds, and changes all others in place. Nodes are kept at least a
-//! quarter full only where a neighbour has room to merge, which bounds the depth by the largest
-//! size reached.
+//! Clones share nodes. A clone costs one reference count. A writer copies the nodes on its path
+//! that a clone still holds, and changes all others in place. A node less than a quarter full is
+//! merged only if a neighbour has room, which bounds the depth by the largest size reached.
 
 use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
 
-/// Most items of a leaf. Small in unit tests, so that few items already make deep trees.
+/// Most items of a leaf. Small in unit tests, so that a few items already make deep trees.
 const LEAF_ITEMS_MAX: usize = if cfg!(test) { 4 } else { 64 };
 /// Most children of a branch.
 const BRANCH_CHILDREN_MAX: usize = if cfg!(test) { 4 } else { 32 };
 
-/// What a [`Tree`] can hold.
+/// An item of a [`Tree`].
 pub(crate) trait Item: Clone {
-    /// What the items are sorted by; `()` where only the index counts.
+    /// The sort key of the items; `()` if items are addressed by index only.
     type Key: Clone;
 
     /// The item's key, which must not change while the item is in a tree.
     fn key(&self) -> &Self::Key;
 }
 
-/// A persistent sequence with access by index and, when sorted, by key.
+/// A persistent sequence with access by index and, if it is sorted, by key.
 #[derive(Clone)]
 pub(crate) struct Tree<T: Item> {
     root: Arc<Node<T>>,
@@ -74,7 +73,7 @@ impl<T: Item> Tree<T> {
         })
     }
 
-    /// The item at `index`, for a change that leaves its key as it is.
+    /// The item at `index`, to be changed without changing its key.
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         if index >= self.len {
             return None;
@@ -93,7 +92,7 @@ impl<T: Item> Tree<T> {
         }
     }
 
-    /// Among items sorted by key: how many keys satisfy `below`, and the first item that does not.
+    /// For items sorted by key: how many keys satisfy `below`, and the first item that does not.
     ///
     /// `below` must hold for a prefix of the sequence.
     pub(crate) fn seek(&self, below: impl Fn(&T::Key) -> bool) -> (usize, Option<&T>) {
@@ -136,7 +135,7 @@ impl<T: Item> Tree<T> {
         }
     }
 
-    /// Inserts `item` before the item at `index`, or at the end when `index` is the length.
+    /// Inserts `item` before the item at `index`, or at the end if `index` is the length.
     pub(crate) fn insert(&mut self, index: usize, item: T) {
         assert!(
             index <= self.len,
@@ -196,7 +195,7 @@ impl<T: Item> Tree<T> {
         }
     }
 
-    /// The leaf that holds the item at `index`, and the item's offset in it.
+    /// The leaf that holds the item at `index`, and the item's offset in the leaf.
     fn leaf_at(&self, index: usize) -> (&[T], usize) {
         let mut node = &*self.root;
         let mut offset = index;
@@ -213,7 +212,7 @@ impl<T: Item> Tree<T> {
     }
 }
 
-/// Builds full nodes bottom-up; the order of the source is the order of the sequence.
+/// Builds full nodes bottom-up, in the order of the source.
 impl<T: Item> FromIterator<T> for Tree<T> {
     fn from_iter<I: IntoIterator<Item = T>>(source: I) -> Self {
         let mut source = source.into_iter();
@@ -238,7 +237,7 @@ impl<T: Item> FromIterator<T> for Tree<T> {
 }
 
 impl<T: Item> Node<T> {
-    /// Inserts below this node; a node that was full returns the right half it split off.
+    /// Inserts below this node. A full node splits and returns its right half.
     fn insert(&mut self, index: usize, item: T) -> Option<Arc<Self>> {
         match self {
             Self::Leaf(items) => {
@@ -255,7 +254,7 @@ impl<T: Item> Node<T> {
                 Some(Arc::new(Self::Leaf(right)))
             }
             Self::Branch(children) => {
-                // The end of one child is the start of the next: the former is preferred.
+                // The end of one child is the start of the next. Prefer the first child.
                 let (position, offset) = match index.checked_sub(1) {
                     Some(before) => {
                         let (position, offset) = locate(children, before);
@@ -310,7 +309,7 @@ impl<T: Item> Node<T> {
         }
     }
 
-    /// Items of a leaf or children of a branch, and the most it may have.
+    /// Number of items of a leaf or children of a branch, and its maximum.
     fn width(&self) -> (usize, usize) {
         match self {
             Self::Leaf(items) => (items.len(), LEAF_ITEMS_MAX),
@@ -334,7 +333,7 @@ impl<T: Item> Child<T> {
         Self { node, len, last }
     }
 
-    /// Brings the summary up to date with the node.
+    /// Updates the summary from the node.
     fn refresh(&mut self) {
         let (len, last) = Self::summary(&self.node);
         self.len = len;
@@ -365,7 +364,7 @@ fn locate<T: Item>(children: &[Child<T>], index: usize) -> (usize, usize) {
     unreachable!("index {index} is beyond the children")
 }
 
-/// Where to split a full node for an insertion: growth at an end leaves full nodes behind.
+/// Where to split a full node for an insertion. An insertion at either end leaves a full node.
 fn split_point(len: usize, insertion: usize) -> usize {
     match insertion {
         0 => 0,
@@ -374,7 +373,8 @@ fn split_point(len: usize, insertion: usize) -> usize {
     }
 }
 
-/// Merges a child with its right neighbour when one of them is under a quarter full and both fit.
+/// Merges a child with its right neighbour if one of them is under a quarter full and both fit
+/// into one node.
 fn merge_if_small<T: Item>(children: &mut Vec<Child<T>>, position: usize) {
     let [left, right] = match children.get(position..position.saturating_add(2)) {
         Some([left, right]) => [left.node.width(), right.node.width()],
@@ -539,7 +539,7 @@ mod tests {
                     }
                     Operation::Set(at, item) => {
                         let at = at % (model.len() + 1);
-                        // Keys must stay, so that a set is a removal and an insertion here.
+                        // Keys must not change, so this test sets an item by removing and inserting it.
                         if tree.remove(at).is_some() {
                             tree.insert(at, item);
                             model[at] = item;

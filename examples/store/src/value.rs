@@ -1,10 +1,10 @@
-//! What a key holds.
+//! The value of a key.
 
 use crate::{Element, Hash, List, Set, SortedSet};
 
-/// Elements of a collection from which on it is dropped by the reaper, not by who removed it.
+/// The reaper drops collections of this many elements or more; a worker drops smaller ones itself.
 const HEAVY_ELEMENTS_MIN: usize = 64;
-/// Bytes of a string from which on it is dropped by the reaper. Freeing less never unmaps memory.
+/// The reaper drops strings of this many bytes or more. Freeing less never unmaps memory.
 const HEAVY_BYTES_MIN: usize = 256 * 1024;
 
 /// The value of a key. A clone is O(1) and shares everything with the original.
@@ -22,10 +22,10 @@ pub enum Value {
     SortedSet(SortedSet),
 }
 
-/// Elements whose size is looked at to judge that of a collection.
+/// Elements sampled to estimate the size of a collection.
 const SAMPLED_ELEMENTS: usize = 32;
 
-/// Bytes of an element, and of the tree nodes that hold it.
+/// Bytes of an element and of its share of the tree nodes.
 fn payload_bytes(element: &Element) -> usize {
     2 * size_of::<Element>()
         + if element.len() > size_of::<Element>() {
@@ -35,7 +35,7 @@ fn payload_bytes(element: &Element) -> usize {
         }
 }
 
-/// The sum of all `sizes`, judged by the first.
+/// Estimates the sum of all `sizes` from the first of them.
 fn estimate(sizes: impl ExactSizeIterator<Item = usize>) -> usize {
     let len = sizes.len();
     let sample: Vec<usize> = sizes.take(SAMPLED_ELEMENTS).collect();
@@ -61,7 +61,7 @@ impl Value {
         }
     }
 
-    /// Number of elements; 1 for a string, however long.
+    /// Number of elements; 1 for a string of any length.
     #[must_use]
     pub fn cardinality(&self) -> usize {
         match self {
@@ -73,7 +73,7 @@ impl Value {
         }
     }
 
-    /// About how many bytes of memory the value takes, judged by a sample of its elements.
+    /// Approximate bytes of memory that the value takes, estimated from a sample of its elements.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         match self {
@@ -90,7 +90,7 @@ impl Value {
         }
     }
 
-    /// Whether dropping the value takes long enough to leave it to the reaper.
+    /// Whether dropping the value takes so long that the reaper should do it.
     pub(crate) fn is_heavy(&self) -> bool {
         match self {
             Self::String(bytes) => bytes.len() >= HEAVY_BYTES_MIN,

@@ -1,13 +1,14 @@
-//! The admin channel: lines over TCP, one answer to each.
+//! The admin channel: commands over TCP, one per line, each with one line as the reply.
 //!
 //! ```text
 //!   $ nc 127.0.0.1 9001
 //!   policy                       the policy in force, with its settings
-//!   policy mq quantum-us=20      another one from now on: `ok`, or `error: ...`
+//!   policy mq quantum-us=20      changes the policy: `ok`, or `error: ...`
 //!   stats                        all counters, as one line of JSON
 //! ```
 //!
-//! One client at a time, which may not be idle for long: it is for operators, on a trusted network.
+//! The channel is for operators on a trusted network. It serves one client at a time, which may not be idle
+//! for long.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,10 +21,11 @@ use psp_server::{Policy, ServerHandle};
 const LINE_LEN_MAX: u64 = 4096;
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// Takes commands on `address` until the process ends. Returns the address, for port 0.
+/// Takes commands on `address` until the process ends. Returns the address, with the chosen port if the port
+/// was 0.
 ///
 /// # Errors
-/// When the address cannot be had or the thread not be started.
+/// When the address cannot be bound, or the thread cannot be started.
 pub fn listen(address: SocketAddr, server: ServerHandle) -> anyhow::Result<SocketAddr> {
     let listener =
         TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
@@ -31,7 +33,7 @@ pub fn listen(address: SocketAddr, server: ServerHandle) -> anyhow::Result<Socke
     let serve = move || {
         for client in listener.incoming().flatten() {
             if let Err(error) = converse(&client, &server) {
-                tracing::debug!(%error, "an admin client is gone");
+                tracing::debug!(%error, "an admin client has disconnected");
             }
         }
     };
@@ -59,7 +61,7 @@ fn converse(client: &TcpStream, server: &ServerHandle) -> std::io::Result<()> {
     }
 }
 
-/// What a command is answered with.
+/// The reply to a command.
 fn answer(command: &str, server: &ServerHandle) -> String {
     match command.split_once(' ').unwrap_or((command, "")) {
         ("policy", "") => server.policy().spelled(),

@@ -1,4 +1,4 @@
-//! What the server is started with: built-in defaults, then a TOML file, then flags.
+//! The server's configuration: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -13,33 +13,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::handler::Mode;
 
-/// The whole configuration. A file sets any part of it; what it does not name keeps its default.
+/// The whole configuration. A file may set any part of it. Other settings keep their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Address to listen on; the loopback interface by default.
     pub bind: IpAddr,
-    /// Port; 9000 by default, 0 for any free one.
+    /// Port; 9000 by default, 0 for any free port.
     pub port: u16,
-    /// Whether to serve TCP in place of UDP.
+    /// Whether to serve TCP instead of UDP.
     pub tcp: bool,
-    /// Address of the [admin channel](crate::admin); none unless set.
+    /// Address of the [admin channel](crate::admin). Without it, there is no admin channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin: Option<SocketAddr>,
-    /// How run times are spent.
+    /// How workers spend run times.
     pub mode: Mode,
     /// The workload whose types are registered: its name, or a TOML file.
     pub workload: String,
-    /// Whether the policy is told the types' service times and shares beforehand.
+    /// Whether the policy knows the types' service times and shares from the start.
     pub hints: bool,
-    /// Factor by which the client multiplies service times; matters to hints alone.
+    /// Factor by which the client multiplies service times. Only hints use it.
     pub dilate: u32,
-    /// Factor by which the server multiplies the run times that it is asked for, where the header's 32 bits of
-    /// nanoseconds are too few.
+    /// Factor by which the server multiplies requested run times, for run times beyond the header's 32 bits of
+    /// nanoseconds.
     pub stretch: u32,
     /// The least severe messages that are logged.
     pub log_level: LogLevel,
-    /// What brings datagrams: sockets, or a port that is polled.
+    /// Transport of datagrams: sockets, or a polled port.
     pub transport: TransportConfig,
     /// How requests are scheduled.
     pub policy: Policy,
@@ -75,7 +75,7 @@ impl ProgramConfig for Config {
     fn validate(&self) -> anyhow::Result<()> {
         ensure!(
             !self.tcp || !self.transport.is_polled(),
-            "TCP is served on sockets of the kernel alone"
+            "TCP needs sockets of the kernel, so it excludes the transport dpdk"
         );
         Ok(())
     }
@@ -83,12 +83,12 @@ impl ProgramConfig for Config {
 
 /// A server that spins or sleeps for as long as each request asks, for measuring policies.
 ///
-/// It speaks the psp header over UDP; psp-loadgen's psp:// targets send it named workloads. Flags
+/// The protocol is the psp header over UDP. psp-loadgen sends named workloads to psp:// targets. Flags
 /// take precedence over the configuration file.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-synthetic", version)]
 #[command(mut_arg("preempt", |preempt| preempt.help(
-    "How requests give way to others: none, cooperative, kernel-thread, signal [default: cooperative]"
+    "Preemption of long requests: none, cooperative, kernel-thread, signal [default: cooperative]"
 )))]
 #[command(mut_arg("topology", |topology| topology.help(
     "Threads: auto, inline, dedicated [default: auto, and dedicated with --mode sleep]"
@@ -100,7 +100,7 @@ pub struct Flags {
     /// Port [default: 9000]
     #[arg(long, short)]
     port: Option<u16>,
-    /// Serve TCP in place of UDP
+    /// Serve TCP instead of UDP
     #[arg(long)]
     tcp: bool,
     #[command(flatten)]
@@ -108,14 +108,14 @@ pub struct Flags {
     /// Take commands on this TCP address: policy [NAME [KEY=VALUE..]], stats
     #[arg(long, value_name = "ADDRESS:PORT")]
     admin: Option<SocketAddr>,
-    /// How run times are spent; sleeping workers may outnumber cores [default: spin]
+    /// How workers spend run times; sleeping workers may outnumber cores [default: spin]
     #[arg(long, value_enum)]
     mode: Option<Mode>,
-    /// Workload whose types are registered: high-bimodal, extreme-bimodal, tpcc, or a .toml file as
-    /// psp-loadgen takes it [default: high-bimodal]
+    /// Workload whose types are registered: high-bimodal, extreme-bimodal, tpcc, or a .toml file as for
+    /// psp-loadgen [default: high-bimodal]
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
-    /// Tell the policy the workload's service times and shares beforehand
+    /// Tell the policy the workload's service times and shares at the start
     #[arg(long)]
     hints: bool,
     /// Factor by which the client multiplies service times, for --hints [default: 1]
@@ -144,7 +144,7 @@ impl ProgramFlags for Flags {
         config.tcp |= self.tcp;
         config.hints |= self.hints;
         if config.mode == Mode::Sleep && config.server.topology == Topology::Auto {
-            // A sleeping net thread would receive nothing.
+            // With inline topology, the net thread runs requests. While it slept, it would receive nothing.
             config.server.topology = Topology::Dedicated;
         }
         Ok(())
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_has_settings_after_its_name() {
+    fn a_policy_may_have_settings_after_its_name() {
         let flags = ["--policy", "mq quantum-us=20", "--preempt", "signal"];
         let config = resolve(&flags).unwrap();
         assert_eq!(config.policy, Policy::mq().quantum_us(20).into());

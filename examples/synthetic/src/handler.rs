@@ -12,26 +12,26 @@ use psp_server::preempt::SignalPreemptible;
 use psp_server::{Handler, PreemptPolicy, Reply, Request, WorkerId, checkpoint, no_preempt};
 use serde::{Deserialize, Serialize};
 
-/// How a request's run time is spent.
+/// How a worker spends the run time of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Busy: the worker needs a core of its own.
+    /// Keep a core busy: each worker needs a core of its own.
     #[default]
     Spin,
-    /// Asleep: many workers share few cores. For run times of a millisecond and more.
+    /// Sleep: many workers can share few cores. For run times of a millisecond and more.
     Sleep,
 }
 
-/// Works for as long as the header asks, or a multiple of that.
+/// Works for the time that the header asks for, or a multiple of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Synthetic {
-    /// How the time is spent.
+    /// How workers spend the time.
     pub mode: Mode,
-    /// How many times as long as asked for.
+    /// Factor by which run times are multiplied.
     pub stretch: u32,
-    /// How requests give way. Only where that is at checkpoints does the work have any, so that a signal or a thread
-    /// interrupts it somewhere.
+    /// How requests are preempted. The work has checkpoints only under cooperative preemption, so that a signal or
+    /// a thread interrupts it at any other place.
     pub preempt: PreemptPolicy,
 }
 
@@ -67,7 +67,7 @@ impl Handler for Synthetic {
     fn connect(&self, _peer: SocketAddr) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
-        // The framing lets nothing else through.
+        // The framing passes only frames with a header.
         let Ok(header) = Header::decode(request.payload) else {
             return;
         };
@@ -82,10 +82,9 @@ impl Handler for Synthetic {
     }
 }
 
-// SAFETY: outside of `no_preempt` the handler reads its request, computes on its own stack, reads the
-// clock through the vDSO, which keeps no state of its readers, and parks within `no_preempt`. It
-// allocates where the reply is written, which is within `no_preempt`. Logging or allocating while it
-// spins would break this.
+// SAFETY: outside of `no_preempt`, the handler only reads its request, computes on its own stack, and reads
+// the clock through the vDSO, which keeps no state about its readers. It parks, writes the reply and
+// allocates within `no_preempt`. Logging or allocating while it spins would break this.
 #[allow(unsafe_code)]
 unsafe impl SignalPreemptible for Synthetic {}
 

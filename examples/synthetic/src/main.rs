@@ -1,9 +1,11 @@
 //! The server as a program.
 
+use std::process::ExitCode;
+
 use psp_synthetic::config::Flags;
 use psp_synthetic::{admin, startup};
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     psp_program::main::<Flags>(|program| {
         let server = startup::build(program.config.clone())?;
         let handle = server.handle();

@@ -1,12 +1,12 @@
-//! From a configuration to a server that is bound and ready to run.
+//! Builds a server from a configuration.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
 use psp_classifiers::PspHeaderClassifier;
-use psp_loadgen::workload::Workload;
 use psp_protocols::psp_header::PspFraming;
 use psp_server::{Server, TypeSpec, TypeTable};
+use psp_sim::workload::Workload;
 
 use crate::config::Config;
 use crate::handler::Synthetic;
@@ -14,10 +14,10 @@ use crate::handler::Synthetic;
 /// A synthetic server.
 pub type SyntheticServer = Server<PspFraming, PspHeaderClassifier, Synthetic>;
 
-/// Builds the server.
+/// Builds the server and binds its address.
 ///
 /// # Errors
-/// When the workload is unknown, a setting is out of its range, or the address cannot be had.
+/// When the workload is unknown, a setting is out of its range, or the address cannot be bound.
 pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
     let types = type_table(&config)?;
     let builder = Server::builder();
@@ -40,10 +40,10 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
         })
         .signal_preemption()
         .build()
-        .context("cannot start")
+        .context("cannot start the server")
 }
 
-/// The workload's types, in the order in which its clients number them.
+/// The workload's types, in the order of the numbers that clients give them.
 fn type_table(config: &Config) -> anyhow::Result<TypeTable> {
     let workload = Workload::named_or_file(&config.workload)?.dilated(config.dilate)?;
     let specs = workload.types.into_iter().map(|ty| {

@@ -1,14 +1,13 @@
-//! The load generator and the server, both on ports of DPDK: the ends of a memory interface in this process.
+//! The load generator and the server on ports of DPDK: the two ends of a memory interface in this process.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use psp_loadgen::engine;
-use psp_loadgen::plan::RunPlan;
+use psp_loadgen::clients;
 use psp_loadgen::report::Report;
-use psp_loadgen::target::Target;
-use psp_loadgen::workload::{LiveWorkload, OfferedLoad};
+use psp_loadgen::schedule::{LiveWorkload, OfferedLoad, RunPlan};
+use psp_loadgen::wire::Target;
 use psp_program::{Transport, TransportConfig};
 use psp_server::Shutdown;
 use psp_server::dpdk::DpdkConfig;
@@ -69,7 +68,7 @@ fn every_request_of_a_run_is_answered() {
         dpdk: Some(port("client", 2, 40_000)),
         ..RunPlan::new(target, types)
     };
-    let result = engine::run(&plan, &Arc::default(), &mut ()).unwrap();
+    let result = clients::run(&plan, &Arc::default(), &mut ()).unwrap();
     stopper.trigger();
     assert_eq!(serving.join().unwrap().abandoned, 0);
     let report = Report::new(&plan, &result);

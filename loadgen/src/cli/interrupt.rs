@@ -1,4 +1,4 @@
-//! Ctrl-C: the first time the work ends early, the second time the program.
+//! Ctrl-C: the first ends the work early, the second ends the program.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// What shells make of a program that a signal ended: this and the signal's number.
+/// Shells add this to the number of the signal that ended a program.
 const SIGNAL_EXIT_CODE: i32 = 128;
 
-/// The first signal sets `stop`, and the work prints what it has so far; a second one ends the
-/// program.
+/// The first signal sets `stop`, and the command prints its results so far. A second signal ends
+/// the program.
 pub(super) fn stop_on_signals(stop: &Arc<AtomicBool>) -> std::io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         let exit_code = SIGNAL_EXIT_CODE + signal;

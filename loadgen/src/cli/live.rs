@@ -1,14 +1,14 @@
-//! The line that shows a run's state each second, on a terminal.
+//! A line each second with the state of the run, on a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use psp_loadgen::engine::Observer;
+use psp_loadgen::clients::Observer;
 use psp_loadgen::record::LiveCounters;
 
-/// Prints to stderr when that is a terminal.
+/// Prints to standard error if that is a terminal.
 pub(super) struct LiveLine {
     names: Vec<String>,
     completed: Vec<u64>,
@@ -26,7 +26,7 @@ impl LiveLine {
 }
 
 impl LiveLine {
-    /// Says which of several runs begins.
+    /// Prints the title of the run that begins.
     pub(super) fn announce(&self, title: &str) {
         if self.is_terminal {
             let _ = writeln!(std::io::stderr(), "{title}");
@@ -51,7 +51,7 @@ impl Observer for LiveLine {
                 line.push_str(&format!(" failed {failed}"));
             }
         }
-        // A line that cannot be shown is no reason to stop measuring.
+        // If the line cannot be printed, the measurement goes on.
         let _ = writeln!(std::io::stderr(), "{line}");
     }
 }

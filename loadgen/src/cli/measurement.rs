@@ -1,18 +1,18 @@
-//! One measurement, of a live server or of a simulated one.
+//! One measurement of a live or a simulated server.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use psp_loadgen::engine;
-use psp_loadgen::plan::RunPlan;
-use psp_loadgen::report::Report;
-use psp_loadgen::sim_run::SimRun;
+use psp_loadgen::clients;
+use psp_loadgen::report::{Condition, Report};
+use psp_loadgen::schedule::RunPlan;
+use psp_loadgen::simulated::SimRun;
 
-use super::Failure;
-use super::measure::RunObserver;
+use crate::cli::failure::Failure;
+use crate::cli::observer::RunObserver;
 
-/// All that is known before the first request.
+/// The plan of the measurement.
 #[derive(Debug, Clone)]
 pub(super) enum Measurement {
     Live(Box<RunPlan>),
@@ -27,7 +27,7 @@ impl Measurement {
         }
     }
 
-    /// The next run is another one of the same kind.
+    /// Moves to the next seed for another run of the same kind.
     pub(super) fn advance_seed(&mut self) {
         let seed = match self {
             Self::Live(plan) => &mut plan.seed,
@@ -43,11 +43,28 @@ impl Measurement {
     ) -> Result<Report, Failure> {
         match self {
             Self::Live(plan) => {
-                let result = engine::run(plan, stop, &mut observer).map_err(Failure::work)?;
+                let result = clients::run(plan, stop, &mut observer).map_err(Failure::work)?;
                 observer.finish().context("--hdr").map_err(Failure::work)?;
                 Ok(Report::new(plan, &result))
             }
             Self::Simulated(run) => run.run(stop).map_err(Failure::work),
         }
+    }
+
+    /// Checks that the measurement has the types of the conditions.
+    pub(super) fn require_types(&self, conditions: &[Condition]) -> Result<(), Failure> {
+        let names = self.type_names();
+        let names = names.iter().map(String::as_str);
+        conditions
+            .iter()
+            .try_for_each(|condition| condition.require_subject(names.clone()))
+            .map_err(Failure::usage)
+    }
+
+    /// One run of a sweep or a comparison.
+    pub(super) fn run_once(&self, title: &str, stop: &Arc<AtomicBool>) -> Result<Report, Failure> {
+        let observer = RunObserver::new(self.type_names(), None);
+        observer.live.announce(title);
+        self.run(stop, observer)
     }
 }

@@ -1,29 +1,20 @@
-//! The command line: one file for each subcommand.
+//! The command line. `commands` has one file for each subcommand, `args` the shared options.
 
-mod capacity;
-mod compare;
-mod contestants;
-mod experiment;
-mod figure;
+mod args;
+mod commands;
+mod failure;
 mod interrupt;
-mod keyspace;
 mod live;
-mod measure;
 mod measurement;
+mod observer;
 mod output;
-mod pacing;
-#[cfg(feature = "dpdk")]
-mod port;
-mod preload;
+mod preloading;
 mod progress;
-mod report;
-mod run;
-mod sim;
-mod sweep;
-mod target;
-mod values;
 
 use clap::{Parser, Subcommand};
+
+use commands::{capacity, compare, figure, preload, report, run, sim, sweep};
+use failure::Failure;
 
 /// Open-loop load generator that reports the tail latency of each request type.
 #[derive(Debug, Parser)]
@@ -36,7 +27,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Send requests at a fixed rate and report latencies, counted from intended send times
-    Run(Box<measure::MeasureArgs>),
+    Run(Box<run::RunArgs>),
     /// Raise the rate until an objective breaks, and report the highest that kept it
     Sweep(Box<sweep::SweepArgs>),
     /// Measure several targets in turn, in the same conditions, and report how they relate
@@ -53,50 +44,10 @@ enum Command {
     Figure(figure::FigureArgs),
 }
 
-/// Why the program ends without success.
-pub(crate) struct Failure {
-    /// What went wrong.
-    pub(crate) error: anyhow::Error,
-    /// 1: the work failed. 2: the command line is wrong. 3: a demand is not met. 130: it was interrupted.
-    pub(crate) exit_code: u8,
-}
-
-impl Failure {
-    fn usage(error: impl Into<anyhow::Error>) -> Self {
-        Self {
-            error: error.into(),
-            exit_code: 2,
-        }
-    }
-
-    /// The work was done, and what it found is not as it was demanded.
-    fn condition(error: impl Into<anyhow::Error>) -> Self {
-        Self {
-            error: error.into(),
-            exit_code: 3,
-        }
-    }
-
-    /// The work was stopped by a signal, and what there is was printed.
-    fn interrupted(what_is_done: String) -> Self {
-        Self {
-            error: anyhow::anyhow!("interrupted; {what_is_done}"),
-            exit_code: 130,
-        }
-    }
-
-    fn work(error: impl Into<anyhow::Error>) -> Self {
-        Self {
-            error: error.into(),
-            exit_code: 1,
-        }
-    }
-}
-
-/// Parses the command line and does what it says.
+/// Parses the command line and runs the subcommand.
 pub(crate) fn main() -> Result<(), Failure> {
     match Cli::parse().command {
-        Command::Run(args) => measure::measure(&args),
+        Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),

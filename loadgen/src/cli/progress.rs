@@ -1,13 +1,12 @@
-//! A bar for simulations that run on several threads, and their end when a signal asks for it.
+//! A progress bar for simulations on several threads, and their end on a signal.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::cli::failure::Failure;
+use crate::cli::interrupt::stop_on_signals;
 use indicatif::{ProgressBar, ProgressStyle};
-
-use super::Failure;
-use super::interrupt::stop_on_signals;
 
 /// Counts simulated arrivals, on standard error when that is a terminal.
 pub(super) struct Progress {
@@ -16,7 +15,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Starts a bar that ends at `arrivals`, and listens to signals from now on.
+    /// Starts a bar that ends at `arrivals`, and handles signals from now on.
     pub(super) fn start(what: &'static str, arrivals: u64) -> Result<Self, Failure> {
         let stop = Arc::default();
         stop_on_signals(&stop).map_err(Failure::work)?;
@@ -30,7 +29,7 @@ impl Progress {
         Ok(Self { bar, stop })
     }
 
-    /// What one simulation tells how many arrivals it has behind it.
+    /// The observer of one simulation: it gets the number of arrivals so far.
     pub(super) fn observer(&self) -> impl FnMut(u64) -> ControlFlow<()> {
         let mut before = 0;
         move |arrivals: u64| {
@@ -48,7 +47,7 @@ impl Progress {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,13 +1,13 @@
-//! The plots of simulations: latency and slowdown of each type by load, policy beside policy.
+//! The plots of simulations: latency and slowdown of each type by load, one line for each policy.
 
-use crate::figure::chart::svg;
-use crate::figure::drawing::{Axis, Panel};
-use crate::sim_report::{Point, SimReport, TypePoint, distinct};
-use crate::statistics::Spread;
+use psp_sim::chart::{Axis, Panel, svg};
+use psp_sim::experiment::{Point, SimReport, TypePoint};
+use psp_sim::text::distinct;
 
-use super::plots::{Plot, Points, decades, drawing};
+use super::plot::{Plot, Points, decades, drawing};
+use crate::report::Spread;
 
-/// What is drawn of each type: the panel's title, the axis, and the figure.
+/// A quantity of each type: the panel's title, the axis, and the value.
 type Shown = (&'static str, &'static str, fn(&TypePoint) -> Option<f64>);
 
 const SHOWN: [Shown; 3] = [
@@ -16,8 +16,8 @@ const SHOWN: [Shown; 3] = [
     ("slowdown p99.9", "slowdown", |ty| ty.slowdown.p999),
 ];
 
-/// A plot for each workload and number of workers that was simulated at several loads.
-pub(super) fn plots(reports: &[&SimReport]) -> Vec<Plot> {
+/// A plot for each workload and number of workers with several loads.
+pub(super) fn simulated_plots(reports: &[&SimReport]) -> Vec<Plot> {
     let points: Vec<&Point> = reports.iter().flat_map(|report| &report.points).collect();
     let servers = distinct(points.iter().map(|point| (&*point.workload, point.workers)));
     let mut plots = Vec::new();
@@ -94,21 +94,21 @@ fn panels(points: &[&Point], policies: &[&str]) -> Vec<Panel> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::sim::{SimPlan, SimPolicy};
-    use crate::sim_report::{Conditions, SIM_SCHEMA};
-    use crate::sim_settings::SimSettings;
-    use crate::workload::Workload;
+    use psp_sim::experiment::{Conditions, SIM_SCHEMA, SimSettings};
+    use psp_sim::simulator::{SimPlan, SimPolicy};
+    use psp_sim::workload::Workload;
 
     /// High Bimodal under two policies at two loads, a hundred requests each.
-    pub(in crate::page) fn sim_report() -> SimReport {
+    pub(crate) fn sim_report() -> SimReport {
         let workload = Workload::named("high-bimodal").unwrap();
         let policies = ["c-fcfs", "darc"].map(|name| name.parse::<SimPolicy>().unwrap());
         let mut points = Vec::new();
         for policy in &policies {
             for load in [0.4, 0.8] {
                 let plan = SimPlan::new(workload.clone(), policy.clone(), 4, load).requests(100);
-                let outcome =
-                    crate::sim::simulate(&plan, &mut |_| std::ops::ControlFlow::Continue(()));
+                let outcome = psp_sim::simulator::simulate(&plan, &mut |_| {
+                    std::ops::ControlFlow::Continue(())
+                });
                 points.push(Point::new(&plan, &outcome.unwrap()));
             }
         }
@@ -146,14 +146,14 @@ pub(super) mod tests {
     #[test]
     fn a_single_load_is_no_plot_and_servers_are_apart() {
         let mut report = sim_report();
-        assert_eq!(plots(&[&report, &report]).len(), 1);
+        assert_eq!(simulated_plots(&[&report, &report]).len(), 1);
         let mut other = report.clone();
         for point in &mut other.points {
             point.workers = 8;
         }
-        let both = plots(&[&report, &other]);
+        let both = simulated_plots(&[&report, &other]);
         assert_eq!([&*both[0].id, &*both[1].id], ["simulated-1", "simulated-2"]);
         report.points.retain(|point| point.load == 0.4);
-        assert!(plots(&[&report]).is_empty());
+        assert!(simulated_plots(&[&report]).is_empty());
     }
 }

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::target::Protocol;
+use super::target::Protocol;
 
-/// Bare commands, and what they then stand for. Any other bare command is sent as it is.
+/// Commands without arguments, and their usual forms. Any other command without arguments is sent
+/// as it is.
 type Bare = &'static [(&'static str, &'static str)];
 
 const REDIS: Bare = &[
@@ -29,14 +30,14 @@ const MEMCACHED: Bare = &[
     ("GAT", "GAT 0 {key}"),
 ];
 
-/// The methods of a key-value store. Others, if bare, have a value.
+/// Methods of a key-value store. Any other method without arguments gets a value.
 const PROTOBUF: Bare = &[
     ("GET", "GET {key}"),
     ("PUT", "PUT {key} {value}"),
     ("DELETE", "DELETE {key}"),
 ];
 
-/// `text` with the arguments that its command usually has, if it has none.
+/// `text` with the usual arguments of its command, if it has none.
 pub(crate) fn complete(protocol: Protocol, text: &str) -> Cow<'_, str> {
     let text = text.trim();
     let find = |table: Bare, is_text: fn(&str, &str) -> bool| {
@@ -57,6 +58,7 @@ pub(crate) fn complete(protocol: Protocol, text: &str) -> Cow<'_, str> {
             let is_bare = !text.is_empty() && !text.contains(char::is_whitespace);
             is_bare.then(|| Cow::Owned(format!("{text} {{value}}")))
         }),
+        Protocol::Wire(wire) => Some(wire.complete(text)),
         Protocol::PspUdp => None,
     };
     full.unwrap_or(Cow::Borrowed(text))

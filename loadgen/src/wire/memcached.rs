@@ -1,10 +1,9 @@
 //! Commands of memcached in its text and its meta protocol; see `doc/protocol.txt` of memcached.
 
-use crate::command::Arguments;
+use super::arguments::Arguments;
+use super::expected::{Expected, Lookup};
 
-use super::writer::{Expected, Lookup};
-
-/// What a command does, and thereby what its arguments are.
+/// The effect of a command, which decides its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     /// KEY...
@@ -30,7 +29,7 @@ pub(crate) struct Verb {
     action: Action,
     /// Fewest and most arguments.
     arguments: (usize, usize),
-    /// What its arguments are, for error messages.
+    /// The arguments in words, for error messages.
     pub(super) usage: &'static str,
 }
 
@@ -115,12 +114,12 @@ impl Verb {
         names.join(", ")
     }
 
-    /// Whether it takes so many arguments after its name.
+    /// Whether the command accepts this number of arguments after its name.
     pub(super) fn takes(self, arguments: usize) -> bool {
         (self.arguments.0..=self.arguments.1).contains(&arguments)
     }
 
-    /// Whether its argument of that number, the first being 0, is data, which may hold any byte.
+    /// Whether an argument, numbered from 0, is data. Data may hold any byte.
     pub(super) fn is_data(self, argument: usize) -> bool {
         matches!(self.action, Action::Store { .. }) && argument == 1
     }
@@ -193,7 +192,7 @@ fn push_data(out: &mut Vec<u8>, value: &[u8], flags: &[&[u8]]) {
     push(out, &[b"\r\n", value, b"\r\n"]);
 }
 
-/// An `mg` for each of `keys`, and as many replies.
+/// An `mg` for each of `keys`. Each has a reply.
 fn get_each<'a>(
     keys: impl ExactSizeIterator<Item = &'a [u8]>,
     flags: &[&[u8]],
@@ -215,7 +214,7 @@ fn get_each<'a>(
 mod tests {
     use super::*;
 
-    /// What a command is in both protocols, and what to expect.
+    /// A command in both protocols, and its expected replies.
     fn written(words: &[&str]) -> [(String, Expected); 2] {
         let mut arguments = Arguments::default();
         words

@@ -1,18 +1,32 @@
-//! What a mix's commands look like in each protocol.
+//! Targets, commands, and their bytes in each protocol.
 //!
 //! ```text
 //!   "MGET 100" ─► dialect ─► CommandTemplate ─► Arguments ─► RequestWriter ─► bytes
-//!                 bare words                    drawn anew        └─► what to expect
-//!                                                                          │
-//!                                   bytes ─► Replies ─► outcome, id ───────┴─► hits, misses
+//!                 bare words                    drawn anew        └─► Expected
+//!                                                                        │
+//!                                   bytes ─► Replies ─► outcome, id ─────┴─► hits, misses
 //! ```
 
+mod arguments;
 mod dialect;
+mod expected;
+mod http;
+mod lines;
 mod memcached;
+mod own;
 mod replies;
 mod rpc;
+mod source;
+mod target;
+mod template;
 mod writer;
 
-pub(crate) use dialect::complete;
+pub use arguments::Arguments;
+pub use own::{ReadReplies, Wire, WireRequest};
+pub use source::CommandSource;
+pub use target::{Endpoint, Protocol, Target, TargetError};
+pub use template::{CommandTemplate, TemplateError};
+
+pub(crate) use expected::{Expected, Lookup};
 pub(crate) use replies::Replies;
-pub(crate) use writer::{Expected, Lookup, RequestWriter};
+pub(crate) use writer::RequestWriter;

@@ -1,17 +1,16 @@
 //! Methods of psp's RPC whose payloads are messages; see `psp_kv.proto` of psp-protocols.
 
+use super::arguments::Arguments;
+use super::expected::{Expected, Lookup};
+use super::template::{CommandTemplate, TemplateError};
 use prost::Message;
 use psp_protocols::kv::{self, DeleteRequest, GetRequest, PutRequest, ScanRequest};
 use psp_protocols::rpc::RequestRef;
 
-use crate::command::{Arguments, CommandTemplate, TemplateError};
-
-use super::writer::{Expected, Lookup};
-
 /// The word after a scan's count that asks for its entries.
 const PAIRS: &[u8] = b"pairs";
 
-/// How the payload of a method is made of its arguments.
+/// How a method makes its payload from its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     /// `GET KEY`
@@ -34,7 +33,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// What `template` says, the name of the method first.
+    /// The method of `template`, whose first word is the method's name.
     ///
     /// # Errors
     /// [`TemplateError::Shape`] when the arguments are not those of the method.
@@ -138,7 +137,7 @@ mod tests {
         Method::of(&template).map_err(|error| error.to_string())
     }
 
-    /// The request that the words of `text` make, and what is expected of it.
+    /// The request for the words of `text`, and its expected replies.
     fn written(text: &str) -> (Request, Expected) {
         let mut arguments = Arguments::default();
         for word in text.split(' ') {

@@ -1,18 +1,19 @@
-//! Requests as bytes, and what their replies tell.
+//! Requests as bytes.
 
 use std::time::Duration;
 
-use psp_protocols::resp::{Encoder, Version};
-use psp_protocols::skip::Outcome;
-
-use crate::command::{Arguments, CommandTemplate, TemplateError};
-use crate::target::Protocol;
-
+use super::arguments::Arguments;
+use super::dialect::complete;
+use super::expected::{Expected, Lookup};
 use super::memcached::Verb;
+use super::own::{Wire, WireRequest};
 use super::rpc::Method;
+use super::target::Protocol;
+use super::template::{CommandTemplate, TemplateError};
+use psp_protocols::resp::{Encoder, Version};
 
 /// Writes the requests of one type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RequestWriter {
     /// An array of bulk strings.
     Resp,
@@ -22,70 +23,41 @@ pub(crate) enum RequestWriter {
     MemcachedMeta(Verb),
     /// An envelope with a method and a payload.
     Rpc {
-        /// What the payload is.
+        /// The kind of payload.
         method: Method,
-        /// How long the request is of use.
+        /// How long the client waits for the reply.
         deadline_us: u64,
+    },
+    /// A request of a [`Wire`].
+    Wire {
+        wire: &'static dyn Wire,
+        /// Host and port of the target.
+        authority: String,
     },
 }
 
-/// What will answer a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Expected {
-    /// So many replies, at least 1.
-    pub(crate) replies: u32,
-    /// What each of them tells.
-    pub(crate) lookup: Lookup,
-}
-
-/// What a reply tells about keys that were looked up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lookup {
-    /// Nothing.
-    None,
-    /// Whether there was anything at all: one hit or one miss.
-    Reply,
-    /// How many of so many keys were there.
-    Keys(u64),
-}
-
-impl Expected {
-    /// One reply.
-    pub(super) const fn one(lookup: Lookup) -> Self {
-        Self { replies: 1, lookup }
-    }
-}
-
-impl Lookup {
-    pub(super) const fn keys(count: usize) -> Self {
-        Self::Keys(count as u64)
-    }
-
-    /// Hits and misses in a reply with that outcome.
-    pub(crate) fn hits_and_misses(self, outcome: Outcome) -> (u64, u64) {
-        match (self, outcome) {
-            (Self::Reply, Outcome::Hit { .. }) => (1, 0),
-            (Self::Reply, Outcome::Miss) => (0, 1),
-            (Self::Keys(keys), Outcome::Done) => (keys, 0),
-            (Self::Keys(keys), Outcome::Hit { values }) => {
-                let hits = values.min(keys);
-                (hits, keys - hits)
-            }
-            (Self::Keys(keys), Outcome::Miss) => (0, keys),
-            (Self::None, _)
-            | (Self::Reply, Outcome::Done)
-            | (_, Outcome::NotStored | Outcome::Error | Outcome::Busy) => (0, 0),
-        }
+impl CommandTemplate {
+    /// Parses a template for a server that speaks `protocol`. A command without arguments gets its
+    /// usual ones: `GET` becomes `GET {key}`.
+    ///
+    /// # Errors
+    /// [`TemplateError`] says what is wrong, or that the protocol has no such command.
+    pub fn for_protocol(text: &str, protocol: Protocol) -> Result<Self, TemplateError> {
+        let template = Self::parse(&complete(protocol, text))?;
+        RequestWriter::new(protocol, "", &template, Duration::ZERO)?;
+        Ok(template)
     }
 }
 
 impl RequestWriter {
-    /// What writes requests of `template` in `protocol`; a reply is of use for `timeout`.
+    /// A writer for requests of `template` in `protocol` to the host and port in `authority`. The client
+    /// waits for a reply as long as `timeout`.
     ///
     /// # Errors
     /// [`TemplateError`] when the protocol has no such command.
     pub(crate) fn new(
         protocol: Protocol,
+        authority: &str,
         template: &CommandTemplate,
         timeout: Duration,
     ) -> Result<Self, TemplateError> {
@@ -97,15 +69,19 @@ impl RequestWriter {
                 method: Method::of(template)?,
                 deadline_us: u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX),
             }),
+            Protocol::Wire(wire) => wire.check(template).map(|()| Self::Wire {
+                wire,
+                authority: authority.to_owned(),
+            }),
             Protocol::PspUdp => Err(TemplateError::Shape {
                 usage: "no commands, but --workload".to_owned(),
             }),
         }
     }
 
-    /// Appends a request with these arguments, the name of the command first. `id` tells it from
-    /// others on its connection.
-    pub(crate) fn write(self, arguments: &Arguments, id: u64, out: &mut Vec<u8>) -> Expected {
+    /// Appends a request with these arguments, the command's name first. `id` identifies it on its
+    /// connection.
+    pub(crate) fn write(&self, arguments: &Arguments, id: u64, out: &mut Vec<u8>) -> Expected {
         match self {
             Self::Resp => {
                 let arguments = arguments.iter();
@@ -121,7 +97,16 @@ impl RequestWriter {
             Self::Rpc {
                 method,
                 deadline_us,
-            } => method.write(arguments, id, deadline_us, out),
+            } => method.write(arguments, id, *deadline_us, out),
+            Self::Wire { wire, authority } => {
+                let request = WireRequest {
+                    arguments,
+                    id,
+                    authority,
+                };
+                wire.write(&request, out);
+                Expected::one(Lookup::Reply)
+            }
         }
     }
 }
@@ -153,10 +138,11 @@ fn verb(template: &CommandTemplate) -> Result<Verb, TemplateError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use psp_protocols::skip::Outcome;
 
     fn writer(protocol: Protocol, text: &str) -> Result<RequestWriter, String> {
         let template = CommandTemplate::parse(text).unwrap();
-        let writer = RequestWriter::new(protocol, &template, Duration::from_secs(1));
+        let writer = RequestWriter::new(protocol, "", &template, Duration::from_secs(1));
         writer.map_err(|error| error.to_string())
     }
 

@@ -1,5 +1,5 @@
-//! memcached framing: a stream gives the same frames in one piece and byte by byte, and every frame
-//! is a request or has an error for its peer.
+//! memcached framing: a stream gives the same frames in one piece and byte by byte. Every frame is a
+//! request or has an error for the peer.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! memcached requests: bytes that no framing has looked at are parsed or refused.
+//! memcached requests: parses arbitrary bytes, without a framing, as requests.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! memcached's datagrams: the header survives being encoded again, and a reply's parts make the reply, in
-//! whatever order they come.
+//! memcached's datagrams: a decoded header encodes to the same bytes, and the parts of a reply make the
+//! reply in any order.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -20,7 +20,7 @@ fuzz_target!(|datagram: &[u8]| {
     assert_eq!(request.encode(), request_header);
     assert_eq!(envelope.accepts(request_header), request.count == 1);
 
-    // Long enough for several parts whatever the input's length.
+    // Long enough for several parts, for an input of any length.
     let reply = reply.repeat(1 + usize::from(request.sequence % 64));
     let mut buffer = [&[0; HEADER_LEN][..], &reply].concat();
     let mut joined = Vec::new();
@@ -38,7 +38,7 @@ fuzz_target!(|datagram: &[u8]| {
     });
     assert_eq!(joined, reply);
 
-    // The rest of the request's header says in which order they come: any, some of them twice.
+    // The rest of the request's header determines the order of the parts. Some come twice.
     let mut reassembly = Reassembly::default();
     let mut reassembled = Vec::new();
     let mut take = |bytes: &[u8]| reassembled.extend_from_slice(bytes);
@@ -55,6 +55,6 @@ fuzz_target!(|datagram: &[u8]| {
     }
     assert_eq!(reassembly.early_bytes(), 0);
     assert_eq!(reassembled, reply);
-    // Whatever comes as a part of another reply is taken or passed over.
+    // Arbitrary bytes as the part of another reply are taken or ignored.
     Reassembly::default().push(request, &reply, reply.len() / 2, |bytes| assert_eq!(bytes, reply));
 });

@@ -1,4 +1,4 @@
-//! Frames: whatever is received is within its bounds, and its answer is right for the asker.
+//! Frames: a received payload is within the bounds of its frame, and the peer can read the reply.
 #![no_main]
 
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ const INTERFACE: Interface = Interface {
 };
 
 fuzz_target!(|bytes: &[u8]| {
-    // The fuzzer finds no checksums: it meets the right ones through a port that verifies.
+    // The fuzzer does not find correct checksums. With `Port`, no frame is dropped for them.
     for verified in [Checksums::Software, Checksums::Port] {
         let mut frame = bytes.to_vec();
         match INTERFACE.receive(&frame, verified) {

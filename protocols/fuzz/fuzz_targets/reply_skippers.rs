@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use psp_protocols::http::HttpSkipper;
 use psp_protocols::memcached::MemcachedSkipper;
 use psp_protocols::resp::RespSkipper;
 
@@ -19,5 +20,9 @@ fuzz_target!(|stream: &[u8]| {
     assert_eq!(
         skip_all::<MemcachedSkipper>(stream, &[1]),
         skip_all::<MemcachedSkipper>(stream, &[whole_len])
+    );
+    assert_eq!(
+        skip_all::<HttpSkipper>(stream, &[1]),
+        skip_all::<HttpSkipper>(stream, &[whole_len])
     );
 });

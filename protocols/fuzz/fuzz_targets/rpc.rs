@@ -1,11 +1,11 @@
-//! RPC: frames and responses do not depend on how a stream is cut, and reading one field where it
-//! lies agrees with decoding the message.
+//! RPC: frames and responses do not depend on how a stream is cut. A head agrees with decoding the message.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use psp_protocols::rpc::{
-    Request, RequestRef, Response, Rpc, RpcReply, RpcSkipper, peek_method,
+    Request, RequestRef, Response, Rpc, RpcReply, RpcSkipper,
 };
+use psp_protocols::Framing;
 use psp_protocols::skip::{NotAReply, ReplySkipper, Skipped};
 
 #[path = "../../tests/stream/feed.rs"]
@@ -35,10 +35,12 @@ fuzz_target!(|stream: &[u8]| {
     let whole = feed::feed(&framing, stream, &[]);
     assert_eq!(feed::feed(&framing, stream, &feed::every_byte(stream)), whole);
     for frame in &whole.0 {
+        let head = framing.head_of(frame).expect("the framing found it");
+        assert_eq!(head.request(frame), RequestRef::from_frame(frame));
         if let Ok(borrowed) = RequestRef::from_frame(frame) {
             let mut canonical = Vec::new();
             borrowed.encode_frame(&mut canonical);
-            let request = Request::from_frame(frame).expect("both take it");
+            let request = Request::from_frame(frame).expect("both decode it");
             let mut expected = Vec::new();
             request.encode_frame(&mut expected);
             assert_eq!(canonical, expected);
@@ -47,7 +49,8 @@ fuzz_target!(|stream: &[u8]| {
             let mut canonical = Vec::new();
             request.encode_frame(&mut canonical);
             let method = (!request.method.is_empty()).then_some(request.method.as_bytes());
-            assert_eq!(peek_method(&canonical), method);
+            let head = framing.head_of(&canonical).expect("a frame");
+            assert_eq!(head.method(&canonical), method);
         }
     }
     let whole = replies(stream, stream.len().max(1));

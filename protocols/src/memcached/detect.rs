@@ -8,12 +8,12 @@ use super::binary::{BinaryFraming, MAGIC_REQUEST};
 use super::text::{TextCursor, TextFraming};
 use super::udp::UdpEnvelope;
 
-/// [`Framing`] that takes a request for a binary one when it starts with the byte 0x80, and
-/// otherwise for a line of the text protocol.
+/// [`Framing`] of all memcached protocols. A request that starts with the byte 0x80 is a binary
+/// request; any other is a line of the text protocol.
 ///
-/// memcached looks at the first byte of a connection and holds on to what that says. This framing
-/// looks at the first byte of each request, so that it need not remember anything of a connection;
-/// clients that speak one protocol cannot tell the difference.
+/// memcached chooses the protocol of a connection by its first byte. This framing looks at the first
+/// byte of each request, so that it need not remember anything about a connection. Clients that speak
+/// one protocol see no difference.
 #[derive(Debug, Clone, Default)]
 pub struct MemcachedFraming {
     /// Limits of text and meta requests.
@@ -22,7 +22,7 @@ pub struct MemcachedFraming {
     pub binary: BinaryFraming,
 }
 
-/// Whether `frame`, or the input that starts with it, is of the binary protocol.
+/// Whether `frame`, or input with an incomplete frame, is of the binary protocol.
 #[inline]
 #[must_use]
 pub fn is_binary(frame: &[u8]) -> bool {
@@ -31,6 +31,7 @@ pub fn is_binary(frame: &[u8]) -> bool {
 
 impl Framing for MemcachedFraming {
     type Cursor = TextCursor;
+    type Head = ();
 
     #[inline]
     fn next_frame(&self, cursor: &mut TextCursor, input: &[u8]) -> Result<Step, FrameError> {
@@ -41,11 +42,11 @@ impl Framing for MemcachedFraming {
         }
     }
 
-    fn discard_after(&self, frame: &[u8]) -> u64 {
+    fn discard_after(&self, frame: &[u8], _head: &()) -> u64 {
         if is_binary(frame) {
-            self.binary.discard_after(frame)
+            self.binary.discard_after(frame, &())
         } else {
-            self.text.discard_after(frame)
+            self.text.discard_after(frame, &())
         }
     }
 

@@ -6,11 +6,11 @@
 //!   client:  binary::encode_request ─► stream ... stream ─► MemcachedSkipper ─► end and outcome of one reply
 //! ```
 //!
-//! In datagrams a header comes before all of them ([`udp`]).
+//! In datagrams, a header precedes each message ([`udp`]).
 //!
 //! The text and meta protocols are those of memcached's `doc/protocol.txt`, the binary one that of
 //! its `doc/protocol-binary.xml`. Errors and limits are those of memcached 1.6. A value that is too
-//! large is never held: see [`Framing::discard_after`](crate::Framing::discard_after).
+//! large is never buffered: see [`Framing::discard_after`](crate::Framing::discard_after).
 
 pub mod binary;
 mod detect;

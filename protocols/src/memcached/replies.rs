@@ -1,4 +1,4 @@
-//! What the lines of text and meta replies mean to a client.
+//! Outcomes of text and meta replies, for a client.
 
 use crate::skip::{LineSkipper, LineStep, NotAReply, Outcome, ReplyGrammar};
 
@@ -20,18 +20,19 @@ pub type MemcachedSkipper = LineSkipper<MemcachedReplies>;
 /// `END` alone is [`Outcome::Miss`], after `VALUE` blocks [`Outcome::Hit`] with their number, and
 /// after other lines (`STAT`, `ITEM`, those of `metadump`) [`Outcome::Done`]. `HD` is
 /// [`Outcome::Done`], also as the reply to an `mg` that asked for no value. A `SERVER_ERROR` whose
-/// words start with `busy` is [`Outcome::Busy`]: psp's refusal of a request whose queue is full.
+/// text starts with `busy` is [`Outcome::Busy`]: psp refused the request because its typed queue is
+/// full.
 #[derive(Debug, Clone, Default)]
 pub struct MemcachedReplies {
     values: u64,
-    /// Whether lines of a list were read that are not values.
+    /// Whether the reply has lines of a list that are not values.
     listed: bool,
 }
 
-/// What a server of psp sends when a typed queue is full starts with this.
+/// Start of the reply that a psp server sends when a typed queue is full.
 pub(super) const BUSY_PREFIX: &[u8] = b"SERVER_ERROR busy";
 
-/// Data blocks end with CRLF.
+/// Length of the CRLF at the end of a data block.
 const BLOCK_END_LEN: u64 = 2;
 
 impl ReplyGrammar for MemcachedReplies {
@@ -75,17 +76,17 @@ impl ReplyGrammar for MemcachedReplies {
             b"SERVER_ERROR" if line.starts_with(BUSY_PREFIX) => Outcome::Busy,
             b"ERROR" | b"ERROR:" | b"CLIENT_ERROR" | b"SERVER_ERROR" => Outcome::Error,
             number if !number.is_empty() && number.iter().all(u8::is_ascii_digit) => Outcome::Done,
-            _ => return Err(NotAReply("no reply of memcached starts so")),
+            _ => return Err(NotAReply("an unknown line")),
         };
         Ok(LineStep::end(outcome))
     }
 
-    fn error_text(line: &[u8]) -> &[u8] {
+    fn error_text<'a>(&'a self, line: &'a [u8]) -> &'a [u8] {
         line
     }
 }
 
-/// Bytes of the data block whose length is `digits`, its CRLF included.
+/// Length of the data block that announces `digits` bytes, including its CRLF.
 fn block_len(digits: Option<&[u8]>) -> Result<u64, NotAReply> {
     digits
         .and_then(|digits| str::from_utf8(digits).ok()?.parse::<u32>().ok())
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_keep_their_words() {
+    fn errors_keep_their_text() {
         for (reply, expected, kind) in [
             ("ERROR\r\n", Outcome::Error, "ERROR"),
             (
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_reply_is_refused() {
+    fn malformed_replies_are_refused() {
         let endless = vec![b'1'; LINE_LEN_MAX + 1];
         for input in [
             &b"\r\n"[..],

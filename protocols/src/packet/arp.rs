@@ -18,25 +18,25 @@ const ADDRESSES: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const REQUEST: u16 = 1;
 const REPLY: u16 = 2;
 
-/// A host and its station.
+/// A host, with the MAC address of its station.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbour {
     /// The host's address.
     pub ip: Ipv4Addr,
-    /// Its station's.
+    /// The station's address.
     pub mac: MacAddr,
 }
 
 /// A packet about the interface's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arp {
-    /// Somebody asks for its station.
+    /// A neighbour asks for the interface's MAC address.
     Request(Neighbour),
-    /// Somebody tells it a station it may have asked for.
+    /// A neighbour tells its MAC address, which the interface may have asked for.
     Reply(Neighbour),
 }
 
-/// Reads the packet in a frame that is for `interface` or for all.
+/// Reads the packet in a frame that is for `interface` or a broadcast.
 pub(super) fn receive(frame: &[u8], interface: &Interface) -> Result<Arp, DropReason> {
     let packet: [u8; 28] = field(frame, ethernet::HEADER_LEN).ok_or(DropReason::WrongLength)?;
     if packet[..6] != ADDRESSES || packet[24..] != interface.ip.octets() {
@@ -87,15 +87,15 @@ pub fn answer(frame: &mut [u8], interface: &Interface, asker: Neighbour) -> usiz
     FRAME_LEN
 }
 
-/// The frame that asks for the station of `ip`.
+/// The frame that asks for the MAC address of `ip`.
 #[must_use]
 pub fn request(interface: &Interface, ip: Ipv4Addr) -> [u8; FRAME_LEN] {
     let mut frame = [0; FRAME_LEN];
-    let nobody = Neighbour {
+    let unknown = Neighbour {
         ip,
         mac: MacAddr::default(),
     };
-    write(&mut frame, REQUEST, interface, nobody, MacAddr::BROADCAST);
+    write(&mut frame, REQUEST, interface, unknown, MacAddr::BROADCAST);
     frame
 }
 

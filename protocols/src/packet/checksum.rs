@@ -1,18 +1,19 @@
 //! The Internet checksum (RFC 1071): the one's complement of a one's complement sum of 16-bit words.
 
-/// A sum that is not folded yet. Words may be added in any order; only the last slice may have an odd
+/// A sum that is not folded yet. Words may be added in any order. Only the last slice may have an odd
 /// length.
 ///
-/// It is that of words in the machine's order: the checksum's bytes are the same in either (RFC 1071, 2(B)).
+/// The words are in the machine's byte order: the bytes of the checksum are the same in either order
+/// (RFC 1071, 2(B)).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// Adds `bytes`; an odd last one is the high half of a word.
+    /// Adds `bytes`. An odd last byte is the high half of a word.
     #[inline]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
-        // The sum does not depend on the width of its words, but for folding (RFC 1071, 2(C)).
+        // Wider words give the same sum after folding (RFC 1071, 2(C)).
         let (words, rest) = bytes.as_chunks::<8>();
         let sum = words
             .iter()
@@ -35,25 +36,25 @@ impl Sum {
         self.add(u64::from(word.to_be()))
     }
 
-    /// What does not fit into 64 bits comes round to the lowest.
+    /// Adds with an end-around carry: a carry out of the 64 bits is added to the lowest bit.
     #[inline]
     fn add(self, words: u64) -> Self {
         let (sum, carry) = self.0.overflowing_add(words);
         Self(sum + u64::from(carry))
     }
 
-    /// The sum in 16 bits, without complement: what a port that computes checksums finds in their
-    /// place for the pseudo header.
+    /// The sum in 16 bits, without complement. A port that computes checksums expects this sum of the
+    /// pseudo header in the checksum field.
     #[inline]
     #[must_use]
     pub fn folded(self) -> u16 {
         let fold = |sum: u64, bits: u32| (sum >> bits) + (sum & ((1 << bits) - 1));
-        // 64 bits, 33, 18, 17 and 16: each time a carry may be left.
+        // From 64 bits to 33, 18, 17 and 16: each fold may leave a carry.
         let sum = fold(fold(fold(fold(self.0, 32), 16), 16), 16);
         u16::from_be(sum as u16)
     }
 
-    /// The checksum of what was added. Over bytes that contain their own right checksum it is 0.
+    /// The checksum of the added bytes. It is 0 if they contain their own correct checksum.
     #[inline]
     #[must_use]
     pub fn checksum(self) -> u16 {
@@ -76,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn wide_words_have_the_sum_of_narrow_ones(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn wide_words_have_the_same_sum_as_narrow_words(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             let narrow = bytes.chunks(2).fold(Sum::default(), |sum, word| {
                 sum.word(u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]))
             });
@@ -84,7 +85,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_with_their_checksum_sum_to_nothing(mut bytes in prop::collection::vec(any::<u8>(), 2..100)) {
+        fn bytes_with_their_checksum_have_the_checksum_0(mut bytes in prop::collection::vec(any::<u8>(), 2..100)) {
             bytes[..2].fill(0);
             let checksum = Sum::default().bytes(&bytes).checksum();
             bytes[..2].copy_from_slice(&checksum.to_be_bytes());

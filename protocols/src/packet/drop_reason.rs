@@ -11,10 +11,10 @@ macro_rules! drop_reasons {
         }
 
         impl DropReason {
-            /// All of them; each one's place is its value as `usize`.
+            /// All reasons; the index of a reason is its value as `usize`.
             pub const ALL: &'static [Self] = &[$(Self::$reason,)*];
 
-            /// Its name in reports: lower case, words joined by `_`.
+            /// The name in reports: lower case, words joined by `_`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -26,33 +26,34 @@ macro_rules! drop_reasons {
 }
 
 drop_reasons! {
-    /// Cut off within a header, or a length field that the bytes do not bear out.
+    /// The frame ends within a header, or a length field contradicts the length of the frame.
     WrongLength = "wrong_length",
     /// The frame is for another station.
     OtherMac = "other_mac",
-    /// Sent to a group of stations, or from one. ARP requests may be.
+    /// The source or the destination is a group of stations. ARP requests may be sent to a group.
     Multicast = "multicast",
-    /// It has a VLAN tag.
+    /// The frame has a VLAN tag.
     Vlan = "vlan",
-    /// Neither ARP nor IPv4.
+    /// The frame is neither ARP nor IPv4.
     OtherEtherType = "other_ether_type",
-    /// ARP about another address, of another kind than request and reply, or not for Ethernet and IPv4.
+    /// The ARP packet is for another address, is neither request nor reply, or is not for Ethernet and
+    /// IPv4.
     OtherArp = "other_arp",
-    /// Not version 4, or with options.
+    /// The IP header is not of version 4, or has options.
     Ipv4Header = "ipv4_header",
-    /// A fragment of an IPv4 datagram.
+    /// The frame is a fragment of an IPv4 datagram.
     Fragment = "fragment",
     /// The datagram is for another host.
     OtherIp = "other_ip",
-    /// From an address or port that cannot be answered.
+    /// No reply can be sent to the source address or port.
     BadSource = "bad_source",
-    /// A checksum of IPv4, UDP or ICMP that is wrong.
+    /// A checksum of IPv4, UDP or ICMP is wrong.
     BadChecksum = "bad_checksum",
-    /// Neither UDP nor ICMP.
+    /// The datagram is neither UDP nor ICMP.
     NotUdp = "not_udp",
-    /// ICMP other than a request for an echo.
+    /// The ICMP message is not an echo request.
     OtherIcmp = "other_icmp",
-    /// UDP to a port that nobody serves.
+    /// The interface does not serve the UDP port.
     NoSuchPort = "no_such_port",
 }
 
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_its_own_place_and_name() {
+    fn each_reason_has_its_own_index_and_name() {
         for (place, reason) in DropReason::ALL.iter().enumerate() {
             assert_eq!(*reason as usize, place);
             let same_name = |other: &&DropReason| other.name() == reason.name();

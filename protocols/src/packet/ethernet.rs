@@ -1,4 +1,4 @@
-//! Ethernet: stations and the header of a frame.
+//! Ethernet: MAC addresses and the header of a frame.
 //!
 //! ```text
 //!   0             6        12           14
@@ -17,10 +17,10 @@ pub const HEADER_LEN: usize = 14;
 pub const ARP: u16 = 0x0806;
 /// IPv4's ether type.
 pub const IPV4: u16 = 0x0800;
-/// Ether types of VLAN tags: customers' and services'.
+/// Ether types of VLAN tags: of customers and of services.
 const VLAN: [u16; 2] = [0x8100, 0x88a8];
 
-/// A station's address.
+/// The address of a station.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct MacAddr(pub [u8; 6]);
 
@@ -28,7 +28,7 @@ impl MacAddr {
     /// All stations.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Whether it is a group of stations; all of them are one.
+    /// Whether this is the address of a group of stations, such as [`BROADCAST`](Self::BROADCAST).
     #[inline]
     #[must_use]
     pub fn is_multicast(self) -> bool {
@@ -43,7 +43,7 @@ impl fmt::Display for MacAddr {
     }
 }
 
-/// Not six pairs of hexadecimal digits joined by `:`.
+/// The text is not six pairs of hexadecimal digits joined by `:`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a MAC address such as 02:00:00:00:00:01")]
 pub struct NotAMac;
@@ -65,19 +65,19 @@ impl FromStr for MacAddr {
 /// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Who shall get it.
+    /// The receiver.
     pub destination: MacAddr,
-    /// Who sent it.
+    /// The sender.
     pub source: MacAddr,
-    /// What is in it.
+    /// The protocol of the payload.
     pub ether_type: u16,
 }
 
 impl Header {
-    /// Reads the header of a frame that is for `mac` or for all.
+    /// Reads the header of a frame that is for `mac` or a broadcast.
     ///
     /// # Errors
-    /// Its reason, where the frame is of no concern to `mac`, has a tag or has no such header.
+    /// The reason to drop the frame: it is for another station, has a VLAN tag, or is too short.
     #[inline]
     pub fn receive(frame: &[u8], mac: MacAddr) -> Result<Self, DropReason> {
         let bytes: [u8; HEADER_LEN] = field(frame, 0).ok_or(DropReason::WrongLength)?;
@@ -92,7 +92,7 @@ impl Header {
             source,
             ether_type,
         } = header;
-        // A datagram for one host in a frame for all is dropped, too (RFC 1122, 3.3.6).
+        // A datagram for one host in a broadcast frame is also dropped (RFC 1122, 3.3.6).
         if source.is_multicast() || destination.is_multicast() && ether_type != ARP {
             Err(DropReason::Multicast)
         } else if destination != mac && destination != MacAddr::BROADCAST {

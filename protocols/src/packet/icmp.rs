@@ -15,14 +15,14 @@ const HEADER_LEN: usize = 8;
 const ECHO_REQUEST: [u8; 2] = [8, 0];
 const ECHO_REPLY: [u8; 2] = [0, 0];
 
-/// A request for an echo.
+/// An echo request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Echo {
     sender: MacAddr,
     header: ipv4::Header,
 }
 
-/// Reads the message behind an IPv4 header. No port verifies its checksum.
+/// Reads the message behind an IPv4 header. Ports do not verify its checksum, so this does.
 pub(super) fn receive(
     frame: &[u8],
     sender: MacAddr,
@@ -44,7 +44,7 @@ pub(super) fn receive(
 /// length.
 ///
 /// # Panics
-/// When it is another frame, of another length.
+/// When `frame` is shorter than the frame in which `echo` was found.
 pub fn answer(frame: &mut [u8], interface: &Interface, echo: &Echo) -> usize {
     let Echo { sender, header } = echo;
     let Range { start, end } = header.payload;

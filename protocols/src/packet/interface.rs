@@ -1,4 +1,4 @@
-//! What a frame is to the interface that received it.
+//! The interface of a transport, and the frames that it receives.
 
 use std::net::Ipv4Addr;
 
@@ -8,12 +8,12 @@ use super::icmp::{self, Echo};
 use super::udp::{self, Datagram};
 use super::{Checksums, DropReason, ipv4};
 
-/// One station with one host's address, and the UDP port it serves.
+/// One MAC address, one IPv4 address, and the UDP port that is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interface {
     /// The station's address.
     pub mac: MacAddr,
-    /// The host's.
+    /// The host's address.
     pub ip: Ipv4Addr,
     /// The UDP port.
     pub port: u16,
@@ -22,19 +22,19 @@ pub struct Interface {
 /// A frame that is for the interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// A datagram for its port.
+    /// A datagram for the interface's port.
     Datagram(Datagram),
-    /// A question or an answer about stations.
+    /// An ARP request or reply.
     Arp(Arp),
-    /// A request for an echo.
+    /// An ICMP echo request.
     Echo(Echo),
 }
 
 impl Interface {
-    /// What `frame` is. With [`Checksums::Port`], those of IPv4 and UDP are not looked at.
+    /// Reads `frame`. With [`Checksums::Port`], the checksums of IPv4 and UDP are not verified.
     ///
     /// # Errors
-    /// Why it is dropped, where it is nothing to the interface or malformed.
+    /// The reason to drop the frame: it is not for the interface, or malformed.
     #[inline]
     pub fn receive(&self, frame: &[u8], verified: Checksums) -> Result<Frame, DropReason> {
         let Header {

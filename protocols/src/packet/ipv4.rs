@@ -14,31 +14,31 @@ use super::{Checksums, DropReason, Interface, ethernet, field};
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 20;
 
-/// Where a frame has the header.
+/// The header's position in a frame.
 pub(super) const PLACE: Range<usize> = ethernet::HEADER_LEN..ethernet::HEADER_LEN + HEADER_LEN;
 
-/// Where a frame has the source's address, and behind it the destination's.
+/// The position of the source address in a frame. The destination address follows.
 pub(super) const ADDRESSES: usize = PLACE.start + 12;
 
-/// ICMP's number.
+/// ICMP's protocol number.
 pub const ICMP: u8 = 1;
-/// UDP's number.
+/// UDP's protocol number.
 pub const UDP: u8 = 17;
 
-/// Version 4, five words.
+/// Version 4, and a header of five words.
 const VERSION_AND_LEN: u8 = 0x45;
-/// A datagram of one piece that nobody may fragment needs no id (RFC 6864).
+/// A whole datagram that must not be fragmented needs no id (RFC 6864).
 const DO_NOT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS_AND_OFFSET: u16 = 0x3fff;
 const TTL: u8 = 64;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) source: Ipv4Addr,
     pub(super) destination: Ipv4Addr,
     pub(super) protocol: u8,
-    /// Where the frame has what follows the header; padding is not part of it.
+    /// The position of the payload in the frame, without padding.
     pub(super) payload: Range<usize>,
 }
 
@@ -86,10 +86,10 @@ pub(super) fn receive(
     })
 }
 
-/// Writes the header of a datagram that takes all of `frame`.
+/// Writes the header of a datagram that fills `frame`.
 ///
-/// The checksum is that of the values, not of the bytes: those were written in pieces, which the processor
-/// would have to put together before it reads wider ones.
+/// The checksum is computed from the values rather than from the written bytes: the bytes are written in
+/// narrow pieces, and the processor would have to combine them before a wider read.
 #[inline]
 pub(super) fn write(
     frame: &mut [u8],
@@ -133,7 +133,7 @@ fn addresses(source: Ipv4Addr, destination: Ipv4Addr) -> Sum {
         .bytes(&destination.octets())
 }
 
-/// What UDP's checksum covers of the header (RFC 768).
+/// The sum of the pseudo header: the part of the header that UDP's checksum covers (RFC 768).
 #[inline]
 pub(super) fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, len: u16) -> Sum {
     addresses(source, destination).word(UDP.into()).word(len)

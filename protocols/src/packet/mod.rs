@@ -1,5 +1,5 @@
-//! Frames of Ethernet with ARP, IPv4, UDP and ICMP echo in them, for transports that bypass the
-//! kernel's network stack.
+//! Ethernet frames with ARP, IPv4, UDP and ICMP echo, for transports that bypass the kernel's network
+//! stack.
 //!
 //! ```text
 //!   0          14       34    42
@@ -8,9 +8,9 @@
 //!   | Ethernet | IPv4   | ICMP echo ..  |          icmp::answer       ──► the same bytes as its reply
 //! ```
 //!
-//! An [`Interface`] is one address: a frame is for it, or has a [`DropReason`]. There is no table of
-//! neighbours: what is answered goes to where it came from, and a client keeps the one
-//! [`Neighbour`](arp::Neighbour) it asked for.
+//! An [`Interface`] has one address. A frame is for that address, or has a [`DropReason`]. There is no
+//! table of neighbours: a server replies to the sender's MAC address, and a client keeps the one
+//! [`Neighbour`](arp::Neighbour) that it asked for.
 //!
 //! Sources: IEEE 802.3; RFC 826 (ARP), 791 (IPv4), 768 (UDP), 792 (ICMP), 1071 (checksum), 1122
 //! (requirements for hosts).
@@ -29,16 +29,16 @@ pub use ethernet::MacAddr;
 pub use interface::{Frame, Interface};
 pub use udp::{Datagram, End, Flow};
 
-/// Who computes, or has verified, the checksums of a frame.
+/// Where the checksums of a frame are computed or verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksums {
-    /// This module.
+    /// In this module.
     Software,
-    /// The port.
+    /// In the port.
     Port,
 }
 
-/// The array of `N` bytes at `offset`, where there are as many.
+/// The array of `N` bytes at `offset`, if there are as many.
 #[inline]
 fn field<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..)?.first_chunk().copied()

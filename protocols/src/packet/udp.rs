@@ -17,7 +17,7 @@ pub const HEADER_LEN: usize = 8;
 /// Bytes of all headers in front of a payload.
 pub const HEADERS_LEN: usize = ipv4::PLACE.end + HEADER_LEN;
 
-/// Longest payload of a datagram that takes an Ethernet frame whose payload has up to `mtu` bytes.
+/// Longest payload of a datagram in an Ethernet frame whose own payload is at most `mtu` bytes long.
 #[must_use]
 pub const fn payload_len_max(mtu: u16) -> usize {
     (mtu as usize).saturating_sub(ipv4::HEADER_LEN + HEADER_LEN)
@@ -26,32 +26,32 @@ pub const fn payload_len_max(mtu: u16) -> usize {
 /// One end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// Its station.
+    /// The station's address.
     pub mac: MacAddr,
-    /// Its host.
+    /// The host's address.
     pub ip: Ipv4Addr,
-    /// Its port.
+    /// The UDP port.
     pub port: u16,
 }
 
 /// Where datagrams come from and go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
-    /// Who sends.
+    /// The sender.
     pub source: End,
-    /// Who receives.
+    /// The receiver.
     pub destination: End,
 }
 
 impl Flow {
-    /// That of a frame in which [`Interface::receive`] found a datagram.
+    /// The flow of a frame in which [`Interface::receive`] found a datagram.
     ///
     /// # Panics
     /// When `frame` is shorter than [`HEADERS_LEN`] bytes.
     #[inline]
     #[must_use]
     pub fn of(frame: &[u8]) -> Self {
-        // Ethernet has the destination first, the others the source.
+        // Ethernet has the destination first, IPv4 and UDP have the source first.
         let end = |end: usize| End {
             mac: MacAddr(part(frame, 6 * (1 - end))),
             ip: Ipv4Addr::from(part::<4>(frame, ipv4::ADDRESSES + 4 * end)),
@@ -63,7 +63,7 @@ impl Flow {
         }
     }
 
-    /// The way back.
+    /// The flow of the reply: source and destination are exchanged.
     #[inline]
     #[must_use]
     pub fn reversed(self) -> Self {
@@ -73,12 +73,12 @@ impl Flow {
         }
     }
 
-    /// Makes a frame of `frame`, which has the payload behind room for [`HEADERS_LEN`] bytes. With
-    /// [`Checksums::Port`], UDP's is left at the sum of its pseudo header and IPv4's at 0, as ports
-    /// expect it.
+    /// Writes all headers into the first [`HEADERS_LEN`] bytes of `frame`, in front of the payload. With
+    /// [`Checksums::Port`], UDP's checksum is the sum of the pseudo header and IPv4's is 0, as ports
+    /// expect.
     ///
     /// # Panics
-    /// When there is no such room, or the payload is longer than 65 507 bytes.
+    /// When `frame` has no room for the headers, or the payload is longer than 65 507 bytes.
     #[inline]
     pub fn write_headers(&self, frame: &mut [u8], checksums: Checksums) {
         let Self {
@@ -103,7 +103,7 @@ impl Flow {
             Checksums::Software => {
                 let ports = pseudo_header.word(source.port).word(destination.port);
                 match ports.word(len).bytes(payload).checksum() {
-                    // 0 says that there is none.
+                    // 0 means that there is no checksum.
                     0 => 0xffff,
                     checksum => checksum,
                 }
@@ -116,7 +116,7 @@ impl Flow {
     }
 }
 
-/// The bytes from `at`, which are there.
+/// The `N` bytes at `at` of a frame with all headers.
 #[inline]
 fn part<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
     field(frame, at).expect("all headers are there")
@@ -125,9 +125,9 @@ fn part<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
 /// A datagram in a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datagram {
-    /// Where it came from and went to.
+    /// Its source and destination.
     pub flow: Flow,
-    /// Where the frame has its payload.
+    /// The position of the payload in the frame.
     pub payload: Range<usize>,
 }
 

@@ -26,13 +26,13 @@ impl DoubleText {
     }
 }
 
-/// Integers below this magnitude are printed as such: 2^52, where a double still tells halves.
+/// Integers below this magnitude are printed as integers: 2^52, up to which a double has halves.
 const INTEGER_MAX: f64 = 4_503_599_627_370_496.0;
 
 /// The shortest text that reads back as `value`, as ZSCORE gives it: `3`, `3.1`, `1e+20`, `inf`,
 /// `-inf`, `nan`.
 ///
-/// INCRBYFLOAT and HINCRBYFLOAT never use an exponent; they want Rust's `{value}`.
+/// INCRBYFLOAT and HINCRBYFLOAT never use an exponent: for them, format with Rust's `{value}`.
 #[must_use]
 pub fn format_double(value: f64) -> DoubleText {
     if value.is_nan() {
@@ -82,7 +82,7 @@ impl Decimal {
         Self { digits, exponent }
     }
 
-    /// Plain notation where it is short, an exponent otherwise: Redis' choice.
+    /// Chooses as Redis does: plain notation if it is short, an exponent otherwise.
     fn write(&self, out: &mut SmallVec<[u8; 32]>) {
         let digits = &self.digits[..];
         let count = i32::try_from(digits.len()).expect("at most 17 digits");

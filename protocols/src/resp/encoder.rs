@@ -21,8 +21,8 @@ pub const SHARED_LEN_MIN: usize = 4096;
 
 /// Writes replies to a [`Sink`].
 ///
-/// Types that only RESP3 has are written as what Redis sends in their place in RESP2. Aggregates
-/// are written as a head (`array(3)`) that the caller follows with that many values.
+/// For a RESP2 peer, types of RESP3 are written as Redis writes them in RESP2. To write an
+/// aggregate, write its head (`array(3)`), then that many values.
 #[derive(Debug)]
 pub struct Encoder<'a, S: Sink + ?Sized> {
     sink: &'a mut S,
@@ -52,7 +52,7 @@ impl<'a, S: Sink + ?Sized> Encoder<'a, S> {
         self.error_parts(&[line]);
     }
 
-    /// [`error`](Self::error) with the line in pieces, so that the caller need not join them.
+    /// [`error`](Self::error) with the line in pieces, which the caller need not join.
     pub fn error_parts(&mut self, parts: &[&str]) {
         self.line(b"-", parts);
     }
@@ -112,8 +112,8 @@ impl<'a, S: Sink + ?Sized> Encoder<'a, S> {
         self.aggregate(b'>', len);
     }
 
-    /// Head of `pairs` attributes of the value that comes after them. RESP2 has none: returns
-    /// false, and the caller leaves the pairs out.
+    /// Head of `pairs` attributes, which precede the value that they describe. Returns false for
+    /// RESP2, which has no attributes: the caller then writes no pairs.
     #[must_use]
     pub fn attribute(&mut self, pairs: usize) -> bool {
         let written = self.version == Version::Resp3;
@@ -142,8 +142,8 @@ impl<'a, S: Sink + ?Sized> Encoder<'a, S> {
         self.number_text(b"(", digits);
     }
 
-    /// Text with a hint how to show it: `txt` or `mkd`; other lengths than three bytes are cut or
-    /// filled with spaces. RESP2: a bulk string.
+    /// Text with a hint how to show it, `txt` or `mkd`. The hint is cut or filled with spaces to
+    /// three bytes. RESP2: a bulk string.
     pub fn verbatim(&mut self, format: &str, text: &[u8]) {
         match self.version {
             Version::Resp2 => self.bulk(text),

@@ -3,16 +3,16 @@
 use crate::framing::{FrameError, Framing, Rejection, Step};
 use crate::sink::Sink;
 
+use super::head::RespHead;
 use super::header::{bulk_header, multibulk_header};
-use super::inline;
 use super::rejection;
 use super::violation::Violation;
 
 /// [`Framing`] of RESP requests: arrays of bulk strings and inline commands.
 ///
-/// A frame without arguments (an empty line, `*0\r\n`, `*-1\r\n`) is a frame like any other; Redis
-/// gives it no reply, and neither should a handler. Unlike Redis this framing insists on the CRLF
-/// after each bulk string, so that a peer with a wrong length learns of it at once.
+/// A frame without arguments (an empty line, `*0\r\n`, `*-1\r\n`) is a frame like any other. Redis
+/// sends no reply to it, and a handler should send none either. Unlike Redis, this framing requires
+/// the CRLF after each bulk string, so that a peer with a wrong length gets an error at once.
 ///
 /// The defaults are those of Redis 7.
 #[derive(Debug, Clone)]
@@ -41,27 +41,30 @@ impl Default for Resp {
 /// How much of an incomplete request has been read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RespCursor {
-    /// Inline: bytes known to hold no line end. Array: where the next element starts, 0 while the
-    /// count is not known.
+    /// Inline: number of bytes that are known to hold no line end. Array: where the next element
+    /// starts; 0 until the count is known.
     offset: usize,
-    /// Array: elements from `offset` on.
-    elements_left: usize,
+    /// Array: number of elements from `offset` on.
+    elements_left: u32,
+    /// Array: the places of the elements before `offset`.
+    head: RespHead,
 }
 
 impl Framing for Resp {
     type Cursor = RespCursor;
+    type Head = RespHead;
 
     #[inline]
-    fn next_frame(&self, cursor: &mut RespCursor, input: &[u8]) -> Result<Step, FrameError> {
-        let step = match input.first() {
-            None => return Ok(Step::NeedMore { len_min: 1 }),
+    fn next_frame(
+        &self,
+        cursor: &mut RespCursor,
+        input: &[u8],
+    ) -> Result<Step<RespHead>, FrameError> {
+        Ok(match input.first() {
+            None => Step::NeedMore { len_min: 1 },
             Some(b'*') => self.array(cursor, input)?,
             Some(_) => self.inline(cursor, input)?,
-        };
-        if let Step::Frame { .. } = step {
-            *cursor = RespCursor::default();
-        }
-        Ok(step)
+        })
     }
 
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
@@ -70,39 +73,37 @@ impl Framing for Resp {
 }
 
 impl Resp {
-    fn array(&self, cursor: &mut RespCursor, input: &[u8]) -> Result<Step, Violation> {
-        let incomplete = Step::NeedMore {
-            len_min: input.len() + 1,
-        };
-        if cursor.offset == 0 {
+    fn array(&self, cursor: &mut RespCursor, input: &[u8]) -> Result<Step<RespHead>, Violation> {
+        let mut read = *cursor;
+        if read.offset == 0 {
             let Some(header) = multibulk_header(input)? else {
-                return Ok(incomplete);
+                return Ok(Step::NeedMore {
+                    len_min: input.len() + 1,
+                });
             };
-            let Ok(count) = usize::try_from(header.value.max(0)) else {
-                return Err(Violation::MultibulkLength);
+            let count = u32::try_from(header.value.max(0))
+                .ok()
+                .filter(|count| *count as usize <= self.elements_max)
+                .ok_or(Violation::MultibulkLength)?;
+            read = RespCursor {
+                offset: header.len,
+                elements_left: count,
+                head: RespHead::of_array(count),
             };
-            if count > self.elements_max {
-                return Err(Violation::MultibulkLength);
-            }
-            cursor.offset = header.len;
-            cursor.elements_left = count;
         }
-        let RespCursor {
-            mut offset,
-            mut elements_left,
-        } = *cursor;
-        let step = loop {
-            if elements_left == 0 {
-                break Step::Frame { len: offset };
-            }
-            let Some(header) = bulk_header(&input[offset..])? else {
-                break incomplete;
+        while read.elements_left > 0 {
+            let Some(header) = bulk_header(&input[read.offset..])? else {
+                *cursor = read;
+                return Ok(Step::NeedMore {
+                    len_min: input.len() + 1,
+                });
             };
             let len = usize::try_from(header.value).unwrap_or(usize::MAX);
             if len > self.bulk_len_max {
                 return Err(Violation::BulkLength);
             }
-            let end = (offset + header.len).saturating_add(len);
+            let start = read.offset + header.len;
+            let end = start.saturating_add(len);
             let next = end.saturating_add(2);
             if next > self.frame_len_max {
                 return Err(Violation::FrameTooLong);
@@ -110,25 +111,31 @@ impl Resp {
             match input.get(end..next) {
                 Some(b"\r\n") => {}
                 Some(_) => return Err(Violation::BulkTerminator),
-                None => break Step::NeedMore { len_min: next },
+                None => {
+                    *cursor = read;
+                    return Ok(Step::NeedMore { len_min: next });
+                }
             }
-            offset = next;
-            elements_left -= 1;
-        };
-        *cursor = RespCursor {
-            offset,
-            elements_left,
-        };
-        Ok(step)
+            read.head.place(start, end, false);
+            read.offset = next;
+            read.elements_left -= 1;
+        }
+        read.head.resolve(input);
+        *cursor = RespCursor::default();
+        Ok(Step::Frame {
+            len: read.offset,
+            head: read.head,
+        })
     }
 
-    fn inline(&self, cursor: &mut RespCursor, input: &[u8]) -> Result<Step, Violation> {
+    fn inline(&self, cursor: &mut RespCursor, input: &[u8]) -> Result<Step<RespHead>, Violation> {
         let window = &input[..input.len().min(self.inline_len_max)];
         let unread = &window[cursor.offset..];
         if let Some(line_end) = memchr::memchr(b'\n', unread) {
             let len = cursor.offset + line_end + 1;
-            inline::check(&input[..len])?;
-            return Ok(Step::Frame { len });
+            let head = RespHead::of_line(&input[..len])?;
+            *cursor = RespCursor::default();
+            return Ok(Step::Frame { len, head });
         }
         if input.len() >= self.inline_len_max {
             return Err(Violation::InlineTooLong);
@@ -144,15 +151,25 @@ impl Resp {
 mod tests {
     use super::*;
 
+    fn step(resp: &Resp, input: &[u8]) -> Result<Step, String> {
+        match resp.next_frame(&mut RespCursor::default(), input) {
+            Ok(Step::Frame { len, .. }) => Ok(frame(len)),
+            Ok(Step::NeedMore { len_min }) => Ok(Step::NeedMore { len_min }),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     fn first_step(input: &[u8]) -> Result<Step, String> {
-        Resp::default()
-            .next_frame(&mut RespCursor::default(), input)
-            .map_err(|error| error.to_string())
+        step(&Resp::default(), input)
+    }
+
+    fn frame(len: usize) -> Step {
+        Step::Frame { len, head: () }
     }
 
     #[test]
     fn whole_frames_are_measured() {
-        for frame in [
+        for bytes in [
             &b"*1\r\n$4\r\nPING\r\n"[..],
             b"*2\r\n$3\r\nGET\r\n$0\r\n\r\n",
             b"*2\r\n$3\r\nGET\r\n$12\r\nabcdefghij\r\n\r\n",
@@ -163,9 +180,9 @@ mod tests {
             b"PING\r\n",
             b"set k \"a b\"\n",
         ] {
-            let expected = Ok(Step::Frame { len: frame.len() });
-            assert_eq!(first_step(frame), expected, "{}", frame.escape_ascii());
-            let followed = [frame, b"*1\r\n$4\r\nPING\r\n"].concat();
+            let expected = Ok(frame(bytes.len()));
+            assert_eq!(first_step(bytes), expected, "{}", bytes.escape_ascii());
+            let followed = [bytes, b"*1\r\n$4\r\nPING\r\n"].concat();
             assert_eq!(first_step(&followed), expected);
         }
     }
@@ -204,11 +221,8 @@ mod tests {
             inline_len_max: 8,
             frame_len_max: 20,
         };
-        let step = |input: &[u8]| {
-            resp.next_frame(&mut RespCursor::default(), input)
-                .map_err(|error| error.to_string())
-        };
-        assert_eq!(step(b"1234567\n"), Ok(Step::Frame { len: 8 }));
+        let step = |input: &[u8]| step(&resp, input);
+        assert_eq!(step(b"1234567\n"), Ok(frame(8)));
         assert!(step(b"12345678\n").is_err());
         assert_eq!(step(b"*1\r\n$4\r\n"), Ok(Step::NeedMore { len_min: 14 }));
         assert!(step(b"*1\r\n$5\r\n").is_err());

@@ -3,17 +3,17 @@
 use super::number::{is_number_prefix, parse_integer};
 use super::violation::Violation;
 
-/// Longest number that is read, in bytes. Longer than any valid one (20), so that a number that is
-/// merely out of range is reported as such.
+/// Longest number that is read, in bytes. This is longer than any valid number (20 bytes), so that a
+/// number out of range is reported as invalid rather than as too long.
 const NUMBER_LEN_MAX: usize = 64;
 
-/// Any number of so many digits is in the range of `i64`.
+/// Any number with this many digits is in the range of `i64`.
 const DIGITS_WITHOUT_OVERFLOW: usize = 18;
 
 /// Shortest possible element of an array: `$0\r\n\r\n`.
 pub(super) const BULK_LEN_MIN: usize = 6;
 
-/// One such line.
+/// A header line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     /// The number.
@@ -31,11 +31,11 @@ pub(super) enum NumberError {
     TooLong,
 }
 
-/// Reads the header line at the start of `line`, whose first byte, the marker, is not looked at.
+/// Reads the header line at the start of `line`. Ignores its first byte, the marker.
 ///
 /// `Ok(None)` when the line is not complete but may become valid. Numbers are as strict as in
-/// [`parse_integer`]. What is wrong is reported at the first byte
-/// that makes it so, hence independent of how the line was cut in pieces.
+/// [`parse_integer`]. The first wrong byte decides the error, so that the error does not depend on
+/// how the line arrives in pieces.
 #[inline]
 pub(super) fn read_header(line: &[u8]) -> Result<Option<Header>, NumberError> {
     // Most counts and many lengths have one digit.
@@ -45,7 +45,7 @@ pub(super) fn read_header(line: &[u8]) -> Result<Option<Header>, NumberError> {
             len: 4,
         }));
     }
-    // The common case otherwise: a whole line with a positive number that cannot overflow.
+    // The next common case: a whole line with a positive number that cannot overflow.
     if let [_, first @ b'1'..=b'9', digits @ ..] = line {
         let mut value = i64::from(first - b'0');
         for (index, byte) in digits.iter().take(DIGITS_WITHOUT_OVERFLOW - 1).enumerate() {
@@ -64,7 +64,7 @@ pub(super) fn read_header(line: &[u8]) -> Result<Option<Header>, NumberError> {
     read_any_header(line)
 }
 
-/// [`read_header`] for all lines: incomplete, negative, zero, out of range, wrong.
+/// [`read_header`] for any line: incomplete, negative, zero, out of range or invalid.
 #[cold]
 fn read_any_header(line: &[u8]) -> Result<Option<Header>, NumberError> {
     let window = line.get(1..line.len().min(1 + NUMBER_LEN_MAX));

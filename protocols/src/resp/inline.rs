@@ -1,71 +1,76 @@
 //! Inline commands: words on a line, with the quoting rules of Redis.
 //!
 //! Words are separated by white space. `"..."` may hold the escapes `\xHH`, `\n`, `\r`, `\t`, `\b`
-//! and `\a`, a backslash before any other byte stands for that byte; `'...'` knows `\'` alone. A
-//! closing quote ends its word: a space or the end of the line must follow.
+//! and `\a`; a backslash before any other byte stands for that byte. `'...'` has the single escape
+//! `\'`. A closing quote ends its word: a space or the end of the line must follow.
 
 use super::violation::Violation;
 
-/// A word of an inline command.
+/// A word of an inline command, as a range of its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word<'a> {
-    /// Stands for itself; quotes without escapes are already taken off.
-    Plain(&'a [u8]),
-    /// Must go through [`unescape`].
-    Escaped(&'a [u8]),
+pub(super) struct Word {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// Whether the word must go through [`unescape`]. Another word stands for itself. Its quotes, if it
+    /// had any, are outside of the range.
+    pub(super) escaped: bool,
 }
 
 /// The words of a line, which may still carry its line end.
 #[derive(Debug, Clone)]
 pub(super) struct Words<'a> {
-    rest: &'a [u8],
+    line: &'a [u8],
+    /// Where the next word is looked for.
+    offset: usize,
 }
 
 impl<'a> Words<'a> {
+    #[inline]
     pub(super) fn new(line: &'a [u8]) -> Self {
-        Self { rest: line }
+        Self { line, offset: 0 }
+    }
+
+    /// The words after one that ends at `end`, without its quotes if it is not escaped.
+    pub(super) fn after(line: &'a [u8], end: usize) -> Self {
+        // No word that stands for itself has a quote behind it but the one that closes it.
+        let quoted = matches!(line.get(end), Some(b'"' | b'\''));
+        let offset = end + usize::from(quoted);
+        Self { line, offset }
     }
 }
 
-impl<'a> Iterator for Words<'a> {
-    type Item = Result<Word<'a>, Violation>;
+impl Iterator for Words<'_> {
+    type Item = Result<Word, Violation>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let start = self.rest.iter().position(|&byte| !is_space(byte))?;
-        let from_word = &self.rest[start..];
+        let rest = self.line.get(self.offset..)?;
+        let start = self.offset + rest.iter().position(|&byte| !is_space(byte))?;
+        let from_word = &self.line[start..];
         let mut text_len = 0;
         let word_len = match scan_word(from_word, |_| text_len += 1) {
             Ok(len) => len,
             Err(violation) => {
-                self.rest = &[];
+                self.offset = self.line.len();
                 return Some(Err(violation));
             }
         };
-        let (word, rest) = from_word.split_at(word_len);
-        self.rest = rest;
-        let quoted = matches!(word, [b'"' | b'\'', ..]);
-        Some(Ok(if text_len == word_len {
-            Word::Plain(word)
-        } else if quoted && text_len + 2 == word_len {
-            Word::Plain(&word[1..word_len - 1])
-        } else {
-            Word::Escaped(word)
+        let end = start + word_len;
+        self.offset = end;
+        let quoted = matches!(from_word, [b'"' | b'\'', ..]);
+        let in_quotes = quoted && text_len + 2 == word_len;
+        let quote_len = usize::from(in_quotes);
+        Some(Ok(Word {
+            start: start + quote_len,
+            end: end - quote_len,
+            escaped: text_len != word_len && !in_quotes,
         }))
     }
 }
 
-/// Whether all words of `line` are well formed.
-pub(super) fn check(line: &[u8]) -> Result<(), Violation> {
-    if memchr::memchr2(b'"', b'\'', line).is_none() {
-        return Ok(());
-    }
-    Words::new(line).try_for_each(|word| word.map(drop))
-}
-
-/// Appends to `out` what an [`Word::Escaped`] stands for.
-pub(super) fn unescape(word: &[u8], out: &mut Vec<u8>) {
+/// Gives `emit` the bytes that an [escaped](Word::escaped) word stands for.
+pub(super) fn unescape(word: &[u8], emit: impl FnMut(u8)) {
     // The word was scanned before, so it is well formed.
-    let _ = scan_word(word, |byte| out.push(byte));
+    let _ = scan_word(word, emit);
 }
 
 /// White space between words, as C's `isspace`.
@@ -73,8 +78,8 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Reads the word at the start of `input`, gives the bytes it stands for to `emit` and returns how
-/// many bytes it takes.
+/// Reads the word at the start of `input`, passes the bytes that it stands for to `emit`, and returns
+/// the length of the word as written.
 fn scan_word(input: &[u8], mut emit: impl FnMut(u8)) -> Result<usize, Violation> {
     let mut index = 0;
     while let Some(&byte) = input.get(index) {
@@ -94,7 +99,7 @@ fn scan_word(input: &[u8], mut emit: impl FnMut(u8)) -> Result<usize, Violation>
     Ok(index)
 }
 
-/// Reads up to and including the closing `quote`; returns how many bytes that takes.
+/// Reads up to and including the closing `quote`; returns the number of bytes read.
 fn scan_quoted(input: &[u8], quote: u8, mut emit: impl FnMut(u8)) -> Result<usize, Violation> {
     let mut index = 0;
     loop {
@@ -140,13 +145,14 @@ mod tests {
     fn split(line: &str) -> Option<Vec<Vec<u8>>> {
         Words::new(line.as_bytes())
             .map(|word| {
-                word.ok().map(|word| match word {
-                    Word::Plain(text) => text.to_vec(),
-                    Word::Escaped(text) => {
-                        let mut out = Vec::new();
-                        unescape(text, &mut out);
-                        out
+                word.ok().map(|word| {
+                    let text = &line.as_bytes()[word.start..word.end];
+                    if !word.escaped {
+                        return text.to_vec();
                     }
+                    let mut out = Vec::new();
+                    unescape(text, |byte| out.push(byte));
+                    out
                 })
             })
             .collect()
@@ -181,20 +187,34 @@ mod tests {
             r#"""#, r#""a"#, "'a", r#""a"b"#, "'a'b", r#""a\"#, r#""a\""#, "a 'b\r\n",
         ] {
             assert_eq!(split(line), None, "{line:?}");
-            assert_eq!(check(line.as_bytes()), Err(Violation::UnbalancedQuotes));
+            let last = Words::new(line.as_bytes()).last();
+            assert_eq!(last, Some(Err(Violation::UnbalancedQuotes)), "{line:?}");
         }
     }
 
     #[test]
     fn quotes_without_escapes_need_no_copy() {
-        let words: Vec<_> = Words::new(br#"a "b c" "\x41""#).collect();
-        assert_eq!(
-            words,
-            [
-                Ok(Word::Plain(b"a")),
-                Ok(Word::Plain(b"b c")),
-                Ok(Word::Escaped(br#""\x41""#)),
-            ]
-        );
+        let line = br#"a "b c" "\x41" '' d"#;
+        let places: Vec<_> = Words::new(line).collect();
+        let word = |start, end, escaped| {
+            Ok(Word {
+                start,
+                end,
+                escaped,
+            })
+        };
+        let expected = [
+            word(0, 1, false),
+            word(3, 6, false),
+            word(8, 14, true),
+            word(16, 16, false),
+            word(18, 19, false),
+        ];
+        assert_eq!(places, expected);
+        for (index, place) in expected.iter().enumerate() {
+            let end = place.expect("a word").end;
+            let after: Vec<_> = Words::after(line, end).collect();
+            assert_eq!(after, expected[index + 1..]);
+        }
     }
 }

@@ -10,8 +10,8 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Whether `text` can be continued to (or is) a number that [`parse_integer`] takes, its range
-/// aside.
+/// Whether `text` is, or can be continued to, a number that [`parse_integer`] accepts. Ignores the
+/// range.
 pub(super) fn is_number_prefix(text: &[u8]) -> bool {
     match text {
         [] | [b'-'] | [b'0'] => true,

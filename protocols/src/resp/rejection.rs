@@ -3,14 +3,14 @@
 use crate::framing::Rejection;
 use crate::sink::Sink;
 
-use super::args::command_name;
 use super::encoder::{Encoder, Version};
+use super::header::multibulk_header;
+use super::inline::Words;
 
-/// Writes the error line for `rejection`; nothing for a request without arguments, because a
-/// client that sent an empty line waits for no reply and would take this one for its next
-/// request's.
+/// Writes the error line for `rejection`; nothing for a request without arguments. A client that
+/// sent an empty line expects no reply, and would take this one for the reply to its next request.
 pub(super) fn encode(rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
-    if !request.is_empty() && command_name(request).is_none() {
+    if !request.is_empty() && has_no_arguments(request) {
         return;
     }
     let mut encoder = Encoder::new(out, Version::Resp2);
@@ -33,6 +33,13 @@ pub(super) fn encode(rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Si
             encoder.error("OOM the server's budget for buffered bytes is exhausted");
         }
         Rejection::ShuttingDown => encoder.error("ERR server is shutting down"),
+    }
+}
+
+fn has_no_arguments(request: &[u8]) -> bool {
+    match request.first() {
+        Some(b'*') => matches!(multibulk_header(request), Ok(Some(header)) if header.value <= 0),
+        _ => Words::new(request).next().is_none(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the lines of RESP replies mean to a client that keeps nothing of them.
+//! Outcomes of RESP replies, for a client that does not keep their contents.
 
 use crate::skip::{LineSkipper, LineStep, NotAReply, Outcome, ReplyGrammar};
 
@@ -7,18 +7,25 @@ pub type RespSkipper = LineSkipper<RespReplies>;
 
 /// The grammar of RESP replies.
 ///
-/// A bulk string is [`Outcome::Hit`], null is [`Outcome::Miss`]. An aggregate is a hit with the
-/// number of bulk strings inside it, a miss when it is empty or there are only nulls, and otherwise
-/// [`Outcome::Done`], as all else is. Errors inside an aggregate do not make it one.
+/// | reply                                  | outcome                                   |
+/// |----------------------------------------|-------------------------------------------|
+/// | bulk string                            | [`Outcome::Hit`]                          |
+/// | null                                   | [`Outcome::Miss`]                         |
+/// | aggregate with bulk strings            | [`Outcome::Hit`] with their number        |
+/// | aggregate that is empty, or only nulls | [`Outcome::Miss`]                         |
+/// | error                                  | [`Outcome::Error`] or [`Outcome::Busy`]   |
+/// | all others                             | [`Outcome::Done`]                         |
+///
+/// An error inside an aggregate does not make the aggregate an error.
 #[derive(Debug, Clone)]
 pub struct RespReplies {
-    /// Values until the reply is complete. Nesting need not be remembered: an aggregate adds its
-    /// elements, and every value takes one off.
+    /// Number of values until the reply is complete. An aggregate adds its elements and every value
+    /// subtracts one, so that nesting need not be remembered.
     values_left: u64,
-    /// What the outermost value is, once its line was read.
+    /// The outermost value, once its line was read.
     outermost: Option<Outermost>,
     bulks: u64,
-    /// Values that are neither bulk strings, nulls nor aggregates.
+    /// Number of values that are neither bulk strings, nulls nor aggregates.
     others: u64,
 }
 
@@ -79,7 +86,7 @@ impl ReplyGrammar for RespReplies {
             },
             b'*' | b'~' | b'>' => (count(content)?.unwrap_or(0), 0),
             b'%' => (count(content)?.unwrap_or(0) * 2, 0),
-            // Attributes come before the value that they describe.
+            // Attributes precede the value that they describe.
             b'|' => (count(content)?.unwrap_or(0) * 2 + 1, 0),
             _ => return Err(NotAReply("an unknown type")),
         };
@@ -90,10 +97,10 @@ impl ReplyGrammar for RespReplies {
         })
     }
 
-    fn error_text(line: &[u8]) -> &[u8] {
+    fn error_text<'a>(&'a self, line: &'a [u8]) -> &'a [u8] {
         match line {
             [b'-', text @ ..] if !text.is_empty() => text,
-            // The words of a bulk error are in its bulk, which is not looked at.
+            // The text of a bulk error is in its bulk, which is skipped.
             _ => b"ERR",
         }
     }
@@ -129,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes() {
+    fn each_reply_has_its_outcome() {
         for (reply, expected) in [
             ("+OK\r\n", Outcome::Done),
             (":-12\r\n", Outcome::Done),
@@ -159,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_keep_their_words() {
+    fn errors_keep_their_text() {
         for (reply, expected, text) in [
             (
                 "-BUSY queue is full\r\n",
@@ -175,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_reply_is_refused() {
+    fn malformed_replies_are_refused() {
         let endless = [b'+'; LINE_LEN_MAX + 1];
         for input in [&b"x\r\n"[..], b"\n", b"$x\r\n", b"*-2\r\n", &endless] {
             let skipped = RespSkipper::default().skip(input);

@@ -1,4 +1,4 @@
-//! The client's side of a reply: where does it end, and what is it?
+//! The client's side of a reply: where does it end, and of what kind is it?
 
 use smallvec::SmallVec;
 
@@ -6,7 +6,7 @@ use crate::framing::FrameError;
 
 use super::header::read_header;
 
-/// What a reply is, by its first byte; null bulk strings and null arrays count as [`Self::Null`].
+/// The kind of a reply, by its first byte. Null bulk strings and null arrays are [`Self::Null`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReplyKind {
     /// `+`
@@ -42,9 +42,9 @@ pub enum ReplyKind {
 pub enum ReplyStep {
     /// The first `len` bytes are one reply.
     Reply {
-        /// Bytes of the reply, all that is nested in it and its attributes included.
+        /// Bytes of the reply, including nested values and attributes.
         len: usize,
-        /// What it is; attributes in front of it are passed over.
+        /// The kind of the value behind any attributes.
         kind: ReplyKind,
     },
     /// The reply is not complete.
@@ -53,9 +53,9 @@ pub enum ReplyStep {
 
 /// Measures replies of RESP2 and RESP3 without building them.
 ///
-/// Like a [`Framing`](crate::Framing) cursor it remembers how far an incomplete reply was read, so
-/// each call must see the same bytes with more appended until a reply is found. Streamed strings
-/// and aggregates (`$?`) are not understood; servers do not send them.
+/// Like the cursor of a [`Framing`](crate::Framing), the parser remembers how far it has read an
+/// incomplete reply: until it finds a reply, each call must see the same bytes with more appended.
+/// Streamed strings and aggregates (`$?`) are refused; servers do not send them.
 #[derive(Debug, Clone)]
 pub struct ReplyParser {
     /// Deepest nesting of aggregates that is accepted; 32 by default.
@@ -71,10 +71,10 @@ pub struct ReplyParser {
 struct Progress {
     /// Where the next value starts.
     offset: usize,
-    /// Bytes from `offset` on that are known to hold no line end.
+    /// Number of bytes from `offset` on that are known to hold no line end.
     scanned: usize,
     kind: Option<ReplyKind>,
-    /// Aggregates that are not complete, outermost first.
+    /// Incomplete aggregates, outermost first.
     open: SmallVec<[Open; 8]>,
 }
 
@@ -95,13 +95,13 @@ impl Default for ReplyParser {
     }
 }
 
-/// One value's own bytes, without what is nested in it.
+/// A value without the values nested in it.
 enum Value {
     Leaf {
         len: usize,
         kind: ReplyKind,
     },
-    /// Attributes have no kind: they are not a value but precede one.
+    /// Attributes have no kind: they precede a value and are none themselves.
     Aggregate {
         len: usize,
         kind: Option<ReplyKind>,
@@ -120,8 +120,7 @@ impl ReplyParser {
     /// Looks for one complete reply at the start of `input`.
     ///
     /// # Errors
-    /// When `input` does not start with a reply or exceeds a limit. The parser must not be used
-    /// further.
+    /// When `input` does not start with a reply or exceeds a limit. Do not use the parser after that.
     pub fn next_reply(&mut self, input: &[u8]) -> Result<ReplyStep, FrameError> {
         loop {
             let unread = &input[self.progress.offset..];
@@ -166,8 +165,9 @@ impl ReplyParser {
         }
     }
 
-    /// Counts a finished value against the aggregate around it, and that one, if it is complete
-    /// now, against the next. Complete attributes count for nothing: their value is yet to come.
+    /// Counts a finished value as an element of the aggregate around it. If that completes the
+    /// aggregate, counts it in turn, and so on outwards. Complete attributes do not count: the value
+    /// that they describe follows.
     fn close_value(&mut self) {
         while let Some(open) = self.progress.open.last_mut() {
             open.values_left -= 1;
@@ -261,7 +261,7 @@ fn integer(unread: &[u8]) -> Result<Value, FrameError> {
     })
 }
 
-/// An aggregate whose count is of groups of `values_per_count` values.
+/// An aggregate with `values_per_count` values for each unit of its count: 2 for maps.
 fn aggregate(
     unread: &[u8],
     kind: Option<ReplyKind>,
@@ -276,7 +276,7 @@ fn aggregate(
         Some((count, len)) => {
             let count =
                 u64::try_from(count).map_err(|_| FrameError::new("reply has an invalid count"))?;
-            // No count of i64 overflows u64 when it is doubled.
+            // The count fits i64, so twice the count fits u64.
             let values = count * values_per_count;
             Value::Aggregate { len, kind, values }
         }
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_reply_is_refused() {
+    fn malformed_replies_are_refused() {
         for input in [
             "x\r\n",
             "\r\n",

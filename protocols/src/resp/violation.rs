@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::framing::FrameError;
 
-/// A breach of the protocol: small, so that results carrying it stay in registers.
+/// A breach of the protocol. It is small, so that results with it stay in registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Violation {
     MultibulkLength,
@@ -16,7 +16,6 @@ pub(super) enum Violation {
     InlineTooLong,
     UnbalancedQuotes,
     FrameTooLong,
-    Truncated,
 }
 
 impl From<Violation> for FrameError {
@@ -40,7 +39,6 @@ impl From<Violation> for FrameError {
                     "Protocol error: unbalanced quotes in request".into()
                 }
                 Violation::FrameTooLong => "Protocol error: request too large".into(),
-                Violation::Truncated => "Protocol error: truncated request".into(),
             },
         }
     }

@@ -1,4 +1,4 @@
-//! Frames without a detour through a buffer: what protobuf would encode, written field by field.
+//! Writes frames field by field, without an intermediate buffer. The bytes are the same as protobuf's.
 
 use bytes::Bytes;
 
@@ -13,14 +13,14 @@ pub(super) struct FrameWriter<'a, S: ?Sized> {
 }
 
 impl<'a, S: Sink + ?Sized> FrameWriter<'a, S> {
-    /// Begins the frame of a message of that many bytes.
+    /// Begins the frame of a message of `message_len` bytes.
     pub(super) fn begin(message_len: usize, out: &'a mut S) -> Self {
         let mut writer = Self { out };
         writer.varint(message_len as u64);
         writer
     }
 
-    /// A field of type `uint64` or an enumeration, unless it is 0.
+    /// Writes a field of type `uint64` or of an enumeration, unless the value is 0.
     pub(super) fn number(&mut self, number: u32, value: u64) {
         if value != 0 {
             self.varint(WireType::Varint.tag(number));
@@ -28,7 +28,7 @@ impl<'a, S: Sink + ?Sized> FrameWriter<'a, S> {
         }
     }
 
-    /// A field of type `string` or `bytes`, unless it is empty.
+    /// Writes a field of type `string` or `bytes`, unless it is empty.
     pub(super) fn bytes(&mut self, number: u32, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.len(number, bytes.len());
@@ -36,7 +36,7 @@ impl<'a, S: Sink + ?Sized> FrameWriter<'a, S> {
         }
     }
 
-    /// The same of bytes that may be shared.
+    /// Like [`bytes`](Self::bytes), with bytes that the sink may share.
     pub(super) fn shared_bytes(&mut self, number: u32, bytes: &Bytes) {
         if !bytes.is_empty() {
             self.len(number, bytes.len());
@@ -60,7 +60,7 @@ impl<'a, S: Sink + ?Sized> FrameWriter<'a, S> {
     }
 }
 
-/// Bytes of a field of type `uint64` or an enumeration. Its number is below 16.
+/// Encoded length of a field of type `uint64` or of an enumeration whose number is below 16.
 pub(super) fn number_len(value: u64) -> usize {
     if value == 0 {
         0
@@ -69,7 +69,7 @@ pub(super) fn number_len(value: u64) -> usize {
     }
 }
 
-/// Bytes of a field of type `string` or `bytes` whose number is below 16.
+/// Encoded length of a field of type `string` or `bytes` whose number is below 16.
 pub(super) fn bytes_len(len: usize) -> usize {
     if len == 0 {
         0

@@ -1,13 +1,13 @@
-//! Why a request failed, as servers say it.
+//! Why a request failed: the status and text of the response.
 
 use std::borrow::Cow;
 
 use super::status::Status;
 
-/// Characters of a peer's own words that are repeated to it.
+/// Most characters of a request that an error message quotes.
 const QUOTED_MAX: usize = 64;
 
-/// A request that was not done: the status of its response, and words for people.
+/// Why a request failed: a status for programs and a text for people.
 ///
 /// ```
 /// use psp_protocols::rpc::{Failure, Status};
@@ -25,7 +25,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with these words.
+    /// A failure with this status and text.
     pub fn new(status: Status, error: impl Into<Cow<'static, str>>) -> Self {
         Self {
             status,
@@ -33,7 +33,8 @@ impl Failure {
         }
     }
 
-    /// [`Status::InvalidArgument`]: it is no request, or its payload is not the method's.
+    /// [`Status::InvalidArgument`]: the frame is not a request, or the payload is not of the method's
+    /// type.
     pub fn invalid(error: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Status::InvalidArgument, error)
     }
@@ -48,7 +49,7 @@ impl Failure {
         )
     }
 
-    /// [`Status::DeadlineExceeded`]: the client has no more use for it.
+    /// [`Status::DeadlineExceeded`]: the client no longer needs the response.
     #[must_use]
     pub const fn deadline_exceeded() -> Self {
         Self {
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_of_a_long_method_is_repeated() {
+    fn long_method_names_are_cut() {
         let failure = Failure::unknown_method("Nap");
         assert_eq!(failure.to_string(), "UNIMPLEMENTED unknown method 'Nap'");
         let failure = Failure::unknown_method(&"\0".repeat(1 << 20));

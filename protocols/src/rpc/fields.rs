@@ -1,26 +1,26 @@
-//! Reads single fields of a message where it lies, without decoding the rest.
+//! Reads single fields of a message in place, without decoding the rest.
 
 use super::varint::Varint;
 
-/// Fields of a message that are looked at. A request has four, so that one with many more is not of
-/// a client that means well.
+/// Most fields of a message that are read. A request has four fields: a message with many more is not
+/// from a well-meaning client.
 pub const FIELDS_MAX: usize = 16;
 
-/// Numbers of the fields of both messages.
+/// Field number in both messages.
 pub(super) const ID: u32 = 1;
 pub(super) const PAYLOAD: u32 = 4;
 
-/// Those of requests.
+/// Field numbers of requests.
 pub(super) const METHOD: u32 = 2;
 pub(super) const DEADLINE_US: u32 = 3;
 
-/// Those of responses.
+/// Field numbers of responses.
 pub(super) const STATUS: u32 = 2;
 pub(super) const ERROR: u32 = 3;
 
-/// What a field's value looks like on the wire; see the [protobuf
-/// encoding](https://protobuf.dev/programming-guides/encoding/#structure). Groups are not among
-/// them: nobody sends those any more.
+/// The wire type of a field; see the [protobuf
+/// encoding](https://protobuf.dev/programming-guides/encoding/#structure). Groups are left out: they
+/// are obsolete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WireType {
     Varint,
@@ -30,7 +30,7 @@ pub(super) enum WireType {
 }
 
 impl WireType {
-    /// What stands in front of the value of field `number`.
+    /// The tag in front of the value of field `number`.
     pub(super) const fn tag(self, number: u32) -> u64 {
         let bits = match self {
             Self::Varint => 0,
@@ -42,7 +42,7 @@ impl WireType {
     }
 }
 
-/// Number and wire type of a field; `None` when its tag is no valid one.
+/// Number and wire type of a field; `None` when the tag is invalid.
 #[inline]
 pub(super) fn field_of(tag: u64) -> Option<(u32, WireType)> {
     let wire_type = match tag & 7 {
@@ -58,7 +58,7 @@ pub(super) fn field_of(tag: u64) -> Option<(u32, WireType)> {
         .then_some((number, wire_type))
 }
 
-/// The message of a whole frame; `None` when `frame` is not one.
+/// The message in `frame`; `None` when `frame` is not exactly one frame.
 #[inline]
 pub(super) fn message_of(frame: &[u8]) -> Option<&[u8]> {
     let (len, prefix_len) = Varint::read(frame).ok()??;
@@ -74,7 +74,7 @@ pub(super) enum Value<'a> {
     Fixed,
 }
 
-/// The fields of a message, up to the first that is malformed.
+/// The fields of a message, up to the first malformed field.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
@@ -85,9 +85,15 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
-    /// Whether the message has no more; otherwise, once the iteration has ended, it is malformed.
+    /// Whether all bytes were read. If the iteration has ended and this is false, the message is
+    /// malformed.
     pub(super) const fn is_at_end(&self) -> bool {
         self.rest.is_empty()
+    }
+
+    /// Bytes that no field was read from yet.
+    pub(super) const fn len_left(&self) -> usize {
+        self.rest.len()
     }
 
     #[inline]
@@ -130,31 +136,14 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-fn first<'a, T>(frame: &'a [u8], wanted: impl Fn(u32, Value<'a>) -> Option<T>) -> Option<T> {
-    // By name, for `Fields` takes bytes by a method of that name.
-    let mut fields = Iterator::take(Fields::of(message_of(frame)?), FIELDS_MAX);
-    fields.find_map(|(number, value)| wanted(number, value))
-}
-
-/// The method of a request, without decoding it; `None` when `frame` is no whole frame, or when its
-/// first [`FIELDS_MAX`] fields are malformed or have no method.
-///
-/// Where a peer gives several methods this is the first, while decoding takes the last. Text that
-/// is not UTF-8 is returned as it is.
-#[must_use]
-#[inline]
-pub fn peek_method(frame: &[u8]) -> Option<&[u8]> {
-    first(frame, |number, value| match (number, value) {
-        (METHOD, Value::Bytes(method)) => Some(method),
-        _ => None,
-    })
-}
-
-/// The id of a request or response, found like its method in [`peek_method`]. Protobuf does not
-/// send zeros: a message without an id has none here, and 0 when it is decoded.
+/// The id of a request or response, without decoding it. `None` when `frame` is not exactly one frame, or
+/// when its first [`FIELDS_MAX`] fields are malformed or have no id. Protobuf does not encode zeros: a
+/// message with id 0 has no id here, and id 0 when it is decoded.
 #[must_use]
 pub fn peek_id(frame: &[u8]) -> Option<u64> {
-    first(frame, |number, value| match (number, value) {
+    // Called by its path, because `Fields` has a method `take` of its own.
+    let mut fields = Iterator::take(Fields::of(message_of(frame)?), FIELDS_MAX);
+    fields.find_map(|(number, value)| match (number, value) {
         (ID, Value::Varint(id)) => Some(id),
         _ => None,
     })
@@ -162,58 +151,22 @@ pub fn peek_id(frame: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Request;
     use super::*;
 
-    fn framed(message: &[u8]) -> Vec<u8> {
-        let len = u8::try_from(message.len()).unwrap();
-        [&[len][..], message].concat()
-    }
-
     #[test]
-    fn method_and_id_are_found_wherever_they_stand() {
-        let request = Request {
-            id: 300,
-            method: "Get".to_owned(),
-            deadline_us: 7,
-            payload: vec![b'x'; 200].into(),
-        };
-        let mut frame = Vec::new();
-        request.encode_frame(&mut frame);
-        assert_eq!(peek_method(&frame), Some(&b"Get"[..]));
-        assert_eq!(peek_id(&frame), Some(300));
-        // Unknown fields of all wire types, then method and id.
-        let message = [
-            &[0x28, 1][..],
-            b"\x39\0\0\0\0\0\0\0\0",
-            b"\x45\0\0\0\0",
-            b"\x4a\x02hi",
-            b"\x12\x01M",
-            b"\x08\x05",
-        ];
-        let frame = framed(&message.concat());
-        assert_eq!(
-            (peek_method(&frame), peek_id(&frame)),
-            (Some(&b"M"[..]), Some(5))
-        );
-    }
-
-    #[test]
-    fn what_has_none_has_none() {
-        let crowded = [&b"\x28\x01".repeat(FIELDS_MAX)[..], b"\x12\x01M"].concat();
-        for message in [
+    fn the_id_is_found_wherever_it_stands() {
+        assert_eq!(peek_id(b"\x06\x12\x01M\x08\xac\x02"), Some(300));
+        let crowded = [&b"\x22"[..], &b"\x28\x01".repeat(FIELDS_MAX), b"\x08\x05"].concat();
+        for frame in [
             &b""[..],
-            b"\x12",
-            b"\x12\x02M",
-            b"\x10\x05",
-            b"\x02\x01M",
-            b"\x13\x12\x01M",
+            b"\0",
+            b"\x01\x08",
+            b"\x02\x08\x05x",
+            b"\x03\x08\x05",
+            b"\x02\x10\x05",
             &crowded,
         ] {
-            assert_eq!(peek_method(&framed(message)), None, "{message:x?}");
+            assert_eq!(peek_id(frame), None, "{frame:x?}");
         }
-        assert_eq!(peek_method(b"\x04\x12\x01M"), None, "a part of a frame");
-        assert_eq!(peek_method(b"\x03\x12\x01Mx"), None, "more than a frame");
-        assert_eq!(peek_id(b""), None);
     }
 }

@@ -1,23 +1,24 @@
-//! Where a request ends, and refusals.
+//! Where a request ends, and how requests are refused.
 
 use crate::framing::{FrameError, Framing, Rejection, Step};
 use crate::sink::Sink;
 
 use super::fields::peek_id;
+use super::head::RpcHead;
 use super::message::Response;
 use super::status::Status;
 use super::varint::{Overflow, Varint};
 
-/// Most bytes of the length in front of a message: it has 32 bits.
+/// Most bytes of the length in front of a message. The length has 32 bits.
 pub const PREFIX_LEN_MAX: usize = 5;
 
 /// [`Framing`] of requests: a message behind its length.
 ///
-/// The message itself is not looked at. One that is no request is the handler's to answer, with
-/// [`Status::InvalidArgument`], and costs nobody else on the connection anything.
+/// The framing reads the fields of a complete message into its [`RpcHead`] and refuses none. The handler
+/// replies to a malformed message with [`Status::InvalidArgument`], and the connection goes on.
 #[derive(Debug, Clone)]
 pub struct Rpc {
-    /// Longest message in bytes, its length in front of it not counted; 4 MiB by default.
+    /// Longest message in bytes, not counting the length in front of it; 4 MiB by default.
     pub message_len_max: u32,
 }
 
@@ -31,9 +32,10 @@ impl Default for Rpc {
 
 impl Framing for Rpc {
     type Cursor = ();
+    type Head = RpcHead;
 
     #[inline]
-    fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
+    fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step<RpcHead>, FrameError> {
         let prefix = &input[..input.len().min(PREFIX_LEN_MAX)];
         let (len, prefix_len) = match Varint::read(prefix) {
             Ok(Some(read)) => read,
@@ -55,7 +57,8 @@ impl Framing for Rpc {
         if input.len() < len {
             Ok(Step::NeedMore { len_min: len })
         } else {
-            Ok(Step::Frame { len })
+            let head = RpcHead::read(&input[..len], prefix_len);
+            Ok(Step::Frame { len, head })
         }
     }
 
@@ -91,16 +94,19 @@ mod tests {
         let rpc = Rpc {
             message_len_max: 300,
         };
-        rpc.next_frame(&mut (), input)
-            .map_err(|error| error.to_string())
+        match rpc.next_frame(&mut (), input) {
+            Ok(Step::Frame { len, .. }) => Ok(Step::Frame { len, head: () }),
+            Ok(Step::NeedMore { len_min }) => Ok(Step::NeedMore { len_min }),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     #[test]
     fn frames_are_a_length_and_a_message() {
         assert_eq!(step(b""), Ok(Step::NeedMore { len_min: 1 }));
-        assert_eq!(step(b"\0rest"), Ok(Step::Frame { len: 1 }));
+        assert_eq!(step(b"\0rest"), Ok(Step::Frame { len: 1, head: () }));
         assert_eq!(step(b"\x02a"), Ok(Step::NeedMore { len_min: 3 }));
-        assert_eq!(step(b"\x02abc"), Ok(Step::Frame { len: 3 }));
+        assert_eq!(step(b"\x02abc"), Ok(Step::Frame { len: 3, head: () }));
         assert_eq!(step(b"\xac"), Ok(Step::NeedMore { len_min: 2 }));
         assert_eq!(step(b"\xac\x02"), Ok(Step::NeedMore { len_min: 302 }));
     }
@@ -118,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_their_request_and_their_reason() {
+    fn refusals_carry_the_id_of_the_request_and_the_reason() {
         let request = Request {
             id: 77,
             method: "Scan".to_owned(),

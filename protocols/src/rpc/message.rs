@@ -16,13 +16,14 @@ const NOT_A_FRAME: FrameError = FrameError::new("rpc: not one whole frame");
 /// `psp.rpc.v1.Request`.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Request {
-    /// Chosen by the client, unique among its requests in flight on the connection; echoed.
+    /// Chosen by the client, unique among its requests in flight on the connection. The response has
+    /// the same id.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// What shall be done.
+    /// The name of the method to call.
     #[prost(string, tag = "2")]
     pub method: String,
-    /// How long after its arrival the request is of use to the client, in microseconds; 0 for ever.
+    /// How long after its arrival the request is useful to the client, in microseconds; 0 for ever.
     #[prost(uint64, tag = "3")]
     pub deadline_us: u64,
     /// The method's own message.
@@ -33,10 +34,10 @@ pub struct Request {
 /// `psp.rpc.v1.Response`.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Response {
-    /// That of the request; 0 when the server could not read it.
+    /// The id of the request; 0 when the server could not read it.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// A [`Status`]; `status()` reads it, and takes a number that is none for `OK`.
+    /// A [`Status`]. `status()` reads it, and returns `OK` for an unknown number.
     #[prost(enumeration = "Status", tag = "2")]
     pub status: i32,
     /// What went wrong, for people; empty when the status is `OK`.
@@ -48,10 +49,10 @@ pub struct Response {
 }
 
 impl Request {
-    /// Decodes a whole frame, its length included.
+    /// Decodes a whole frame, including its length.
     ///
     /// # Errors
-    /// When it is not one frame, or its message is no `Request`.
+    /// When `frame` is not exactly one frame, or its message is not a `Request`.
     pub fn from_frame(frame: &[u8]) -> Result<Self, FrameError> {
         decode(frame)
     }
@@ -68,7 +69,7 @@ impl Request {
     }
 }
 
-/// A [`Request`] whose parts lie elsewhere: it is encoded and decoded without an allocation.
+/// A [`Request`] that borrows its parts: it is encoded and decoded without an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestRef<'a> {
     /// See [`Request::id`].
@@ -82,11 +83,11 @@ pub struct RequestRef<'a> {
 }
 
 impl<'a> RequestRef<'a> {
-    /// Decodes a whole frame, its length included, where it lies. Agrees with
-    /// [`Request::from_frame`], but for groups, which nobody sends and which are refused here.
+    /// Decodes a whole frame, including its length, in place. Agrees with [`Request::from_frame`],
+    /// except that it refuses groups, which are obsolete.
     ///
     /// # Errors
-    /// When it is not one frame, or its message is no `Request`.
+    /// When `frame` is not exactly one frame, or its message is not a `Request`.
     pub fn from_frame(frame: &'a [u8]) -> Result<Self, FrameError> {
         let mut fields = Fields::of(message_of(frame).ok_or(NOT_A_FRAME)?);
         let mut request = Self {
@@ -99,8 +100,7 @@ impl<'a> RequestRef<'a> {
             match (number, value) {
                 (ID, Value::Varint(id)) => request.id = id,
                 (METHOD, Value::Bytes(method)) => {
-                    request.method = std::str::from_utf8(method)
-                        .map_err(|_| FrameError::new("rpc: the method is not UTF-8"))?;
+                    request.method = text_of(method)?;
                 }
                 (DEADLINE_US, Value::Varint(deadline_us)) => request.deadline_us = deadline_us,
                 (PAYLOAD, Value::Bytes(payload)) => request.payload = payload,
@@ -132,7 +132,7 @@ impl<'a> RequestRef<'a> {
 }
 
 impl Response {
-    /// A response that says that the request failed.
+    /// The response to a request that failed.
     #[must_use]
     pub fn failed(id: u64, status: Status, error: impl Into<String>) -> Self {
         Self {
@@ -143,15 +143,15 @@ impl Response {
         }
     }
 
-    /// Decodes a whole frame, its length included.
+    /// Decodes a whole frame, including its length.
     ///
     /// # Errors
-    /// When it is not one frame, or its message is no `Response`.
+    /// When `frame` is not exactly one frame, or its message is not a `Response`.
     pub fn from_frame(frame: &[u8]) -> Result<Self, FrameError> {
         decode(frame)
     }
 
-    /// Appends the message behind its length; shares the payload where `out` can.
+    /// Appends the message behind its length. Shares the payload if `out` can.
     pub fn encode_frame(&self, out: &mut (impl Sink + ?Sized)) {
         let payload_len = self.payload.len();
         let mut frame = begin_response(self.id, self.status, &self.error, payload_len, out);
@@ -159,7 +159,7 @@ impl Response {
     }
 }
 
-/// A [`Response`] whose parts lie elsewhere: it is encoded without an allocation.
+/// A [`Response`] that borrows its parts: it is encoded without an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseRef<'a> {
     /// See [`Response::id`].
@@ -173,7 +173,7 @@ pub struct ResponseRef<'a> {
 }
 
 impl<'a> ResponseRef<'a> {
-    /// The response to a request that is done.
+    /// The response to a request that succeeded.
     #[must_use]
     pub const fn ok(id: u64, payload: &'a [u8]) -> Self {
         Self {
@@ -203,7 +203,7 @@ impl<'a> ResponseRef<'a> {
     }
 }
 
-/// A response up to its payload.
+/// Writes a response up to its payload.
 fn begin_response<'s, S: Sink + ?Sized>(
     id: u64,
     status: i32,
@@ -211,7 +211,7 @@ fn begin_response<'s, S: Sink + ?Sized>(
     payload_len: usize,
     out: &'s mut S,
 ) -> FrameWriter<'s, S> {
-    // Negative numbers have 64 bits on the wire.
+    // A negative number has 64 bits on the wire.
     let status = i64::from(status) as u64;
     let len = number_len(id) + number_len(status) + bytes_len(error.len()) + bytes_len(payload_len);
     let mut frame = FrameWriter::begin(len, out);
@@ -219,6 +219,12 @@ fn begin_response<'s, S: Sink + ?Sized>(
     frame.number(STATUS, status);
     frame.bytes(ERROR, error.as_bytes());
     frame
+}
+
+/// The name of a method.
+#[inline]
+pub(super) fn text_of(method: &[u8]) -> Result<&str, FrameError> {
+    std::str::from_utf8(method).map_err(|_| FrameError::new("rpc: the method is not UTF-8"))
 }
 
 fn decode<M: Message + Default>(frame: &[u8]) -> Result<M, FrameError> {

@@ -1,4 +1,4 @@
-//! The client's side: where a response ends, whose it is and how its request fared.
+//! The client's side: where a response ends, to which request it belongs, and with what outcome.
 
 use crate::skip::{NotAReply, Outcome, ReplySkipper, Skipped};
 
@@ -6,23 +6,28 @@ use super::fields::{ERROR, ID, STATUS, WireType, field_of};
 use super::status::Status;
 use super::varint::{Overflow, Varint};
 
-/// Bytes of an error's text that are kept.
+/// Most bytes of an error's text that are kept.
 const ERROR_KEPT: usize = 256;
 
-/// Whose response it was, and its status.
+/// The id and the status of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RpcReply {
     /// The request's id.
     pub id: u64,
-    /// The number of its [`Status`], or one that this crate does not know.
+    /// The number of its [`Status`], which may be unknown to this crate.
     pub status: i32,
 }
 
-/// Skips responses and keeps id, status and error of the last. Payloads are not looked at.
+/// Skips responses, and keeps the id, the status and the error of the last one. Payloads are not read.
 ///
-/// [`Status::Ok`] is [`Outcome::Done`], [`Status::NotFound`] [`Outcome::Miss`],
-/// [`Status::ResourceExhausted`] [`Outcome::Busy`] and all others [`Outcome::Error`]. The text of
-/// an error is the name of its status and its own words.
+/// | status                        | outcome            |
+/// |-------------------------------|--------------------|
+/// | [`Status::Ok`]                | [`Outcome::Done`]  |
+/// | [`Status::NotFound`]          | [`Outcome::Miss`]  |
+/// | [`Status::ResourceExhausted`] | [`Outcome::Busy`]  |
+/// | all others                    | [`Outcome::Error`] |
+///
+/// The text of an error is the name of its status, followed by the response's own text.
 ///
 /// ```
 /// use psp_protocols::rpc::{Response, RpcSkipper, Status};
@@ -41,7 +46,7 @@ pub struct RpcReply {
 pub struct RpcSkipper {
     at: At,
     varint: Varint,
-    /// Bytes of the message that are still to come.
+    /// Remaining bytes of the message.
     message_left: u64,
     reading: RpcReply,
     read: RpcReply,
@@ -49,18 +54,18 @@ pub struct RpcSkipper {
     error: String,
 }
 
-/// What the next byte is part of.
+/// The part of a response that the next byte belongs to.
 #[derive(Debug, Clone, Copy, Default)]
 enum At {
     /// The message's length.
     #[default]
     Prefix,
     Tag,
-    /// The value of this field.
+    /// The value of the field with this number.
     Varint(u32),
-    /// The length of this field.
+    /// The length of the field with this number.
     Len(u32),
-    /// A value that is skipped, or kept as the error's words.
+    /// A value to skip, or to keep as the error's text.
     Bytes {
         left: u64,
         are_words: bool,
@@ -74,13 +79,13 @@ impl From<Overflow> for NotAReply {
 }
 
 impl RpcSkipper {
-    /// The response that ended last.
+    /// The last complete response.
     #[must_use]
     pub const fn reply(&self) -> RpcReply {
         self.read
     }
 
-    /// What follows a varint.
+    /// The part of the response that follows a varint of this value.
     fn after(&mut self, value: u64) -> Result<At, NotAReply> {
         match self.at {
             At::Prefix if value > u64::from(u32::MAX) => {
@@ -92,7 +97,7 @@ impl RpcSkipper {
             }
             At::Tag => {
                 let (number, wire_type) =
-                    field_of(value).ok_or(NotAReply("no field has such a tag"))?;
+                    field_of(value).ok_or(NotAReply("a field's tag is invalid"))?;
                 let fixed = |left| At::Bytes {
                     left,
                     are_words: false,
@@ -107,7 +112,7 @@ impl RpcSkipper {
             At::Varint(number) => {
                 match number {
                     ID => self.reading.id = value,
-                    // Enumerations are varints of 64 bits of which 32 count.
+                    // An enumeration is a varint of 64 bits, of which the low 32 count.
                     STATUS => self.reading.status = value as i32,
                     _ => {}
                 }

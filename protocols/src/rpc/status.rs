@@ -16,7 +16,7 @@ macro_rules! statuses {
             /// All of them, by number.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The name as it stands in `psp_rpc.proto`.
+            /// The name in `psp_rpc.proto`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -30,27 +30,27 @@ macro_rules! statuses {
 statuses! {
     /// Done.
     Ok = 0, "OK";
-    /// The client took it back.
+    /// The client cancelled the request.
     Cancelled = 1, "CANCELLED";
-    /// The server does not say.
+    /// The server does not give a reason.
     Unknown = 2, "UNKNOWN";
-    /// It is no request, or its payload is not the method's.
+    /// The message is not a request, or its payload is not of the method's type.
     InvalidArgument = 3, "INVALID_ARGUMENT";
-    /// Its deadline passed before it was done.
+    /// The deadline passed before the request was done.
     DeadlineExceeded = 4, "DEADLINE_EXCEEDED";
-    /// What it asks for is not there.
+    /// The requested entity does not exist.
     NotFound = 5, "NOT_FOUND";
-    /// What it would create is there.
+    /// The entity to create exists already.
     AlreadyExists = 6, "ALREADY_EXISTS";
-    /// The client may not.
+    /// The client may not make this request.
     PermissionDenied = 7, "PERMISSION_DENIED";
-    /// The queue of its type is full, or the server's memory is.
+    /// The typed queue of the request is full, or the server has no more buffers or connections.
     ResourceExhausted = 8, "RESOURCE_EXHAUSTED";
-    /// The server's state does not allow it.
+    /// The server's state does not allow the request.
     FailedPrecondition = 9, "FAILED_PRECONDITION";
-    /// Another request was in its way.
+    /// The request conflicts with another.
     Aborted = 10, "ABORTED";
-    /// A number in it is beyond what there is.
+    /// A number in the request or in its result is out of range.
     OutOfRange = 11, "OUT_OF_RANGE";
     /// The server has no such method.
     Unimplemented = 12, "UNIMPLEMENTED";

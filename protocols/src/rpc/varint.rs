@@ -4,26 +4,26 @@
 /// Most bytes of a varint of 64 bits.
 const LEN_MAX: u32 = 10;
 
-/// A varint of which some bytes were read.
+/// A partly read varint.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Varint {
     value: u64,
     len: u32,
 }
 
-/// Bytes of `value` as a varint.
+/// Number of bytes of `value` as a varint.
 #[inline]
 pub(super) const fn encoded_len(value: u64) -> usize {
     let bits = 64 - (value | 1).leading_zeros();
     bits.div_ceil(7) as usize
 }
 
-/// More than 64 bits.
+/// The varint has more than 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overflow;
 
 impl Varint {
-    /// Takes the next byte. The value once it is the last, and then it starts anew.
+    /// Takes the next byte. The last byte yields the value and resets the varint.
     #[inline]
     pub(super) fn push(&mut self, byte: u8) -> Result<Option<u64>, Overflow> {
         if self.len == LEN_MAX - 1 && byte > 1 {
@@ -37,13 +37,13 @@ impl Varint {
         Ok(Some(std::mem::take(self).value))
     }
 
-    /// Whether no byte of it was read.
+    /// Whether no byte was read yet.
     #[inline]
     pub(super) const fn is_new(self) -> bool {
         self.len == 0
     }
 
-    /// The value at the start of `bytes` and the number of its bytes; `None` when it is cut off.
+    /// The value at the start of `bytes` and its length in bytes; `None` when the value is cut off.
     #[inline]
     pub(super) fn read(bytes: &[u8]) -> Result<Option<(u64, usize)>, Overflow> {
         // Tags and most lengths have one byte.

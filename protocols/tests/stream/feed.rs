@@ -3,11 +3,16 @@
 
 use psp_protocols::{FrameError, Framing, Step};
 
-/// The frames found in a stream, and what ended it if it was malformed.
+/// The frames in a stream, and the error if it was malformed.
 pub(crate) type Outcome = (Vec<Vec<u8>>, Option<FrameError>);
 
-/// Feeds `stream`, cut at `cuts`, and returns what was found. Checks what a transport relies on.
-pub(crate) fn feed<F: Framing>(framing: &F, stream: &[u8], cuts: &[usize]) -> Outcome {
+/// Feeds `stream`, which is cut at `cuts`. Checks the promises of a framing that transports rely on, and
+/// that a frame has the same head whole and in pieces.
+pub(crate) fn feed<F>(framing: &F, stream: &[u8], cuts: &[usize]) -> Outcome
+where
+    F: Framing,
+    F::Head: PartialEq + std::fmt::Debug,
+{
     let mut frames = Vec::new();
     let mut cursor = F::Cursor::default();
     let mut consumed = 0;
@@ -15,10 +20,11 @@ pub(crate) fn feed<F: Framing>(framing: &F, stream: &[u8], cuts: &[usize]) -> Ou
         while consumed <= end {
             let input = &stream[consumed..end];
             match framing.next_frame(&mut cursor, input) {
-                Ok(Step::Frame { len }) => {
+                Ok(Step::Frame { len, head }) => {
                     assert!(len >= 1 && len <= input.len());
                     let frame = &input[..len];
-                    let discard = usize::try_from(framing.discard_after(frame)).unwrap();
+                    let discard = usize::try_from(framing.discard_after(frame, &head)).unwrap();
+                    assert_eq!(framing.head_of(frame), Some(head));
                     frames.push(frame.to_vec());
                     consumed = (consumed + len).saturating_add(discard);
                 }
@@ -33,7 +39,7 @@ pub(crate) fn feed<F: Framing>(framing: &F, stream: &[u8], cuts: &[usize]) -> Ou
     (frames, None)
 }
 
-/// Cuts between any two bytes.
+/// Cuts between all bytes.
 pub(crate) fn every_byte(stream: &[u8]) -> Vec<usize> {
     (0..stream.len()).collect()
 }

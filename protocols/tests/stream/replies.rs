@@ -3,10 +3,10 @@
 
 use psp_protocols::skip::{NotAReply, Outcome, ReplySkipper, Skipped};
 
-/// Where each reply ended and what it said, and what ended the stream if it was malformed.
+/// The end and the outcome of each reply, and the error if the stream was malformed.
 pub(crate) type Replies = (Vec<(usize, Outcome)>, Option<NotAReply>);
 
-/// Feeds `stream` in pieces of the given lengths, over and over, to a new skipper.
+/// Feeds `stream` to a new skipper, in pieces of `piece_lens`, which are repeated.
 pub(crate) fn skip_all<S: ReplySkipper + Default>(stream: &[u8], piece_lens: &[usize]) -> Replies {
     let mut skipper = S::default();
     let mut found = Vec::new();

@@ -1,18 +1,22 @@
-//! What the parts of a preemption cost: switching contexts, asking, being asked.
+//! The cost of the parts of a preemption: switching contexts, asking a request to give way, and checking for
+//! it.
 //!
 //! ```sh
-//! cargo bench -p psp-server --bench preempt
+//! cargo bench -p psp-server --features benches --bench preempt
 //! ```
 //!
 //! `preempt_gap` measures whole preemptions, across threads.
 
-// The mechanism is private to the crate: its files are compiled into the benchmark.
+// The mechanism is private to the crate. Its files are compiled into the benchmark.
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../../src/fiber/mod.rs"]
 mod fiber;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../src/limits.rs"]
+mod limits;
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 mod runtime;
-use psp_server::{handler, policy, preempt};
+use psp_server::{policy, preempt};
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -25,18 +29,18 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, PreemptSafeAlloc, Target, Wake};
 use policy::RequestId;
 use preempt::PreemptPolicy;
-use runtime::channel::Message;
-use runtime::clock::Clock;
-use runtime::cores::Cores;
+use runtime::channel::message::Message;
+use runtime::host::clock::Clock;
+use runtime::host::cores::Cores;
 use runtime::new_team;
 
 const STACK_BYTES: usize = 256 * 1024;
 const ONE: RequestId = RequestId(1);
 
-/// Gives way to nobody.
-struct Nobody;
+/// Never gives way.
+struct NeverGivesWay;
 
-impl GiveWay for Nobody {
+impl GiveWay for NeverGivesWay {
     fn give_way(&self) {}
 
     fn describe(&self, _slot: usize, _out: &mut dyn std::fmt::Write) -> std::fmt::Result {
@@ -44,14 +48,15 @@ impl GiveWay for Nobody {
     }
 }
 
-/// Times `switches` times there and back between two contexts of a pool.
+/// Measures `switches` switches there and back between two contexts of a pool.
 fn there_and_back(switches: u64) -> Duration {
     let spent = std::rc::Rc::new(std::cell::Cell::new(Duration::ZERO));
     let mut first = true;
     let pool = ContextPool::new(2, STACK_BYTES, || {
         let (is_first, spent) = (std::mem::take(&mut first), spent.clone());
-        move || {
+        Ok(move || {
             if is_first {
+                fiber::ensure_spare();
                 let start = Instant::now();
                 for _ in 0..switches {
                     fiber::pause(Pause::Yielded(ONE));
@@ -61,9 +66,9 @@ fn there_and_back(switches: u64) -> Duration {
             } else {
                 while fiber::pause(Pause::StepAside(ONE)) == Wake::Serve {}
             }
-        }
+        })
     });
-    pool.unwrap().run();
+    pool.run().unwrap();
     spent.get()
 }
 
@@ -75,17 +80,17 @@ fn contexts(criterion: &mut Criterion) {
     group.bench_function("made, run and dropped", |bencher| {
         bencher.iter(|| {
             let pool = ContextPool::new(1, STACK_BYTES, || {
-                || {
+                Ok(|| {
                     fiber::pause(Pause::Stop);
-                }
+                })
             });
-            pool.unwrap().run();
+            pool.run().unwrap();
         });
     });
     group.finish();
 }
 
-/// Times `switches` times there and back between two threads of one core, which wake each other.
+/// Measures `switches` switches there and back between two threads of one core, which wake each other.
 fn between_threads(switches: u64) -> Duration {
     let turn = AtomicU64::new(0);
     let cores = Cores::discover();
@@ -146,11 +151,11 @@ fn threads(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// What handlers pay while nobody asks anything of them.
+/// The cost for handlers that are not asked to give way.
 fn unasked(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("unasked");
     let flag = PreemptFlag::new();
-    fiber::occupy(&flag, &Nobody, || {
+    fiber::occupy(&flag, &NeverGivesWay, || {
         fiber::begin_turn();
         fiber::preemptible(0, PreemptPolicy::Signal, || {
             group.bench_function("checkpoint", |bencher| bencher.iter(fiber::checkpoint));
@@ -182,7 +187,7 @@ fn round_trip(allocator: &impl GlobalAlloc, layout: Layout) {
     }
 }
 
-/// What asking costs the dispatcher.
+/// The cost of asking, for the dispatcher.
 fn asking(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("asking");
     let flag = PreemptFlag::new();

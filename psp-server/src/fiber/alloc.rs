@@ -4,14 +4,13 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
-use super::place::no_preempt;
+use super::thread_state::no_preempt;
 
-/// Makes any allocator safe under [`PreemptPolicy::Signal`](crate::PreemptPolicy::Signal): a request is
-/// never preempted within it, where another request of the same thread would find its lists half
-/// changed.
+/// Makes any allocator safe under [`PreemptPolicy::Signal`](crate::PreemptPolicy::Signal): a request is never
+/// preempted within the allocator. Another request of the same thread would find its lists half changed.
 ///
-/// A program whose handlers are [`SignalPreemptible`](crate::preempt::SignalPreemptible) has it as its global
-/// allocator, unless the handlers allocate nothing.
+/// A program whose handlers are [`SignalPreemptible`](crate::preempt::SignalPreemptible) and allocate uses it
+/// as global allocator.
 ///
 /// ```
 /// use std::alloc::System;
@@ -28,7 +27,7 @@ pub struct PreemptSafeAlloc<A>(
     pub A,
 );
 
-// SAFETY: every call is passed on as it is, to an allocator that keeps the contract. `no_preempt` neither
+// SAFETY: every call goes unchanged to an allocator that keeps the trait's contract. `no_preempt` neither
 // allocates nor panics.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for PreemptSafeAlloc<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

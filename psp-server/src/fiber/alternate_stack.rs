@@ -1,7 +1,7 @@
 //! The stack on which a worker's signals are handled.
 //!
-//! A signal that finds a context's stack full must be handled elsewhere, and one that preempts must not
-//! write where the interrupted code's frames are.
+//! A signal that finds a context's stack full must be handled on another stack, and a signal that preempts must
+//! not write over the frames of the interrupted code.
 
 #![allow(unsafe_code)]
 
@@ -15,13 +15,13 @@ const STACK_BYTES: usize = 64 * 1024;
 
 /// The calling thread's alternate stack, until it is dropped on the same thread.
 pub(crate) struct AlternateStack {
-    /// Mapped as long as the kernel may use it.
+    /// Keeps the stack mapped as long as the kernel may use it.
     _stack: DefaultStack,
     before: libc::stack_t,
 }
 
 impl AlternateStack {
-    /// Gives one to the calling thread.
+    /// Gives the calling thread an alternate stack.
     pub(crate) fn install() -> io::Result<Self> {
         let stack = DefaultStack::new(STACK_BYTES)?;
         let top = stack.base().get();
@@ -47,9 +47,9 @@ impl AlternateStack {
 
 impl Drop for AlternateStack {
     fn drop(&mut self) {
-        // SAFETY: `before` is what the kernel reported, the stack that std gave the thread or none; std
-        // keeps its own until the thread ends. Dropping this elsewhere than on its thread would change
-        // that one's stack: the type is not `Send`.
+        // SAFETY: `before` is what the kernel reported: std's stack for the thread, or none. std keeps its
+        // stack until the thread ends. A drop on another thread would change that thread's stack, so the type
+        // is not `Send`.
         unsafe { libc::sigaltstack(&raw const self.before, ptr::null_mut()) };
     }
 }

@@ -3,18 +3,18 @@
 //! ```text
 //!   dispatcher:  begins turn 7 … asks 7            the flag holds 7 from here on
 //!   worker:      … turn 7: checkpoint sees 7 ── yields
-//!                … turn 8: checkpoint sees 7 ── goes on: that was meant for another
+//!                … turn 8: checkpoint sees 7 ── goes on: that was meant for turn 7
 //! ```
 //!
-//! Turns are numbered from 1 and never again, so nobody has to reset the flag, and a request that
-//! was over before it was asked costs its successor nothing.
+//! Turns are numbered from 1, and no number is used twice. So the flag is never reset, and a request that was
+//! over before it was asked to give way costs its successor nothing.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// See the [module](self). One writer, the dispatcher.
+/// See the [module](self). The dispatcher is the only writer.
 ///
 /// Relaxed accesses are enough: the flag guards no other data, which travels by the rings.
 #[derive(Debug)]
@@ -26,12 +26,12 @@ impl PreemptFlag {
         Self(AtomicU64::new(0))
     }
 
-    /// Asks what runs in this turn to give way.
+    /// Asks the request of this turn to give way.
     pub(crate) fn ask(&self, turn: u64) {
         self.0.store(turn, Ordering::Relaxed);
     }
 
-    /// Whether what runs in this turn was asked.
+    /// Whether the request of this turn was asked.
     #[inline]
     pub(crate) fn names(&self, turn: u64) -> bool {
         self.0.load(Ordering::Relaxed) == turn
@@ -46,7 +46,7 @@ mod loom_tests {
 
     use super::PreemptFlag;
 
-    /// A dispatcher that asks turns 1 and 3, and a worker that tells it by a ring which turn is over.
+    /// A dispatcher asks turns 1 and 3. A worker tells it, as by a ring, which turn is over.
     #[test]
     fn only_the_turn_that_was_asked_gives_way() {
         loom::model(|| {
@@ -66,7 +66,7 @@ mod loom_tests {
             let _ = flag.names(1);
             assert!(
                 !flag.names(2),
-                "what was meant for the first turn came to the second"
+                "the request to the first turn came to the second"
             );
             over.store(2, Ordering::Release);
             while !flag.names(3) {

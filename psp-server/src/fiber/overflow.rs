@@ -1,9 +1,9 @@
 //! Tells the user which request used up its stack, before the process dies of it.
 //!
-//! The page below a context's stack cannot be touched. Who runs into it gets SIGSEGV, whose handler, on
-//! the worker's alternate stack, knows by the address what happened. It says so and lets the signal
-//! take its default course. All other faults go to the handler that was there before, which in Rust
-//! programs is that of std.
+//! The page below a context's stack cannot be touched. Code that runs into it gets SIGSEGV. The signal's
+//! handler, on the worker's alternate stack, recognises the address, says which request it was and lets the
+//! signal take its default course. All other faults go to the handler that was installed before: in Rust
+//! programs, that of std.
 
 #![allow(unsafe_code)]
 
@@ -13,12 +13,12 @@ use std::fmt::Write;
 use std::sync::OnceLock;
 use std::{mem, ptr};
 
-use super::place;
+use super::thread_state;
 
-/// The signals that systems send for it.
+/// The signals that systems send for a stack overflow.
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// What handled each of [`SIGNALS`] before.
+/// The former action of each of [`SIGNALS`].
 static BEFORE: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
 
 type Handler = extern "C" fn(c_int);
@@ -44,14 +44,14 @@ fn install(signal: c_int) -> libc::sigaction {
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: with SA_SIGINFO the second argument points to what the kernel says of the signal.
+    // SAFETY: with SA_SIGINFO the second argument points to the kernel's information on the signal.
     let address = unsafe { (*info).si_addr() } as usize;
-    let stack = place::stack();
+    let stack = thread_state::stack();
     if (stack.guard..stack.limit).contains(&address) {
         let mut message = Message::new();
-        // What does not fit is cut off.
+        // Text that does not fit is cut off.
         let _ = write!(message, "\npsp-server: stack overflow on ");
-        let _ = place::describe(&mut message);
+        let _ = thread_state::describe(&mut message);
         let bytes = stack.base - stack.limit;
         let _ = writeln!(
             message,
@@ -64,9 +64,9 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     let index = usize::from(signal == SIGNALS[1]);
     let before = BEFORE.get().map(|before| &before[index]);
     match before {
-        // Where faults are to be ignored, the kernel does not do so either.
+        // The kernel does not ignore faults either, whatever the program asked for.
         Some(before) if ![libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction) => {
-            // SAFETY: `sigaction` gave this as the handler that was installed, of the type that its flags say.
+            // SAFETY: `sigaction` returned this as the installed handler; the flags tell its type.
             unsafe {
                 if before.sa_flags & libc::SA_SIGINFO != 0 {
                     let handler: InfoHandler = mem::transmute(before.sa_sigaction);
@@ -81,7 +81,8 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     }
 }
 
-/// Once the handler has returned, the same instruction faults again, and ends the process.
+/// Restores the default action. Once the handler has returned, the same instruction faults again and ends the
+/// process.
 fn take_default(signal: c_int) {
     // SAFETY: the structure is plain data, for which zeroes are valid: no flags, an empty mask.
     unsafe {
@@ -106,8 +107,8 @@ impl Message {
     }
 
     fn print(&self) {
-        // SAFETY: the first `len` bytes are there. `write` is async-signal-safe; that it may write less, or
-        // nothing, is nothing to be done about.
+        // SAFETY: the first `len` bytes are initialised. `write` is async-signal-safe. If it writes less, the
+        // message is shorter.
         unsafe { libc::write(libc::STDERR_FILENO, self.bytes.as_ptr().cast(), self.len) };
     }
 }

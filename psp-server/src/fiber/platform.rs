@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-/// What could make preemption cheaper on this machine. Nothing here is needed.
+/// Features of this machine that could make preemption cheaper. psp needs none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Platform {
     /// Signals can preempt: x86-64 Linux with `XSAVE`.
@@ -10,8 +10,8 @@ pub struct Platform {
     /// Programs may set the base of thread-local storage (`wrfsbase`): a context could have
     /// thread-local variables of its own.
     pub fsgsbase: bool,
-    /// The processor has user interrupts (UINTR), which would reach a worker without the kernel. The
-    /// kernel must support them too; none that is released does.
+    /// The processor has user interrupts (UINTR), which would reach a worker without the kernel. The kernel
+    /// must support them too; no released kernel does.
     pub user_interrupts: bool,
 }
 

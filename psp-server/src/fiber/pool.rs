@@ -4,18 +4,19 @@
 //!              ┌──────────── running: serves messages, runs handlers on its own stack
 //!      resume  │  pause
 //!   ┌──────────▼──┐   Yielded(r)      suspended under r, in the middle of a handler
-//!   │ pool: root  ├─► StepAside(r)    idle, in its message loop; the one of r runs
-//!   │ of a thread │   Stop            the end
-//!   └─────────────┘
+//!   │ pool: root  ├─► StepAside(r)    idle, in its message loop; the context of r runs
+//!   │ of a thread │   AddSpare        goes on at once; there is another idle context, if possible
+//!   └─────────────┘   Stop            the end
 //! ```
 //!
-//! All are made before the first request. A request that is never preempted switches nothing, for
-//! the loop runs on the context; a preemption costs two switches.
+//! The pool makes a context when it is first needed: the first to run anything, and another when a request begins
+//! that can be preempted and no context is idle to take over. A request that is never preempted switches nothing,
+//! for the loop runs on the context; a preemption costs two switches.
 //!
 //! A context never leaves its kernel thread: compilers keep addresses of thread-local variables
-//! across calls, so that a frame which moved would use another thread's. What is suspended is never
-//! dropped either, since that would unwind a handler which expects to go on: it runs to its end, or
-//! is leaked when the worker stops.
+//! across calls, so that a frame which moved would use another thread's. A suspended context is never
+//! dropped either, since that would unwind a handler which expects to go on: the handler runs to its end, or
+//! the context is leaked when the worker stops.
 
 #![allow(unsafe_code)]
 
@@ -26,17 +27,19 @@ use std::ptr;
 
 use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
+use psp_policy::RequestId;
 
-use super::place::{self, StackBounds};
-use crate::policy::RequestId;
+use super::thread_state::{self, StackBounds};
 
 /// Why a context stops for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// Its request gave way, and will be asked for under this name.
+    /// Its request gave way. The pool resumes the context under this name.
     Yielded(RequestId),
-    /// It has no request; the one of this name shall go on.
+    /// The context has no request; the context of this request shall go on.
     StepAside(RequestId),
+    /// The context needs another one to be idle.
+    AddSpare,
     /// The worker stops.
     Stop,
 }
@@ -44,9 +47,9 @@ pub(crate) enum Pause {
 /// Why a context goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// It is the one that runs.
+    /// The context is the one that runs.
     Serve,
-    /// It shall return. Said to idle contexts only.
+    /// The context shall return. Only idle contexts are told so.
     Finish,
 }
 
@@ -55,76 +58,107 @@ type Context = Coroutine<Wake, Pause, (), DefaultStack>;
 /// What is known of the context that runs on this thread.
 struct Running {
     yielder: Cell<*const Yielder<Wake, Pause>>,
+    /// The pool may make another context.
+    may_grow: Cell<bool>,
 }
 
 thread_local! {
-    static RUNNING: Running = const { Running { yielder: Cell::new(ptr::null()) } };
+    static RUNNING: Running = const { Running {
+        yielder: Cell::new(ptr::null()),
+        may_grow: Cell::new(false),
+    } };
 }
 
 /// See the [module](self).
-pub(crate) struct ContextPool {
-    /// Never dropped but where they are done.
+pub(crate) struct ContextPool<M> {
+    /// Dropped only once they have returned.
     contexts: Vec<ManuallyDrop<Context>>,
     idle: Vec<usize>,
     suspended: Vec<(RequestId, usize)>,
+    contexts_max: usize,
+    stack_bytes: usize,
+    make_body: M,
+    /// A context could not be made, and the log says so.
+    is_short: bool,
 }
 
-impl ContextPool {
-    /// Makes `contexts` stacks of `stack_bytes` each. `body` makes what runs on one: a message loop,
-    /// which calls [`pause`] and returns when that answers [`Wake::Finish`].
-    pub(crate) fn new<B: FnOnce() + 'static>(
-        contexts: usize,
-        stack_bytes: usize,
-        mut body: impl FnMut() -> B,
-    ) -> io::Result<Self> {
-        let mut pool = Self {
-            contexts: Vec::with_capacity(contexts),
-            idle: (0..contexts).rev().collect(),
-            suspended: Vec::with_capacity(contexts),
-        };
-        for _ in 0..contexts {
-            let stack = DefaultStack::new(stack_bytes)?;
-            let base = stack.base().get();
-            let bounds = StackBounds {
-                guard: stack.limit().get(),
-                limit: base - stack_bytes,
-                base,
-            };
-            let body = body();
-            let context = Coroutine::with_stack(stack, move |yielder, wake| {
-                place::set_stack(bounds);
-                RUNNING.with(|running| running.yielder.set(yielder));
-                if wake == Wake::Serve {
-                    body();
-                }
-            });
-            pool.contexts.push(ManuallyDrop::new(context));
+impl<M: FnMut() -> io::Result<B>, B: FnOnce() + 'static> ContextPool<M> {
+    /// A pool of up to `contexts_max` contexts with a stack of `stack_bytes` each. `make_body` makes the code that
+    /// runs on one, if it can: a message loop, which calls [`pause`] and returns when that answers [`Wake::Finish`].
+    pub(crate) fn new(contexts_max: usize, stack_bytes: usize, make_body: M) -> Self {
+        Self {
+            contexts: Vec::new(),
+            idle: Vec::new(),
+            suspended: Vec::new(),
+            contexts_max,
+            stack_bytes,
+            make_body,
+            is_short: false,
         }
-        Ok(pool)
     }
 
-    /// Runs contexts on this thread until one says [`Pause::Stop`]. What is suspended then is leaked.
-    pub(crate) fn run(mut self) {
-        let mut current = self.idle.pop().expect("at least one context");
+    /// Runs contexts on this thread until one pauses with [`Pause::Stop`]. Contexts that are suspended then are
+    /// leaked.
+    ///
+    /// # Errors
+    /// When there is no memory for the first context's stack, or no code to run on it.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut current = self.add()?;
         loop {
-            place::set_spare(self.idle.len());
+            thread_state::set_spare(self.idle.len());
             match self.resume(current, Wake::Serve) {
                 Some(Pause::Yielded(request)) => {
                     self.suspended.push((request, current));
-                    current = self.idle.pop().expect("a context gives way to a spare one");
+                    let spare = self.idle.pop();
+                    current = spare.expect("a request gives way only to a spare context");
                 }
                 Some(Pause::StepAside(request)) => {
                     let suspended = self.suspended.iter().position(|&(name, _)| name == request);
-                    let at = suspended.expect("only what yielded here is resumed here");
+                    let at = suspended.expect("only a request that yielded here is resumed here");
                     self.idle.push(current);
                     (_, current) = self.suspended.swap_remove(at);
                 }
+                Some(Pause::AddSpare) => self.add_spare(),
                 Some(Pause::Stop) => break,
-                None => unreachable!("a context returns when it is told to finish"),
+                None => unreachable!("a context returns only when it is told to finish"),
             }
         }
         self.idle.push(current);
         self.finish();
+        Ok(())
+    }
+
+    /// Makes a context. Returns its index.
+    fn add(&mut self) -> io::Result<usize> {
+        let stack = DefaultStack::new(self.stack_bytes)?;
+        let base = stack.base().get();
+        let bounds = StackBounds {
+            guard: stack.limit().get(),
+            limit: base - self.stack_bytes,
+            base,
+        };
+        let body = (self.make_body)()?;
+        let context = Coroutine::with_stack(stack, move |yielder, wake| {
+            thread_state::set_stack(bounds);
+            RUNNING.with(|running| running.yielder.set(yielder));
+            if wake == Wake::Serve {
+                body();
+            }
+        });
+        self.contexts.push(ManuallyDrop::new(context));
+        Ok(self.contexts.len() - 1)
+    }
+
+    /// Makes an idle context. If that fails, requests run on, and the next one tries again.
+    fn add_spare(&mut self) {
+        match self.add() {
+            Ok(index) => self.idle.push(index),
+            Err(error) if !self.is_short => {
+                self.is_short = true;
+                tracing::warn!(%error, contexts = self.contexts.len(), "cannot make another context");
+            }
+            Err(_) => {}
+        }
     }
 
     /// Lets idle contexts return, so that what they own is dropped.
@@ -134,21 +168,33 @@ impl ContextPool {
                 let pause = self.resume(index, Wake::Finish);
                 assert_eq!(pause, None, "a context that was told to finish goes on");
             }
-            // SAFETY: it is taken out of `idle` here and nowhere else, and nothing uses `contexts`
-            // afterwards. It has returned or never began: nothing on its stack is skipped.
+            // SAFETY: the index is taken out of `idle` here and nowhere else, and nothing uses `contexts`
+            // afterwards. The context has returned or never began: nothing on its stack is skipped.
             unsafe { ManuallyDrop::drop(&mut self.contexts[index]) };
         }
     }
 
     /// `None` when the context returned.
     fn resume(&mut self, index: usize, wake: Wake) -> Option<Pause> {
+        let may_grow = self.contexts.len() < self.contexts_max;
+        RUNNING.with(|running| running.may_grow.set(may_grow));
         let result = self.contexts[index].resume(wake);
         RUNNING.with(|running| running.yielder.set(ptr::null()));
-        place::set_stack(StackBounds::default());
+        thread_state::set_stack(StackBounds::default());
         match result {
             CoroutineResult::Yield(pause) => Some(pause),
             CoroutineResult::Return(()) => None,
         }
+    }
+}
+
+/// Has the pool make another context, if none is idle and it may. To be called outside of handlers, on a context,
+/// before a request begins that can be preempted.
+#[inline]
+pub(crate) fn ensure_spare() {
+    if thread_state::spare() == 0 && RUNNING.with(|running| running.may_grow.get()) {
+        let wake = pause(Pause::AddSpare);
+        debug_assert_eq!(wake, Wake::Serve, "the context runs, it is not idle");
     }
 }
 
@@ -159,11 +205,11 @@ impl ContextPool {
 pub(crate) fn pause(pause: Pause) -> Wake {
     let yielder = RUNNING.with(|running| running.yielder.get());
     assert!(!yielder.is_null(), "only contexts pause");
-    let stack = place::stack();
+    let stack = thread_state::stack();
     // SAFETY: `yielder` lives on the stack of the context that runs: a context puts it there when it
     // starts and after each pause, and `resume` takes it away when the context stops.
     let wake = unsafe { (*yielder).suspend(pause) };
     RUNNING.with(|running| running.yielder.set(yielder));
-    place::set_stack(stack);
+    thread_state::set_stack(stack);
     wake
 }

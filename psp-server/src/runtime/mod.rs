@@ -12,34 +12,31 @@
 //!
 //! The net thread owns every socket, connection and queue. It lends a connection to the worker
 //! that the policy picked and gets it back, so no two threads ever touch the same data.
+//!
+//! | room | job |
+//! | --- | --- |
+//! | `host/` | what the system offers: clock, cores, scheduling classes, an alarm |
+//! | `channel/` | what passes between the net thread and a worker |
+//! | `team/` | a worker of several kernel threads |
+//! | `worker_link.rs` | the net thread's end of a channel |
+//! | `task.rs` | what a worker is lent |
+//! | `worker/` | runs tasks |
+//! | `dispatch/` | classifies requests, drives the scheduler, asks requests to give way |
+//! | `net/` | the net worker |
+//! | `launch.rs` | starts and ends the threads |
 
-mod alarm;
 pub(crate) mod channel;
-pub(crate) mod clock;
-mod connections;
-pub(crate) mod cores;
-pub(crate) mod dispatcher;
-mod executor;
-mod intake;
-pub(crate) mod late_waker;
-#[cfg(all(test, not(loom)))]
-mod late_workers;
-mod net_worker;
-pub(crate) mod policy_mailbox;
-mod scheduling;
-pub(crate) mod shared;
-mod sleep_flag;
-mod spin;
-#[cfg(feature = "dpdk")]
-pub(crate) mod stages;
-mod start;
-mod task;
+pub(crate) mod dispatch;
+mod drain_report;
+pub(crate) mod host;
+mod launch;
+pub(crate) mod net;
+pub(crate) mod task;
 mod team;
-mod turn_start;
-mod turns;
-mod worker;
+pub(crate) mod worker;
+pub(crate) mod worker_link;
 
-pub(crate) use net_worker::WAKER;
-pub use scheduling::shorten_slice;
-pub(crate) use start::{Launch, launch};
-pub(crate) use team::SEATS_MAX;
+pub use drain_report::DrainReport;
+pub use host::scheduling::shorten_slice;
+pub(crate) use launch::{Launch, launch};
+pub(crate) use net::WAKER;

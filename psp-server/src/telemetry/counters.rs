@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use psp_policy::TypeStatus;
 use psp_protocols::packet::DropReason;
-
-use crate::policy::TypeStatus;
 
 /// A figure with one writing thread and any number of readers.
 #[derive(Debug, Default)]
@@ -16,7 +15,7 @@ impl Counter {
         self.set(self.get().wrapping_add(count));
     }
 
-    /// Takes `count` off. Only its one writer may call this.
+    /// Subtracts `count`. Only its one writer may call this.
     pub(crate) fn sub(&self, count: u64) {
         self.set(self.get().wrapping_sub(count));
     }
@@ -34,10 +33,10 @@ impl Counter {
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     pub(crate) net: Padded<NetCounters>,
-    /// One place for each registered type and a last one for `UNKNOWN`.
+    /// One entry for each registered type, and the last one for `UNKNOWN`.
     pub(crate) types: Vec<Padded<DispatchCounters>>,
     pub(crate) workers: Vec<WorkerCounters>,
-    /// One place for each worker.
+    /// One entry for each worker.
     pub(crate) turns: Vec<Padded<TurnCounters>>,
     pub(crate) reservation_updates: Counter,
 }
@@ -64,7 +63,7 @@ pub(crate) struct NetCounters {
     pub(crate) packets: PacketCounters,
 }
 
-/// Written by the net worker, about a port that it polls.
+/// Written by the net worker, about a polled port.
 #[derive(Debug, Default)]
 pub(crate) struct PacketCounters {
     pub(crate) frames: Counter,
@@ -72,7 +71,7 @@ pub(crate) struct PacketCounters {
     pub(crate) echoes_answered: Counter,
     pub(crate) overflows: Counter,
     pub(crate) unsent: Counter,
-    /// By the place of each reason.
+    /// By the index of each reason.
     pub(crate) dropped: [Counter; DropReason::ALL.len()],
 }
 

@@ -1,4 +1,4 @@
-//! What a server counts, and how others read it.
+//! What a server counts, and how other threads read it.
 //!
 //! ```text
 //!   net worker ──► NetCounters ───────┐

@@ -1,10 +1,10 @@
-//! Snapshots for whatever recorder the [`metrics`] facade has.
+//! Publishes snapshots through the [`metrics`] facade.
 
 use super::snapshot::Snapshot;
 
-/// Hands the figures of `snapshot` to the installed [`metrics`] recorder, under names that start
-/// with `psp_` and with labels `type` and `worker`. Meant to be called every second or so by the
-/// application that owns the exporter; nothing of it is on the path of a request.
+/// Hands the figures of `snapshot` to the installed [`metrics`] recorder, under names that start with `psp_`
+/// and with labels `type` and `worker`. The application that owns the exporter calls it every second or so. It
+/// is not on the path of a request.
 pub fn publish(snapshot: &Snapshot) {
     let net = &snapshot.net;
     metrics::gauge!("psp_connections_open").set(net.connections_open as f64);

@@ -1,9 +1,9 @@
 //! A readable copy of all counters.
 
+use psp_policy::TypeTable;
 use psp_protocols::packet::DropReason;
 
 use super::counters::{Counter, PacketCounters, Telemetry, TurnCounters};
-use crate::request_type::TypeTable;
 
 /// All counters of a server at about one moment: each figure is exact, but two figures may be some
 /// events apart.
@@ -42,25 +42,25 @@ pub struct NetSnapshot {
     pub malformed: u64,
     /// Bytes held for peers: incomplete requests and replies that wait for a slow reader.
     pub buffered_bytes: u64,
-    /// Times a long reply's rest was handed to a worker because its socket had blocked.
+    /// Times the rest of a long reply was handed to a worker because its socket had blocked.
     pub background_flushes: u64,
-    /// Frames of a port that is polled; all 0 on servers without one.
+    /// Frames of a polled port; all 0 on servers without one.
     pub packets: PacketSnapshot,
 }
 
-/// What the net worker counts of a port that it polls.
+/// What the net worker counts about a polled port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PacketSnapshot {
     /// Frames received.
     pub frames: u64,
-    /// Questions for the server's station that were answered.
+    /// ARP questions for the server's address that were answered.
     pub arp_answered: u64,
     /// ICMP echoes that were answered.
     pub echoes_answered: u64,
-    /// Requests dropped because as many as there is room for were waiting or in flight.
+    /// Requests dropped because there was no room for more requests that wait or are in flight.
     pub overflows: u64,
-    /// Frames of the net thread that were dropped because the transmit queue was full: answers of its
-    /// own, and replies of the worker that it is.
+    /// Frames of the net thread that were dropped because the transmit queue was full: its own answers, and its
+    /// replies as worker 0.
     pub unsent: u64,
     /// Frames dropped, by reason.
     pub dropped: Vec<DropSnapshot>,
@@ -94,14 +94,14 @@ impl PacketSnapshot {
     }
 }
 
-/// What is known of one request type.
+/// The figures of one request type.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct TypeSnapshot {
     /// Its registered name.
     pub name: String,
     /// Requests that arrived.
     pub arrivals: u64,
-    /// Requests that were run to their end.
+    /// Requests that completed.
     pub completions: u64,
     /// Requests refused because the typed queue was full.
     pub rejections: u64,
@@ -115,11 +115,11 @@ pub struct TypeSnapshot {
     pub service_ns_profiled: u64,
     /// Workers reserved for the type's group.
     pub workers_reserved: u64,
-    /// The first of them.
+    /// The first reserved worker.
     pub worker_first: Option<u64>,
     /// Times a request of the type ran on a worker reserved for a longer group.
     pub steals: u64,
-    /// Turns that its requests had on workers.
+    /// Turns of its requests on workers.
     pub turns: TurnSnapshot,
 }
 
@@ -131,9 +131,9 @@ pub struct TurnSnapshot {
     pub turns: u64,
     /// Times a request was asked to give way.
     pub preemptions_asked: u64,
-    /// Times it did. The others were complete before.
+    /// Times the request did. The other requests were complete before.
     pub preemptions_honoured: u64,
-    /// Times it had not done so after [`Config::preempt_warn_ms`](crate::Config::preempt_warn_ms).
+    /// Times a request had not given way after [`Config::preempt_warn_ms`](crate::Config::preempt_warn_ms).
     pub preemptions_late: u64,
 }
 
@@ -151,25 +151,25 @@ impl TurnSnapshot {
 /// What one worker counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct WorkerSnapshot {
-    /// Requests that it ran to their end.
+    /// Requests that the worker completed.
     pub completions: u64,
-    /// Time it spent in the handler, in nanoseconds.
+    /// Time spent in the handler, in nanoseconds.
     pub service_ns_total: u64,
-    /// Handler panics that it survived.
+    /// Panics of the handler that the worker survived.
     pub panics: u64,
-    /// Bytes that it sent itself.
+    /// Bytes that the worker sent itself.
     pub bytes_sent: u64,
-    /// Replies that were longer than the limit or, in a datagram, than its frame; their peers got an
-    /// error instead.
+    /// Replies that were longer than the limit or, in a datagram, than the frame. Their peers got an error
+    /// instead.
     pub replies_too_large: u64,
     /// Replies in datagrams that were dropped because the socket or transmit queue took no more.
     pub replies_unsent: u64,
-    /// Turns whose request was asked to give way and ran to its end instead: it was nearly done, had
-    /// no checkpoint, stayed in `no_preempt`, or there was no context.
+    /// Turns whose request was asked to give way and ran to its end instead: it was nearly done, reached no
+    /// checkpoint, stayed in `no_preempt`, or there was no idle context.
     pub preemptions_missed: u64,
-    /// How many of these had no context to give way to.
+    /// How many of these found no idle context.
     pub contexts_exhausted: u64,
-    /// Turns that requests had on it.
+    /// Turns of requests on this worker.
     pub turns: TurnSnapshot,
 }
 

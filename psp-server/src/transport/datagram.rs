@@ -5,71 +5,54 @@
 //!   port:    | Ethernet .. UDP | header, request | Ethernet .. UDP | free, likewise |      an mbuf
 //! ```
 //!
-//! The headers are those of the protocol's [`Envelope`], which also cuts a long reply into datagrams.
+//! The protocol's [`Envelope`] has the headers, and cuts a long reply into datagrams.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::net::UdpSocket;
+use psp_policy::{RequestType, Sample, WorkerId};
 use psp_protocols::envelope::{Envelope, Part, Shape, send_parts};
 
-use super::{Packet, Transmitters};
-use crate::policy::{Sample, WorkerId};
-use crate::request_type::RequestType;
+use super::Packet;
+use super::endpoint::{Endpoint, Outlet};
+use super::request_key::DatagramIndex;
 
-/// Where requests come in and replies go out, and the handler's state for it. Workers send through it
-/// themselves.
-#[derive(Debug)]
-pub(crate) struct Endpoint<C> {
-    pub(crate) outlet: Outlet,
-    pub(crate) state: C,
-}
-
-/// What an endpoint sends through.
-#[derive(Debug)]
-pub(crate) enum Outlet {
-    Socket(UdpSocket),
-    #[cfg_attr(
-        not(feature = "dpdk"),
-        expect(dead_code, reason = "no such transport is there")
-    )]
-    Packets(Transmitters),
-}
-
-/// A request and the room for its reply. It belongs to the pool, to the typed queue's owner or to a
-/// worker; the bytes never move.
-pub(crate) struct Datagram<C> {
-    /// Its place in the pool.
-    pub(crate) slot: u32,
+/// A request and the room for its reply. Its owner is the pool or a worker; the bytes never move.
+pub(crate) struct Datagram<C, D> {
+    /// Its index in the pool.
+    pub(crate) index: DatagramIndex,
     pub(crate) peer: SocketAddr,
     pub(crate) body: Body,
-    /// Where it came from. It stays when the datagram is free, so that requests need not count
-    /// references; and it outlives a body that is a port's.
+    /// Where the request came from. A free datagram keeps it, so that requests need not count
+    /// references. It outlives a body in a port's buffer.
     pub(crate) endpoint: Option<Arc<Endpoint<C>>>,
     pub(crate) request_type: RequestType,
+    /// What the framing learnt about the request.
+    pub(crate) head: D,
     pub(crate) arrived_ns: u64,
     pub(crate) sample: Option<Sample>,
 }
 
-/// Where the bytes are.
+/// The bytes of a datagram.
 pub(crate) enum Body {
-    /// In a buffer of this slot.
+    /// In the datagram's own buffer.
     Buffer {
         bytes: Box<[u8]>,
         /// Bytes of the request.
         len: usize,
     },
-    /// In a buffer of a port, if there is a request.
+    /// In a buffer of a port, while there is a request.
     Packet(Option<Packet>),
 }
 
-/// What became of a reply.
+/// How sending a reply ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// Bytes that left.
+    /// Bytes sent.
     pub(crate) bytes: usize,
-    /// Replies that were dropped, in whole or in part, as the network may drop them.
+    /// Replies that were dropped in whole or in part, as the network may drop them.
     pub(crate) dropped: usize,
 }
 
@@ -96,8 +79,8 @@ impl Body {
         }
     }
 
-    /// Longest reply that an envelope of this shape can carry, were there room: a port sends a reply in
-    /// one piece, that of the mbuf.
+    /// Longest reply that an envelope of this shape can carry, whatever room there is. A port sends a reply in
+    /// one piece: the mbuf.
     #[inline]
     pub(crate) fn reply_len_max(&self, shape: Shape) -> usize {
         match self {
@@ -106,8 +89,8 @@ impl Body {
         }
     }
 
-    /// Sends the reply of `len` bytes that was written behind the room for a header as `worker`; a port
-    /// may keep it for a moment unless it goes `at_once`.
+    /// Sends, as `worker`, the reply of `len` bytes that was written behind the room for a header. A port
+    /// may keep it for a moment unless `at_once` is set.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -132,7 +115,7 @@ impl Body {
                     result.is_ok()
                 });
             }
-            Outlet::Packets(transmitters) => {
+            Outlet::Port(transmitters) => {
                 let whole = Part {
                     sequence: 0,
                     count: 1,
@@ -151,37 +134,44 @@ impl Body {
     }
 }
 
-/// All datagrams of a server, made at its start: first those of sockets, then those of ports.
-pub(crate) struct DatagramPool<C> {
-    all: Vec<Option<Box<Datagram<C>>>>,
-    /// Free ones of sockets.
-    free: Vec<u32>,
-    /// Free ones of ports.
-    free_packets: Vec<u32>,
+/// Bytes of the buffer for a request of up to `bytes_max` bytes and a reply of at least as many.
+pub(crate) fn buffer_len(bytes_max: usize) -> usize {
+    2 * bytes_max + 1
+}
+
+/// All datagrams of a server, made at its start: first the datagrams of sockets, then those of ports.
+pub(crate) struct DatagramPool<C, D> {
+    /// `None` while the datagram is lent.
+    all: Vec<Option<Box<Datagram<C, D>>>>,
+    /// Free datagrams of sockets.
+    free: Vec<DatagramIndex>,
+    /// Free datagrams of ports.
+    free_packets: Vec<DatagramIndex>,
     buffers: usize,
     bytes_max: usize,
 }
 
-impl<C> DatagramPool<C> {
-    /// `buffers` buffers, each for a request of up to `bytes_max` bytes and a reply of at least as
-    /// many; and places for `packets` requests that are in buffers of ports.
+impl<C, D: Default> DatagramPool<C, D> {
+    /// `buffers` datagrams with a buffer for a request of up to `bytes_max` bytes and a reply of at least as
+    /// many; and `packets` datagrams for requests in buffers of ports.
     pub(crate) fn new(buffers: usize, bytes_max: usize, packets: usize) -> Self {
-        let place = |slot| u32::try_from(slot).expect("fewer than 2^32 datagrams");
-        let datagram = |slot| {
-            let body = if slot < buffers {
+        let index = |index| DatagramIndex::new(index).expect("fewer datagrams than indices");
+        let datagram = |number| {
+            let body = if number < buffers {
                 Body::Buffer {
-                    bytes: vec![0; 2 * bytes_max + 1].into_boxed_slice(),
+                    bytes: vec![0; buffer_len(bytes_max)].into_boxed_slice(),
                     len: 0,
                 }
             } else {
                 Body::Packet(None)
             };
             Some(Box::new(Datagram {
-                slot: place(slot),
+                index: index(number),
                 peer: SocketAddr::from(([0, 0, 0, 0], 0)),
                 body,
                 endpoint: None,
                 request_type: RequestType::UNKNOWN,
+                head: D::default(),
                 arrived_ns: 0,
                 sample: None,
             }))
@@ -189,40 +179,40 @@ impl<C> DatagramPool<C> {
         let count = buffers + packets;
         Self {
             all: (0..count).map(datagram).collect(),
-            free: (0..place(buffers)).rev().collect(),
-            free_packets: (place(buffers)..place(count)).rev().collect(),
+            free: (0..buffers).rev().map(index).collect(),
+            free_packets: (buffers..count).rev().map(index).collect(),
             buffers,
             bytes_max,
         }
     }
 
-    /// Whether a socket's datagram would find a buffer.
+    /// Whether there is a buffer for a socket's datagram.
     pub(crate) fn has_buffers(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// Those that hold requests.
+    /// How many datagrams hold requests.
     pub(crate) fn in_use(&self) -> usize {
         self.all.len() - self.free.len() - self.free_packets.len()
     }
 
-    /// Receives one datagram from an endpoint's `socket`. `Ok(None)`: one came that is longer than
+    /// Receives one datagram from an endpoint's `socket`. `Ok(None)`: a datagram came that is longer than
     /// allowed, and is dropped. The buffer stays the pool's until [`take`](Self::take).
     ///
     /// # Errors
-    /// Those of the socket; `WouldBlock` when nothing waits, `OutOfMemory` when every buffer is in
+    /// The socket's errors; `WouldBlock` when nothing waits, `OutOfMemory` when every buffer is in
     /// use.
     pub(crate) fn receive(
         &mut self,
         endpoint: &Arc<Endpoint<C>>,
         socket: &UdpSocket,
-    ) -> io::Result<Option<&mut Datagram<C>>> {
-        let slot = *self.free.last().ok_or(io::ErrorKind::OutOfMemory)?;
-        let datagram = self.all[slot as usize]
+    ) -> io::Result<Option<&mut Datagram<C, D>>> {
+        let index = *self.free.last().ok_or(io::ErrorKind::OutOfMemory)?;
+        let datagram = self.all[index.get()]
             .as_mut()
             .expect("a free buffer is in the pool");
         let Body::Buffer { bytes, len } = &mut datagram.body else {
-            unreachable!("a socket's slot has a buffer");
+            unreachable!("a socket's datagram has a buffer");
         };
         let (received, peer) = socket.recv_from(&mut bytes[..=self.bytes_max])?;
         if received > self.bytes_max {
@@ -234,59 +224,58 @@ impl<C> DatagramPool<C> {
         Ok(Some(datagram))
     }
 
-    /// Gives a port's request a place. The packet is dropped when every place is in use.
+    /// Makes a port's request a datagram. The packet is dropped when every datagram is in use.
     #[inline]
     pub(crate) fn hold(
         &mut self,
         endpoint: &Arc<Endpoint<C>>,
         packet: Packet,
-    ) -> Option<&mut Datagram<C>> {
-        let slot = self.free_packets.pop()?;
-        let datagram = self.all[slot as usize]
+    ) -> Option<&mut Datagram<C, D>> {
+        let index = self.free_packets.pop()?;
+        let datagram = self.all[index.get()]
             .as_mut()
-            .expect("a free place is in the pool");
+            .expect("a free datagram is in the pool");
         datagram.peer = packet.peer();
         datagram.body = Body::Packet(Some(packet));
         datagram.set_endpoint(endpoint);
         Some(datagram)
     }
 
-    /// A received datagram that was not lent.
+    /// A received datagram that is not lent.
     #[cfg(feature = "dpdk")]
-    pub(crate) fn held(&mut self, slot: u32) -> Option<&mut Datagram<C>> {
-        self.all[slot as usize].as_deref_mut()
+    pub(crate) fn held(&mut self, index: DatagramIndex) -> Option<&mut Datagram<C, D>> {
+        self.all[index.get()].as_deref_mut()
     }
 
     /// Lends a received datagram to a worker. `None` when it is lent already.
     #[inline]
-    pub(crate) fn take(&mut self, slot: u32) -> Option<Box<Datagram<C>>> {
-        self.all[slot as usize].take()
+    pub(crate) fn take(&mut self, index: DatagramIndex) -> Option<Box<Datagram<C, D>>> {
+        self.all[index.get()].take()
     }
 
-    /// Frees a received datagram that was not lent.
-    pub(crate) fn discard(&mut self, slot: u32) {
-        if let Some(datagram) = self.take(slot) {
+    /// Frees a received datagram that is not lent.
+    pub(crate) fn discard(&mut self, index: DatagramIndex) {
+        if let Some(datagram) = self.take(index) {
             self.give(datagram);
         }
     }
 
     /// Takes a lent datagram back and frees it.
     #[inline]
-    pub(crate) fn give(&mut self, mut datagram: Box<Datagram<C>>) {
+    pub(crate) fn give(&mut self, mut datagram: Box<Datagram<C, D>>) {
         datagram.release();
-        let slot = datagram.slot;
-        self.all[slot as usize] = Some(datagram);
-        if (slot as usize) < self.buffers {
-            self.free.push(slot);
+        let index = datagram.index;
+        self.all[index.get()] = Some(datagram);
+        if index.get() < self.buffers {
+            self.free.push(index);
         } else {
-            self.free_packets.push(slot);
+            self.free_packets.push(index);
         }
     }
 }
 
-impl<C> Datagram<C> {
-    /// The request behind the header of a datagram that has been received. `None` when the envelope
-    /// is not one of a request.
+impl<C, D> Datagram<C, D> {
+    /// The request behind the header of a received datagram. `None` if the envelope is not that of a request.
     #[inline]
     pub(crate) fn request(&self, envelope: &dyn Envelope) -> Option<&[u8]> {
         let header_len = envelope.shape().header_len;
@@ -302,7 +291,7 @@ impl<C> Datagram<C> {
         }
     }
 
-    /// Gives a port its buffer back, where the request had no reply.
+    /// Gives a port its buffer back, if the request had no reply.
     #[inline]
     fn release(&mut self) {
         if let Body::Packet(packet) = &mut self.body {

@@ -8,7 +8,7 @@ pub(crate) const POOLED_LEN: usize = 16 * 1024;
 const WAITING_LEN_MAX: usize = 2 * 1024;
 /// Bytes in one system call, which a kernel without preemption runs to its end.
 const READ_BYTES_MAX: usize = 256 * 1024;
-/// Pooled buffers that are kept when nobody needs them.
+/// Pooled buffers that are kept when no connection needs them.
 const POOL_KEEP: usize = 256;
 
 /// Bytes received and not yet consumed. An idle connection holds no memory.
@@ -17,7 +17,7 @@ pub(crate) struct InputBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes still to come that are dropped as they do; none are held while there are any.
+    /// Bytes still to come that are dropped on arrival. The buffer holds no bytes while there are any.
     discard_left: u64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct InputBuffer {
 pub(crate) enum Fill {
     /// Bytes came in; `drained` says that the socket held no more.
     Read {
-        /// How many, those that were dropped included.
+        /// How many, including dropped bytes.
         count: usize,
         /// The read came back short.
         drained: bool,
@@ -56,7 +56,7 @@ impl InputBuffer {
         self.start += count;
     }
 
-    /// Drops the next `count` bytes, those that have not come yet included.
+    /// Drops the next `count` bytes, including bytes that have not come yet.
     pub(crate) fn discard(&mut self, count: u64) {
         let count = self.discard_left + count;
         let held = self.end - self.start;
@@ -65,8 +65,8 @@ impl InputBuffer {
         self.discard_left = count - now as u64;
     }
 
-    /// Makes room for a frame of which `len_min` bytes are announced. The buffer at most doubles
-    /// beyond what was received, whatever the peer announces.
+    /// Makes room for a frame of which `len_min` bytes are announced. The buffer is at most twice as long as
+    /// the received input, whatever the peer announces.
     pub(crate) fn make_room(&mut self, len_min: usize, pool: &mut BufferPool) {
         if self.is_empty() {
             (self.start, self.end) = (0, 0);
@@ -86,7 +86,7 @@ impl InputBuffer {
             } else if len_min > held + held / 4 {
                 vec![0; len_min.min(doubled)]
             } else {
-                // A frame of unknown length: growing by what is certain would mean many steps.
+                // A frame of unknown length: growing only by the announced bytes would take many steps.
                 vec![0; doubled]
             };
             grown[..held].copy_from_slice(&self.bytes[self.start..self.end]);
@@ -97,10 +97,10 @@ impl InputBuffer {
         (self.start, self.end) = (0, held);
     }
 
-    /// One read into the free room, of which there must be some.
+    /// One read into the free room, which must not be empty.
     ///
     /// # Errors
-    /// Those of the socket, `WouldBlock` and `Interrupted` excepted.
+    /// The socket's errors, except `WouldBlock` and `Interrupted`.
     pub(crate) fn read_from(&mut self, socket: &mut impl Read) -> io::Result<Fill> {
         loop {
             let end = self.bytes.len().min(self.end + READ_BYTES_MAX);
@@ -123,8 +123,8 @@ impl InputBuffer {
         }
     }
 
-    /// The connection waits for its peer: give back what it does not need meanwhile.
-    pub(crate) fn settle(&mut self, pool: &mut BufferPool) {
+    /// Gives back memory that the connection does not need while it waits for its peer.
+    pub(crate) fn return_buffer(&mut self, pool: &mut BufferPool) {
         if self.is_empty() {
             pool.give(std::mem::take(&mut self.bytes));
             (self.start, self.end) = (0, 0);
@@ -137,8 +137,8 @@ impl InputBuffer {
     }
 }
 
-/// Free input buffers of [`POOLED_LEN`] bytes. Those in use at one time are few: a connection
-/// returns its buffer as soon as its input is consumed.
+/// Free input buffers of [`POOLED_LEN`] bytes. Few are in use at one time: a connection returns its buffer as
+/// soon as its input is consumed.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
     free: Vec<Vec<u8>>,
@@ -192,7 +192,7 @@ mod tests {
         let mut input = InputBuffer::default();
         fill(&mut input, &mut pool, &[7; 1 << 20], 1 << 20);
         input.consume((1 << 20) - 1);
-        input.settle(&mut pool);
+        input.return_buffer(&mut pool);
         assert_eq!((input.data(), input.held_bytes()), (&[7][..], 1));
         input.consume(1);
         input.make_room(1, &mut pool);
@@ -232,7 +232,7 @@ mod tests {
             input.consume(eat);
             consumed += eat;
             assert_eq!(input.data(), &bytes[consumed..fed]);
-            input.settle(&mut pool);
+            input.return_buffer(&mut pool);
             assert_eq!(input.data(), &bytes[consumed..fed]);
         }
     }
@@ -263,10 +263,10 @@ mod tests {
         let mut pool = BufferPool::new();
         let mut input = InputBuffer::default();
         fill(&mut input, &mut pool, b"*2\r\n", 16);
-        input.settle(&mut pool);
+        input.return_buffer(&mut pool);
         assert_eq!(input.held_bytes(), 4);
         input.consume(4);
-        input.settle(&mut pool);
+        input.return_buffer(&mut pool);
         assert_eq!(input.held_bytes(), 0);
     }
 }

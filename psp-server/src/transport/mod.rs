@@ -1,5 +1,5 @@
-//! How bytes come in and go out: TCP streams and UDP datagrams on kernel sockets, and, with the feature
-//! `dpdk`, UDP datagrams on ports that are polled.
+//! How bytes come in and go out: TCP connections and UDP datagrams on kernel sockets, and, with the feature
+//! `dpdk`, UDP datagrams on polled ports.
 //!
 //! A connection, or a datagram, travels as a whole: the net worker reads and frames, lends it to
 //! the worker that the policy picked, and gets it back when the replies are sent.
@@ -8,20 +8,35 @@
 //!             net worker                                      worker
 //!   socket ──► InputBuffer ──► frames ──► typed queue ──► Handler ──► OutputQueue ──► socket
 //!      ▲                                                                   │
-//!      └────────── what the socket did not take is sent later ◄────────────┘
+//!      └────────── output that the socket did not take is sent later ◄─────┘
 //! ```
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `listener.rs` | binds sockets |
+//! | `input.rs`, `output.rs` | buffers of a connection |
+//! | `connection.rs` | a connection: socket, buffers, the handler's state |
+//! | `run.rs` | the requests of a connection that travel together |
+//! | `endpoint.rs` | sends replies to datagrams |
+//! | `datagram.rs` | a datagram, and the pool of all datagrams |
+//! | `request_key.rs` | names of connections and datagrams for the scheduler |
+//! | `dpdk/` | polled ports |
+//! | `no_dpdk.rs` | stands for them in builds without DPDK |
 
-#[cfg(not(feature = "dpdk"))]
-mod absent;
+pub(crate) mod connection;
 pub(crate) mod datagram;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
+pub(crate) mod endpoint;
 pub(crate) mod input;
 pub(crate) mod listener;
-pub(crate) mod output;
-pub(crate) mod stream;
-
 #[cfg(not(feature = "dpdk"))]
-pub(crate) use absent::{Packet, PacketPort, Packets, Transmitters};
+mod no_dpdk;
+pub(crate) mod output;
+pub(crate) mod request_key;
+pub(crate) mod run;
+
 #[cfg(feature = "dpdk")]
 pub(crate) use dpdk::{Packet, PacketPort, Packets, Transmitters};
+#[cfg(not(feature = "dpdk"))]
+pub(crate) use no_dpdk::{Packet, PacketPort, Packets, Transmitters};

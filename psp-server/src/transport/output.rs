@@ -10,7 +10,7 @@ use psp_protocols::Sink;
 const SHARE_LEN_MIN: usize = 8 * 1024;
 /// A tail of this length becomes a segment, so that a long reply never moves while it grows.
 const SEGMENT_LEN: usize = 64 * 1024;
-/// A shorter tail is copied when it must become a segment, which keeps the tail's own buffer.
+/// A tail up to this length is copied when it becomes a segment, so that the tail keeps its buffer.
 const TAIL_COPY_LEN_MAX: usize = 4 * 1024;
 /// Bytes in one system call. A kernel without preemption runs a system call to its end, and the net
 /// thread, woken on the same core, waits for it.
@@ -23,7 +23,7 @@ const SLICES_MAX: usize = 16;
 pub(crate) struct OutputQueue {
     segments: VecDeque<Bytes>,
     tail: Vec<u8>,
-    /// Bytes of the first segment (of the tail, when there is none) that are already sent.
+    /// Bytes of the first segment (of the tail, if there is none) that are already sent.
     sent: usize,
     len: usize,
 }
@@ -54,7 +54,7 @@ impl OutputQueue {
         self.len.max(self.tail.capacity())
     }
 
-    /// Takes a buffer from `spare` for its tail where it has none.
+    /// Takes a buffer from `spare` for the tail if it has none.
     pub(crate) fn lend_buffer(&mut self, spare: &mut Vec<Vec<u8>>) {
         if self.tail.capacity() == 0
             && let Some(buffer) = spare.pop()
@@ -96,7 +96,7 @@ impl OutputQueue {
     /// Writes until the queue is empty, `budget_bytes` are sent, or the socket would block.
     ///
     /// # Errors
-    /// Those of the socket, `WouldBlock` and `Interrupted` excepted.
+    /// The socket's errors, except `WouldBlock` and `Interrupted`.
     pub(crate) fn write_to(
         &mut self,
         socket: &mut impl Write,

@@ -1,4 +1,4 @@
-//! A server with a line protocol, and clients for it: what a user's own protocol looks like.
+//! A server with a line protocol, as a user would write it, and clients for it.
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -22,6 +22,7 @@ pub(crate) struct Lines;
 
 impl Framing for Lines {
     type Cursor = usize;
+    type Head = ();
 
     fn next_frame(&self, scanned: &mut usize, input: &[u8]) -> Result<Step, FrameError> {
         if input[0] == b'\0' {
@@ -30,6 +31,7 @@ impl Framing for Lines {
         match input[*scanned..].iter().position(|&byte| byte == b'\n') {
             Some(at) => Ok(Step::Frame {
                 len: std::mem::take(scanned) + at + 1,
+                head: (),
             }),
             None if input.len() > 1 << 20 => Err(FrameError::new("line too long")),
             None => {
@@ -58,7 +60,7 @@ impl Framing for Lines {
     }
 }
 
-/// A gate that `wait` requests stand at until the test opens it.
+/// A gate at which `wait` requests wait until the test opens it.
 #[derive(Default)]
 pub(crate) struct Gate {
     open: Mutex<bool>,
@@ -83,7 +85,7 @@ impl Gate {
     }
 }
 
-/// What requests of type `long` begin with.
+/// Requests of type `long` begin with these words.
 const LONG: [&[u8]; 3] = [b"wait", b"big", b"spin"];
 
 pub(crate) struct TestServer {
@@ -95,10 +97,9 @@ pub(crate) struct TestServer {
     thread: Option<JoinHandle<DrainReport>>,
 }
 
-/// Requests: `wait ..` stands at the gate, `panic ..` panics, `big N` answers N bytes, `spin N`
-/// passes N checkpoints, `quit` closes; everything else is echoed with `ok`. `wait`, `big` and `spin` are
-/// of type `long`, lines that
-/// start with `?` of no known type, the rest `short`.
+/// Requests: `wait ..` waits at the gate, `panic ..` panics, `big N` answers N bytes, `spin N` passes N
+/// checkpoints, `quit` closes; every other line is echoed with `ok`. `wait`, `big` and `spin` are of type
+/// `long`, lines that start with `?` of no known type, all others `short`.
 pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestServer {
     let gate = Arc::new(Gate::default());
     let at = gate.clone();

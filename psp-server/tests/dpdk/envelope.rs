@@ -1,4 +1,4 @@
-//! Protocols that put a header of their own in front of what a datagram carries: memcached's.
+//! Protocols with a header in front of a datagram's payload: memcached's.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use psp_server::{Config, Policy, Reply, Request, Server, Topology};
 
 use crate::rig::{TestClient, TestServer, Wire, turn, until};
 
-/// As many bytes as the request says.
+/// Answers as many bytes as the request asks for.
 fn handle(request: Request<'_, ()>, reply: &mut Reply<'_>) {
     let text = std::str::from_utf8(request.payload).unwrap();
     let len: usize = text.split_whitespace().last().unwrap().parse().unwrap();
     reply.put(&vec![b'x'; len]);
 }
 
-/// The one datagram that answers a request for `len` bytes: what is behind its header, which is right.
+/// The one datagram that answers a request for `len` bytes. Checks its header, and returns the rest.
 fn ask(client: &mut TestClient, request_id: u16, len: usize) -> Vec<u8> {
     let request = format!("get {len}\r\n");
     let header = Header::request(request_id);

@@ -1,4 +1,4 @@
-//! Servers on ports that are polled through DPDK, without hugepages or a NIC.
+//! Servers on ports polled through DPDK, without hugepages or a NIC.
 //!
 //! ```text
 //!   DpdkClient ── net_memif ──► server     both in this process
@@ -6,7 +6,7 @@
 //!   kernel socket ── net_tap ──► server    as root
 //! ```
 //!
-//! DPDK's environment is one for the process, and its memory is small: tests take turns.
+//! A process has one DPDK environment, and its memory is small: tests take turns.
 
 mod envelope;
 mod memif;

@@ -105,7 +105,7 @@ fn requests_give_way_by_contexts_and_by_threads() {
         let server = TestServer::start(wire.server(), policy, config);
         let mut client = wire.client();
         exchange(&mut client, 200);
-        // The one worker has requests that give way, and others that are answered meanwhile.
+        // The worker has requests that give way, and requests that are answered meanwhile.
         let long = client.send(LONG, &spin(20_000_000));
         exchange_beside(&mut client, long);
         let snapshot = server.handle.snapshot();
@@ -143,7 +143,7 @@ fn stations_and_echoes_are_answered() {
     assert!(asked > 0, "the client knows the server");
     let request = arp::request(&client.port.interface(), *SERVER.ip());
     client.send_frame(&request);
-    // An echo is a datagram whose header says something else.
+    // An echo is a datagram with another protocol in its header.
     let mut echo = frame(flow(&client), &[0; 32]);
     echo[23] = 1;
     let seal = |frame: &mut Vec<u8>, at: usize, from: std::ops::Range<usize>| {
@@ -227,7 +227,7 @@ fn overload_is_dropped_and_counted() {
     };
     let server = TestServer::start(wire.server(), Policy::darc(), config);
     let mut client = wire.client();
-    // One stands at the gate at least; the queue holds four more.
+    // At least one request waits at the gate; the queue holds four more.
     for _ in 0..200 {
         client.send(LONG, &[ask::WAIT]);
     }
@@ -236,7 +236,7 @@ fn overload_is_dropped_and_counted() {
         let (arrived, _, _) = server.counts();
         arrived + net().packets.overflows == 200
     });
-    // Short ones still have their own queue and worker.
+    // Short requests still have their own queue and worker.
     for _ in 0..50 {
         assert_eq!(client.ask(SHORT, &[ask::ECHO]).0, Kind::Reply);
     }
@@ -267,7 +267,7 @@ fn frames_for_others_and_malformed_ones_are_counted_by_reason() {
         frame[at] = byte;
         frame
     };
-    // Its address is a random one.
+    // The device has a random address.
     let other_mac = with(5, right[5] ^ 1);
     let other_port = {
         let mut flow = flow(&client);

@@ -99,7 +99,7 @@ fn frames_of_a_file_have_their_answers_in_another() {
     let path = |name: &str| folder.path().join(name);
     let mut asked = vec![bytes(ARP_REQUEST), bytes(ECHO_REQUEST)];
     asked.extend((0..40).map(|id| message(Kind::Request, id)));
-    // Cut off, and for another station.
+    // Frames that are cut off, and for another address.
     asked.push(message(Kind::Request, 100)[..40].to_vec());
     let mut strange = message(Kind::Request, 101);
     strange[5] = 0xfe;
@@ -131,7 +131,7 @@ fn frames_of_a_file_have_their_answers_in_another() {
     let mut answers = frames(&fs::read(path("out.pcap")).unwrap());
     let mut expected = vec![bytes(ARP_REPLY), bytes(ECHO_REPLY)];
     expected.extend((0..40).map(|id| message(Kind::Reply, id)));
-    // Two workers, whose replies pass each other.
+    // Replies of two workers may overtake each other.
     answers.sort();
     expected.sort();
     assert_eq!(answers, expected);

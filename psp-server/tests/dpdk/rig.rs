@@ -1,4 +1,4 @@
-//! A server that does what requests say, and a client on a port of its own.
+//! A server that does as its requests say, and a client on another port.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
@@ -31,19 +31,19 @@ const QUEUES: usize = 3;
 pub(crate) const SHORT: u16 = 0;
 pub(crate) const LONG: u16 = 1;
 
-/// What a request asks for, by its first byte.
+/// The kind of a request, by its first byte.
 pub(crate) mod ask {
-    /// The payload again.
+    /// Answers the payload.
     pub(crate) const ECHO: u8 = b'e';
-    /// As many bytes as the next four say.
+    /// Answers as many bytes as the next four bytes say.
     pub(crate) const BYTES: u8 = b'b';
-    /// An answer when the gate is open.
+    /// Answers when the gate is open.
     pub(crate) const WAIT: u8 = b'w';
-    /// As many checkpoints as the next four say.
+    /// Passes as many checkpoints as the next four bytes say.
     pub(crate) const SPIN: u8 = b's';
-    /// A panic.
+    /// Panics.
     pub(crate) const PANIC: u8 = b'p';
-    /// No answer.
+    /// Does not answer.
     pub(crate) const SILENCE: u8 = b'-';
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A gate that requests wait at.
+/// A gate at which requests wait.
 #[derive(Default)]
 pub(crate) struct Gate {
     open: Mutex<bool>,
@@ -164,7 +164,7 @@ impl TestServer {
     }
 
     /// Runs a server, whose requests may wait at `gate`.
-    pub(crate) fn run<F: Framing, K: Classifier, H: Handler>(
+    pub(crate) fn run<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         server: Server<F, K, H>,
         gate: Arc<Gate>,
     ) -> Self {
@@ -188,7 +188,7 @@ impl TestServer {
         of_reason.map(|drop| drop.frames).sum()
     }
 
-    /// Requests that arrived, were rejected, and were run.
+    /// Requests that arrived, that were rejected, and that completed.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         let types = self.handle.snapshot().types;
         let sum =
@@ -200,7 +200,7 @@ impl TestServer {
         )
     }
 
-    /// Stops the server, which must have answered everything and have all its mbufs back.
+    /// Stops the server. It must have answered all requests and have all its mbufs back.
     pub(crate) fn stop(mut self) {
         self.gate.open();
         self.shutdown.trigger();
@@ -265,7 +265,7 @@ impl Drop for Wire {
     }
 }
 
-/// A client that knows the server's station.
+/// A client that knows the server's MAC address.
 pub(crate) struct TestClient {
     pub(crate) port: DpdkClient,
     next_id: u32,
@@ -298,7 +298,7 @@ impl TestClient {
         });
     }
 
-    /// Sends a frame as it is.
+    /// Sends a frame unchanged.
     pub(crate) fn send_frame(&mut self, frame: &[u8]) {
         until("room in the transmit queue", || {
             self.port.send_frame(frame) && self.port.flush() == 0
@@ -318,7 +318,7 @@ impl TestClient {
         (id, [&header.encode()[..], body].concat())
     }
 
-    /// Hands on what has come.
+    /// Hands on the payloads that have come.
     pub(crate) fn receive(&mut self, mut take: impl FnMut(Header, &[u8])) {
         self.port.receive(|datagram| {
             let header = Header::decode(datagram).unwrap();

@@ -1,15 +1,14 @@
-//! No mbuf is lost, whatever comes: overload, malformed frames, silence, panics' errors, and clients that
-//! come and go.
+//! No mbuf is lost under overload, malformed frames, requests without replies, panics, and clients that come
+//! and go.
 
 use psp_server::{Config, Policy, Topology};
 
 use crate::rig::{LONG, SHORT, TestClient, TestServer, Wire, ask, turn, until};
 
-/// Frames that a client sends before the next one takes its place.
+/// Frames that a client sends before the next client takes its place.
 const FRAMES_PER_CLIENT: u64 = 1_000_000;
 
-/// Sends `count` frames as fast as they go, one in eight malformed, and drops replies unread now and
-/// then.
+/// Sends `count` frames as fast as it can, one in eight malformed, and now and then drops replies unread.
 fn pour(client: &mut TestClient, count: u64, seed: &mut u64) {
     for _ in 0..count {
         // Xorshift: any mixture will do.
@@ -61,7 +60,7 @@ fn storm(frames: u64, topology: Topology) {
         let before = received();
         pour(&mut client, per_client, &mut seed);
         until("something that comes", || received() > before);
-        // Its last replies are on their way, or never taken.
+        // The client's last replies are on their way, or never taken.
     }
     let mut client = wire.client();
     let settled = || {
@@ -69,7 +68,7 @@ fn storm(frames: u64, topology: Topology) {
         arrived == rejected + completed
     };
     until("every request has ended", settled);
-    // It still serves.
+    // The server still serves.
     let (kind, reply) = client.ask(SHORT, &[ask::ECHO, 1, 2, 3]);
     assert_eq!(
         (kind, &reply[..]),

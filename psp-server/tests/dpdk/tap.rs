@@ -1,8 +1,6 @@
-//! A client on a socket of the kernel, beyond a tap interface. It needs root; without, it says so and does
-//! nothing.
+//! A client on a kernel socket, behind a tap interface. The test needs root; without root it says `skipped`.
 //!
-//! The interface and its addresses are in a network namespace of the test's own: the test starts itself
-//! again within one.
+//! The interface and its addresses are in a separate network namespace: the test starts itself again in one.
 
 use std::io;
 use std::net::UdpSocket;
@@ -25,10 +23,10 @@ fn ip(arguments: &[&str]) -> bool {
 /// Set within the namespace.
 const INSIDE: &str = "PSP_TEST_NAMESPACE";
 
-/// What the test is called that starts itself again.
+/// The name of the test that starts itself again.
 const TEST: &str = "tap::a_client_of_the_kernel_is_answered";
 
-/// Runs this test in a network namespace of its own, if that is permitted.
+/// Runs this test in a separate network namespace, if that is permitted.
 fn in_a_namespace() {
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -40,8 +38,7 @@ fn in_a_namespace() {
         .status()
         .is_ok_and(|status| status.success())
     {
-        eprintln!("skipped: no right to make a network namespace, or no `unshare`");
-        return;
+        return psp_skip::skip("no right to make a network namespace, or no `unshare`");
     }
     let again = unshare()
         .arg(std::env::current_exe().unwrap())
@@ -51,7 +48,7 @@ fn in_a_namespace() {
     assert!(again.unwrap().success());
 }
 
-/// DPDK has the interface signal the process when frames come, which interrupts calls of any thread.
+/// DPDK makes the interface signal the process when frames come. That interrupts system calls of any thread.
 fn receive(client: &UdpSocket, reply: &mut [u8]) -> io::Result<usize> {
     loop {
         match client.recv(reply) {
@@ -74,8 +71,7 @@ fn a_client_of_the_kernel_is_answered() {
         return in_a_namespace();
     }
     if !can_make_interfaces() {
-        eprintln!("skipped: no right to make a tap interface, or no `ip`");
-        return;
+        return psp_skip::skip("no right to make a tap interface, or no `ip`");
     }
     let port = port(SERVER, format!("net_tap0,iface={INTERFACE}"));
     for topology in [Topology::Dedicated, Topology::Inline] {
@@ -87,7 +83,7 @@ fn a_client_of_the_kernel_is_answered() {
         let server = TestServer::start(port.clone(), Policy::darc(), config);
         assert!(ip(&["addr", "replace", KERNEL, "dev", INTERFACE]));
         assert!(ip(&["link", "set", INTERFACE, "up"]));
-        // The kernel asks for the station, computes checksums and verifies those of replies.
+        // The kernel asks for the MAC address, computes checksums and verifies those of replies.
         let client = UdpSocket::bind("10.78.0.2:0").unwrap();
         client.set_read_timeout(Some(PATIENCE)).unwrap();
         client.connect(SERVER).unwrap();

@@ -1,4 +1,4 @@
-//! What holds whatever makes requests give way.
+//! Promises that hold for every mechanism of preemption.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ fn short_requests_pass_a_long_one_on_its_own_worker() {
         assert!(server.preempted() >= SHORTS);
         server.gates.open(0);
         assert_eq!(long.line(), "ok spin 0");
-        // They shared one worker: counting the long one's time away would make the sum too large.
+        // They shared one worker: if the long request's time between turns counted, the sum would be too large.
         let elapsed_ns = start.elapsed().as_nanos() as u64;
         let snapshot = server.handle.snapshot();
         assert_eq!(snapshot.workers[0].completions, SHORTS + 1);

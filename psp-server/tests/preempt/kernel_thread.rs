@@ -18,7 +18,7 @@ fn kernel_thread() -> Config {
     }
 }
 
-/// A handler that sleeps holds up nobody but its own client.
+/// A handler that sleeps holds up only its own client.
 #[test]
 fn a_handler_that_blocks_gives_way_too() {
     let server = start(kernel_thread());
@@ -32,9 +32,8 @@ fn a_handler_that_blocks_gives_way_too() {
     assert_eq!(server.stop().abandoned, 0);
 }
 
-/// Whoever needs a lock that a preempted request holds waits for that request, which has the core
-/// meanwhile. Requests that do not need it are not served by this worker until then, unless the one
-/// that waits is preempted in its turn.
+/// A request that needs a lock of a preempted request waits for that request, which has the core meanwhile.
+/// This worker serves no other requests until then, unless the waiting request is preempted in its turn.
 #[test]
 fn a_lock_of_a_preempted_request_is_waited_for() {
     let server = start(kernel_thread());
@@ -110,11 +109,11 @@ fn a_type_that_is_never_preempted_runs_to_its_end() {
     assert_eq!(server.stop().abandoned, 0);
 }
 
-/// Somebody who may not raise a thread from SCHED_IDLE again, and has no other privilege.
+/// A user that may not raise a thread from SCHED_IDLE again, and has no other privilege.
 const NOBODY: u32 = 65_534;
 
-/// What was preempted keeps its standing then and shares the core. Where the tests have no privilege to
-/// give up, they show that themselves.
+/// Preempted threads keep their standing then and share the core. If the tests have no privilege to give up,
+/// they show that themselves.
 #[test]
 fn without_privilege_requests_give_way_too() {
     let tests = [
@@ -130,7 +129,9 @@ fn without_privilege_requests_give_way_too() {
         .output();
     let output = match run {
         Ok(output) => output,
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            return psp_skip::skip("no right to become another user");
+        }
         Err(error) => panic!("{error}"),
     };
     let text = String::from_utf8_lossy(&output.stdout);

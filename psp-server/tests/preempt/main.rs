@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod contexts;
 mod cooperative;
 mod every_mechanism;
 mod kernel_thread;

@@ -1,4 +1,4 @@
-//! What the user sees when a request uses up its stack: tested on a process that dies of it.
+//! The message when a request uses up its stack, tested on a process that dies of it.
 
 #![allow(unsafe_code)]
 
@@ -17,10 +17,10 @@ use crate::rig::MECHANISMS;
 
 const SIGABRT: i32 = 6;
 const SIGSEGV: i32 = 11;
-/// Set in the process that dies, to the mechanism of its server and the request that it gets.
+/// Set in the process that dies: the mechanism of its server, and the request to send.
 const REQUEST: &str = "PSP_TEST_FATAL_REQUEST";
 
-/// Runs [`dies`] in a process of its own.
+/// Runs [`dies`] in a separate process.
 fn after(preempt: PreemptPolicy, request: &str) -> Output {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "overflow::dies", "--ignored", "--nocapture"])
@@ -53,7 +53,7 @@ impl Handler for Fatal {
             b"deep" => {
                 recurse(0);
             }
-            // SAFETY: none, this is to fault; the address is in no mapping.
+            // SAFETY: none, this has to fault; the address is in no mapping.
             b"null" => unsafe {
                 std::hint::black_box(std::ptr::without_provenance::<u8>(16)).read_volatile();
             },
@@ -67,11 +67,11 @@ impl Handler for Fatal {
     }
 }
 
-// SAFETY: only one request runs at a time, so none finds what another left half done.
+// SAFETY: only one request runs at a time, so none finds another's work half done.
 unsafe impl SignalPreemptible for Fatal {}
 
 #[test]
-#[ignore = "kills its process: the other tests run it in one of its own"]
+#[ignore = "kills its process: the other tests run it in a separate one"]
 fn dies() {
     let Ok(text) = std::env::var(REQUEST) else {
         return;
@@ -101,7 +101,7 @@ fn dies() {
     client.ask(request);
 }
 
-/// The threads of a team have stacks of std, which says so itself.
+/// The threads of a team have stacks of std, which reports overflows itself.
 #[test]
 fn an_overflow_names_worker_type_and_setting() {
     for &preempt in MECHANISMS {
@@ -127,7 +127,7 @@ fn an_overflow_names_worker_type_and_setting() {
 }
 
 #[test]
-fn other_faults_are_left_to_whom_they_belong() {
+fn other_faults_go_to_the_former_handler() {
     for &preempt in MECHANISMS {
         let output = after(preempt, "null");
         assert_eq!(output.status.signal(), Some(SIGSEGV), "{preempt}");

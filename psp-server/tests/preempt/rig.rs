@@ -1,10 +1,10 @@
-//! A server with one worker whose long requests run until the test lets them go.
+//! A server with one worker whose long requests run until the test releases them.
 
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::common::{Client, Lines, until};
 /// Long requests by the digit at the end of their line.
 const GATES: usize = 10;
 
-/// All that preempts, on this platform.
+/// All mechanisms of this platform.
 pub(crate) const MECHANISMS: &[PreemptPolicy] = &[
     PreemptPolicy::Cooperative,
     #[cfg(target_os = "linux")]
@@ -30,7 +30,7 @@ pub(crate) const MECHANISMS: &[PreemptPolicy] = &[
     PreemptPolicy::Signal,
 ];
 
-/// What tests and handlers share.
+/// State that tests and handlers share.
 #[derive(Default)]
 pub(crate) struct Gates {
     /// Which long requests may end.
@@ -46,7 +46,7 @@ impl Gates {
         self.open.lock().unwrap()[gate] = true;
     }
 
-    /// Keeps those that come from now on.
+    /// Closes a gate: long requests wait there from now on.
     pub(crate) fn close(&self, gate: usize) {
         self.open.lock().unwrap()[gate] = false;
     }
@@ -61,6 +61,27 @@ thread_local! {
 }
 static LOCKED: Mutex<()> = Mutex::new(());
 
+/// Lets the handler of SIGUSR2 return.
+pub(crate) static HANDLER_MAY_RETURN: AtomicBool = AtomicBool::new(false);
+
+/// Spins in a signal's handler, on the request's own stack, until [`HANDLER_MAY_RETURN`].
+#[cfg(target_os = "linux")]
+fn in_signal_handler() {
+    extern "C" fn spin(_signal: libc::c_int) {
+        while !HANDLER_MAY_RETURN.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+    }
+    // SAFETY: zeroes are a valid `sigaction`, which lives until the call returns; `spin` has the signature of a
+    // handler and does nothing but read an atomic.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = spin as *const () as usize;
+        libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut());
+        libc::raise(libc::SIGUSR2);
+    }
+}
+
 /// Requests end in the digit of their gate:
 ///
 /// | request | until its gate is open it |
@@ -72,16 +93,17 @@ static LOCKED: Mutex<()> = Mutex::new(());
 /// | `block` | sleeps in a system call |
 /// | `borrow`, `lock` | spins with a thread-local variable borrowed, a lock held |
 /// | `keep` | spins with a lock held that `need ..` waits for |
+/// | `signalled` | spins in the handler of another signal, and then until the next gate is open |
 ///
-/// `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, and everything else answers
-/// at once.
+/// `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, and all other requests answer at
+/// once.
 pub(crate) struct Rig {
     gates: Arc<Gates>,
     pause: fn(),
 }
 
 impl Rig {
-    /// Sleeps, a millisecond at a time for want of a signal that could not be lost.
+    /// Sleeps, a millisecond at a time.
     fn block(&self, gate: usize) {
         while !self.gates.is_open(gate) {
             std::thread::sleep(Duration::from_millis(1));
@@ -95,7 +117,7 @@ impl Rig {
     }
 }
 
-// SAFETY: it keeps the contract but for `borrow` and `lock`, which break it to show what comes of it; a
+// SAFETY: it keeps the promises except in `borrow` and `lock`, which break them to show the consequences; a
 // `RefCell` and a `Mutex` notice.
 unsafe impl SignalPreemptible for Rig {}
 
@@ -139,6 +161,11 @@ impl Handler for Rig {
                 self.spin(gate);
             }
             "need" => drop(self.gates.kept.lock().unwrap()),
+            #[cfg(target_os = "linux")]
+            "signalled" => {
+                in_signal_handler();
+                self.spin(gate + 1);
+            }
             "try-lock" => taken = LOCKED.try_lock().is_err(),
             "work" => {
                 for _ in 0..2_000 {
@@ -161,7 +188,7 @@ pub(crate) struct RigServer {
     thread: Option<JoinHandle<DrainReport>>,
 }
 
-/// What a server is about, beside its configuration.
+/// The parts of a server beside its configuration.
 pub(crate) struct Setup {
     pub(crate) policy: Policy,
     pub(crate) short: TypeSpec,
@@ -169,7 +196,7 @@ pub(crate) struct Setup {
 }
 
 impl Default for Setup {
-    /// A quantum that is over as soon as somebody waits: far shorter than it takes a thread to wake.
+    /// A quantum that is over as soon as a request waits: far shorter than a thread takes to wake.
     fn default() -> Self {
         Self {
             policy: Policy::sq().quantum_us(1.0).into(),
@@ -180,7 +207,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// With a long type of one's own.
+    /// With another long type.
     pub(crate) fn of_long(long: TypeSpec) -> Self {
         Self {
             long,
@@ -194,7 +221,7 @@ pub(crate) fn start(config: Config) -> RigServer {
     start_with(config, Setup::default())
 }
 
-/// The same with a setup of one's own.
+/// The same with another setup.
 pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
     let Setup {
         policy,
@@ -209,7 +236,14 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
         .types([short, long])
         .classifier(|line: &[u8]| {
             let long = [
-                "spin ", "hold", "fail ", "block ", "borrow ", "lock ", "keep ",
+                "spin ",
+                "hold",
+                "fail ",
+                "block ",
+                "borrow ",
+                "lock ",
+                "keep ",
+                "signalled ",
             ];
             let long = long.iter().any(|word| line.starts_with(word.as_bytes()));
             RequestType::new(u32::from(long))
@@ -218,7 +252,7 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
         .config(Config {
             workers: config.workers.or(Some(1)),
             topology: Topology::Dedicated,
-            // Whatever else runs on the machine.
+            // Other programs may run on the machine.
             background_nice: 0,
             ..config
         })

@@ -1,11 +1,14 @@
-//! Requests that are interrupted wherever they are.
+//! Requests that are interrupted at any instruction.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use psp_server::{BuildError, Config, PreemptPolicy, Reply, Request, Server};
 
 use crate::common::{Lines, until};
-use crate::rig::start;
+use crate::rig::{HANDLER_MAY_RETURN, start};
 
 fn signal() -> Config {
     Config {
@@ -15,7 +18,7 @@ fn signal() -> Config {
 }
 
 #[test]
-fn a_handler_nobody_vouched_for_is_refused() {
+fn a_handler_that_is_not_signal_preemptible_is_refused() {
     let error = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
@@ -26,8 +29,8 @@ fn a_handler_nobody_vouched_for_is_refused() {
         .unwrap();
     assert!(matches!(
         error,
-        BuildError::Setting {
-            setting: "preempt",
+        BuildError::Preempt {
+            preempt: PreemptPolicy::Signal,
             ..
         }
     ));
@@ -35,19 +38,44 @@ fn a_handler_nobody_vouched_for_is_refused() {
 }
 
 #[test]
-fn what_was_asked_within_no_preempt_is_done_at_its_end() {
+fn a_request_that_is_asked_within_no_preempt_gives_way_at_its_end() {
     let server = start(signal());
     // Holds while gate 0 is closed, then spins until gate 1 is open.
     let mut long = server.begin("hold-then-spin 0");
     let mut short = server.connect();
     short.send("short 1\n");
-    until("it waits", || server.handle.snapshot().types[0].queued == 1);
+    until("the short request waits", || {
+        server.handle.snapshot().types[0].queued == 1
+    });
     assert_eq!(server.preempted(), 0);
     server.gates.open(0);
     assert_eq!(short.line(), "ok short 1");
     assert!(server.preempted() >= 1);
     server.gates.open(1);
     assert_eq!(long.line(), "ok hold-then-spin 0");
+}
+
+/// The request is not suspended within the handler, and not forgotten when the handler returns.
+#[test]
+fn a_request_in_another_signals_handler_gives_way_when_that_returns() {
+    let server = start(signal());
+    // Spins in the handler of SIGUSR2, and then until gate 1 is open.
+    let mut long = server.begin("signalled 0");
+    let mut short = server.connect();
+    short.send("short 1\n");
+    let asked = || server.handle.snapshot().workers[0].turns.preemptions_asked;
+    until("the long request is asked", || asked() == 1);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(server.preempted(), 0, "the handler runs on");
+    HANDLER_MAY_RETURN.store(true, Ordering::Release);
+    assert_eq!(short.line(), "ok short 1");
+    assert!(server.preempted() >= 1);
+    for i in 0..10 {
+        assert_eq!(short.ask(&format!("short {i}")), format!("ok short {i}"));
+    }
+    server.gates.open(1);
+    assert_eq!(long.line(), "ok signalled 0");
+    assert_eq!(server.stop().abandoned, 0);
 }
 
 #[test]
@@ -79,7 +107,7 @@ fn a_lock_held_without_no_preempt_is_found_taken_on_the_same_thread() {
     let server = start(signal());
     let mut holder = server.begin("lock 0");
     let mut other = server.connect();
-    // One that waited for it would wait for ever, and the worker with it.
+    // A request that waited for the lock would wait for ever, and the worker with it.
     assert_eq!(other.ask("try-lock"), "taken try-lock");
     server.gates.open(0);
     assert_eq!(holder.line(), "ok lock 0");

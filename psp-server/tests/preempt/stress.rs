@@ -1,5 +1,4 @@
-//! Handlers that do all kinds of work, preempted as often as the machine can, have the results that
-//! they have alone.
+//! Handlers that do all kinds of work, preempted as often as the machine can, have the same results as alone.
 
 #![allow(unsafe_code)]
 
@@ -15,17 +14,19 @@ use psp_server::{
 };
 
 use crate::common::{Client, Lines};
+use crate::rig::MECHANISMS;
 use crate::work::{KINDS, Kind, Pause, disturb, silence_panics};
 
-/// Preemptions of the short run.
-const FEW: u64 = 20_000;
+/// Preemptions of a run, short, for continuous integration, and long.
+const FEW: u64 = 3_000;
+const SOME: u64 = 20_000;
 const MANY: u64 = 1_000_000;
-/// How often a run says how far it is, and how long it may make no progress.
+/// How often a run reports its progress, and how long it may make none.
 const INTERVAL: Duration = Duration::from_secs(1);
 const STALLED: Duration = Duration::from_secs(60);
 /// Results of each kind that are compared.
 const SEEDS: u64 = 9;
-/// Connections that ask for work, and others that disturb it.
+/// Connections that ask for work, and connections that disturb it.
 const WORKING: usize = 6;
 const DISTURBING: usize = 2;
 /// Requests that a connection sends at once.
@@ -56,13 +57,12 @@ impl Handler for Work {
     }
 }
 
-// SAFETY: its work leaves nothing half done that others of its thread could find, except within
-// `no_preempt`; the test's allocator is a `PreemptSafeAlloc`; its thread-local variables need no
-// initialisation and are borrowed within `no_preempt` (`LIST` has a destructor, which its first use
-// registers there).
+// SAFETY: the work leaves nothing half done that other requests of its thread could find, except within
+// `no_preempt`. The test's allocator is a `PreemptSafeAlloc`. The thread-local variables need no initialisation
+// and are borrowed within `no_preempt` (`LIST` has a destructor, which its first use registers there).
 unsafe impl SignalPreemptible for Work {}
 
-/// Requests for some work of each kind, and their replies as computed without preemption.
+/// Requests for work of each kind, and their replies as computed without preemption.
 fn expected(kinds: &[Kind]) -> Vec<(String, String)> {
     let requests = (0..SEEDS).flat_map(|seed| kinds.iter().map(move |kind| (kind, seed)));
     let replies = requests.map(|((name, work), seed)| {
@@ -73,7 +73,7 @@ fn expected(kinds: &[Kind]) -> Vec<(String, String)> {
     replies.collect()
 }
 
-/// What a client says to the server: batches of requests, over and over, whose replies are as expected.
+/// A client: sends batches of requests over and over, and checks their replies.
 fn talk(mut client: Client, expected: &[(String, String)], first: usize, enough: &AtomicBool) {
     let mut exchanges = expected.iter().cycle().skip(first);
     while !enough.load(Ordering::Relaxed) {
@@ -85,7 +85,7 @@ fn talk(mut client: Client, expected: &[(String, String)], first: usize, enough:
     }
 }
 
-/// How many preemptions there were, and when one was seen last.
+/// How many preemptions there were, and when the last was seen.
 struct Progress {
     preempt: PreemptPolicy,
     preemptions: u64,
@@ -104,8 +104,8 @@ impl Progress {
         }
     }
 
-    /// Whether there were enough. Says so on stderr now and then, past the harness, which keeps what
-    /// tests print until they end.
+    /// Returns whether there were enough. Reports progress on stderr now and then, past the harness, which
+    /// holds back the tests' output until they end.
     fn is_enough(&mut self, preempted: u64) -> bool {
         let now = Instant::now();
         if preempted > self.last.0 {
@@ -218,7 +218,15 @@ fn preemption_by_kernel_threads_changes_no_result() {
 }
 
 #[test]
-#[ignore = "takes minutes, and hours where other programs want the cores"]
+#[ignore = "takes a minute"]
+fn twenty_thousand_preemptions_change_no_result() {
+    for &preempt in MECHANISMS {
+        run(preempt, SOME);
+    }
+}
+
+#[test]
+#[ignore = "takes minutes, and hours if other programs want the cores"]
 fn a_million_preemptions_by_kernel_threads_change_no_result() {
     run(PreemptPolicy::KernelThread, MANY);
 }

@@ -1,4 +1,4 @@
-//! Work whose result is known beforehand, of the kinds that preemption could spoil.
+//! Work with known results, of the kinds that preemption could spoil.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ use psp_server::no_preempt;
 /// Called now and then by all work: a checkpoint, or nothing.
 pub(crate) type Pause = fn();
 
-/// One kind of work: what it is called, and its result from a seed.
+/// One kind of work: its name, and its result from a seed.
 pub(crate) type Kind = (&'static str, fn(u64, Pause) -> u64);
 
 pub(crate) const KINDS: [Kind; 7] = [
@@ -34,7 +34,7 @@ fn mix(state: u64, value: u64) -> u64 {
         .rotate_left(29)
 }
 
-/// Spends most of its time in the allocator: lists that it was interrupted in would not last.
+/// Spends most of its time in the allocator: an interruption there would corrupt its lists.
 fn allocate(seed: u64, pause: Pause) -> u64 {
     let mut sum = seed;
     let mut tree = BTreeMap::new();
@@ -117,7 +117,7 @@ fn local(seed: u64, pause: Pause) -> u64 {
     sum
 }
 
-/// Says nothing of the panics of [`unwind`].
+/// Prints nothing about the panics of [`unwind`].
 pub(crate) fn silence_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -180,8 +180,8 @@ fn vector(seed: u64, pause: Pause) -> u64 {
 fn vector_of(seed: u64, times: usize, pause: Pause) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        /// Keeps lanes in registers of this class, four at a time, whatever the compiler's optimisation: a test that was
-        /// built without would have nothing in them.
+        /// Keeps lanes in registers of this class, four at a time, at every level of optimisation: without
+        /// optimisation the compiler would keep nothing in them.
         macro_rules! in_registers {
             ($register:literal, $bytes:literal, $lanes:ident, $rounds:ident) => {
                 for lanes in $lanes.chunks_exact_mut(4 * $bytes / size_of::<f64>()) {
@@ -251,7 +251,7 @@ fn vector_of(seed: u64, times: usize, pause: Pause) -> u64 {
     lanes(seed, times, pause, step)
 }
 
-/// A little of everything, to overwrite what a preempted request might have left behind.
+/// A little of all work, to overwrite registers that a preempted request might have left behind.
 pub(crate) fn disturb(seed: u64) -> u64 {
     let text = format!("{seed:x} {:e}", (seed as f64).sqrt());
     let sum = text
@@ -290,7 +290,7 @@ fn step(lanes: &mut [f64; LANES], rounds: usize) {
     *lanes = values;
 }
 
-/// Registers of all widths do the same.
+/// Registers of all widths give the same results.
 #[test]
 fn vectors_do_what_scalars_do() {
     for seed in [6, 7] {

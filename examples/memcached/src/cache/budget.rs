@@ -2,17 +2,17 @@
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// There is no memory for an item.
+/// There is not enough memory for an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("out of memory storing object")]
 pub struct OutOfMemory;
 
-/// Counts bytes that are taken, never more than a limit.
+/// Counts the bytes taken, which never exceed a limit.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
     taken: AtomicUsize,
-    /// Counts up with every item that is stored, which takes from the budget at the same time.
+    /// Counts stored items. It advances when an item takes its bytes from the budget.
     clock: AtomicU32,
 }
 
@@ -25,7 +25,7 @@ impl Budget {
         }
     }
 
-    /// The time in stored items; it wraps around.
+    /// The time, counted in stored items. It wraps around.
     pub(super) fn now(&self) -> Stamp {
         Stamp(self.clock.load(Ordering::Relaxed))
     }
@@ -38,10 +38,10 @@ impl Budget {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes`, if that many are free.
+    /// Takes `bytes` if that many are free.
     pub(super) fn reserve(&self, bytes: usize) -> Result<Reservation<'_>, OutOfMemory> {
         if bytes > 0 {
-            // Only the sum matters; what the bytes are for is guarded by the locks of the shards.
+            // Only the sum matters. The shards' locks guard the use of the bytes.
             self.taken
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
                     taken.checked_add(bytes).filter(|sum| *sum <= self.limit)
@@ -54,13 +54,13 @@ impl Budget {
         })
     }
 
-    /// Gives back bytes that an item had.
+    /// Returns the bytes of an item to the budget.
     pub(super) fn give(&self, bytes: usize) {
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// Bytes that were taken and are not an item's yet; given back when it is dropped.
+/// Bytes that were taken but belong to no item yet. Dropping it returns them.
 #[derive(Debug)]
 pub(super) struct Reservation<'a> {
     budget: &'a Budget,
@@ -68,11 +68,11 @@ pub(super) struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// Makes `bytes` an item's own; those that are not reserved are taken now. Returns when that
-    /// was.
+    /// Assigns `bytes` to an item, and takes those that are not reserved yet from the budget. Returns
+    /// the current time in stored items.
     ///
     /// # Errors
-    /// How many there lack.
+    /// The number of missing bytes.
     pub(super) fn spend(&mut self, bytes: usize) -> Result<Stamp, Lacking> {
         let lacking = bytes.saturating_sub(self.bytes);
         if lacking > 0 {
@@ -83,7 +83,7 @@ impl Reservation<'_> {
         Ok(Stamp(self.budget.clock.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Joins the two.
+    /// Adds the bytes of `more` to this reservation.
     pub(super) fn absorb(&mut self, mut more: Self) {
         self.bytes += std::mem::take(&mut more.bytes);
     }
@@ -95,7 +95,7 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// A time in stored items, which tells what has not been used for longest at any rate of requests.
+/// A time in stored items. It shows which items are least recently used at any request rate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Stamp(pub(super) u32);
 
@@ -106,7 +106,7 @@ impl Stamp {
     }
 }
 
-/// Bytes that an item needs and are not free.
+/// The bytes that an item needs beyond those that are free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lacking {
     pub(super) bytes: usize,
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_spent_is_given_back() {
+    fn dropping_a_reservation_returns_its_unspent_bytes() {
         let budget = Budget::new(100);
         let mut reserved = budget.reserve(60).unwrap();
         assert!(budget.reserve(41).is_err());

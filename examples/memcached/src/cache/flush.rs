@@ -1,13 +1,13 @@
-//! `flush_all`: every item belongs to an epoch, and those of past epochs are gone.
+//! `flush_all`: every item belongs to an epoch, and items of past epochs are invalid.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use psp_store::unix_time_ms;
 
-/// `due_ms` while no flush waits.
+/// `due_ms` if no flush is pending.
 const NONE: u64 = u64::MAX;
 
-/// The flushes of a cache: those that were, and one that may be due later.
+/// The flushes of a cache: past ones, and possibly a pending one.
 #[derive(Debug)]
 pub(super) struct Flushes {
     epoch: AtomicU32,
@@ -24,7 +24,7 @@ impl Default for Flushes {
 }
 
 impl Flushes {
-    /// Ends the epoch, now or at a time to come, in milliseconds since the Unix epoch.
+    /// Ends the epoch now, or at a future time in milliseconds since the Unix epoch.
     pub(super) fn flush(&self, due_ms: Option<u64>) {
         match due_ms.filter(|due_ms| *due_ms > unix_time_ms()) {
             Some(due_ms) => self.due_ms.store(due_ms, Ordering::Release),

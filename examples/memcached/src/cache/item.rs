@@ -1,34 +1,34 @@
-//! One item: what its client stored, and what the cache knows about it.
+//! One item: the content that its client stored, and the cache's own data about it.
 
 use psp_store::{Element, unix_time_ms};
 
 use super::slots::SLOT_LEN;
 
-/// Bytes of an item's place in its shard's index: entry and control byte in a table that is as
-/// empty as it may be.
+/// Bytes of an item's entry in its shard's index: entry and control byte in a table at its lowest
+/// load.
 const INDEX_LEN: usize = 20;
 
-/// What is stored: all of an item that its client decides.
+/// The content of an item: all parts that its client sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// The data.
     pub value: Element,
     /// Opaque to the server.
     pub flags: u32,
-    /// When it expires, in milliseconds since the Unix epoch.
+    /// When the item expires, in milliseconds since the Unix epoch.
     pub expire_at_ms: Option<u64>,
-    /// Changes with every change of the item.
+    /// A number that changes with every change of the item.
     pub cas: u64,
-    /// The key was given in base64 and is shown so.
+    /// The client gave the key in base64, and replies show it in base64.
     pub binary_key: bool,
     /// A newer value exists elsewhere.
     pub stale: bool,
-    /// A client was told to fetch the newer value.
+    /// The server has told a client to fetch the newer value.
     pub token_sent: bool,
 }
 
 impl Content {
-    /// A value and nothing more.
+    /// A content with only a value.
     #[must_use]
     pub fn new(value: Element, cas: u64) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Content {
         }
     }
 
-    /// Milliseconds until it expires; `None` if it does not.
+    /// Milliseconds until the item expires; `None` if it does not.
     #[must_use]
     pub fn ttl_ms(&self) -> Option<u64> {
         let expire_at_ms = self.expire_at_ms?;
@@ -54,7 +54,7 @@ impl Content {
 #[derive(Debug, Clone)]
 pub struct Item {
     key: Element,
-    /// What its client stored. The length of the value must stay.
+    /// The content that a client stored. The length of its value must not change.
     pub content: Content,
     used_s: u32,
     epoch: u32,
@@ -74,7 +74,7 @@ impl Item {
         }
     }
 
-    /// Puts other content in place of what it has; returns that.
+    /// Replaces the content. Returns the old one.
     pub(super) fn replace(&mut self, content: Content, epoch: u32, now_s: u32) -> Content {
         self.used_s = now_s;
         self.epoch = epoch;
@@ -92,32 +92,32 @@ impl Item {
         self.key.heap_bytes()
     }
 
-    /// When it was last stored or used, in Unix seconds.
+    /// When the item was last stored or used, in Unix seconds.
     #[must_use]
     pub fn used_s(&self) -> u32 {
         self.used_s
     }
 
-    /// Whether it was ever read.
+    /// Whether the item was ever read.
     #[must_use]
     pub fn is_fetched(&self) -> bool {
         self.fetched
     }
 
-    /// Bytes of memory that it takes, its places in the cache included.
+    /// Bytes of memory that the item takes, including its entries in the cache's tables.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         memory_bytes(self.key.heap_bytes(), &self.content)
     }
 
-    /// Counts as a use of the item at `now_s`. After the second it belongs to the warm ones.
+    /// Records a use of the item at `now_s`. From the second use on, the item qualifies for warm.
     pub fn mark_used(&mut self, now_s: u32) {
         self.used_s = now_s;
         self.active = self.fetched;
         self.fetched = true;
     }
 
-    /// Why nobody may see it any more.
+    /// Why clients can no longer see the item; `None` if they can.
     pub(super) fn end(&self, epoch: u32) -> Option<End> {
         if self.epoch != epoch {
             return Some(End::Flushed);
@@ -129,7 +129,7 @@ impl Item {
     }
 }
 
-/// Bytes of memory of an item whose key takes `key_bytes` beside it.
+/// Bytes of memory of an item whose key takes `key_bytes` outside the item.
 pub(super) fn memory_bytes(key_bytes: usize, content: &Content) -> usize {
     SLOT_LEN + INDEX_LEN + key_bytes + content.value.heap_bytes()
 }

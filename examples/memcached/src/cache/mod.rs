@@ -1,24 +1,24 @@
-//! The items of the cache: concurrent, bounded in memory, each changed under the lock of its shard.
+//! The items of the cache: concurrent and bounded in memory. Each changes under its shard's lock.
 //!
 //! ```text
-//!   key ──hash──► Cache ─► 1024 shards, each  Mutex { index: hash -> place
-//!                   │                                 slots: items at their places
+//!   key ──hash──► Cache ─► 1024 shards, each  Mutex { index: hash -> slot index
+//!                   │                                 slots: items at their slot indices
 //!                   │                                 hot ─► warm ⇄ cold: lists through the slots }
 //!                   │
 //!                   └► Budget: bytes of all items, taken before an item is stored
 //!
 //!   get       lock, copy 24 bytes of the value (long ones are shared), mark as used, unlock; write
 //!   set       make the item; lock, take bytes, swap, unlock; drop the old one
-//!   no room   unlock; of a few shards, evict the least recently used of the oldest; again
+//!   no room   unlock; of a few shards, evict the least recently used item of the oldest; retry
 //!   metadump  per 64 slots: lock, copy, unlock; write
 //! ```
 //!
-//! Nobody holds two locks, and no lock is held for longer than a constant number of items takes, so
-//! that no command waits for a long one. Items are dropped after their lock is released.
+//! No thread holds two locks. A thread holds a lock for at most a constant number of items, so no
+//! command waits for a long one. Items are dropped after their shard's lock is released.
 //!
-//! The lists are memcached's segmented LRU (its `doc/new_lru.txt`): an item that is used once passes
-//! from hot through cold and out; one that is used again moves to warm. A read only marks its item;
-//! items move when others are stored.
+//! The lists are memcached's segmented LRU (its `doc/new_lru.txt`). An item that is used once moves
+//! from hot through cold and out. An item that is used again moves to warm. A read only marks its
+//! item; items move when other items are stored.
 
 mod budget;
 mod flush;
@@ -46,30 +46,30 @@ use shard::{Dead, Hashed, Now, Shard};
 const SHARD_BITS: u32 = 10;
 const SHARDS: usize = 1 << SHARD_BITS;
 
-/// Shards that an eviction compares; odd, so that a shard is compared with others the next time
-/// round.
+/// Shards that an eviction compares. The number is odd, so that in the next round each shard is
+/// compared with different ones.
 const SHARDS_COMPARED: usize = 5;
 
-/// How often an update is tried when others take the memory that it made free.
+/// Attempts of an update if other updates take the memory that it freed.
 const ATTEMPTS_MAX: usize = 64;
 
-/// What a cache may hold.
+/// The limits of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all items, with what is kept about them.
+    /// Bytes of all items, including the cache's own data about them.
     pub memory_bytes: usize,
-    /// Whether items are evicted when the memory is full; otherwise nothing more is stored.
+    /// Whether to evict items when the memory is full. Otherwise stores then fail.
     pub evict: bool,
 }
 
-/// What becomes of a key in [`Cache::update`].
+/// The effect of [`Cache::update`] on a key.
 #[derive(Debug)]
 pub enum Change {
-    /// What it has stays, changed in place or not.
+    /// The key keeps its item, which may have changed in place.
     Keep,
-    /// The item takes the place of what it has.
+    /// The content replaces the key's item.
     Put(Content),
-    /// What it has is removed.
+    /// The key's item is removed.
     Remove,
 }
 
@@ -80,9 +80,9 @@ pub struct Cache {
     budget: Budget,
     evict: bool,
     flushes: Flushes,
-    /// The shard that the next eviction looks at first.
+    /// The first shard that the next eviction examines.
     hand: AtomicUsize,
-    /// About the time in Unix seconds; the reaper keeps it.
+    /// The approximate time in Unix seconds. The reaper updates it.
     now_s: AtomicU32,
 }
 
@@ -102,8 +102,8 @@ impl Cache {
         cache
     }
 
-    /// Reads the key's item, and changes about it what does not change its length: `visit` runs
-    /// under the lock. It counts as a use where `visit` calls [`Item::mark_used`].
+    /// Reads the key's item under the lock. `visit` may change anything except the item's length.
+    /// The visit counts as a use if `visit` calls [`Item::mark_used`].
     pub fn with<R>(&self, key: &[u8], visit: impl FnOnce(&mut Item) -> R) -> Option<R> {
         let hashed = Hashed::new(hash_of(key));
         let (result, dead) = self.shard(hashed).with(hashed, key, &self.now(), visit);
@@ -111,12 +111,12 @@ impl Cache {
         result
     }
 
-    /// Changes one key under its lock. `change` sees its item, if it has one, and a new CAS value;
-    /// it runs again when it asks to put an item for which memory has to be made free first, so it
-    /// must change nothing in place then.
+    /// Changes one key under its lock. `change` receives the key's item, if there is one, and a new
+    /// CAS value. If memory must first be freed for the content that `change` puts, `change` runs
+    /// again. It must therefore change nothing in place when it puts a content.
     ///
     /// # Errors
-    /// When there is no memory for the item that `change` puts; the key keeps what it had.
+    /// There is no memory for the content that `change` puts. The key keeps its item.
     pub fn update<R>(
         &self,
         key: &[u8],
@@ -137,9 +137,8 @@ impl Cache {
         Err(OutOfMemory)
     }
 
-    /// Removes all items, now or at a time to come in milliseconds since the Unix epoch; a later call
-    /// takes the place of an earlier one that still waits. Items are gone at once; their memory comes
-    /// back bit by bit.
+    /// Removes all items, now or at a future time in milliseconds since the Unix epoch. A later call
+    /// replaces a pending one. Items become invisible at once; their memory is freed step by step.
     pub fn flush(&self, due_ms: Option<u64>) {
         self.flushes.flush(due_ms);
     }
@@ -156,7 +155,7 @@ impl Cache {
         self.budget.limit_bytes()
     }
 
-    /// Number of items, among them expired ones that nobody has looked at since.
+    /// Number of items, including expired ones that have not been removed yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards.iter().map(Shard::len).sum()
@@ -176,7 +175,7 @@ impl Cache {
             .fold(CacheStats::default(), |sum, shard| sum.plus(shard.stats()))
     }
 
-    /// About the time in Unix seconds.
+    /// The approximate time in Unix seconds.
     #[must_use]
     pub fn now_s(&self) -> u32 {
         self.now_s.load(Ordering::Relaxed)
@@ -198,14 +197,14 @@ impl Cache {
         }
     }
 
-    /// Drops what is in no shard any more, and gives its memory back.
+    /// Drops an item or content that has left its shard, and frees its memory.
     fn free(&self, dead: Option<Dead>) {
         if let Some(dead) = dead {
             self.budget.give(dead.memory_bytes);
         }
     }
 
-    /// Evicts until `reserved` has got `bytes` more.
+    /// Evicts items until `reserved` holds `bytes` more.
     fn make_room<'a>(
         &'a self,
         reserved: &mut Reservation<'a>,
@@ -238,8 +237,8 @@ impl Cache {
         }
     }
 
-    /// Of the next few shards, the one whose next victim is the oldest: so each shard has items of
-    /// about the same age, however many that are.
+    /// Of the next few shards, the one whose next victim is the oldest. Each shard then holds items
+    /// of about the same age, whatever their number.
     fn next_victim(&self, now: Stamp) -> Option<&Shard> {
         let hand = self.hand.fetch_add(SHARDS_COMPARED, Ordering::Relaxed);
         (hand..hand.wrapping_add(SHARDS_COMPARED))

@@ -1,9 +1,8 @@
-//! The thread that gives back the memory of expired and flushed items though nobody asks for them.
+//! The thread that frees the memory of expired and flushed items that no request touches.
 //!
-//! It passes over shards in which nothing can be expired, and over a bounded number of places each
-//! time: a cache of many items with short lives keeps it from spending more than some per cent of a
-//! core. Correctness does not depend on it, for whoever finds an expired item does not see it, and
-//! eviction takes what is expired as well.
+//! It skips shards without expired items and examines a bounded number of slots per round. Even a
+//! cache of many short-lived items thus costs it only a few per cent of a core. Correctness does
+//! not depend on the reaper: requests do not see expired items, and eviction removes them too.
 
 use std::io;
 use std::sync::Arc;
@@ -15,12 +14,12 @@ use super::{Cache, SHARDS};
 
 /// Time between two rounds.
 const ROUND: Duration = Duration::from_millis(100);
-/// Places that are looked at under one lock.
-const PLACES_PER_LOCK: usize = 64;
-/// Locks of one round in which something was looked at.
+/// Slots examined under one lock.
+const SLOTS_PER_LOCK: usize = 64;
+/// Locks per round under which slots were examined.
 const LOCKS_PER_ROUND: usize = 1024;
 
-/// A running reaper; it ends when this is dropped.
+/// A running reaper. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Reaper {
     _thread: Periodic,
@@ -30,7 +29,7 @@ impl Reaper {
     /// Starts the reaper of `cache`.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// The system refuses to start a thread.
     pub fn start(cache: Arc<Cache>) -> io::Result<Self> {
         let mut hand = 0;
         let round = move || {
@@ -44,11 +43,11 @@ impl Reaper {
 }
 
 impl Cache {
-    /// One round, from the shard `hand` on; where the next one starts.
+    /// Runs one round from the shard `hand` on. Returns the shard at which the next round starts.
     pub(super) fn reap(&self, mut hand: usize) -> usize {
         let mut locks = 0;
         for _ in 0..SHARDS {
-            while let Some(dead) = self.shards[hand].reap(PLACES_PER_LOCK, &self.now()) {
+            while let Some(dead) = self.shards[hand].reap(SLOTS_PER_LOCK, &self.now()) {
                 dead.into_iter().for_each(|dead| self.free(Some(dead)));
                 locks += 1;
                 if locks == LOCKS_PER_ROUND {

@@ -1,19 +1,19 @@
-//! Which item of a shard is evicted next: three lists through its slots.
+//! The eviction order of a shard: three lists through its slots.
 //!
 //! ```text
 //!   stored ──► hot ──used again──► warm ◄──used again── cold ──► evicted
 //!               └───────otherwise──────────otherwise──────▲
 //! ```
 //!
-//! Hot and warm have at most their share of the shard's bytes; what is beyond falls off their ends.
+//! Hot and warm each have at most a share of the shard's bytes. Items beyond it leave at the ends.
 
 use super::budget::Stamp;
-use super::slots::{Place, Slots};
+use super::slots::{SlotIndex, Slots};
 
 /// No slot.
-const NONE: Place = Place::MAX;
+const NONE: SlotIndex = SlotIndex::MAX;
 
-/// Most items that leave their list when one is stored or evicted.
+/// Most items that change their list when an item is stored or evicted.
 const MOVES_MAX: usize = 4;
 
 /// The lists.
@@ -22,9 +22,9 @@ pub enum Segment {
     /// Items on probation.
     #[default]
     Hot,
-    /// Items that are used again and again.
+    /// Items that are used repeatedly.
     Warm,
-    /// The others: where eviction looks first.
+    /// All other items. Eviction examines them first.
     Cold,
 }
 
@@ -32,7 +32,7 @@ impl Segment {
     /// All lists, by index.
     pub const ALL: [Self; 3] = [Self::Hot, Self::Warm, Self::Cold];
 
-    /// The share of bytes, in percent, that the list keeps.
+    /// The list's maximum share of bytes, in percent.
     #[must_use]
     pub const fn percent_max(self) -> usize {
         match self {
@@ -43,13 +43,13 @@ impl Segment {
     }
 }
 
-/// An item's list and its neighbours there.
+/// An item's list and its neighbours in the list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Links {
-    newer: Place,
-    older: Place,
+    newer: SlotIndex,
+    older: SlotIndex,
     pub(super) segment: Segment,
-    /// When the item came into the list.
+    /// When the item entered the list.
     pub(super) since: Stamp,
 }
 
@@ -66,8 +66,8 @@ impl Default for Links {
 
 #[derive(Debug)]
 struct List {
-    newest: Place,
-    oldest: Place,
+    newest: SlotIndex,
+    oldest: SlotIndex,
     len: usize,
     bytes: usize,
 }
@@ -90,10 +90,16 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Adds the item at `place`, which is in no list, as the newest of `segment`.
-    pub(super) fn push(&mut self, slots: &mut Slots, place: Place, segment: Segment, since: Stamp) {
+    /// Adds the item in the slot, which is in no list, as the newest of `segment`.
+    pub(super) fn push(
+        &mut self,
+        slots: &mut Slots,
+        index: SlotIndex,
+        segment: Segment,
+        since: Stamp,
+    ) {
         let list = &mut self.lists[segment as usize];
-        let slot = slots.slot_mut(place);
+        let slot = slots.slot_mut(index);
         slot.links = Links {
             newer: NONE,
             older: list.newest,
@@ -102,15 +108,15 @@ impl Segments {
         };
         list.bytes += slot.item.as_ref().map_or(0, super::Item::memory_bytes);
         list.len += 1;
-        match std::mem::replace(&mut list.newest, place) {
-            NONE => list.oldest = place,
-            second => slots.slot_mut(second).links.newer = place,
+        match std::mem::replace(&mut list.newest, index) {
+            NONE => list.oldest = index,
+            second => slots.slot_mut(second).links.newer = index,
         }
     }
 
-    /// Takes the item at `place` out of its list.
-    pub(super) fn unlink(&mut self, slots: &mut Slots, place: Place) {
-        let slot = slots.slot_mut(place);
+    /// Removes the item in the slot from its list.
+    pub(super) fn unlink(&mut self, slots: &mut Slots, index: SlotIndex) {
+        let slot = slots.slot_mut(index);
         let Links {
             newer,
             older,
@@ -130,14 +136,14 @@ impl Segments {
         }
     }
 
-    /// An item of `segment` has another length now.
+    /// Records that the length of an item in `segment` has changed.
     pub(super) fn resized(&mut self, segment: Segment, before: usize, after: usize) {
         let list = &mut self.lists[segment as usize];
         list.bytes = list.bytes - before + after;
     }
 
-    /// Moves items on that are too many for their list.
-    pub(super) fn settle(&mut self, slots: &mut Slots, now: Stamp) {
+    /// Moves items out of lists that exceed their share.
+    pub(super) fn move_excess_items(&mut self, slots: &mut Slots, now: Stamp) {
         let bytes: usize = self.lists.iter().map(|list| list.bytes).sum();
         for segment in [Segment::Hot, Segment::Warm] {
             for _ in 0..MOVES_MAX {
@@ -152,7 +158,7 @@ impl Segments {
     }
 
     /// The item to evict.
-    pub(super) fn victim(&mut self, slots: &mut Slots, now: Stamp) -> Option<Place> {
+    pub(super) fn victim(&mut self, slots: &mut Slots, now: Stamp) -> Option<SlotIndex> {
         for _ in 0..MOVES_MAX {
             let oldest = self.lists[Segment::Cold as usize].oldest;
             if oldest == NONE || self.after(slots, oldest, Segment::Cold) == Segment::Cold {
@@ -163,8 +169,8 @@ impl Segments {
         self.oldest()
     }
 
-    /// The oldest item of the first list that has any, in the order of eviction.
-    pub(super) fn oldest(&self) -> Option<Place> {
+    /// The oldest item of the first non-empty list, in the order of eviction.
+    pub(super) fn oldest(&self) -> Option<SlotIndex> {
         [Segment::Cold, Segment::Hot, Segment::Warm]
             .into_iter()
             .map(|segment| self.lists[segment as usize].oldest)
@@ -176,38 +182,38 @@ impl Segments {
         self.lists.each_ref().map(|list| (list.len, list.bytes))
     }
 
-    /// Where the item at `place` belongs next: with the warm if it was used again.
-    fn after(&self, slots: &Slots, place: Place, otherwise: Segment) -> Segment {
-        match slots.item(place) {
+    /// The next list of the item in the slot: warm if the item was used again.
+    fn after(&self, slots: &Slots, index: SlotIndex, otherwise: Segment) -> Segment {
+        match slots.item(index) {
             Some(item) if item.active => Segment::Warm,
             _ => otherwise,
         }
     }
 
-    fn transfer(&mut self, slots: &mut Slots, place: Place, target: Segment, now: Stamp) {
-        self.unlink(slots, place);
-        if let Some(item) = &mut slots.slot_mut(place).item {
+    fn transfer(&mut self, slots: &mut Slots, index: SlotIndex, target: Segment, now: Stamp) {
+        self.unlink(slots, index);
+        if let Some(item) = &mut slots.slot_mut(index).item {
             item.active = false;
         }
-        self.push(slots, place, target, now);
+        self.push(slots, index, target, now);
     }
 
-    /// The places of one list, the newest first.
+    /// The slot indices of one list, the newest item first.
     #[cfg(test)]
-    pub(super) fn places(&self, slots: &mut Slots, segment: Segment) -> Vec<Place> {
-        let mut places = Vec::new();
-        let mut place = self.lists[segment as usize].newest;
-        while place != NONE {
-            places.push(place);
-            let links = slots.slot_mut(place).links;
+    pub(super) fn indices(&self, slots: &mut Slots, segment: Segment) -> Vec<SlotIndex> {
+        let mut indices = Vec::new();
+        let mut index = self.lists[segment as usize].newest;
+        while index != NONE {
+            indices.push(index);
+            let links = slots.slot_mut(index).links;
             assert_eq!(links.segment, segment);
-            place = links.older;
+            index = links.older;
         }
-        assert_eq!(self.lists[segment as usize].len, places.len());
+        assert_eq!(self.lists[segment as usize].len, indices.len());
         assert_eq!(
             self.lists[segment as usize].oldest,
-            places.last().copied().unwrap_or(NONE)
+            indices.last().copied().unwrap_or(NONE)
         );
-        places
+        indices
     }
 }

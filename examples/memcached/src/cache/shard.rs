@@ -1,4 +1,4 @@
-//! One of the parts that the keys are spread over, with a lock of its own.
+//! One of the shards that the keys are spread over, with its own lock.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -9,10 +9,10 @@ use psp_store::{hash_of, unix_time_ms};
 use super::budget::{Lacking, Reservation, Stamp};
 use super::item::{Content, End, Item, memory_bytes};
 use super::segments::{Segment, Segments};
-use super::slots::{Place, Slots};
+use super::slots::{SlotIndex, Slots};
 use super::{Change, SHARD_BITS};
 
-/// Where a key belongs.
+/// The hash of a key, which chooses its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hashed {
     pub(super) shard: usize,
@@ -29,22 +29,22 @@ impl Hashed {
     }
 }
 
-/// The hash of an index entry: the table takes bits from both ends.
+/// The hash of an index entry. The table takes bits from both ends.
 fn spread(tag: u32) -> u64 {
     u64::from(tag) << u32::BITS | u64::from(tag)
 }
 
-/// When something happens.
+/// The time of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now {
     pub(super) epoch: u32,
     pub(super) now_s: u32,
 }
 
-/// What a shard does not need any more, to be dropped without its lock.
+/// Memory that a shard no longer needs, to be dropped after its lock is released.
 #[derive(Debug)]
 pub(super) struct Dead {
-    /// Bytes to give back to the budget.
+    /// Bytes to return to the budget.
     pub(super) memory_bytes: usize,
     _rest: Rest,
 }
@@ -65,7 +65,7 @@ impl From<Item> for Dead {
     }
 }
 
-/// How an update went.
+/// The outcome of an update.
 #[derive(Debug)]
 pub(super) struct Updated<R> {
     pub(super) result: Result<R, Lacking>,
@@ -75,33 +75,33 @@ pub(super) struct Updated<R> {
 /// Counters and sizes of a cache, or of a part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Items now, among them expired ones that nobody has looked at since.
+    /// Current items, including expired ones that have not been removed yet.
     pub items: u64,
-    /// Items now in each [`Segment`].
+    /// Current items in each [`Segment`].
     pub items_of_segment: [u64; Segment::ALL.len()],
-    /// Bytes of memory now in each [`Segment`].
+    /// Current bytes of memory in each [`Segment`].
     pub bytes_of_segment: [u64; Segment::ALL.len()],
-    /// Unix time in seconds at which the item that is evicted next was last used; 0 without one.
+    /// Unix time in seconds of the last use of the next item to evict; 0 if there is none.
     pub oldest_used_s: u32,
     /// Items ever stored.
     pub items_total: u64,
     /// Live items removed to make room.
     pub evictions: u64,
-    /// Of these, items that nobody had read.
+    /// Evicted items that no client had read.
     pub evicted_unfetched: u64,
-    /// Of these, items that would have expired.
+    /// Evicted items that had an expiry time.
     pub evicted_expiring: u64,
-    /// Expired or flushed items whose memory went to another item.
+    /// Expired or flushed items that eviction removed.
     pub reclaimed: u64,
-    /// Expired items that nobody had read.
+    /// Expired items that no client had read.
     pub expired_unfetched: u64,
-    /// Items that were expired when a client asked for them.
+    /// Items that had expired when a client requested them.
     pub found_expired: u64,
-    /// Items that had been flushed when a client asked for them.
+    /// Items that had been flushed when a client requested them.
     pub found_flushed: u64,
     /// Expired or flushed items that the reaper removed.
     pub reaped: u64,
-    /// Items that the reaper looked at.
+    /// Items that the reaper examined.
     pub inspected: u64,
 }
 
@@ -130,36 +130,36 @@ impl CacheStats {
     }
 }
 
-// A cache line and its neighbour, which the hardware fetches together.
+// A cache line and its neighbour: the hardware fetches both together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
     state: Mutex<State>,
     len: AtomicUsize,
-    /// The [`Stamp`] since which the item that is evicted next is in its list.
+    /// The [`Stamp`] at which the next item to evict entered its list.
     oldest: AtomicU32,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    index: HashTable<(u32, Place)>,
+    index: HashTable<(u32, SlotIndex)>,
     slots: Slots,
     segments: Segments,
-    /// The last CAS value that was given out.
+    /// The last CAS value issued.
     cas: u64,
     reaping: Reaping,
     stats: CacheStats,
 }
 
-/// What the reaper knows about a shard.
+/// The reaper's state for a shard.
 #[derive(Debug, Clone, Copy)]
 struct Reaping {
-    /// No item that the reaper has passed expires before.
+    /// No item that the reaper has examined expires before this time.
     due_ms: u64,
-    /// The epoch to which all older items have been removed.
+    /// The epoch up to which all older items have been removed.
     epoch: u32,
-    /// Where it goes on; 0 when it is not in the midst of the shard.
-    place: usize,
+    /// The next slot to examine; 0 if no round is under way in this shard.
+    next_slot: usize,
 }
 
 impl Default for Reaping {
@@ -167,7 +167,7 @@ impl Default for Reaping {
         Self {
             due_ms: u64::MAX,
             epoch: 0,
-            place: 0,
+            next_slot: 0,
         }
     }
 }
@@ -177,7 +177,7 @@ impl Shard {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// How long the item that is evicted next has been in its list; `None` without one.
+    /// How long the next item to evict has been in its list; `None` if there is none.
     pub(super) fn age(&self, now: Stamp) -> Option<u32> {
         let oldest = Stamp(self.oldest.load(Ordering::Relaxed));
         (self.len() > 0).then(|| oldest.age(now))
@@ -192,8 +192,8 @@ impl Shard {
     ) -> (Option<R>, Option<Dead>) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let (place, dead) = state.find_live(hashed, key, now);
-        let item = place.and_then(|place| state.slots.slot_mut(place).item.as_mut());
+        let (slot_index, dead) = state.find_live(hashed, key, now);
+        let item = slot_index.and_then(|slot_index| state.slots.slot_mut(slot_index).item.as_mut());
         let result = item.map(|item| visit_in_place(item, &mut state.reaping, visit));
         if dead.is_some() {
             self.publish(state);
@@ -211,22 +211,22 @@ impl Shard {
     ) -> Updated<R> {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let (place, mut dead) = state.find_live(hashed, key, now);
+        let (slot_index, mut dead) = state.find_live(hashed, key, now);
         state.cas += 1;
         let cas = state.cas;
-        let item = place.and_then(|place| state.slots.slot_mut(place).item.as_mut());
+        let item = slot_index.and_then(|slot_index| state.slots.slot_mut(slot_index).item.as_mut());
         let (change, result) = match item {
             Some(item) => visit_in_place(item, &mut state.reaping, |item| change(Some(item), cas)),
             None => change(None, cas),
         };
-        let stored = match (change, place) {
+        let stored = match (change, slot_index) {
             (Change::Keep, _) | (Change::Remove, None) => Ok(()),
-            (Change::Remove, Some(place)) => {
-                dead = state.remove(place).map(Dead::from);
+            (Change::Remove, Some(slot_index)) => {
+                dead = state.remove(slot_index).map(Dead::from);
                 Ok(())
             }
-            (Change::Put(content), Some(place)) => state
-                .replace(place, content, now, reserved)
+            (Change::Put(content), Some(slot_index)) => state
+                .replace(slot_index, content, now, reserved)
                 .map(|old| dead = Some(old)),
             (Change::Put(content), None) => state.insert(hashed, key, content, now, reserved),
         };
@@ -237,13 +237,12 @@ impl Shard {
         }
     }
 
-    /// Removes the item that was not used for longest; those that are expired or flushed count as
-    /// reclaimed.
+    /// Removes the least recently used item. An expired or flushed one counts as reclaimed.
     pub(super) fn evict(&self, now: &Now, stamp: Stamp) -> Option<Dead> {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let place = state.segments.victim(&mut state.slots, stamp)?;
-        let item = state.remove(place)?;
+        let slot_index = state.segments.victim(&mut state.slots, stamp)?;
+        let item = state.remove(slot_index)?;
         let stats = &mut state.stats;
         if item.end(now.epoch).is_some() {
             stats.reclaimed += 1;
@@ -266,17 +265,17 @@ impl Shard {
             items_of_segment: sizes.map(|(len, _)| len as u64),
             bytes_of_segment: sizes.map(|(_, bytes)| bytes as u64),
             oldest_used_s: oldest
-                .and_then(|place| state.slots.item(place))
+                .and_then(|slot_index| state.slots.item(slot_index))
                 .map_or(0, Item::used_s),
             ..state.stats
         }
     }
 
-    /// Copies the live items of up to `count` places from `place` on into `found`. Returns the place
-    /// to go on with; `None` after the last.
+    /// Copies the live items of `count` slots from `start` on into `found`. Returns the slot at which
+    /// to continue; `None` after the last.
     pub(super) fn copy(
         &self,
-        place: usize,
+        start: usize,
         count: usize,
         now: &Now,
         found: &mut Vec<Item>,
@@ -285,47 +284,47 @@ impl Shard {
             return None;
         }
         let state = self.state.lock();
-        let end = state.slots.len().min(place + count);
-        let items = (place..end).filter_map(|place| state.slots.item(place as Place));
+        let end = state.slots.len().min(start + count);
+        let items = (start..end).filter_map(|slot_index| state.slots.item(slot_index as SlotIndex));
         found.extend(items.filter(|item| item.end(now.epoch).is_none()).cloned());
         (end < state.slots.len()).then_some(end)
     }
 
-    /// Removes what is expired or flushed among the next `count` places, if there can be such items
-    /// at all. `None` when the shard needs no more of it for now.
+    /// Removes expired or flushed items from the next `count` slots, if the shard may have any.
+    /// Returns `None` if the shard needs no more reaping for now.
     pub(super) fn reap(&self, count: usize, now: &Now) -> Option<Vec<Dead>> {
         if self.len() == 0 {
             return None;
         }
         let mut state = self.state.lock();
         let state = &mut *state;
-        let start = state.reaping.place;
+        let start = state.reaping.next_slot;
         if start == 0 {
             if state.reaping.due_ms > unix_time_ms() && state.reaping.epoch == now.epoch {
                 return None;
             }
-            // Items that are stored or passed from here on lower it again.
+            // Items that are stored or examined from here on lower it again.
             state.reaping.due_ms = u64::MAX;
             state.reaping.epoch = now.epoch;
         }
         let end = state.slots.len().min(start + count);
         let mut dead = Vec::new();
-        for place in start..end {
-            let place = place as Place;
-            let Some(item) = state.slots.item(place) else {
+        for slot_index in start..end {
+            let slot_index = slot_index as SlotIndex;
+            let Some(item) = state.slots.item(slot_index) else {
                 continue;
             };
             state.stats.inspected += 1;
             match item.end(now.epoch) {
                 Some(end) => {
-                    state.count_expired(place, end);
+                    state.count_expired(slot_index, end);
                     state.stats.reaped += 1;
-                    dead.extend(state.remove(place).map(Dead::from));
+                    dead.extend(state.remove(slot_index).map(Dead::from));
                 }
                 None => state.reaping.note_expiry(item.content.expire_at_ms),
             }
         }
-        state.reaping.place = if end < state.slots.len() { end } else { 0 };
+        state.reaping.next_slot = if end < state.slots.len() { end } else { 0 };
         self.publish(state);
         Some(dead)
     }
@@ -336,14 +335,16 @@ impl Shard {
             self.len.store(len, Ordering::Relaxed);
         }
         let oldest = state.segments.oldest();
-        let since = oldest.map_or(Stamp::default(), |place| state.slots.links(place).since);
+        let since = oldest.map_or(Stamp::default(), |slot_index| {
+            state.slots.links(slot_index).since
+        });
         if self.oldest.load(Ordering::Relaxed) != since.0 {
             self.oldest.store(since.0, Ordering::Relaxed);
         }
     }
 }
 
-/// Lets `visit` change an item, whose expiry may then be another.
+/// Lets `visit` change an item, including its expiry.
 fn visit_in_place<R>(
     item: &mut Item,
     reaping: &mut Reaping,
@@ -351,7 +352,11 @@ fn visit_in_place<R>(
 ) -> R {
     let before = item.memory_bytes();
     let result = visit(item);
-    debug_assert_eq!(item.memory_bytes(), before, "changed in place");
+    debug_assert_eq!(
+        item.memory_bytes(),
+        before,
+        "a change in place must keep the length"
+    );
     reaping.note_expiry(item.content.expire_at_ms);
     result
 }
@@ -365,33 +370,41 @@ impl Reaping {
 }
 
 impl State {
-    /// The place of the key's item, if that is alive; otherwise it is removed.
+    /// The slot index of the key's item. Removes the item instead if it has expired or was flushed.
     fn find_live(
         &mut self,
         hashed: Hashed,
         key: &[u8],
         now: &Now,
-    ) -> (Option<Place>, Option<Dead>) {
-        let Some(place) = self.find(hashed, key) else {
+    ) -> (Option<SlotIndex>, Option<Dead>) {
+        let Some(slot_index) = self.find(hashed, key) else {
             return (None, None);
         };
-        let Some(end) = self.slots.item(place).and_then(|item| item.end(now.epoch)) else {
-            return (Some(place), None);
+        let Some(end) = self
+            .slots
+            .item(slot_index)
+            .and_then(|item| item.end(now.epoch))
+        else {
+            return (Some(slot_index), None);
         };
-        self.count_expired(place, end);
+        self.count_expired(slot_index, end);
         match end {
             End::Flushed => self.stats.found_flushed += 1,
             End::Expired => self.stats.found_expired += 1,
         }
-        (None, self.remove(place).map(Dead::from))
+        (None, self.remove(slot_index).map(Dead::from))
     }
 
-    fn find(&self, hashed: Hashed, key: &[u8]) -> Option<Place> {
-        let is_key = |place: Place| self.slots.item(place).is_some_and(|item| item.key() == key);
-        let found = self.index.find(spread(hashed.tag), |(tag, place)| {
-            *tag == hashed.tag && is_key(*place)
+    fn find(&self, hashed: Hashed, key: &[u8]) -> Option<SlotIndex> {
+        let is_key = |slot_index: SlotIndex| {
+            self.slots
+                .item(slot_index)
+                .is_some_and(|item| item.key() == key)
+        };
+        let found = self.index.find(spread(hashed.tag), |(tag, slot_index)| {
+            *tag == hashed.tag && is_key(*slot_index)
         });
-        found.map(|(_, place)| *place)
+        found.map(|(_, slot_index)| *slot_index)
     }
 
     fn insert(
@@ -405,12 +418,12 @@ impl State {
         self.reaping.note_expiry(content.expire_at_ms);
         let item = Item::new(key, content, now.epoch, now.now_s);
         let stamp = reserved.spend(item.memory_bytes())?;
-        let place = self.slots.insert(item);
+        let slot_index = self.slots.insert(item);
         self.segments
-            .push(&mut self.slots, place, Segment::Hot, stamp);
-        self.segments.settle(&mut self.slots, stamp);
+            .push(&mut self.slots, slot_index, Segment::Hot, stamp);
+        self.segments.move_excess_items(&mut self.slots, stamp);
         self.index
-            .insert_unique(spread(hashed.tag), (hashed.tag, place), |(tag, _)| {
+            .insert_unique(spread(hashed.tag), (hashed.tag, slot_index), |(tag, _)| {
                 spread(*tag)
             });
         self.stats.items_total += 1;
@@ -419,26 +432,27 @@ impl State {
 
     fn replace(
         &mut self,
-        place: Place,
+        slot_index: SlotIndex,
         content: Content,
         now: &Now,
         reserved: &mut Reservation<'_>,
     ) -> Result<Dead, Lacking> {
-        let slot = self.slots.slot_mut(place);
+        let slot = self.slots.slot_mut(slot_index);
         let segment = slot.links.segment;
         let item = slot
             .item
             .as_mut()
-            .expect("a place that was found has an item");
+            .expect("a slot that was found has an item");
         let before = item.memory_bytes();
         let after = memory_bytes(item.key_heap_bytes(), &content);
         let stamp = reserved.spend(after)?;
         self.reaping.note_expiry(content.expire_at_ms);
         let old = item.replace(content, now.epoch, now.now_s);
         self.segments.resized(segment, before, after);
-        self.segments.unlink(&mut self.slots, place);
-        self.segments.push(&mut self.slots, place, segment, stamp);
-        self.segments.settle(&mut self.slots, stamp);
+        self.segments.unlink(&mut self.slots, slot_index);
+        self.segments
+            .push(&mut self.slots, slot_index, segment, stamp);
+        self.segments.move_excess_items(&mut self.slots, stamp);
         self.stats.items_total += 1;
         Ok(Dead {
             memory_bytes: before,
@@ -446,27 +460,27 @@ impl State {
         })
     }
 
-    fn remove(&mut self, place: Place) -> Option<Item> {
-        let tag = Hashed::new(hash_of(self.slots.item(place)?.key())).tag;
+    fn remove(&mut self, slot_index: SlotIndex) -> Option<Item> {
+        let tag = Hashed::new(hash_of(self.slots.item(slot_index)?.key())).tag;
         if let Ok(entry) = self
             .index
-            .find_entry(spread(tag), |(_, other)| *other == place)
+            .find_entry(spread(tag), |(_, other)| *other == slot_index)
         {
             entry.remove();
         }
-        self.segments.unlink(&mut self.slots, place);
-        self.slots.remove(place)
+        self.segments.unlink(&mut self.slots, slot_index);
+        self.slots.remove(slot_index)
     }
 
-    fn count_expired(&mut self, place: Place, end: End) {
-        let fetched = self.slots.item(place).is_some_and(Item::is_fetched);
+    fn count_expired(&mut self, slot_index: SlotIndex, end: End) {
+        let fetched = self.slots.item(slot_index).is_some_and(Item::is_fetched);
         self.stats.expired_unfetched += u64::from(end == End::Expired && !fetched);
     }
 }
 
 #[cfg(test)]
 impl Shard {
-    /// Checks that all parts agree on what items there are; their bytes.
+    /// Checks that index, slots and lists agree. Returns the bytes of all items.
     pub(super) fn check(&self) -> usize {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -474,17 +488,19 @@ impl Shard {
         let mut listed = 0;
         for (segment, (len, segment_bytes)) in Segment::ALL.into_iter().zip(state.segments.sizes())
         {
-            let places = state.segments.places(&mut state.slots, segment);
-            let items = places.iter().map(|place| state.slots.item(*place));
+            let indices = state.segments.indices(&mut state.slots, segment);
+            let items = indices
+                .iter()
+                .map(|slot_index| state.slots.item(*slot_index));
             let sum: usize = items
                 .map(|item| item.expect("a listed item").memory_bytes())
                 .sum();
-            assert_eq!((places.len(), sum), (len, segment_bytes));
-            for place in places {
-                let item = state.slots.item(place).expect("a listed item");
+            assert_eq!((indices.len(), sum), (len, segment_bytes));
+            for slot_index in indices {
+                let item = state.slots.item(slot_index).expect("a listed item");
                 assert_eq!(
                     state.find(Hashed::new(hash_of(item.key())), item.key()),
-                    Some(place)
+                    Some(slot_index)
                 );
             }
             listed += len;

@@ -1,23 +1,23 @@
-//! Places for items, which keep their number for as long as the item lives.
+//! Slots for items. An item keeps its slot index for as long as it lives.
 //!
 //! ```text
 //!   page 0: [ slot 0 .. 31 ]  page 1: [ slot 32 .. 63 ]  ...     free slots are a list
 //! ```
 //!
-//! Pages are never moved, so that growing takes no longer with many items than with few.
+//! Pages never move, so growing takes no longer with many items than with few.
 
 use super::item::Item;
 use super::segments::Links;
 
 const PAGE_SLOTS: usize = 32;
 
-/// Bytes that each item takes in a page.
+/// Bytes of an item in its page.
 pub(super) const SLOT_LEN: usize = size_of::<Slot>();
 
-/// Number of a slot within its shard.
-pub(super) type Place = u32;
+/// Index of a slot within its shard.
+pub(super) type SlotIndex = u32;
 
-/// A place with its item and its neighbours in a list of the shard.
+/// A slot: its item, and the item's neighbours in a list of the shard.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) item: Option<Item>,
@@ -28,26 +28,26 @@ pub(super) struct Slot {
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     pages: Vec<Vec<Slot>>,
-    free: Vec<Place>,
+    free: Vec<SlotIndex>,
     len: usize,
 }
 
 impl Slots {
-    /// Number of slots, free ones included: every place is below it.
+    /// Number of slots, including free ones. Every slot index is below it.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Stores an item at a place of its own.
-    pub(super) fn insert(&mut self, item: Item) -> Place {
-        if let Some(place) = self.free.pop() {
-            self.slot_mut(place).item = Some(item);
-            return place;
+    /// Stores an item in a free slot.
+    pub(super) fn insert(&mut self, item: Item) -> SlotIndex {
+        if let Some(index) = self.free.pop() {
+            self.slot_mut(index).item = Some(item);
+            return index;
         }
         if self.len.is_multiple_of(PAGE_SLOTS) {
             self.pages.push(Vec::with_capacity(PAGE_SLOTS));
         }
-        let place = Place::try_from(self.len).expect("memory ends before places do");
+        let index = SlotIndex::try_from(self.len).expect("memory ends before slot indices do");
         if let Some(page) = self.pages.last_mut() {
             page.push(Slot {
                 item: Some(item),
@@ -55,29 +55,29 @@ impl Slots {
             });
         }
         self.len += 1;
-        place
+        index
     }
 
-    /// Takes the item out of its place.
-    pub(super) fn remove(&mut self, place: Place) -> Option<Item> {
-        let item = self.slot_mut(place).item.take()?;
-        self.free.push(place);
+    /// Takes the item out of its slot.
+    pub(super) fn remove(&mut self, index: SlotIndex) -> Option<Item> {
+        let item = self.slot_mut(index).item.take()?;
+        self.free.push(index);
         Some(item)
     }
 
-    pub(super) fn item(&self, place: Place) -> Option<&Item> {
-        self.slot(place).item.as_ref()
+    pub(super) fn item(&self, index: SlotIndex) -> Option<&Item> {
+        self.slot(index).item.as_ref()
     }
 
-    pub(super) fn links(&self, place: Place) -> Links {
-        self.slot(place).links
+    pub(super) fn links(&self, index: SlotIndex) -> Links {
+        self.slot(index).links
     }
 
-    fn slot(&self, place: Place) -> &Slot {
-        &self.pages[place as usize / PAGE_SLOTS][place as usize % PAGE_SLOTS]
+    fn slot(&self, index: SlotIndex) -> &Slot {
+        &self.pages[index as usize / PAGE_SLOTS][index as usize % PAGE_SLOTS]
     }
 
-    pub(super) fn slot_mut(&mut self, place: Place) -> &mut Slot {
-        &mut self.pages[place as usize / PAGE_SLOTS][place as usize % PAGE_SLOTS]
+    pub(super) fn slot_mut(&mut self, index: SlotIndex) -> &mut Slot {
+        &mut self.pages[index as usize / PAGE_SLOTS][index as usize % PAGE_SLOTS]
     }
 }

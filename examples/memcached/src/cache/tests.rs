@@ -1,4 +1,4 @@
-//! The cache against a model, its memory, and what eviction takes.
+//! Tests of the cache against a model, of its memory limit, and of eviction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn get(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Checks that lists, index, slots and budget agree.
+/// Checks that the lists, the index, the slots and the budget agree.
 fn check(cache: &Cache) {
     let mut bytes = 0;
     for shard in &cache.shards {
@@ -141,13 +141,13 @@ proptest! {
 }
 
 #[test]
-fn what_is_used_again_survives_what_is_not() {
+fn items_used_again_survive_items_used_once() {
     let cache = cache(4 * MIB);
     let popular: Vec<[u8; 4]> = (0..1000_u32).map(u32::to_be_bytes).collect();
     for key in &popular {
         put(&cache, key, &content(&[7; 100])).unwrap();
     }
-    // Ten times what fits passes through once.
+    // Ten times the capacity passes through once.
     for round in 0..100_u32 {
         for key in &popular {
             get(&cache, key);
@@ -165,7 +165,7 @@ fn what_is_used_again_survives_what_is_not() {
 }
 
 #[test]
-fn what_expires_is_taken_before_what_does_not() {
+fn expired_items_are_evicted_before_live_ones() {
     let cache = cache(MIB);
     let expired = Content {
         expire_at_ms: Some(0),
@@ -180,7 +180,7 @@ fn what_expires_is_taken_before_what_does_not() {
 }
 
 #[test]
-fn items_that_cannot_fit_are_refused_and_nothing_is_lost() {
+fn an_item_that_cannot_fit_is_refused_and_evicts_nothing() {
     let full = Cache::new(Limits {
         memory_bytes: 10_000,
         evict: false,
@@ -194,12 +194,15 @@ fn items_that_cannot_fit_are_refused_and_nothing_is_lost() {
         put(&small, b"new", &content(&[0; 20_000])),
         Err(OutOfMemory)
     );
-    assert!(get(&small, b"old").is_some(), "in vain");
+    assert!(
+        get(&small, b"old").is_some(),
+        "evicted for an item that cannot fit"
+    );
     check(&small);
 }
 
 #[test]
-fn cas_values_of_a_key_never_come_again() {
+fn cas_values_of_a_key_never_repeat() {
     let cache = cache(MIB);
     let mut last = 0;
     for round in 0..100 {
@@ -218,7 +221,7 @@ fn cas_values_of_a_key_never_come_again() {
 }
 
 #[test]
-fn a_delayed_flush_takes_what_was_stored_meanwhile() {
+fn a_delayed_flush_removes_items_stored_meanwhile() {
     let cache = cache(MIB);
     put(&cache, b"before", &content(b"1")).unwrap();
     cache.flush(Some(unix_time_ms() + 1000));
@@ -232,14 +235,14 @@ fn a_delayed_flush_takes_what_was_stored_meanwhile() {
     assert_eq!(get(&cache, b"meanwhile"), None);
     put(&cache, b"after", &content(b"1")).unwrap();
     assert!(get(&cache, b"after").is_some());
-    // One at once cancels one that waits.
+    // An immediate flush cancels a pending one.
     cache.flush(Some(unix_time_ms() + 1_000_000));
     cache.flush(None);
     assert_eq!(get(&cache, b"after"), None);
 }
 
 #[test]
-fn the_reaper_looks_only_where_something_may_be_expired() {
+fn the_reaper_examines_only_shards_that_may_have_expired_items() {
     let cache = cache(MIB);
     for key in 0..1000_u32 {
         put(&cache, &key.to_be_bytes(), &content(b"stays")).unwrap();

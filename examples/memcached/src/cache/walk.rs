@@ -1,21 +1,21 @@
-//! All items one after the other.
+//! A walk over all items.
 
 use psp_server::checkpoint;
 
 use super::{Cache, Item};
 
-/// Places that are looked at under one lock.
-const PLACES_PER_LOCK: usize = 64;
+/// Slots examined under one lock.
+const SLOTS_PER_LOCK: usize = 64;
 
 impl Cache {
-    /// Calls `visit` for every live item, with no lock held. An item that is there throughout is
-    /// visited exactly once. Other requests may have the worker after every 64 places.
+    /// Calls `visit` for every live item. It holds no lock meanwhile, and visits an item that is
+    /// present throughout exactly once. After every 64 slots, other requests may run on the worker.
     pub fn for_each(&self, mut visit: impl FnMut(&Item)) {
-        let mut found = Vec::with_capacity(PLACES_PER_LOCK);
+        let mut found = Vec::with_capacity(SLOTS_PER_LOCK);
         for shard in &self.shards {
-            let mut place = Some(0);
-            while let Some(start) = place {
-                place = shard.copy(start, PLACES_PER_LOCK, &self.now(), &mut found);
+            let mut next = Some(0);
+            while let Some(start) = next {
+                next = shard.copy(start, SLOTS_PER_LOCK, &self.now(), &mut found);
                 found.drain(..).for_each(|item| visit(&item));
                 checkpoint();
             }

@@ -1,4 +1,4 @@
-//! Numbers: increment and decrement.
+//! Arithmetic on numbers: increment and decrement.
 
 use psp_store::Element;
 
@@ -6,24 +6,24 @@ use super::{Condition, Operations};
 use crate::cache::{Change, Content, Item, OutOfMemory};
 use crate::counters::Counter;
 
-/// How a number is to be changed.
+/// A change of a number.
 #[derive(Debug, Clone, Copy)]
 pub struct Arithmetic<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// What to add, with wrap-around, or to subtract, down to 0.
+    /// The difference. Addition wraps around; subtraction stops at 0.
     pub delta: u64,
     /// Whether to subtract.
     pub decrement: bool,
-    /// What CAS value the item must have.
+    /// The CAS value that the item must have.
     pub condition: Condition,
     /// The item's CAS value in place of a new one.
     pub new_cas: Option<u64>,
-    /// When the item expires, if that is to change.
+    /// When the item expires; `None` keeps its expiry.
     pub expire_at_ms: Option<Option<u64>>,
-    /// What to make when there is no number.
+    /// The number to create if there is none.
     pub vivify: Option<Vivify>,
-    /// The key was given in base64.
+    /// The client gave the key in base64.
     pub binary_key: bool,
 }
 
@@ -44,34 +44,34 @@ impl<'a> Arithmetic<'a> {
     }
 }
 
-/// A number that is made when there is none.
+/// A number to create if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vivify {
-    /// Its value.
+    /// The number's value.
     pub initial: u64,
-    /// When it expires.
+    /// When the item expires.
     pub expire_at_ms: Option<u64>,
 }
 
-/// A number as it is now.
+/// The current state of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Number {
-    /// Its value.
+    /// The number's value.
     pub value: u64,
-    /// Its CAS value.
+    /// The item's CAS value.
     pub cas: u64,
-    /// Milliseconds until it expires; `None` if it does not.
+    /// Milliseconds until the item expires; `None` if it does not.
     pub ttl_ms: Option<u64>,
 }
 
-/// How arithmetic ended.
+/// The outcome of arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Computed {
-    /// Done, or made.
+    /// The number was changed or created.
     Done(Number),
     /// There is no such item.
     NotFound,
-    /// The value is not a number of 64 bits.
+    /// The value is not a 64-bit number.
     NonNumeric,
     /// The item has another CAS value.
     Exists,
@@ -81,7 +81,7 @@ impl Operations<'_> {
     /// Changes a number.
     ///
     /// # Errors
-    /// When there is no memory for the number.
+    /// There is no memory for the number.
     pub fn compute(&self, request: &Arithmetic<'_>) -> Result<Computed, OutOfMemory> {
         let now_s = self.cache.now_s();
         let (computed, made) = self.cache.update(request.key, |item, fresh_cas| {
@@ -161,7 +161,7 @@ fn put(value: u64, content: Content) -> (Change, Computed) {
     (Change::Put(content), Computed::Done(number))
 }
 
-/// The number that `value` starts with, up to white space.
+/// The number at the start of `value`, up to white space.
 fn parse(value: &[u8]) -> Option<u64> {
     let number = value
         .trim_ascii_start()
@@ -170,7 +170,7 @@ fn parse(value: &[u8]) -> Option<u64> {
     str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// The digits of `value`, with spaces after them up to `len_min`: a number does not get shorter.
+/// The digits of `value`, padded with spaces to `len_min`: a number never gets shorter.
 fn padded(value: u64, len_min: usize) -> Element {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(value).as_bytes();

@@ -5,14 +5,14 @@ use psp_store::Element;
 use super::Operations;
 use crate::cache::{Change, Content, Item};
 
-/// What a client gets of an item.
+/// The parts of an item that a client reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The data.
     pub value: Element,
-    /// What the client stored beside it.
+    /// The client's flags.
     pub flags: u32,
-    /// Changes with every change of the item.
+    /// A number that changes with every change of the item.
     pub cas: u64,
 }
 
@@ -35,7 +35,7 @@ impl Operations<'_> {
         found
     }
 
-    /// Gives the key's item another expiration time; whether there is one.
+    /// Changes the expiration time of the key's item. Returns whether there is one.
     #[must_use]
     pub fn touch(&self, key: &[u8], expire_at_ms: Option<u64>) -> bool {
         let touched = self.visit(key, |item| item.content.expire_at_ms = expire_at_ms);
@@ -43,7 +43,7 @@ impl Operations<'_> {
         touched.is_some()
     }
 
-    /// The key's item, whose expiration time becomes another.
+    /// Reads the key's item and changes its expiration time.
     #[must_use]
     pub fn get_and_touch(&self, key: &[u8], expire_at_ms: Option<u64>) -> Option<Found> {
         let found = self.visit(key, |item| {
@@ -63,35 +63,35 @@ impl Operations<'_> {
     }
 }
 
-/// How an item is to be read by `mg`, and what about it changes.
+/// How `mg` reads an item, and its changes to the item.
 #[derive(Debug, Clone, Copy)]
 pub struct Fetch {
-    /// When the item expires from now on.
+    /// The item's new expiration time.
     pub expire_at_ms: Option<Option<u64>>,
-    /// On a miss, make an empty item that expires then; the client wins the right to fill it.
+    /// On a miss, create an empty item with this expiration time. The client wins the right to fill it.
     pub vivify: Option<Option<u64>>,
-    /// The first client to ask wins the right to refresh an item that expires before.
+    /// The first client that reads an item that expires earlier wins the right to refresh it.
     pub recache_before_ms: Option<Option<u64>>,
-    /// The CAS value of an item that is made.
+    /// The CAS value of a created item.
     pub new_cas: Option<u64>,
-    /// Of an item that is made: its key was given in base64.
+    /// Whether the client gave the key of a created item in base64.
     pub binary_key: bool,
-    /// Whether the item counts as used.
+    /// Whether the read counts as a use of the item.
     pub counts_as_use: bool,
 }
 
-/// What `mg` learns about an item.
+/// The result of `mg` for an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
     /// The item, with its new expiration time.
     pub content: Content,
-    /// Whether it had been read before.
+    /// Whether an earlier request had read the item.
     pub was_fetched: bool,
-    /// Seconds since it was used before.
+    /// Seconds since the item's previous use.
     pub idle_s: u32,
-    /// Whether another client was told to refresh it.
+    /// Whether the server had told another client to refresh the item.
     pub token_was_sent: bool,
-    /// Whether this client is told to.
+    /// Whether the server tells this client to refresh the item.
     pub won: bool,
 }
 
@@ -121,7 +121,7 @@ impl Fetch {
 }
 
 impl Operations<'_> {
-    /// Reads the key's item and all that is known about it.
+    /// Reads the key's item with all data about it.
     #[must_use]
     pub fn fetch(&self, key: &[u8], request: &Fetch) -> Option<Fetched> {
         let now_s = self.cache.now_s();
@@ -138,7 +138,8 @@ impl Operations<'_> {
         fetched
     }
 
-    /// Makes an empty item, unless another client has made one meanwhile or there is no memory.
+    /// Creates an empty item. If another client has created one meanwhile, reads that one instead.
+    /// Returns `None` if there is no memory.
     fn vivify(&self, key: &[u8], request: &Fetch, expire_at_ms: Option<u64>) -> Option<Fetched> {
         let now_s = self.cache.now_s();
         let made = self.cache.update(key, |item, fresh_cas| {

@@ -1,4 +1,4 @@
-//! What commands of all three protocols do to the cache, without a word of any protocol.
+//! The effects of commands on the cache, independent of the three protocols.
 
 mod arithmetic;
 mod fetch;
@@ -13,19 +13,19 @@ pub use storage::{Condition, Store, Stored};
 use crate::cache::Cache;
 use crate::counters::{Counter, WorkerCounters};
 
-/// The cache, as a worker uses it.
+/// The cache with the worker's counters.
 #[derive(Debug, Clone, Copy)]
 pub struct Operations<'a> {
     /// All items.
     pub cache: &'a Cache,
     /// The worker's counters.
     pub counters: &'a WorkerCounters,
-    /// Longest item, as [`data_len_max`](psp_protocols::memcached::data_len_max) counts it.
+    /// Longest item, counted as in [`data_len_max`](psp_protocols::memcached::data_len_max).
     pub item_len_max: usize,
 }
 
 impl Operations<'_> {
-    /// Counts a hit or a miss, and one of the commands that these belong to.
+    /// Counts a hit or a miss, and a command of the kind given.
     fn count(&self, command: Option<Counter>, hit: bool, counters: [Counter; 2]) {
         let [hits, misses] = counters;
         if let Some(command) = command {
@@ -34,13 +34,13 @@ impl Operations<'_> {
         self.counters.count(if hit { hits } else { misses });
     }
 
-    /// Counts a key that was asked for.
+    /// Counts a requested key.
     pub fn count_get(&self, hit: bool) {
         let counters = [Counter::GetHits, Counter::GetMisses];
         self.count(Some(Counter::CmdGet), hit, counters);
     }
 
-    /// Counts a key whose expiration time was to be set.
+    /// Counts a request to set a key's expiration time.
     pub fn count_touch(&self, hit: bool) {
         let counters = [Counter::TouchHits, Counter::TouchMisses];
         self.count(Some(Counter::CmdTouch), hit, counters);

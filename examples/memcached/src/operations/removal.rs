@@ -1,31 +1,31 @@
-//! Deleting items, and what deletions can leave of them.
+//! Deletion of items, and items that a deletion keeps.
 
 use psp_store::Element;
 
 use super::{Condition, Operations};
 use crate::cache::{Change, Content, Item, OutOfMemory};
 
-/// What is to be deleted.
+/// A deletion.
 #[derive(Debug, Clone, Copy)]
 pub struct Delete<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// What CAS value the item must have.
+    /// The CAS value that the item must have.
     pub condition: Condition,
-    /// Keep the item and mark it as stale, for a client to be told so.
+    /// Keep the item and mark it as stale, so that clients learn of it.
     pub stale: bool,
-    /// Keep the item and empty its value.
+    /// Keep the item but empty its value.
     pub empty: bool,
-    /// Of an item that is kept: when it expires.
+    /// When a kept item expires.
     pub expire_at_ms: Option<Option<u64>>,
-    /// Of an item that is kept: its CAS value in place of a new one.
+    /// The CAS value of a kept item in place of a new one.
     pub new_cas: Option<u64>,
-    /// Of an item that is emptied: opaque to the server.
+    /// The client's flags of an emptied item.
     pub flags: u32,
 }
 
 impl<'a> Delete<'a> {
-    /// Deletes the key, whatever it has.
+    /// Deletes the key's item without conditions.
     #[must_use]
     pub fn new(key: &'a [u8]) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl<'a> Delete<'a> {
         }
     }
 
-    /// What becomes of the item.
+    /// The change of the item.
     fn of(&self, item: &mut Item, fresh_cas: u64) -> Change {
         if self.empty {
             let cas = self.new_cas.unwrap_or(if self.stale {
@@ -62,16 +62,16 @@ impl<'a> Delete<'a> {
         content.expire_at_ms = self.expire_at_ms.unwrap_or(content.expire_at_ms);
         content.cas = self.new_cas.unwrap_or(fresh_cas);
         content.stale = true;
-        // The next client is told to fetch the newer value.
+        // The server tells the next client to fetch the newer value.
         content.token_sent = false;
         Change::Keep
     }
 }
 
-/// How a deletion ended.
+/// The outcome of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
-    /// Done.
+    /// The deletion succeeded.
     Done,
     /// There is no such item.
     NotFound,
@@ -80,11 +80,11 @@ pub enum Deleted {
 }
 
 impl Operations<'_> {
-    /// Deletes an item, or marks it as deleted.
+    /// Deletes an item, or keeps it marked or emptied.
     ///
     /// # Errors
-    /// When there is no memory to keep an item that was emptied, which does not happen unless others
-    /// take all that is made free.
+    /// There is no memory to keep an emptied item. This happens only if other requests take all
+    /// memory that is freed.
     pub fn delete(&self, request: &Delete<'_>) -> Result<Deleted, OutOfMemory> {
         let deleted = self
             .cache
@@ -101,9 +101,9 @@ impl Operations<'_> {
         Ok(deleted)
     }
 
-    /// Removes what the key has, which is out of date.
+    /// Removes the key's item, which is out of date.
     pub(super) fn forget(&self, key: &[u8]) {
-        // Removing needs no memory, so that it does not fail.
+        // Removing needs no memory, so it cannot fail.
         let _removed = self.cache.update(key, |_, _| (Change::Remove, ()));
     }
 }

@@ -8,13 +8,13 @@ use super::Operations;
 use crate::cache::{Change, Content, Item, OutOfMemory};
 use crate::counters::Counter;
 
-/// How often appending works on a copy outside of the lock before it does so under it.
+/// Attempts to append outside the lock before appending under it.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
-/// What is to be stored, and when.
+/// A request to store data, with its conditions.
 #[derive(Debug, Clone, Copy)]
 pub struct Store<'a> {
-    /// On what condition, and where: in place of the data that is there, after or before it.
+    /// The condition, and whether the data replaces the old data or goes after or before it.
     pub mode: StoreMode,
     /// The key.
     pub key: &'a [u8],
@@ -24,18 +24,18 @@ pub struct Store<'a> {
     pub flags: u32,
     /// When the item expires; appending ignores it.
     pub expire_at_ms: Option<u64>,
-    /// What CAS value the item must have.
+    /// The CAS value that the item must have.
     pub condition: Condition,
     /// The item's CAS value in place of a new one.
     pub new_cas: Option<u64>,
-    /// The key was given in base64.
+    /// The client gave the key in base64.
     pub binary_key: bool,
-    /// Appending to nothing stores an item that expires then.
+    /// Appending to a missing key stores an item with this expiration time.
     pub vivify: Option<Option<u64>>,
 }
 
 impl<'a> Store<'a> {
-    /// Stores data and nothing more, in any case that `mode` allows.
+    /// Stores only data, under any condition of `mode`.
     #[must_use]
     pub fn new(mode: StoreMode, key: &'a [u8], data: &'a [u8]) -> Self {
         Self {
@@ -52,25 +52,25 @@ impl<'a> Store<'a> {
     }
 }
 
-/// What CAS value an item must have to be changed.
+/// The CAS value that an item must have to be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// Any.
+    /// Any value.
     Any,
-    /// This one.
+    /// This value.
     Cas(u64),
-    /// This one; or a higher one, in which case what is stored is stale.
+    /// This value. If it is higher than the item's, the new data is stored as stale.
     CasOrStale(u64),
 }
 
 impl Condition {
-    /// [`Cas`](Self::Cas), if there is a value.
+    /// [`Cas`](Self::Cas) if there is a value.
     #[must_use]
     pub fn from_cas(cas: Option<u64>) -> Self {
         cas.map_or(Self::Any, Self::Cas)
     }
 
-    /// Whether an item of this CAS value may be changed.
+    /// Whether an item with this CAS value may be changed.
     #[must_use]
     pub fn is_met(self, cas: u64) -> bool {
         match self {
@@ -84,10 +84,10 @@ impl Condition {
     }
 }
 
-/// How storing ended.
+/// The outcome of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
-    /// Stored, with this CAS value and so many bytes of data.
+    /// The item was stored.
     Stored {
         /// The item's CAS value.
         cas: u64,
@@ -103,10 +103,11 @@ pub enum Stored {
 }
 
 impl Operations<'_> {
-    /// Stores an item. One that cannot be had for lack of memory takes the old one with it if it
-    /// was to be replaced in any case, lest clients go on reading that.
+    /// Stores an item. If an unconditional store fails for lack of memory, it removes the old item, so
+    /// that clients do not go on reading it.
     ///
     /// # Errors
+    /// There is no memory for the item.
     /// When there is no memory for the item.
     pub fn store(&self, request: &Store<'_>) -> Result<Stored, OutOfMemory> {
         self.counters.count(Counter::CmdSet);
@@ -123,7 +124,7 @@ impl Operations<'_> {
         stored
     }
 
-    /// A value was too long to be an item, with which the key's old one is out of date.
+    /// Handles a value that is too long for an item. The key's old value is out of date.
     pub fn refuse_too_large(&self, key: &[u8]) {
         self.counters.count(Counter::StoreTooLarge);
         self.forget(key);
@@ -174,8 +175,8 @@ impl Operations<'_> {
         });
     }
 
-    /// Appends or prepends. Long values are copied without the lock: a change meanwhile is a reason
-    /// to try again.
+    /// Appends or prepends. Copies long values without the lock, and retries if the item changes
+    /// meanwhile.
     fn extend(&self, request: &Store<'_>) -> Result<Stored, OutOfMemory> {
         for _ in 0..OPTIMISTIC_ATTEMPTS {
             let seen = self.cache.with(request.key, |item| Seen::of(item));
@@ -203,8 +204,8 @@ impl Operations<'_> {
         })
     }
 
-    /// The data of the request and of an item, in the order of the mode; `None` when they are too
-    /// long together.
+    /// The request's data and an item's value, joined in the order of the mode; `None` if the result
+    /// is too long.
     fn joined(&self, request: &Store<'_>, value: &Element) -> Option<Element> {
         let len_max = data_len_max(self.item_len_max, request.key.len());
         if value.len() + request.data.len() > len_max {
@@ -218,7 +219,7 @@ impl Operations<'_> {
     }
 }
 
-/// What an item held when it was looked at.
+/// An item's value and CAS value at the time they were read.
 struct Seen {
     value: Element,
     cas: u64,
@@ -234,7 +235,7 @@ impl Seen {
 }
 
 impl Store<'_> {
-    /// Puts `extended`, if that is short enough, in place of the item's data.
+    /// Replaces the item's data with `extended`; `None` means that it was too long.
     fn extend(
         &self,
         item: Option<&mut Item>,

@@ -1,4 +1,4 @@
-//! What the protocols rely on.
+//! Tests of the operations that all protocols use.
 
 use std::sync::Arc;
 use std::thread;
@@ -97,7 +97,7 @@ fn appending_keeps_flags_and_expiry_and_stays_within_the_longest_item() {
 }
 
 #[test]
-fn a_cas_value_is_good_for_one_change() {
+fn a_cas_value_allows_one_change() {
     let world = World::new();
     let operations = world.operations();
     let with_cas = |cas| Store {
@@ -126,7 +126,7 @@ fn a_cas_value_is_good_for_one_change() {
 }
 
 #[test]
-fn numbers_wrap_up_and_stop_at_zero_down() {
+fn increments_wrap_around_and_decrements_stop_at_zero() {
     let world = World::new();
     let operations = world.operations();
     assert_eq!(
@@ -166,7 +166,7 @@ fn numbers_wrap_up_and_stop_at_zero_down() {
 }
 
 #[test]
-fn deletions_can_leave_a_mark() {
+fn a_deletion_can_mark_or_empty_the_item() {
     let world = World::new();
     let operations = world.operations();
     let cas = cas_of(operations.store(&Store::new(StoreMode::Set, b"k", b"value")));
@@ -188,7 +188,7 @@ fn deletions_can_leave_a_mark() {
 }
 
 #[test]
-fn a_set_without_memory_takes_the_old_value_with_it() {
+fn a_set_without_memory_removes_the_old_value() {
     let world = World::with_memory(5000);
     let operations = world.operations();
     cas_of(operations.store(&Store::new(StoreMode::Set, b"k", b"old")));

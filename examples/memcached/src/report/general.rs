@@ -1,4 +1,4 @@
-//! `stats`: what clients and monitors look at.
+//! `stats`: the figures that clients and monitors read.
 
 use psp_server::ServerHandle;
 use psp_store::unix_time_ms;
@@ -64,7 +64,7 @@ pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
     );
 }
 
-/// Time that all threads of the process have run.
+/// CPU time of all threads of the process.
 fn cpu_seconds() -> String {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     format!("{}.{:06}", time.tv_sec, time.tv_nsec / 1000)

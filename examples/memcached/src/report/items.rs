@@ -1,5 +1,5 @@
-//! `stats items`, `stats slabs` and `stats sizes`: where the memory is. There are no slabs: all items
-//! are of one class.
+//! `stats items`, `stats slabs` and `stats sizes`: the use of memory. There are no slabs: all items
+//! are in one class.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::cache::{Cache, Segment};
 use crate::dump::CLASS;
 use crate::state::ServerState;
 
-/// Sizes are counted in steps of so many bytes.
+/// Bytes per step of the size histogram.
 const SIZE_STEP: usize = 32;
 
 pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
@@ -62,7 +62,7 @@ pub(super) fn write_memory(server: &ServerState, put: &mut Put<'_>) {
     );
 }
 
-/// Walks over all items; from no single moment.
+/// Walks over all items. The result is not a snapshot.
 pub(super) fn write_sizes(cache: &Cache, put: &mut Put<'_>) {
     let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
     cache.for_each(|item| {

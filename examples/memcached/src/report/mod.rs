@@ -1,4 +1,4 @@
-//! Statistics: what `stats` shows, name by name.
+//! Statistics: the names and values that `stats` shows.
 
 mod general;
 mod items;
@@ -9,10 +9,10 @@ use std::fmt::Display;
 
 use crate::state::ServerState;
 
-/// The version of memcached whose commands and replies this server follows.
+/// The memcached version whose commands and replies this server follows.
 pub const MEMCACHED_VERSION: &str = "1.6.18";
 
-/// What statistics there are.
+/// The reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
     /// `stats`
@@ -25,12 +25,12 @@ pub enum Report {
     Settings,
     /// `stats sizes`: how many items have which size.
     Sizes,
-    /// `stats psp`: what the scheduler does.
+    /// `stats psp`: the scheduler's figures.
     Psp,
 }
 
 impl Report {
-    /// The report that `stats <name>` asks for.
+    /// The report that `stats <name>` requests.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Some(match name {
@@ -45,10 +45,10 @@ impl Report {
     }
 }
 
-/// Takes the names and values of a report.
+/// Receives the names and values of a report.
 pub type Put<'a> = dyn FnMut(&str, &str) + 'a;
 
-/// Writes all of a report.
+/// Writes a whole report.
 pub fn write(report: Report, server: &ServerState, put: &mut Put<'_>) {
     match report {
         Report::General => general::write(server, put),
@@ -119,7 +119,10 @@ mod tests {
         assert_eq!(count, "100");
         let bytes: u64 = figure(&server, b"", "bytes").parse().unwrap();
         assert!((100_000..130_000).contains(&bytes));
-        assert!(figures(&server, b"psp").is_empty(), "it does not run");
+        assert!(
+            figures(&server, b"psp").is_empty(),
+            "the server does not run, so the report must be empty"
+        );
         assert_eq!(Report::from_name(b"nosuch"), None);
     }
 }

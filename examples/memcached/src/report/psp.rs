@@ -1,4 +1,4 @@
-//! `stats psp`: what the scheduler does. Empty until the server runs.
+//! `stats psp`: the scheduler's figures. Empty until the server runs.
 
 use std::time::Duration;
 

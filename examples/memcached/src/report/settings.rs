@@ -1,4 +1,4 @@
-//! `stats settings`: what the server was started with.
+//! `stats settings`: the configuration at the start.
 
 use super::{Put, put_all};
 use crate::state::ServerState;

@@ -1,4 +1,4 @@
-// memjs's operations (binary protocol) against the server at the port in the first argument.
+// Runs memjs' operations (binary protocol) against the server at the port in the first argument.
 const assert = require("node:assert");
 const memjs = require("memjs");
 
@@ -12,7 +12,7 @@ async function main() {
   assert.ok(await client.replace("other", "z"));
   assert.ok(!(await client.replace("nosuch", "z")));
   assert.ok(await client.append("other", "!"));
-  // Its prepend sends an append, with memcached as well.
+  // memjs' prepend sends an append, to memcached as well.
   assert.strictEqual((await client.get("other")).value.toString(), "z!");
   assert.strictEqual((await client.increment("n", 1, { initial: 41 })).value, 41);
   assert.strictEqual((await client.increment("n", 1, {})).value, 42);

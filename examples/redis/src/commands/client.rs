@@ -23,7 +23,7 @@ fn client(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     subcommand::run("client", SUBCOMMANDS, context, args, out)
 }
 
-/// `arg` as a name that can stand in `CLIENT LIST`; `what` begins the error otherwise.
+/// `arg` as a name that may appear in `CLIENT LIST`. An error message starts with `what`.
 pub(super) fn check_label(what: &str, arg: &[u8]) -> Result<String> {
     if arg.iter().all(u8::is_ascii_graphic) {
         return Ok(String::from_utf8_lossy(arg).into_owned());
@@ -113,7 +113,7 @@ fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     Ok(())
 }
 
-/// Nobody is evicted, so that both settings hold.
+/// The server never evicts a client, so both settings are true.
 fn no_evict(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     if !parse::is(args[2], "ON") && !parse::is(args[2], "OFF") {
         return Err(CommandError::Syntax);

@@ -26,23 +26,23 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("set", -4, set),
 ];
 
-/// A parameter as CONFIG shows it.
+/// A parameter of CONFIG.
 struct Parameter {
     name: &'static str,
     get: fn(&ServerState) -> String,
     set: Setter,
 }
 
-/// Done, or what values are possible.
+/// Success, or a message that names the possible values.
 type Setting = Result<(), Cow<'static, str>>;
 
 const NOT_RUNNING: &str = "the server is not running yet";
 
-/// How a parameter is changed.
+/// How to change a parameter.
 enum Setter {
-    /// Not while the server runs.
+    /// The parameter cannot change while the server runs.
     Fixed,
-    /// By this function, whose error says what values are possible.
+    /// This function sets the parameter. Its error names the possible values.
     By(fn(&ServerState, &[u8]) -> Setting),
 }
 
@@ -68,7 +68,7 @@ impl Parameter {
     }
 }
 
-/// All parameters. The fixed ones that no setting stands behind tell clients what there is not:
+/// All parameters. Fixed parameters without a setting tell clients which features are absent:
 /// persistence, eviction, further databases.
 const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("appendonly", |_| "no".into()),
@@ -145,7 +145,7 @@ fn set_timeout(server: &ServerState, value: &[u8]) -> Setting {
     Ok(())
 }
 
-/// One line as `--policy` takes it: a name, and settings after it.
+/// Sets the policy from one line in the form of `--policy`: a name, then settings.
 fn set_policy(server: &ServerState, value: &[u8]) -> Setting {
     let policy: Policy = String::from_utf8_lossy(value).parse().map_err(reason)?;
     let runtime = server.runtime.get().ok_or(NOT_RUNNING)?;
@@ -163,7 +163,7 @@ fn set_log_level(server: &ServerState, value: &[u8]) -> Setting {
     Ok(())
 }
 
-/// Only ever below what requests were limited to at the start.
+/// The limit can only be at or below the request limit that the server started with.
 fn set_value_len_max(server: &ServerState, value: &[u8]) -> Setting {
     let bytes = number(value)?;
     if bytes > server.settings.config.limits.proto_max_bulk_len {
@@ -210,7 +210,7 @@ fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
                 format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'");
             return Err(CommandError::Other(line.into()));
         };
-        // What is already so can be set.
+        // A fixed parameter accepts its current value.
         if matches!(parameter.set, Setter::Fixed)
             && (parameter.get)(context.server).as_bytes() != *value
         {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_change_if_they_can() {
+    fn changeable_parameters_change_and_fixed_ones_do_not() {
         let mut session = Session::new();
         session.expect(&[
             ("CONFIG SET proto-max-bulk-len 3", "+OK"),

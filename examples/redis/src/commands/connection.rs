@@ -82,7 +82,7 @@ fn auth(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     Ok(())
 }
 
-/// There is one user, called `default`.
+/// The only user is `default`.
 fn authenticate(context: &Context<'_>, user: &[u8], password: &[u8]) -> Result<()> {
     let accepted = context.server.settings.accepts_password(password);
     if !accepted || user != b"default" {
@@ -138,7 +138,7 @@ fn hello(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         context.client.relabel(|labels| labels.name = name);
     }
     context.client.set_version(version);
-    // The reply is already in the version it announces.
+    // The reply already uses the version that it announces.
     let mut reply = Vec::new();
     write_greeting(&mut Encoder::new(&mut reply, version), context.client.id);
     out.raw(&reply);

@@ -1,17 +1,17 @@
-//! Counts among arguments, and random choices of that many.
+//! Counts among arguments, and random choices of so many elements.
 
 use rand::seq::index::{IndexVecIntoIter, sample};
 
 use crate::error::CommandError;
 use crate::parse::{Result, integer};
 
-/// Most elements that a random choice with repetitions may return, which no collection bounds.
+/// Most elements of a random choice with repetitions, which no collection's size bounds.
 const REPEATED_PICKS_MAX: u64 = 1 << 20;
 
 /// How many elements to pop.
 ///
 /// # Errors
-/// [`CommandError::NotPositive`] if `arg` is no number or below zero.
+/// [`CommandError::NotPositive`] if `arg` is not a number or is below zero.
 pub(super) fn pop_count(arg: &[u8]) -> Result<usize> {
     let count = integer(arg)
         .ok()
@@ -22,7 +22,7 @@ pub(super) fn pop_count(arg: &[u8]) -> Result<usize> {
 /// A number above zero.
 ///
 /// # Errors
-/// `error` as the whole line.
+/// `error` as the whole reply line.
 pub(super) fn above_zero(arg: &[u8], error: &'static str) -> Result<usize> {
     let count = integer(arg)
         .ok()
@@ -32,12 +32,12 @@ pub(super) fn above_zero(arg: &[u8], error: &'static str) -> Result<usize> {
         .ok_or(CommandError::line(error))
 }
 
-/// The number of keys and the arguments after it, as LMPOP and its kin have them.
+/// The number of keys and the arguments after it, in the form of LMPOP and similar commands.
 pub(super) fn key_count(arg: &[u8]) -> Result<usize> {
     above_zero(arg, "ERR numkeys should be greater than 0")
 }
 
-/// The limit of an intersection's cardinality; zero is none.
+/// The limit of an intersection's cardinality; zero means no limit.
 pub(super) fn intersection_limit(arg: &[u8]) -> Result<usize> {
     let limit = integer(arg)
         .ok()
@@ -48,10 +48,10 @@ pub(super) fn intersection_limit(arg: &[u8]) -> Result<usize> {
     }
 }
 
-/// How many random elements to choose: distinct ones, or, when negative, with repetitions.
+/// How many random elements to choose. A negative count allows repetitions.
 ///
 /// # Errors
-/// [`CommandError::NotInteger`], or out of range: `paired` halves the range.
+/// [`CommandError::NotInteger`], or a range error. `paired` halves the range.
 pub(super) fn pick_count(arg: &[u8], paired: bool) -> Result<i64> {
     let count = integer(arg)?;
     if count == i64::MIN {
@@ -67,14 +67,14 @@ pub(super) fn pick_count(arg: &[u8], paired: bool) -> Result<i64> {
     Ok(count)
 }
 
-/// Random ranks among a number of elements.
+/// Random ranks among `len` elements.
 pub(super) enum Picks {
     All(std::ops::Range<usize>),
     Distinct(IndexVecIntoIter),
     Repeated { len: usize, left: usize },
 }
 
-/// Chooses ranks below `len` as [`pick_count`] means it.
+/// Chooses ranks below `len`. `count` has the meaning of [`pick_count`].
 pub(super) fn picks(len: usize, count: i64) -> Picks {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count < 0 {

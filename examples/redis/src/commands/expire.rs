@@ -1,4 +1,4 @@
-//! Commands on when keys expire.
+//! Commands that read and set the expiry of keys.
 
 use psp_store::{Entry, unix_time_ms};
 
@@ -31,7 +31,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("ttl", 2, ttl).flags(READ).key(),
 ];
 
-/// Which new expiry is accepted, given the old one.
+/// Conditions on the old expiry under which a new one is accepted.
 #[derive(Debug, Clone, Copy, Default)]
 struct Condition {
     without_expiry: bool,
@@ -76,7 +76,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// A key that never expires counts as one that expires after all others.
+    /// A key that never expires counts as expiring after all others.
     fn accepts(self, old_ms: Option<u64>, new_ms: i64) -> bool {
         let old_ms = old_ms.map(|old_ms| i64::try_from(old_ms).unwrap_or(i64::MAX));
         !(self.without_expiry && old_ms.is_some()
@@ -201,7 +201,7 @@ fn pexpiretime(
     write_expiry(context, args[1], out, |at_ms| at_ms)
 }
 
-/// -2 without the key, -1 without an expiry, else `convert` of it.
+/// -2 if the key is missing, -1 if it never expires, otherwise `convert` of its expiry.
 fn write_expiry(
     context: &Context<'_>,
     key: &[u8],
@@ -224,7 +224,7 @@ mod tests {
     use crate::testing::Session;
 
     #[test]
-    fn keys_expire_when_told() {
+    fn keys_expire_at_the_time_that_was_set() {
         Session::new().expect(&[
             ("SET a 1", "+OK"),
             ("TTL a", ":-1"),

@@ -55,7 +55,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .key(),
 ];
 
-/// Sets the fields among `args`; returns how many are new.
+/// Sets the fields among `args`. Returns how many are new.
 fn set_fields(context: &Context<'_>, args: &[&[u8]], name: &'static str) -> Result<usize> {
     let pairs = &args[2..];
     if !pairs.len().is_multiple_of(2) {
@@ -259,7 +259,7 @@ fn hrandfield(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
     };
     let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
     let picked = picks(hash.len(), count);
-    // RESP3 has no pairs in an empty reply either.
+    // In RESP3, too, an empty reply contains no pairs.
     let nested = pairing.head(out, picked.len());
     walk::batched(out, |out| {
         for (field, value) in picked.filter_map(|rank| hash.at(rank)) {

@@ -9,13 +9,13 @@ use crate::command::{CommandSpec, CommandTable, Context, ReplyEncoder};
 use crate::parse::{self, Result};
 use crate::state::ServerState;
 
-/// The version of Redis whose commands and errors this server follows.
+/// The Redis version whose commands and errors this server follows.
 pub(crate) const REDIS_VERSION: &str = "7.4.0";
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("info", -1, info)];
 
-/// One section: its heading, whether it is part of a plain INFO, and what writes its lines.
+/// One section: its heading, whether a plain INFO includes it, and the function that writes it.
 struct Section {
     name: &'static str,
     by_default: bool,
@@ -143,7 +143,7 @@ fn memory(_: &ServerState, text: &mut String) -> fmt::Result {
     )
 }
 
-/// Memory of the process, as the system sees it.
+/// The resident memory of the process, as the system reports it.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -225,7 +225,7 @@ fn keyspace(server: &ServerState, text: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// What the scheduler does. Empty until the server runs.
+/// The scheduler's figures. Empty until the server runs.
 fn psp(server: &ServerState, text: &mut String) -> fmt::Result {
     let Some(runtime) = server.runtime.get() else {
         return Ok(());

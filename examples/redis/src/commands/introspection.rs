@@ -1,4 +1,6 @@
-//! The COMMAND command: the table as clients read it.
+//! The COMMAND command, which shows clients the command table.
+
+use psp_protocols::resp::CommandId;
 
 use crate::command::{CommandSpec, CommandTable, Context, ReplyEncoder};
 use crate::glob;
@@ -56,7 +58,7 @@ fn info(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resu
     }
     out.array(args.len() - 2);
     for name in &args[2..] {
-        match CommandTable::get().find(name) {
+        match CommandTable::get().find(CommandId::of(name)) {
             Some(spec) => write_info(spec, out),
             None => out.null_array(),
         }
@@ -72,8 +74,8 @@ fn write_all(out: &mut ReplyEncoder<'_>) {
     }
 }
 
-/// Name, arity, flags, positions of keys, and then what there is none of: categories of access
-/// control, tips, key specifications, subcommands.
+/// Name, arity, flags and positions of keys. Then empty lists for features that this server lacks:
+/// access control categories, tips, key specifications, subcommands.
 fn write_info(spec: &CommandSpec, out: &mut ReplyEncoder<'_>) {
     out.array(10);
     out.bulk(spec.name.as_bytes());
@@ -118,7 +120,7 @@ mod tests {
     use crate::testing::Session;
 
     #[test]
-    fn the_table_is_told_in_full() {
+    fn command_returns_the_whole_table() {
         let mut session = Session::new();
         let count = CommandTable::get().specs().len();
         assert_eq!(session.run("COMMAND COUNT"), format!(":{count}\r\n"));

@@ -59,7 +59,7 @@ fn exists(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     Ok(())
 }
 
-/// For how many of `keys` something holds.
+/// Counts the `keys` for which a condition holds.
 fn count(keys: &[&[u8]], holds: impl Fn(&[u8]) -> bool) -> i64 {
     let pace = Pace::new();
     let holds = keys.iter().map(|key| {
@@ -88,7 +88,7 @@ fn renamenx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
     Ok(())
 }
 
-/// What happens to a value that the new name has already.
+/// Whether to replace an existing value of the new name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Existing {
     Kept,
@@ -193,7 +193,7 @@ fn scan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     Ok(())
 }
 
-/// The arguments of SCAN that its relatives have too, and the TYPE that only SCAN has.
+/// The arguments that SCAN shares with its relatives, and TYPE, which only SCAN has.
 fn without_type<'a>(args: &[&'a [u8]]) -> (SmallVec<[&'a [u8]; 8]>, Option<&'a [u8]>) {
     let mut others = SmallVec::from_slice(&args[..1]);
     let mut type_name = None;
@@ -237,7 +237,7 @@ fn object(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     })
 }
 
-/// The name that Redis has for what comes closest to how `value` is held.
+/// Redis' name for the encoding closest to the representation of `value`.
 fn encoding(value: &Value) -> &'static str {
     match value {
         Value::String(string) if parse::integer(string).is_ok() => "int",
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_and_go() {
+    fn keys_are_created_and_deleted() {
         Session::new().expect(&[
             ("MSET a 1 b 2 c 3", "+OK"),
             ("EXISTS a a x", ":2"),
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_tell_about_themselves() {
+    fn object_and_memory_report_encoding_and_size() {
         let mut session = Session::new();
         session.expect(&[
             ("MSET i 17 s text", "+OK"),

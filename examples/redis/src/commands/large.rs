@@ -1,5 +1,5 @@
-//! Changes whose work depends on their arguments: little of it happens under the key's lock, more
-//! on a snapshot outside of it, where it gives way.
+//! Changes whose work depends on their arguments. A small change runs under the key's lock. A large
+//! one runs on a snapshot outside the lock, where it can yield.
 
 use psp_store::{Keyspace, Slot};
 
@@ -10,16 +10,16 @@ use crate::typed::{Typed, expect_mut, expect_or_default};
 /// Most elements that a change may touch under its key's lock.
 const LOCKED_ELEMENTS_MAX: usize = 64;
 
-/// Bytes that take as long to copy as an element takes to insert.
+/// Bytes that take as long to copy as one element takes to insert.
 const BYTES_PER_ELEMENT: usize = 512;
 
-/// Elements whose insertion takes as long as that of `arguments`.
+/// Number of elements that take as long to insert as `arguments`.
 pub(super) fn work(arguments: &[&[u8]]) -> usize {
     let bytes: usize = arguments.iter().map(|argument| argument.len()).sum();
     arguments.len() + bytes / BYTES_PER_ELEMENT
 }
 
-/// Changes `key`, where about `elements` elements are touched. `change` steps the pace for each.
+/// Changes `key`, touching about `elements` elements. `change` steps the pace for each element.
 pub(super) fn update<R>(
     store: &Keyspace,
     key: &[u8],
@@ -37,7 +37,7 @@ pub(super) fn update<R>(
     }
 }
 
-/// [`typed::change`](crate::typed::change) that touches about `elements` elements.
+/// [`typed::change`](crate::typed::change) for a change that touches about `elements` elements.
 pub(super) fn change<T: Typed, R>(
     store: &Keyspace,
     key: &[u8],
@@ -49,8 +49,8 @@ pub(super) fn change<T: Typed, R>(
     })
 }
 
-/// [`typed::change_or_create`](crate::typed::change_or_create) that touches about `elements`
-/// elements.
+/// [`typed::change_or_create`](crate::typed::change_or_create) for a change that touches about
+/// `elements` elements.
 pub(super) fn change_or_create<T: Typed + Default, R>(
     store: &Keyspace,
     key: &[u8],
@@ -62,7 +62,7 @@ pub(super) fn change_or_create<T: Typed + Default, R>(
     })
 }
 
-/// Elements that a change of all of `key` touches.
+/// Number of elements that a change of the whole value of `key` touches.
 pub(super) fn cardinality(store: &Keyspace, key: &[u8]) -> usize {
     store.peek(key, |entry| {
         entry.map_or(0, |entry| entry.value().cardinality())

@@ -1,6 +1,6 @@
 //! Commands on lists.
 //!
-//! Reads walk a snapshot. LMOVE and RPOPLPUSH change both keys at one instant. LMPOP looks at its
+//! Reads walk a snapshot. LMOVE and RPOPLPUSH change both keys at one instant. LMPOP checks its
 //! keys one after the other and pops from the first that has elements at that moment.
 
 use psp_store::{Element, List, ListEnd, Slot};
@@ -148,7 +148,7 @@ fn pop(
     Ok(())
 }
 
-/// Takes up to `count` elements off `end`; they are in the order of the list.
+/// Removes up to `count` elements from `end`. Returns them in the order of the list.
 fn pop_many(context: &Context<'_>, key: &[u8], count: usize, end: ListEnd) -> Result<Option<List>> {
     let elements = count.min(large::cardinality(context.store, key));
     large::change(context.store, key, elements, |list: &mut List, _| {
@@ -187,7 +187,7 @@ fn lrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     })
 }
 
-/// The index within `len` elements, negative ones counted from the end.
+/// An index within `len` elements. A negative index counts from the end.
 fn index_within(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 {
         index.checked_add_unsigned(len as u64)?
@@ -278,9 +278,9 @@ fn ltrim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 /// Options of LPOS.
 struct Search {
     end: ListEnd,
-    /// Matches to pass over.
+    /// Matches to skip.
     skipped: usize,
-    /// Matches to return; `None` for one, not in an array.
+    /// Matches to return in an array; `None` returns one match without an array.
     count: Option<usize>,
     /// Elements to compare.
     compared: usize,
@@ -417,10 +417,10 @@ fn move_between(
     Ok(Some(element))
 }
 
-/// `numkeys key ... <end> [COUNT count]`, as LMPOP and ZMPOP take it.
+/// `numkeys key ... <end> [COUNT count]`, the arguments of LMPOP and ZMPOP.
 pub(super) struct MultiPop<'a> {
     pub(super) keys: &'a [&'a [u8]],
-    /// The end to pop from, as the client calls it.
+    /// The end to pop from, in the client's words.
     pub(super) end: &'a [u8],
     pub(super) count: usize,
 }

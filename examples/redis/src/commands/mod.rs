@@ -25,7 +25,7 @@ mod strings;
 mod subcommand;
 mod walk;
 
-/// The rows of all families, under the names that `COMMAND DOCS` has for groups of commands.
+/// The rows of all families, under the group names that `COMMAND DOCS` uses.
 pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("connection", client::COMMANDS),
     ("server", config::COMMANDS),

@@ -1,10 +1,11 @@
-//! Checkpoints of commands that walk many elements: where the server may have another request go
-//! first.
+//! Checkpoints of commands that walk many elements. At a checkpoint the server may run another
+//! request first.
 //!
-//! A walk calls one for every element, and each 64th is a [`checkpoint`]. None may be called with a
-//! key's lock held: another request of the same worker would wait for it for ever. Reads and big
-//! replies walk snapshots; changes of many elements are made to one, and only when others keep
-//! changing the same key at last under its lock, where their pace is silent.
+//! A walk steps the pace for every element, and each 64th step is a [`checkpoint`]. A walk must
+//! not call a checkpoint while it holds a key's lock: another request of the same worker would wait
+//! for the lock for ever. Reads and large replies walk snapshots. Changes of many elements also run
+//! on a snapshot. If other clients keep changing the same key, the last attempt runs under its
+//! lock, and its pace makes no checkpoints.
 
 use std::cell::Cell;
 
@@ -28,7 +29,7 @@ impl Pace {
         }
     }
 
-    /// For a change of `slot`.
+    /// The pace of a change of `slot`.
     pub(super) fn of(slot: &Slot<'_>) -> Self {
         Self {
             silent: slot.is_locked(),
@@ -36,7 +37,7 @@ impl Pace {
         }
     }
 
-    /// One element more.
+    /// Counts one more element.
     #[inline]
     pub(super) fn step(&self) {
         let elements = self.elements.get() + 1;

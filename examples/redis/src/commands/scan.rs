@@ -44,7 +44,7 @@ impl<'a> ScanOptions<'a> {
             .is_none_or(|pattern| glob::matches(pattern, name))
     }
 
-    /// Writes the next cursor and the head of an array of `len`.
+    /// Writes the next cursor and the header of an array of `len` elements.
     pub(super) fn head(&self, out: &mut ReplyEncoder<'_>, cursor: u64, len: usize) {
         out.array(2);
         out.bulk(itoa::Buffer::new().format(cursor).as_bytes());

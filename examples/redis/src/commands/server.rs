@@ -29,7 +29,7 @@ fn dbsize(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
     Ok(())
 }
 
-/// ASYNC and SYNC make no difference: keys are gone at the reply, and dropped in the background.
+/// ASYNC and SYNC act alike: the keys are gone at the reply and are dropped in the background.
 fn flush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     match args[1..] {
         [] => {}
@@ -50,7 +50,7 @@ fn time(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<
     Ok(())
 }
 
-/// Nothing is saved; as in Redis the time of the start stands for that.
+/// The server saves nothing. As in Redis, the start time stands for the last save.
 fn lastsave(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let started_s = context.server.started_at_ms.min(unix_time_ms()) / 1000;
     out.integer(i64::try_from(started_s).unwrap_or(i64::MAX));
@@ -73,7 +73,7 @@ fn debug(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     )
 }
 
-/// Keeps the worker that runs it, unless the policy shares it, and no one else.
+/// Occupies the worker that runs it, unless the policy preempts it. Other workers go on.
 fn sleep(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let pause = Duration::try_from_secs_f64(parse::float(args[2])?).ok();
     let pause = pause.filter(|pause| *pause <= SLEEP_MAX);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_of_seconds_and_microseconds() {
+    fn time_replies_seconds_and_microseconds() {
         let mut session = Session::new();
         let reply = session.run("TIME");
         let parts: Vec<&str> = reply.split("\r\n").collect();

@@ -1,9 +1,9 @@
 //! Commands on sets.
 //!
-//! Reads walk a snapshot. Commands on several sets take a snapshot of each, one after the other,
-//! and work on those: each set is seen as it was at one instant, not all at the same. The STORE
-//! variants then replace the destination at one instant. SMOVE changes both of its sets at one
-//! instant.
+//! Reads walk a snapshot. A command on several sets takes a snapshot of each, one after the other,
+//! and works on the snapshots: it sees each set as of one instant, but not all sets as of the same
+//! instant. The STORE variants then replace the destination at one instant. SMOVE changes both of
+//! its sets at one instant.
 
 use psp_store::{Element, Set, SetOperation, Slot};
 
@@ -169,7 +169,7 @@ fn pop_random(set: &mut Set, count: usize, pace: &Pace) -> Vec<Element> {
         return all.iter().inspect(|_| pace.step()).cloned().collect();
     }
     let mut ranks: Vec<usize> = picks(set.len(), count as i64).collect();
-    // From the highest down, so that a removal does not move the ranks still to come.
+    // From the highest rank down, so that a removal does not shift the ranks still to be removed.
     ranks.sort_unstable_by(|left, right| right.cmp(left));
     ranks
         .into_iter()

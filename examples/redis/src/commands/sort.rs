@@ -1,7 +1,7 @@
 //! SORT and SORT_RO.
 //!
-//! They sort a snapshot of the key. The keys that BY and GET name are looked up one after the other
-//! while that goes on, each as it is at that moment. STORE replaces the destination at one instant.
+//! They sort a snapshot of the key. Meanwhile they look up the keys that BY and GET name one after
+//! the other, each with its value at that moment. STORE replaces the destination at one instant.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     .key(),
 ];
 
-/// A key, or a field of a hash, whose name contains the element: `weight_*` or `object_*->field`.
+/// A key or a hash field whose name contains the element: `weight_*` or `object_*->field`.
 struct Pattern<'a> {
     prefix: &'a [u8],
     suffix: &'a [u8],
@@ -37,7 +37,7 @@ struct Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// `None` when there is no `*`.
+    /// `None` if the pattern has no `*`.
     fn parse(pattern: &'a [u8]) -> Option<Self> {
         let star = find(pattern, b"*")?;
         let (prefix, suffix) = (&pattern[..star], &pattern[star + 1..]);
@@ -73,11 +73,11 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
         .position(|window| window == needle)
 }
 
-/// What is returned for an element.
+/// The value to return for an element.
 enum Get<'a> {
     /// `#`: the element.
     Itself,
-    /// What the pattern names.
+    /// The value that the pattern names.
     Named(Pattern<'a>),
     /// A pattern without `*` names nothing.
     Nothing,
@@ -100,11 +100,11 @@ impl<'a> Get<'a> {
     }
 }
 
-/// What the elements are sorted by.
+/// The sort key of the elements.
 enum By<'a> {
     Themselves,
     Named(Pattern<'a>),
-    /// A pattern without `*`: they stay in the order of the collection.
+    /// A pattern without `*`: the elements keep the order of the collection.
     Nothing,
 }
 
@@ -113,7 +113,7 @@ struct Options<'a> {
     alphabetic: bool,
     descending: bool,
     offset: i64,
-    /// Most elements; negative for no limit.
+    /// Most elements; negative means no limit.
     count: i64,
     gets: Vec<Get<'a>>,
     store: Option<&'a [u8]>,
@@ -158,14 +158,14 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// The part of `len` sorted elements that is asked for.
+    /// The requested range of `len` sorted elements.
     fn range(&self, len: usize) -> std::ops::Range<usize> {
         let start = usize::try_from(self.offset).unwrap_or(0).min(len);
         let count = usize::try_from(self.count).unwrap_or(usize::MAX);
         start..start.saturating_add(count).min(len)
     }
 
-    /// The elements asked for, in their order.
+    /// The requested elements, in order.
     fn sorted<'v>(&self, store: &Keyspace, elements: Vec<&'v Element>) -> Result<Vec<&'v Element>> {
         let pace = Pace::new();
         match (&self.by, self.alphabetic) {
@@ -200,7 +200,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Sorts by key and then by element, only as far as needed.
+    /// Sorts by key and then by element, only as far as the requested range needs.
     fn take_sorted<'v, K: Ord>(&self, mut keyed: Vec<(K, &'v Element)>) -> Vec<&'v Element> {
         let range = self.range(keyed.len());
         let pace = Pace::new();
@@ -221,9 +221,8 @@ impl<'a> Options<'a> {
         keyed[range].iter().map(|(_, element)| *element).collect()
     }
 
-    /// [`take_sorted`](Self::take_sorted), several times as fast when all elements are asked for:
-    /// digests and indices are sorted as one integer each, and elements are compared where digests
-    /// are equal.
+    /// [`take_sorted`](Self::take_sorted) for all elements, several times as fast: it sorts each
+    /// digest and index as one integer, and compares elements only if their digests are equal.
     fn take_sorted_by_digest<'v>(&self, keyed: Vec<(u64, &'v Element)>) -> Vec<&'v Element> {
         if self.range(keyed.len()).len() < keyed.len() {
             return self.take_sorted(keyed);
@@ -257,7 +256,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The first bytes as an integer: elements whose integers differ are ordered as these are.
+/// The first bytes as an integer. Elements with different integers are ordered as the integers.
 fn first_bytes(element: &Element) -> u64 {
     let mut bytes = [0; 8];
     let len = element.len().min(bytes.len());
@@ -265,7 +264,7 @@ fn first_bytes(element: &Element) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// An integer that is ordered as the number is.
+/// An integer with the same order as the number.
 fn digest_of(number: f64) -> u64 {
     // Both zeros are equal.
     let bits = (number + 0.0).to_bits();
@@ -294,7 +293,7 @@ fn run(
         Some(Value::List(list)) => list.iter().collect(),
         Some(Value::Set(set)) => {
             if options.store.is_some() && matches!(options.by, By::Nothing) {
-                // A set has no order of its own that would be worth storing.
+                // A set has no order of its own that is worth storing.
                 (options.by, options.alphabetic) = (By::Themselves, true);
             }
             set.iter().collect()
@@ -342,7 +341,7 @@ fn reply_sorted(
     });
 }
 
-/// Stores the result as a list, in which an empty string stands for nothing; returns its length.
+/// Stores the result as a list, with an empty string for each null. Returns its length.
 fn store_sorted(
     store: &Keyspace,
     destination: &[u8],

@@ -1,8 +1,8 @@
-//! Union, intersection and difference of sorted sets, in which members of plain sets score one.
+//! Union, intersection and difference of sorted sets. Members of plain sets have score 1.
 //!
-//! These commands take a snapshot of each operand, one after the other, and work on those: each is
-//! seen as it was at one instant, not all at the same. The STORE variants then replace the
-//! destination at one instant.
+//! These commands take a snapshot of each operand, one after the other, and work on the snapshots:
+//! they see each operand as of one instant, but not all operands as of the same instant. The STORE
+//! variants then replace the destination at one instant.
 
 use psp_store::{Aggregate, Operand, SortedSet, Value, Weighted};
 
@@ -57,7 +57,7 @@ enum Operation {
     Difference,
 }
 
-/// What a command takes beside its keys.
+/// The arguments that a command takes besides its keys.
 #[derive(Clone, Copy, Default)]
 struct Syntax {
     destination: bool,
@@ -75,7 +75,7 @@ struct Query {
 }
 
 impl Query {
-    /// Parses the arguments, the command's name included, and takes the snapshots.
+    /// Parses the arguments, including the command's name, and takes the snapshots.
     fn load(context: &Context<'_>, syntax: Syntax, args: &[&[u8]]) -> Result<Self> {
         let name = args[0];
         let args = &args[1 + usize::from(syntax.destination)..];
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_makes_no_sense() {
+    fn invalid_arguments_are_refused() {
         Session::new().expect(&[
             ("ZADD z 1 a", ":1"),
             (

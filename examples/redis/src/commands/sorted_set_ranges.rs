@@ -80,7 +80,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     .key(),
 ];
 
-/// What the ends of a range are.
+/// The kind of a range's ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Rank,
@@ -135,28 +135,28 @@ fn lex_bound(arg: &[u8]) -> Result<LexBound<'_>> {
     }
 }
 
-/// What a range command has been given; the older commands fix some of it in their names.
+/// The arguments of a range command. The older commands fix some of them in their names.
 struct Query<'a> {
     bounds: Bounds<'a>,
     reverse: bool,
     offset: i64,
-    /// Most members; negative for no limit.
+    /// Most members; negative means no limit.
     count: i64,
     pairing: Pairing,
 }
 
-/// What the name of a range command leaves open.
+/// The choices that the name of a range command fixes.
 #[derive(Clone, Copy)]
 struct Shape {
-    /// `None` when BYSCORE and BYLEX choose.
+    /// `None` if BYSCORE and BYLEX choose.
     by: Option<By>,
-    /// `None` when REV chooses.
+    /// `None` if REV chooses.
     reverse: Option<bool>,
     scores_allowed: bool,
 }
 
 impl Shape {
-    /// ZRANGE leaves everything open.
+    /// ZRANGE fixes nothing.
     const ANY: Self = Self {
         by: None,
         reverse: None,
@@ -206,7 +206,7 @@ impl<'a> Query<'a> {
                 "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
             ));
         }
-        // In reverse the higher score or member is given first.
+        // In reverse the higher score or member comes first.
         let swapped = reverse && by != By::Rank;
         let (min, max) = if swapped {
             (second, first)
@@ -222,7 +222,7 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The ranks of the members, to be walked from the end if in reverse.
+    /// The ranks of the members, to be walked from the end in reverse.
     fn ranks(&self, set: &SortedSet) -> Range<usize> {
         let ranks = self.bounds.ranks(set);
         if let Bounds::Ranks(..) = self.bounds {

@@ -1,6 +1,6 @@
 //! Commands on single members and ends of sorted sets. Reads work on a snapshot.
 //!
-//! ZMPOP looks at its keys one after the other and pops from the first that has members at that
+//! ZMPOP checks its keys one after the other and pops from the first that has members at that
 //! moment.
 
 use psp_protocols::resp::format_double;
@@ -73,7 +73,7 @@ struct Addition {
 }
 
 impl Addition {
-    /// Takes the options off `args`; the rest are pairs of score and member.
+    /// Removes the options from `args`, which leaves pairs of score and member.
     fn parse<'a, 'b>(mut args: &'a [&'b [u8]]) -> Result<(Self, &'a [&'b [u8]])> {
         let mut addition = Self::default();
         while let Some((arg, rest)) = args.split_first() {
@@ -110,7 +110,7 @@ impl Addition {
         Err(CommandError::line(line))
     }
 
-    /// The score that `member` gets, or `None` when the options leave it as it is.
+    /// The new score of `member`, or `None` if the options leave it unchanged.
     fn score(&self, old: Option<f64>, score: f64) -> Option<f64> {
         let Some(old) = old else {
             return (!self.only_existing).then_some(score);
@@ -223,7 +223,7 @@ fn zcard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     Ok(())
 }
 
-/// Which end of a sorted set counts as its first.
+/// The end of a sorted set that counts as its first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     Lowest,
@@ -266,7 +266,7 @@ fn rank(
     })
 }
 
-/// Takes up to `count` members off one end, in the order in which they are taken.
+/// Removes up to `count` members from one end. Returns them in the order of removal.
 fn pop_many(
     context: &Context<'_>,
     key: &[u8],
@@ -305,7 +305,7 @@ fn pop(
     };
     let popped = pop_many(context, args[1], count.unwrap_or(1), from)?.unwrap_or_default();
     match (count, popped.first()) {
-        // Without a count RESP3 has no nested array either.
+        // Without a count, RESP3 has no nested array either.
         (None, Some(scored)) => {
             out.array(2);
             walk::element(out, &scored.member);
@@ -381,7 +381,7 @@ mod tests {
     use crate::testing::Session;
 
     #[test]
-    fn adds_members_as_the_options_say() {
+    fn zadd_obeys_its_options() {
         Session::new().expect(&[
             ("ZADD z 1 a 2 b", ":2"),
             ("ZADD z 3 a 4 c", ":1"),

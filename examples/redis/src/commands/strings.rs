@@ -110,8 +110,8 @@ fn getrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
     })
 }
 
-/// Bytes from `start` to `end`, both included. Unlike an index range of a list, an end before the
-/// first byte means the first byte, unless both are negative and in the wrong order.
+/// Bytes from `start` to `end`, both inclusive. Unlike in an index range of a list, an end before
+/// the first byte means the first byte, unless both are negative and in the wrong order.
 fn byte_range(start: i64, end: i64, len: usize) -> Range<usize> {
     if start < 0 && end < 0 && start > end {
         return 0..0;
@@ -125,7 +125,7 @@ fn byte_range(start: i64, end: i64, len: usize) -> Range<usize> {
     parse::index_range(start, end, len)
 }
 
-/// What SET and its relatives do besides storing.
+/// The effects of SET and its relatives besides storing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct SetOptions {
     only_if: Option<Presence>,
@@ -254,7 +254,7 @@ fn set_for(
     Ok(())
 }
 
-/// Stores `value` if the options allow it; whether it did, and the old string if it was asked for.
+/// Stores `value` if the options allow it. Returns whether it did, and the old string if requested.
 fn store(
     context: &Context<'_>,
     key: &[u8],
@@ -438,12 +438,12 @@ fn incrbyfloat(
     Ok(())
 }
 
-/// The slot's string; empty when there is none.
+/// The slot's string; empty if there is none.
 fn current<'s>(slot: &'s Slot<'_>) -> Result<&'s [u8]> {
     Ok(expect::<Element>(slot.value())?.map_or(&[][..], Element::as_slice))
 }
 
-/// Changes the slot's string and keeps its expiry.
+/// Changes the slot's string. The key keeps its expiry.
 fn replace(slot: &mut Slot<'_>, bytes: &[u8]) {
     let string = Value::string(bytes);
     match slot.value_mut() {

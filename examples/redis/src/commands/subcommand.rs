@@ -1,10 +1,10 @@
-//! Commands that are containers of others: `CLIENT LIST`, `CONFIG GET`.
+//! Commands with subcommands: `CLIENT LIST`, `CONFIG GET`.
 
 use crate::command::{CommandFn, Context, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
 
-/// One command of a container. Its arity counts the container's name too.
+/// One subcommand. Its arity includes the name of its command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Subcommand {
     pub(super) name: &'static str,
@@ -18,7 +18,8 @@ impl Subcommand {
     }
 }
 
-/// Runs the subcommand that `args[1]` names. `container` is written as in errors, in lower case.
+/// Runs the subcommand that `args[1]` names. `container` is its command's name in lower case, as
+/// in errors.
 pub(super) fn run(
     container: &str,
     subcommands: &[Subcommand],

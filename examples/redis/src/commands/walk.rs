@@ -1,4 +1,4 @@
-//! Replies of many elements, encoded straight from a snapshot, with a checkpoint after each batch.
+//! Replies of many elements. They are encoded from a snapshot, with a checkpoint after each batch.
 
 use bytes::Bytes;
 use psp_protocols::Sink;
@@ -8,10 +8,11 @@ use psp_store::{Element, Hash, ScoredMember};
 
 use crate::command::ReplyEncoder;
 
-/// Bytes gathered before they go to the reply.
+/// Bytes gathered before they are written to the reply.
 const BATCH_BYTES: usize = 2048;
 
-/// Gathers many small writes into few larger ones, since each write to a reply is a virtual call.
+/// Gathers many small writes into a few larger ones, because each write to a reply is a virtual
+/// call.
 pub(super) struct Batch<'b, 'o> {
     out: &'b mut ReplyEncoder<'o>,
     bytes: [u8; BATCH_BYTES],
@@ -60,7 +61,7 @@ pub(super) fn batched(
     batch.flush();
 }
 
-/// An element as a bulk string; a long one is shared with the store, not copied.
+/// An element as a bulk string. A long element is shared with the store, not copied.
 pub(super) fn element<S: Sink + ?Sized>(out: &mut Encoder<'_, S>, element: &Element) {
     if element.len() < SHARED_LEN_MIN {
         out.bulk(element);
@@ -69,7 +70,7 @@ pub(super) fn element<S: Sink + ?Sized>(out: &mut Encoder<'_, S>, element: &Elem
     }
 }
 
-/// An element, or null where there is none.
+/// An element, or null if there is none.
 pub(super) fn element_or_null(out: &mut ReplyEncoder<'_>, value: Option<&Element>) {
     match value {
         Some(value) => element(out, value),
@@ -77,7 +78,7 @@ pub(super) fn element_or_null(out: &mut ReplyEncoder<'_>, value: Option<&Element
     }
 }
 
-/// Elements without a head.
+/// Elements without a header.
 pub(super) fn elements<'e>(
     out: &mut ReplyEncoder<'_>,
     elements: impl Iterator<Item = &'e Element>,
@@ -94,7 +95,7 @@ pub(super) fn array<'e>(
     elements(out, items);
 }
 
-/// A set of elements: in RESP2 an array.
+/// A set of elements; an array in RESP2.
 pub(super) fn set<'e>(
     out: &mut ReplyEncoder<'_>,
     items: impl ExactSizeIterator<Item = &'e Element>,
@@ -103,7 +104,7 @@ pub(super) fn set<'e>(
     elements(out, items);
 }
 
-/// All fields of a hash with their values: in RESP2 a flat array.
+/// All fields of a hash with their values; a flat array in RESP2.
 pub(super) fn map(out: &mut ReplyEncoder<'_>, hash: &Hash) {
     out.map(hash.len());
     batched(out, |out| {
@@ -114,10 +115,10 @@ pub(super) fn map(out: &mut ReplyEncoder<'_>, hash: &Hash) {
     });
 }
 
-/// Whether a reply has scores or values beside its members.
+/// Whether and how a reply pairs its members with scores or values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Pairing {
-    /// Members alone.
+    /// Members only.
     #[default]
     Alone,
     /// RESP3: an array of two per member. RESP2: a flat array.
@@ -127,7 +128,7 @@ pub(super) enum Pairing {
 }
 
 impl Pairing {
-    /// Writes the head of a reply of `len` members; whether each is an array of its own.
+    /// Writes the header of a reply of `len` members. Returns whether each member is its own array.
     pub(super) fn head<S: Sink + ?Sized>(self, out: &mut Encoder<'_, S>, len: usize) -> bool {
         let nested = match self {
             Self::Alone => false,
@@ -143,7 +144,7 @@ impl Pairing {
     }
 }
 
-/// Members of a sorted set, with their scores if `pairing` says so.
+/// Members of a sorted set, with their scores if `pairing` asks for them.
 pub(super) fn scored<'e>(
     out: &mut ReplyEncoder<'_>,
     members: impl ExactSizeIterator<Item = &'e ScoredMember>,

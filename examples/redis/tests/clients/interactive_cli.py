@@ -1,7 +1,7 @@
-"""Types into redis-cli on a terminal of its own. Usage: interactive_cli.py PORT [FLAG...]
+"""Types into redis-cli on its own terminal. Usage: interactive_cli.py PORT [FLAG...]
 
-Reads lines from standard input; types each when the prompt is there, and prints what the terminal
-shows in answer, without its control sequences.
+Reads lines from standard input. Types each line at the prompt, and prints the output of the terminal
+without its control sequences.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ CONTROL_SEQUENCES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
-    """Our side of a terminal: types, and waits for what is shown."""
+    """Our side of a terminal: types lines and waits for output."""
 
     def __init__(self, descriptor):
         self.descriptor = descriptor
@@ -30,7 +30,7 @@ class Terminal:
         os.write(self.descriptor, line.encode() + b"\r")
 
     def wait_for(self, text):
-        """What is shown after what was waited for before and before `text`, which is awaited."""
+        """Waits for `text`. Returns the output between the previous match and `text`."""
         while (found := self.shown.find(text, self.seen_len)) < 0:
             if not self.read_more():
                 sys.exit(f"redis-cli ended before {text!r}: {self.shown!r}")
@@ -39,7 +39,7 @@ class Terminal:
         return CONTROL_SEQUENCES.sub(b"", before).replace(b"\r", b"")
 
     def read_more(self):
-        """Whether there was more to read before the other side closed the terminal."""
+        """Reads more output. Returns false if the other side has closed the terminal."""
         readable, _, _ = select.select([self.descriptor], [], [], DEADLINE_S)
         if not readable:
             sys.exit(f"redis-cli is silent after {self.shown!r}")
@@ -54,7 +54,7 @@ class Terminal:
 def main():
     port, flags = sys.argv[1], sys.argv[2:]
     our_side, its_side = pty.openpty()
-    # Without a width redis-cli asks the terminal for it.
+    # Set a width; without one redis-cli asks the terminal.
     fcntl.ioctl(its_side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
     client = subprocess.Popen(
         ["redis-cli", "-p", port, *flags],
@@ -70,7 +70,7 @@ def main():
     terminal.wait_for(prompt)
     for line in sys.stdin.read().splitlines():
         terminal.type_line(line)
-        # The line editor draws the prompt again with each letter; a new line follows the input.
+        # The line editor redraws the prompt with each letter; a new line follows the input.
         terminal.wait_for(b"\r\n")
         sys.stdout.buffer.write(terminal.wait_for(prompt))
     terminal.type_line("exit")

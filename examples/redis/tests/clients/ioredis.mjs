@@ -1,4 +1,4 @@
-// Drives a server with ioredis, as its defaults have it. Usage: node ioredis.mjs PORT PASSWORD
+// Drives a server with ioredis and its defaults. Usage: node ioredis.mjs PORT PASSWORD
 // `require` finds the package through NODE_PATH; `import` would not.
 
 import assert from 'node:assert/strict';

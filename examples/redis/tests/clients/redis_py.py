@@ -1,4 +1,4 @@
-"""Drives a server with redis-py, as its defaults have it. Usage: redis_py.py PORT PASSWORD"""
+"""Drives a server with redis-py and its defaults. Usage: redis_py.py PORT PASSWORD"""
 
 import sys
 
@@ -22,7 +22,7 @@ def check_error(call, error, text):
 
 
 def connection(port, password):
-    """The protocol is negotiated, the client names itself, the password is asked for."""
+    """Negotiates the protocol, sets the client's name, and needs the password."""
     client = redis.Redis(port=port, password=password)
     check(client.ping(), True)
     check(client.echo("hello"), b"hello")

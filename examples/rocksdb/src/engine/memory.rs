@@ -8,9 +8,9 @@ use parking_lot::RwLock;
 
 use super::{Engine, EngineError, Visit};
 
-/// A persistent tree behind a lock that is held for one lookup or change. A scan takes a snapshot,
-/// which costs as much as a lookup, and walks it without the lock; a change then copies the few nodes
-/// that it shares with snapshots.
+/// A persistent tree behind a lock, which is held for one lookup or change. A scan takes a snapshot,
+/// which costs as much as a lookup, and walks it without the lock. A later change copies the few
+/// nodes that it shares with snapshots.
 #[derive(Debug, Default)]
 pub struct Memory {
     entries: RwLock<OrdMap<Bytes, Bytes>>,
@@ -39,7 +39,7 @@ impl Engine for Memory {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
         let replaced = self.entries.write().insert(key, value);
-        // Freed here, without the lock.
+        // The old value is freed here, without the lock.
         drop(replaced);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What holds the entries.
+//! The engines that hold the entries.
 //!
 //! ```text
 //!   Service ─► Engine ─┬► Memory      a persistent tree; a scan walks a snapshot
@@ -20,56 +20,56 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// An ordered map from keys to values that many threads use at once.
+/// An ordered map from keys to values. Many threads may use it at once.
 ///
-/// No method holds a lock while it calls what it was given, so that a request may be preempted there.
+/// No method holds a lock while it runs the caller's function, so that function may be preempted.
 pub trait Engine: Send + Sync + 'static {
     /// Calls `found` with the value of `key`. Returns whether there is one.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// The store cannot be read.
     fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool, EngineError>;
 
-    /// Calls `visit` for the entries from `start` on, in the order of keys, as they were at one moment,
-    /// until it breaks or the last is visited.
+    /// Calls `visit` for the entries from `start` on, in the order of keys and as of one moment, until
+    /// `visit` breaks or the entries end.
     ///
     /// # Errors
-    /// When the store cannot be read; some entries may have been visited.
+    /// The store cannot be read. Some entries may have been visited.
     fn scan(&self, start: &[u8], visit: &mut Visit<'_>) -> Result<(), EngineError>;
 
-    /// Sets a value. It outlasts a crash if the engine was opened to sync.
+    /// Sets a value. The value survives a crash if the engine was opened with sync.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// The store cannot be written.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError>;
 
-    /// Deletes a key, if it is there. It stays so after a crash if the engine was opened to sync.
+    /// Deletes a key if it exists. The deletion survives a crash if the engine was opened with sync.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// The store cannot be written.
     fn delete(&self, key: &[u8]) -> Result<(), EngineError>;
 
-    /// Sets a value that need not outlast a crash until [`Engine::sync`] returns.
+    /// Sets a value that survives a crash only after [`Engine::sync`] has returned.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// The store cannot be written.
     fn fill(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
         self.put(key, value)
     }
 
-    /// Makes what was written outlast a crash, as far as the engine can.
+    /// Makes all earlier writes survive a crash, as far as the engine can.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// The store cannot be written.
     fn sync(&self) -> Result<(), EngineError> {
         Ok(())
     }
 }
 
-/// What is called with key and value.
+/// A function that receives the key and value of an entry.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
-/// The store failed, in the words of its library.
+/// The store failed. The message is the library's own.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the store failed: {0}")]
 pub struct EngineError(pub String);
@@ -78,7 +78,7 @@ pub struct EngineError(pub String);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
-    /// Memory alone: gone when the server ends.
+    /// Memory only: the entries are lost when the server ends.
     #[default]
     Memory,
     /// RocksDB, in a directory.
@@ -86,18 +86,18 @@ pub enum EngineKind {
     RocksDb,
 }
 
-/// Which engine, and where.
+/// An engine with its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Storage {
     /// [`EngineKind::Memory`].
     Memory,
     /// [`EngineKind::RocksDb`].
     RocksDb {
-        /// Its directory, made if it is not there.
+        /// The database's directory. It is created if it does not exist.
         directory: PathBuf,
-        /// Whether each write is on the medium before it is acknowledged.
+        /// Whether to sync each write to the medium before acknowledging it.
         sync: bool,
-        /// MiB in which blocks of its files are kept; as many as RocksDB chooses when absent.
+        /// MiB of the block cache; RocksDB's own default if absent.
         block_cache_mb: Option<u32>,
     },
 }
@@ -106,7 +106,7 @@ impl Storage {
     /// Opens the engine.
     ///
     /// # Errors
-    /// When the directory cannot be opened as a database, or the program was built without RocksDB.
+    /// The directory cannot be opened as a database, or the program was built without RocksDB.
     pub fn open(&self) -> Result<Arc<dyn Engine>, EngineError> {
         match self {
             Self::Memory => Ok(Arc::new(Memory::default())),

@@ -1,8 +1,8 @@
 //! RocksDB by the C interface of its library, `rocksdb/c.h`: the functions that an [`Engine`] needs.
 //!
-//! The interface only ever grows, so that any librocksdb of the last years fits; Debian 12 has 7.8.
-//! The library reports errors as strings that the caller frees, and answers lookups with slices that
-//! it pins until the caller gives them back. Nothing else of C gets out of this file.
+//! The interface only ever grows, so any librocksdb of recent years fits; Debian 12 has 7.8. The
+//! library reports errors as strings that the caller frees. It returns the results of lookups as
+//! slices that stay pinned until the caller releases them. No C types leave this file.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::marker::{PhantomData, PhantomPinned};
@@ -14,12 +14,12 @@ use std::slice;
 
 use super::{Engine, EngineError, Visit};
 
-/// `InfoLogLevel` of RocksDB: its own log has what goes wrong.
+/// `InfoLogLevel` of RocksDB. Its own log contains warnings and errors.
 const INFO_LOG_LEVEL_WARN: c_int = 2;
-/// Logs of earlier runs that it keeps.
+/// Number of logs of earlier runs that RocksDB keeps.
 const LOG_FILES_KEPT: usize = 4;
 
-/// Types of the library that are known by address alone.
+/// Types of the library that are used only by address.
 macro_rules! opaque {
     ($($name:ident),+) => {$(
         #[repr(C)]
@@ -116,17 +116,17 @@ unsafe extern "C" {
     fn rocksdb_iter_get_error(iterator: *const Iterator, error: *mut *mut c_char);
 }
 
-/// An object of the library, and the function that takes it back.
+/// An object of the library, and the function that destroys it.
 struct Owned<T> {
     object: NonNull<T>,
     destroy: unsafe extern "C" fn(*mut T),
 }
 
 impl<T> Owned<T> {
-    /// `None` when `object` is null, which is how the library says that there is none.
+    /// Returns `None` if `object` is null: the library has not created an object.
     ///
     /// # Safety
-    /// `object` is null, or `destroy` may be called with it, once, when the value is dropped.
+    /// `object` is null, or `destroy` may be called with it once, when the value is dropped.
     unsafe fn new(object: *mut T, destroy: unsafe extern "C" fn(*mut T)) -> Option<Self> {
         NonNull::new(object).map(|object| Self { object, destroy })
     }
@@ -138,16 +138,16 @@ impl<T> Owned<T> {
 
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
-        // SAFETY: `new` was promised that this may be done once. What was borrowed from the object
-        // does not outlive it, because all borrows in this file end within the method that owns it.
+        // SAFETY: the caller of `new` promised that this call may happen once. No borrow of the object
+        // outlives it: all borrows in this file end within the method of the owner.
         unsafe { (self.destroy)(self.as_ptr()) }
     }
 }
 
 /// An open database.
 ///
-/// Closing it while another thread is in one of its methods would be undefined; Rust's borrows rule
-/// that out.
+/// Closing the database while another thread is in one of its methods would be undefined behaviour.
+/// Rust's borrows rule that out.
 pub struct RocksDb {
     // Fields are dropped in this order: the database first.
     database: Owned<Database>,
@@ -156,27 +156,28 @@ pub struct RocksDb {
     fill: Owned<WriteOptions>,
 }
 
-// SAFETY: `rocksdb::DB` may be used and closed by any thread, as its documentation says ("Concurrency"),
-// and options are only read after `open`. An option that is changed later would break this.
+// SAFETY: any thread may use and close a `rocksdb::DB`, as its documentation says ("Concurrency").
+// Options are only read after `open`. Code that changes an option later would break this.
 unsafe impl Send for RocksDb {}
-// SAFETY: as above: all methods of `rocksdb::DB` that are called here may run at the same time.
+// SAFETY: as above. All methods of `rocksdb::DB` that this file calls may run at the same time.
 unsafe impl Sync for RocksDb {}
 
 impl RocksDb {
-    /// Opens the database in `directory`, which is made if it is not there. With `sync`, `put` and
-    /// `delete` return when what they wrote is on the medium. Blocks of files are kept in
-    /// `block_cache_mb` MiB, or in as many as RocksDB chooses.
+    /// Opens the database in `directory`, which is created if it does not exist. With `sync`, `put` and
+    /// `delete` return when their writes are on the medium. The block cache holds `block_cache_mb` MiB,
+    /// or RocksDB's own default.
     ///
     /// # Errors
-    /// When it is no database, is open elsewhere, is damaged, or cannot be read and written.
+    /// The directory is not a database, is open elsewhere, is damaged, or cannot be read and written.
     pub fn open(
         directory: &Path,
         sync: bool,
         block_cache_mb: Option<u32>,
     ) -> Result<Self, EngineError> {
-        let name = CString::new(directory.as_os_str().as_bytes())
-            .map_err(|_| EngineError("the directory's name has a zero byte".to_owned()))?;
-        // SAFETY: the functions take nothing, and what they return is destroyed by its own function.
+        let name = CString::new(directory.as_os_str().as_bytes()).map_err(|_| {
+            EngineError("the name of the directory contains a zero byte".to_owned())
+        })?;
+        // SAFETY: the functions take no arguments, and each result is destroyed by its own function.
         let (options, read) = unsafe {
             (
                 Owned::new(rocksdb_options_create(), rocksdb_options_destroy),
@@ -184,7 +185,7 @@ impl RocksDb {
             )
         };
         let (options, read) = options.zip(read).ok_or_else(out_of_memory)?;
-        // SAFETY: the options are alive, and nobody else has them yet.
+        // SAFETY: the options are alive, and no other thread has them yet.
         unsafe {
             rocksdb_options_set_create_if_missing(options.as_ptr(), 1);
             rocksdb_options_set_info_log_level(options.as_ptr(), INFO_LOG_LEVEL_WARN);
@@ -195,8 +196,8 @@ impl RocksDb {
         }
         let (write, fill) = (write_options(sync)?, write_options(false)?);
         let database = checked(|error| {
-            // SAFETY: options, name and the place for the error live until the call returns; the library
-            // copies what it keeps. What it returns is null or an open database, which is closed once.
+            // SAFETY: the options, the name and the error slot live until the call returns. The library copies
+            // the parts that it keeps. It returns null or an open database, which is closed once.
             unsafe {
                 Owned::new(
                     rocksdb_open(options.as_ptr(), name.as_ptr(), error),
@@ -219,8 +220,8 @@ impl RocksDb {
         value: &[u8],
     ) -> Result<(), EngineError> {
         checked(|error| {
-            // SAFETY: database and options are alive while `self` is borrowed; the library reads so many
-            // bytes of key and value, which are borrowed, and keeps none of the addresses.
+            // SAFETY: database and options are alive while `self` is borrowed. Key and value are borrowed; the
+            // library reads the given numbers of bytes and keeps none of the addresses.
             unsafe {
                 rocksdb_put(
                     self.database.as_ptr(),
@@ -239,7 +240,7 @@ impl RocksDb {
 impl Engine for RocksDb {
     fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool, EngineError> {
         let pinned = checked(|error| {
-            // SAFETY: as in `put_with`. What is returned is null or a slice that is given back once.
+            // SAFETY: as in `put_with`. The result is null or a slice that is released once.
             unsafe {
                 let pinned = rocksdb_get_pinned(
                     self.database.as_ptr(),
@@ -252,15 +253,15 @@ impl Engine for RocksDb {
             }
         })?;
         if let Some(pinned) = &pinned {
-            // SAFETY: the slice is pinned until `pinned` is dropped, which is after `found` returns.
+            // SAFETY: the slice stays pinned until `pinned` is dropped, after `found` has returned.
             found(unsafe { borrowed(|len| rocksdb_pinnableslice_value(pinned.as_ptr(), len)) });
         }
         Ok(pinned.is_some())
     }
 
     fn scan(&self, start: &[u8], visit: &mut Visit<'_>) -> Result<(), EngineError> {
-        // SAFETY: database and options outlive the iterator, which is dropped when this returns. It
-        // belongs to this call: it stays on its thread, and no other has its address.
+        // SAFETY: database and options outlive the iterator, which is dropped when this method returns.
+        // The iterator belongs to this call: it stays on this thread, and no other thread has its address.
         let iterator = unsafe {
             let iterator = rocksdb_create_iterator(self.database.as_ptr(), self.read.as_ptr());
             Owned::new(iterator, rocksdb_iter_destroy)
@@ -271,8 +272,8 @@ impl Engine for RocksDb {
         unsafe { rocksdb_iter_seek(at, start.as_ptr().cast(), start.len()) };
         // SAFETY: the iterator is alive.
         while unsafe { rocksdb_iter_valid(at) } != 0 {
-            // SAFETY: a valid iterator stands at an entry, whose key and value stay where they are until
-            // it moves, which is after `visit` returns.
+            // SAFETY: a valid iterator is at an entry. The entry's key and value stay in place until the
+            // iterator moves, after `visit` has returned.
             let (key, value) = unsafe {
                 (
                     borrowed(|len| rocksdb_iter_key(at, len)),
@@ -282,10 +283,10 @@ impl Engine for RocksDb {
             if let ControlFlow::Break(()) = visit(key, value) {
                 break;
             }
-            // SAFETY: only a valid iterator may move, and this one is: nothing has moved it since.
+            // SAFETY: only a valid iterator may move. This one is valid: it has not moved since the check.
             unsafe { rocksdb_iter_next(at) };
         }
-        // SAFETY: the iterator is alive. One that is not valid has come to the end, or has failed.
+        // SAFETY: the iterator is alive. An invalid iterator has reached the end or has failed.
         checked(|error| unsafe { rocksdb_iter_get_error(at, error) })
     }
 
@@ -318,10 +319,10 @@ impl Engine for RocksDb {
     }
 }
 
-/// Keeps blocks of files in `mib` MiB, the least recently used given up first.
+/// Limits the block cache to `mib` MiB. The cache evicts the least recently used blocks first.
 fn set_block_cache(options: &Owned<Options>, mib: u32) -> Result<(), EngineError> {
     let bytes = usize::try_from(u64::from(mib) << 20).unwrap_or(usize::MAX);
-    // SAFETY: they take a number or nothing, and what they return is destroyed by its own function.
+    // SAFETY: the functions take a number or nothing, and each result is destroyed by its own function.
     let (cache, blocks) = unsafe {
         (
             Owned::new(rocksdb_cache_create_lru(bytes), rocksdb_cache_destroy),
@@ -332,8 +333,8 @@ fn set_block_cache(options: &Owned<Options>, mib: u32) -> Result<(), EngineError
         )
     };
     let (cache, blocks) = cache.zip(blocks).ok_or_else(out_of_memory)?;
-    // SAFETY: all three are alive, and nobody else has them yet. The options of blocks come to share the
-    // cache, and the database's options get a copy of those, so that both may go when this returns.
+    // SAFETY: all three objects are alive, and no other thread has them yet. The block options share the
+    // cache, and the database options copy the block options, so both may be dropped on return.
     unsafe {
         rocksdb_block_based_options_set_block_cache(blocks.as_ptr(), cache.as_ptr());
         rocksdb_options_set_block_based_table_factory(options.as_ptr(), blocks.as_ptr());
@@ -342,11 +343,11 @@ fn set_block_cache(options: &Owned<Options>, mib: u32) -> Result<(), EngineError
 }
 
 fn write_options(sync: bool) -> Result<Owned<WriteOptions>, EngineError> {
-    // SAFETY: it takes nothing, and what it returns is destroyed by its own function.
+    // SAFETY: the function takes no arguments, and its result is destroyed by its own function.
     let options =
         unsafe { Owned::new(rocksdb_writeoptions_create(), rocksdb_writeoptions_destroy) };
     let options = options.ok_or_else(out_of_memory)?;
-    // SAFETY: the options are alive, and nobody else has them yet.
+    // SAFETY: the options are alive, and no other thread has them yet.
     unsafe { rocksdb_writeoptions_set_sync(options.as_ptr(), c_uchar::from(sync)) };
     Ok(options)
 }
@@ -355,15 +356,15 @@ fn out_of_memory() -> EngineError {
     EngineError("out of memory".to_owned())
 }
 
-/// Calls `call` with a place for an error, and returns that if there is one afterwards.
+/// Runs `call` with a slot for an error. Returns that error if `call` has set it.
 fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T, EngineError> {
     let mut message: *mut c_char = ptr::null_mut();
     let result = call(&raw mut message);
     if message.is_null() {
         return Ok(result);
     }
-    // SAFETY: an error is a string that ends with zero, which is ours to free, by the library's own
-    // function. It is copied before that and not used after it.
+    // SAFETY: an error is a zero-terminated string that this function must free by the library's own
+    // function. The text is copied first and not used afterwards.
     let text = unsafe {
         let text = CStr::from_ptr(message).to_string_lossy().into_owned();
         rocksdb_free(message.cast());
@@ -372,17 +373,17 @@ fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T, EngineError
     Err(EngineError(text))
 }
 
-/// The bytes that `parts` returns the address of, having written their number where it was told.
+/// The bytes at the address that `parts` returns. `parts` writes their number to its argument.
 ///
 /// # Safety
-/// They stay as they are for as long as the slice is used: the caller chooses how long that is.
+/// The bytes stay unchanged while the slice is used. The caller chooses that lifetime.
 unsafe fn borrowed<'a>(parts: impl FnOnce(*mut usize) -> *const c_char) -> &'a [u8] {
     let mut len = 0;
     let bytes = parts(&raw mut len);
     if bytes.is_null() || len == 0 {
         return &[];
     }
-    // SAFETY: the library says that there are `len` bytes, and the caller that they stay.
+    // SAFETY: the library says that there are `len` bytes, and the caller promises that they stay.
     unsafe { slice::from_raw_parts(bytes.cast(), len) }
 }
 
@@ -412,18 +413,18 @@ mod tests {
         let status = unsafe {
             rocksdb_property_int(database.database.as_ptr(), name.as_ptr(), &raw mut value)
         };
-        assert_eq!(status, 0, "there is no {name:?}");
+        assert_eq!(status, 0, "RocksDB has no property {name:?}");
         value
     }
 
-    /// Bytes that blocks read from a file take in the cache, and its capacity.
+    /// Bytes of blocks in the cache after reading from a file, and the cache's capacity.
     fn cached(block_cache_mb: Option<u32>) -> (u64, u64) {
         let directory = tempfile::tempdir().unwrap();
         let database = RocksDb::open(directory.path(), false, block_cache_mb).unwrap();
         for number in 0..2000_u32 {
             database.put(&number.to_be_bytes(), &[b'v'; 1000]).unwrap();
         }
-        // SAFETY: the database is alive; without a start and an end it is compacted as a whole.
+        // SAFETY: the database is alive. Without a start and an end, the call compacts all of it.
         unsafe {
             rocksdb_compact_range(database.database.as_ptr(), ptr::null(), 0, ptr::null(), 0);
         }
@@ -435,19 +436,25 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_kept_in_a_cache_of_the_size_that_was_asked_for() {
+    fn the_block_cache_has_the_requested_size() {
         let (used, capacity) = cached(Some(96));
         assert_eq!(capacity, 96 << 20);
         assert!((2_000_000..4_000_000).contains(&used), "{used} bytes");
         let (used_of_one, capacity) = cached(Some(1));
         assert_eq!(capacity, 1 << 20);
-        assert!(used_of_one < used, "{used_of_one} of {used} bytes");
+        assert!(
+            used_of_one < used,
+            "a cache of 1 MiB holds {used_of_one} bytes, one of 96 MiB {used}"
+        );
         assert_eq!(cached(Some(0)).1, 0);
-        assert!(cached(None).1 > 0, "RocksDB has a default");
+        assert!(
+            cached(None).1 > 0,
+            "RocksDB's default cache has no capacity"
+        );
     }
 
     #[test]
-    fn the_library_is_told_to_sync_what_is_acknowledged_and_nothing_else() {
+    fn only_acknowledged_writes_are_synced() {
         for sync in [true, false] {
             let directory = tempfile::tempdir().unwrap();
             let database = RocksDb::open(directory.path(), sync, None).unwrap();
@@ -470,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_outlast_the_database_that_wrote_them() {
+    fn entries_survive_closing_the_database() {
         let directory = tempfile::tempdir().unwrap();
         for round in 0_u8..3 {
             let database = RocksDb::open(directory.path(), round > 0, None).unwrap();
@@ -497,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn scans_see_the_moment_at_which_they_began() {
+    fn scans_see_the_entries_as_of_their_start() {
         let directory = tempfile::tempdir().unwrap();
         let database = RocksDb::open(directory.path(), false, None).unwrap();
         for key in [b"a", b"b", b"c"] {
@@ -505,7 +512,7 @@ mod tests {
         }
         let mut seen = Vec::new();
         let visit = &mut |key: &[u8], _: &[u8]| {
-            // The store is not locked, and the iterator is not disturbed.
+            // The scan holds no lock, and the change does not affect the iterator.
             database.delete(b"c").unwrap();
             seen.push(key.to_vec());
             ControlFlow::Continue(())
@@ -516,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_is_said_in_the_words_of_the_library() {
+    fn open_reports_errors_in_the_words_of_the_library() {
         let directory = tempfile::tempdir().unwrap();
         let _open = RocksDb::open(directory.path(), true, None).unwrap();
         let error = RocksDb::open(directory.path(), true, None).err().unwrap();

@@ -1,12 +1,12 @@
-//! A client of psp's RPC whose messages are generated from the `.proto` files: what a program would have
-//! that knows nothing of psp's own codec.
+//! A client of psp's RPC. Its messages are generated from the `.proto` files, as in a program that does not
+//! use psp's own codec.
 //!
 //! ```text
 //!   submit ─► Request { id, method, .. } ─► length, message ─► socket
 //!   receive ◄── Response { id, status, .. } ◄── length, message ◄── socket     in any order
 //! ```
 //!
-//! Requests are submitted without waiting, and each response names its request:
+//! A client submits requests without waiting. Each response has the id of its request:
 //!
 //! ```no_run
 //! use psp_rpc_client::{Client, methods::Work};
@@ -45,7 +45,7 @@ use envelope::{Request, Response};
 const DATAGRAM_LEN_MAX: usize = 65_535;
 /// Most bytes of the length in front of a message.
 const PREFIX_LEN_MAX: usize = 5;
-/// Longest response that the client takes.
+/// Longest response that the client accepts.
 const RESPONSE_LEN_MAX: usize = 64 << 20;
 
 /// A connection over TCP, or a socket for datagrams.
@@ -61,9 +61,9 @@ enum Transport {
     Udp(UdpSocket),
 }
 
-/// What a method takes: an encoded message, or bytes.
+/// The argument of a method: a message, or bytes.
 pub trait Payload {
-    /// Its bytes.
+    /// The encoded argument.
     fn into_bytes(self) -> Vec<u8>;
 }
 
@@ -79,10 +79,10 @@ impl<M: Message> Payload for &M {
     }
 }
 
-/// Reads the message of a response.
+/// Decodes the payload of a response.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidData`] when it is another's.
+/// [`ErrorKind::InvalidData`] when the payload is not of type `M`.
 pub fn decode<M: Message + Default>(response: &Response) -> io::Result<M> {
     M::decode(&response.payload[..]).map_err(invalid)
 }
@@ -91,7 +91,7 @@ impl Client {
     /// Connects over TCP.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -104,7 +104,7 @@ impl Client {
     /// Sends datagrams to `address`, one message in each.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn datagrams(address: SocketAddr) -> io::Result<Self> {
         let any = if address.is_ipv4() {
             "0.0.0.0:0"
@@ -119,10 +119,10 @@ impl Client {
         })
     }
 
-    /// How long [`receive`](Self::receive) waits.
+    /// Sets how long [`receive`](Self::receive) waits.
     ///
     /// # Errors
-    /// Those of the socket, and a timeout of 0.
+    /// Errors of the socket. A timeout of 0 is an error.
     pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         match &self.transport {
             Transport::Tcp(stream) => stream.get_ref().set_read_timeout(Some(timeout)),
@@ -133,7 +133,7 @@ impl Client {
     /// Sends a request and returns its id. `deadline_us` is 0 for none.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn submit(
         &mut self,
         method: &str,
@@ -151,10 +151,10 @@ impl Client {
         Ok(self.last_id)
     }
 
-    /// Sends bytes as they are: a frame, or in a test what is none.
+    /// Sends bytes unchanged: a frame, or in a test malformed bytes.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.transport {
             Transport::Tcp(stream) => stream.get_mut().write_all(bytes),
@@ -162,19 +162,19 @@ impl Client {
         }
     }
 
-    /// Waits for the next response, whose request may be any.
+    /// Waits for the next response, to any of the requests.
     ///
     /// # Errors
-    /// Those of the socket, and [`ErrorKind::InvalidData`] for what is no response.
+    /// Errors of the socket, and [`ErrorKind::InvalidData`] for a malformed response.
     pub fn receive(&mut self) -> io::Result<Response> {
         let frame = self.receive_frame()?;
         Response::decode_length_delimited(&frame[..]).map_err(invalid)
     }
 
-    /// Waits for the next response and returns its bytes, the length in front of them included.
+    /// Waits for the next response and returns its bytes, including the length in front of them.
     ///
     /// # Errors
-    /// Those of the socket, and [`ErrorKind::InvalidData`] for a length that is none.
+    /// Errors of the socket, and [`ErrorKind::InvalidData`] for a malformed length.
     pub fn receive_frame(&mut self) -> io::Result<Vec<u8>> {
         match &mut self.transport {
             Transport::Tcp(stream) => read_frame(stream),
@@ -196,7 +196,7 @@ fn read_frame(stream: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut frame = Vec::new();
     while frame.last().is_none_or(|byte| byte & 0x80 != 0) {
         if frame.len() == PREFIX_LEN_MAX {
-            return Err(invalid("no length"));
+            return Err(invalid("malformed length"));
         }
         let mut byte = [0];
         stream.read_exact(&mut byte)?;

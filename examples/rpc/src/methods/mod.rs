@@ -1,5 +1,5 @@
-//! What the methods do. Each function appends its message to the context's payload, and those that can
-//! take long give way now and then.
+//! The methods. Each function appends its message to the context's payload. Methods that can take long
+//! have checkpoints.
 
 pub mod numbers;
 pub mod stats;
@@ -8,7 +8,7 @@ pub mod work;
 use prost::Message;
 use psp_protocols::rpc::Failure;
 
-/// Reads the request's message into `message`, whose memory is used again.
+/// Reads the request's message into `message`, whose memory is reused.
 fn read(message: &mut impl Message, payload: &[u8]) -> Result<(), Failure> {
     message
         .merge(payload)

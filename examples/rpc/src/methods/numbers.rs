@@ -1,19 +1,20 @@
-//! Methods that compute, and give way after every few thousand numbers.
+//! Methods that compute, with a checkpoint after every few thousand numbers.
 
-use psp_program::rpc::Call;
 use psp_protocols::rpc::{Failure, Status};
+use psp_rpc_service::Call;
 
 use super::read;
 use crate::messages::Total;
 use crate::service::Context;
 
-/// Numbers between two checkpoints: some 1 us of adding, 10 us of merging, 50 us of sorting.
+/// Numbers between two checkpoints: these take some 1 us to add, 10 us to merge and 50 us to sort.
 const STRIDE: usize = 2048;
 
 /// Adds numbers.
 ///
 /// # Errors
-/// A payload that is no [`Numbers`](crate::messages::Numbers), a sum of more than 64 bits, a deadline that has passed.
+/// When the payload is not [`Numbers`](crate::messages::Numbers), the sum has more than 64 bits, or the
+/// deadline has passed.
 pub fn sum(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
     let numbers = &mut context.scratch.numbers;
     read(numbers, call.payload)?;
@@ -31,7 +32,7 @@ pub fn sum(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
 /// Sorts numbers, the least first.
 ///
 /// # Errors
-/// A payload that is no [`Numbers`](crate::messages::Numbers), a deadline that has passed.
+/// When the payload is not [`Numbers`](crate::messages::Numbers), or the deadline has passed.
 pub fn sort(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
     let scratch = &mut *context.scratch;
     read(&mut scratch.numbers, call.payload)?;
@@ -44,8 +45,8 @@ pub fn sort(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sorts runs of [`STRIDE`] numbers, and merges pairs of runs until there is one. `between` is called
-/// after every stride of either.
+/// Sorts runs of [`STRIDE`] numbers, and merges pairs of runs until one run is left. Calls `between` after
+/// each sorted or merged stride.
 fn merge_sort<E>(
     values: &mut Vec<i64>,
     merged: &mut Vec<i64>,
@@ -71,7 +72,7 @@ fn merge_sort<E>(
     Ok(())
 }
 
-/// Moves the least [`STRIDE`] numbers of two sorted slices, or all if they have fewer.
+/// Moves the least [`STRIDE`] numbers of two sorted slices to `merged`, or all if there are fewer.
 fn merge_stride<'a>(left: &mut &'a [i64], right: &mut &'a [i64], merged: &mut Vec<i64>) {
     for _ in 0..STRIDE {
         let from_left = match (left.first(), right.first()) {
@@ -100,7 +101,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]
-        fn numbers_are_sorted_a_stride_at_a_time(
+        fn numbers_are_sorted_stride_by_stride(
             values in prop::collection::vec(-99_i64..99, 0..5 * STRIDE),
         ) {
             let mut expected = values.clone();
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn sorting_ends_where_it_is_told_to() {
+    fn sorting_ends_at_the_first_error() {
         let mut values = vec![0; 10 * STRIDE];
         let mut strides = 0;
         let stopped = merge_sort(&mut values, &mut Vec::new(), || {

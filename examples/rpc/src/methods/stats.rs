@@ -1,20 +1,20 @@
-//! What the scheduler does, for clients.
+//! The scheduler's counters, for clients.
 
-use psp_program::rpc::Call;
 use psp_protocols::rpc::{Failure, Status};
+use psp_rpc_service::Call;
 use psp_server::telemetry::TypeSnapshot;
 
 use crate::messages::{ServerStats, TypeStats};
 use crate::service::Context;
 
-/// Counters of all request types, and the policy. The payload is not looked at.
+/// Counters of all request types, and the policy. Ignores the payload.
 ///
 /// # Errors
-/// None while the server runs.
+/// [`Status::Unavailable`] before the server runs.
 pub fn stats(context: &mut Context<'_>, _call: &Call<'_>) -> Result<(), Failure> {
     let runtime = context
         .runtime
-        .ok_or_else(|| Failure::new(Status::Unavailable, "the server does not run yet"))?;
+        .ok_or_else(|| Failure::new(Status::Unavailable, "the server is not running yet"))?;
     let stats = ServerStats {
         policy: runtime.policy().spelled(),
         types: runtime.snapshot().types.into_iter().map(of_type).collect(),

@@ -1,9 +1,9 @@
-//! Methods that take as long as they are asked to.
+//! Methods that do nothing, or take the time that a request asks for.
 
 use std::time::Duration;
 
-use psp_program::rpc::Call;
 use psp_protocols::rpc::{Failure, Status};
+use psp_rpc_service::Call;
 
 use super::read;
 use crate::messages::Work;
@@ -12,7 +12,7 @@ use crate::service::Context;
 /// Longest Spin or Sleep.
 const DURATION_MAX: Duration = Duration::from_secs(10);
 
-/// Returns its payload.
+/// Responds with the request's payload.
 ///
 /// # Errors
 /// None.
@@ -24,15 +24,15 @@ pub fn echo(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
 /// Keeps a core busy, and ends early when the deadline passes.
 ///
 /// # Errors
-/// A payload that is no [`Work`] or asks for too much; a deadline that has passed.
+/// When the payload is not [`Work`], the duration is too long, or the deadline has passed.
 pub fn spin(_context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
     psp_program::spin(duration(call)?, || call.give_way())
 }
 
-/// Keeps a worker from others, but not from those that its policy prefers, and no core busy.
+/// Occupies a worker without keeping a core busy. Requests that the policy prefers may run meanwhile.
 ///
 /// # Errors
-/// As [`spin`].
+/// See [`spin`].
 pub fn sleep(_context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
     let asleep = duration(call)?;
     psp_server::sleep(call.time_left().map_or(asleep, |left| left.min(asleep)));
@@ -46,7 +46,10 @@ fn duration(call: &Call<'_>) -> Result<Duration, Failure> {
     if duration > DURATION_MAX {
         return Err(Failure::new(
             Status::OutOfRange,
-            format!("at most {} us", DURATION_MAX.as_micros()),
+            format!(
+                "the duration may be at most {} us",
+                DURATION_MAX.as_micros()
+            ),
         ));
     }
     Ok(duration)

@@ -1,7 +1,8 @@
 """Checks psp-rpc with Google's protobuf: psp_rpc_check.py PORT FOLDER_OF_GENERATED_MODULES.
 
-Standard input has frames of psp's own codec, one a line: a message's name and the frame in hexadecimal.
-Each is parsed, made anew field by field, and printed as Google's library writes it.
+Standard input has frames of psp's own codec, one per line: a message's name and the frame in hexadecimal.
+The program parses each frame, rebuilds its message field by field, and prints the frame that Google's library
+writes.
 """
 
 import io
@@ -27,7 +28,7 @@ def frame(message):
 
 
 class Client:
-    """Requests over one connection or socket; responses as they come."""
+    """Requests over one connection or socket; responses in the order of arrival."""
 
     def __init__(self, kind):
         self.socket = socket.socket(socket.AF_INET, kind)
@@ -106,7 +107,7 @@ def check_out_of_order(client):
 
 
 def check_many_in_flight(client, count):
-    """All are submitted before the first response is read, over TCP; 32 at once over UDP."""
+    """Over TCP, submits all requests before it reads the first response; over UDP, 32 at a time."""
     window = count if client.is_stream else 32
     expected = {}
 

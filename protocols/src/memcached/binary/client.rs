@@ -11,20 +11,20 @@ pub struct RequestParts<'a> {
     pub opcode: u8,
     /// Repeated in the reply.
     pub opaque: u32,
-    /// The CAS value that the item must have; 0 is any.
+    /// The CAS value that the item must have; 0 for any.
     pub cas: u64,
     /// Arguments; at most 255 bytes.
     pub extras: &'a [u8],
-    /// At most 65 535 bytes.
+    /// The key; at most 65 535 bytes.
     pub key: &'a [u8],
-    /// What to store.
+    /// The value to store.
     pub value: &'a [u8],
 }
 
 /// Appends one request.
 ///
 /// # Panics
-/// When a part is longer than its length can say.
+/// When a part is longer than its length field allows.
 pub fn encode_request<S: Sink + ?Sized>(parts: &RequestParts<'_>, out: &mut S) {
     let body_len = parts.extras.len() + parts.key.len() + parts.value.len();
     let header = Header {

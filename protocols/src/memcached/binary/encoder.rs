@@ -10,18 +10,18 @@ use super::opcode::Status;
 /// The parts of a reply other than its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyHead<'a> {
-    /// How the request ended.
+    /// The status of the reply.
     pub status: Status,
-    /// CAS value of the item; 0 is none.
+    /// CAS value of the item; 0 for none.
     pub cas: u64,
     /// Arguments, e.g. the flags of an item; at most 255 bytes.
     pub extras: &'a [u8],
-    /// The key where it was asked for; at most 65 535 bytes.
+    /// The key, if the request asked for it; at most 65 535 bytes.
     pub key: &'a [u8],
 }
 
 impl ReplyHead<'_> {
-    /// A success without anything.
+    /// Success, without CAS value, extras and key.
     pub const DONE: Self = Self {
         status: Status::NoError,
         cas: 0,
@@ -30,7 +30,7 @@ impl ReplyHead<'_> {
     };
 
     /// # Panics
-    /// When a part is longer than its length can say.
+    /// When a part is longer than its length field allows.
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S, request: &Header, value_len: usize) {
         let body_len = self.extras.len() + self.key.len() + value_len;
         let header = Header {
@@ -52,7 +52,7 @@ impl ReplyHead<'_> {
 /// Writes the reply to `request`.
 ///
 /// # Panics
-/// When a part is longer than its length can say.
+/// When a part is longer than its length field allows.
 pub fn reply<S: Sink + ?Sized>(sink: &mut S, request: &Header, head: &ReplyHead<'_>, value: &[u8]) {
     head.encode(sink, request, value.len());
     sink.put(value);
@@ -61,7 +61,7 @@ pub fn reply<S: Sink + ?Sized>(sink: &mut S, request: &Header, head: &ReplyHead<
 /// [`reply`] with a value that the sink may keep a reference to.
 ///
 /// # Panics
-/// When a part is longer than its length can say.
+/// When a part is longer than its length field allows.
 pub fn reply_shared<S: Sink + ?Sized>(
     sink: &mut S,
     request: &Header,
@@ -72,7 +72,7 @@ pub fn reply_shared<S: Sink + ?Sized>(
     sink.put_shared(value);
 }
 
-/// Writes the reply to `request` that `status` stands for, with memcached's text.
+/// Writes the reply with `status` and memcached's text for it to `request`.
 pub fn error<S: Sink + ?Sized>(sink: &mut S, request: &Header, status: Status) {
     let head = ReplyHead {
         status,

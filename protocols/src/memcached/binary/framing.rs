@@ -10,11 +10,11 @@ use super::opcode::Status;
 
 /// [`Framing`] of the binary protocol.
 ///
-/// A frame is a header and its body. A request whose item is too large is its header, extras and
-/// key alone, and [`discard_after`](Framing::discard_after) says how many bytes of value follow.
+/// A frame is a header and its body. If the item of a request is too large, the frame is the header,
+/// extras and key alone, and [`discard_after`](Framing::discard_after) is the length of the value.
 #[derive(Debug, Clone)]
 pub struct BinaryFraming {
-    /// Longest item in bytes: key, value and what memcached adds to them; 1 MiB by default.
+    /// Longest item in bytes, including key, value and what memcached adds; 1 MiB by default.
     pub item_len_max: usize,
 }
 
@@ -26,10 +26,10 @@ impl Default for BinaryFraming {
     }
 }
 
-/// The peer sent something else than a request. Not answered, as memcached does not.
+/// The first byte is not that of a request. As in memcached, there is no reply.
 const INVALID_MAGIC: FrameError = FrameError::new("memcached binary: invalid magic");
 
-/// Bytes of a frame, and of the rest of its body.
+/// Length of a frame, and of the rest of its body.
 struct Extent {
     frame_len: usize,
     discard: usize,
@@ -37,6 +37,7 @@ struct Extent {
 
 impl Framing for BinaryFraming {
     type Cursor = ();
+    type Head = ();
 
     #[inline]
     fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
@@ -53,17 +54,17 @@ impl Framing for BinaryFraming {
         if input.len() < len {
             Ok(Step::NeedMore { len_min: len })
         } else {
-            Ok(Step::Frame { len })
+            Ok(Step::Frame { len, head: () })
         }
     }
 
-    fn discard_after(&self, frame: &[u8]) -> u64 {
+    fn discard_after(&self, frame: &[u8], _head: &()) -> u64 {
         Header::decode(frame).map_or(0, |header| self.extent(&header).discard as u64)
     }
 
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let status = match rejection {
-            // There is no request that a reply could answer.
+            // There is no request to reply to.
             Rejection::Malformed(_) | Rejection::TooManyConnections => return,
             Rejection::Busy { .. } => Status::Busy,
             Rejection::HandlerFailed | Rejection::ReplyTooLarge { .. } => Status::InternalError,
@@ -80,7 +81,7 @@ impl BinaryFraming {
     fn extent(&self, header: &Header) -> Extent {
         let body_len = header.body_len as usize;
         let key_len = usize::from(header.key_len);
-        // A body too short for its extras and key has no value; parsing it tells the peer.
+        // A body too short for its extras and key has no value. `Request::parse` has the error.
         let value_len = header.value_len().unwrap_or(0);
         let fits = value_len + 2 <= block_len_max(self.item_len_max, key_len);
         let discard = if fits { 0 } else { value_len };
@@ -116,13 +117,13 @@ mod tests {
         assert_eq!(step(&bytes[..1]), Ok(Step::NeedMore { len_min: 24 }));
         assert_eq!(step(&bytes), Ok(Step::NeedMore { len_min: 38 }));
         bytes.extend_from_slice(&[0; 20]);
-        assert_eq!(step(&bytes), Ok(Step::Frame { len: 38 }));
-        assert_eq!(BinaryFraming::default().discard_after(&bytes[..38]), 0);
+        assert_eq!(step(&bytes), Ok(Step::Frame { len: 38, head: () }));
+        assert_eq!(BinaryFraming::default().discard_after(&bytes[..38], &()), 0);
         assert_eq!(step(b"get k\r\n"), Err(INVALID_MAGIC));
     }
 
     #[test]
-    fn values_that_are_too_large_are_not_held() {
+    fn values_that_are_too_large_are_not_buffered() {
         let framing = BinaryFraming::default();
         let with_body = |body_len| {
             let header = Header { body_len, ..SET };
@@ -133,15 +134,15 @@ mod tests {
         assert_eq!(step(&largest), Ok(Step::NeedMore { len_min }));
         for value_len in [1_048_517, u32::MAX - 9] {
             let frame = with_body(9 + value_len);
-            assert_eq!(step(&frame), Ok(Step::Frame { len: 33 }));
-            assert_eq!(framing.discard_after(&frame), u64::from(value_len));
+            assert_eq!(step(&frame), Ok(Step::Frame { len: 33, head: () }));
+            assert_eq!(framing.discard_after(&frame, &()), u64::from(value_len));
         }
-        // Key and extras do not fit into the body: nothing is too large.
-        assert_eq!(step(&with_body(3)), Ok(Step::Frame { len: 27 }));
+        // Key and extras do not fit into the body: there is no value that could be too large.
+        assert_eq!(step(&with_body(3)), Ok(Step::Frame { len: 27, head: () }));
     }
 
     #[test]
-    fn refusals_answer_their_request() {
+    fn refusals_repeat_the_opcode_and_opaque_of_the_request() {
         for (rejection, status) in [
             (Rejection::Busy { type_name: "a" }, Status::Busy),
             (Rejection::HandlerFailed, Status::InternalError),

@@ -41,13 +41,13 @@ pub struct Header {
     pub body_len: u32,
     /// Chosen by the client, repeated in its reply.
     pub opaque: u32,
-    /// CAS value; 0 is none.
+    /// CAS value; 0 for none.
     pub cas: u64,
 }
 
 impl Header {
-    /// Decodes the header at the start of `bytes`; `None` when there are too few. Nothing is
-    /// checked; the data type is not kept.
+    /// Decodes the header at the start of `bytes`; `None` when there are too few bytes. Checks
+    /// nothing, and ignores the data type.
     #[inline]
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
@@ -97,12 +97,12 @@ impl Header {
         bytes
     }
 
-    /// Bytes of extras and key, as announced.
+    /// Announced length of extras and key.
     pub(super) fn head_len(&self) -> usize {
         usize::from(self.extras_len) + usize::from(self.key_len)
     }
 
-    /// Bytes of the value; `None` when extras and key are longer than the body.
+    /// Length of the value; `None` when extras and key are longer than the body.
     pub(super) fn value_len(&self) -> Option<usize> {
         (self.body_len as usize).checked_sub(self.head_len())
     }

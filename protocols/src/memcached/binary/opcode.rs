@@ -1,6 +1,6 @@
-//! What binary requests ask for.
+//! Commands of binary requests, and statuses of their replies.
 
-/// A command, whose quiet form is told by [`Opcode::quiet`].
+/// A command. [`Opcode::quiet`] marks its quiet form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Command {
     /// The value of a key.
@@ -9,9 +9,9 @@ pub enum Command {
     GetKey,
     /// Store.
     Set,
-    /// Store if there is none.
+    /// Store if the key has no value.
     Add,
-    /// Store if there is one.
+    /// Store if the key has a value.
     Replace,
     /// Delete.
     Delete,
@@ -23,13 +23,13 @@ pub enum Command {
     Quit,
     /// Drop all items.
     Flush,
-    /// Nothing; a mark among quiet commands.
+    /// Do nothing but reply: marks the end of a series of quiet commands.
     Noop,
     /// The server's version.
     Version,
-    /// Store after the data that is there.
+    /// Append to the stored value.
     Append,
-    /// Store before the data that is there.
+    /// Prepend to the stored value.
     Prepend,
     /// Statistics, one reply each.
     Stat,
@@ -46,15 +46,15 @@ pub enum Command {
 /// A command and whether it is quiet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Opcode {
-    /// What to do.
+    /// The command.
     pub command: Command,
-    /// Whether the usual reply is not wanted: that of a miss for commands that get, that of
-    /// success for others.
+    /// Whether the server omits the usual reply: to a miss for commands that get, to a success for
+    /// others.
     pub quiet: bool,
 }
 
 impl Opcode {
-    /// The opcode of this number; `None` when there is no such one.
+    /// The opcode with this number; `None` when there is none.
     #[inline]
     #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
@@ -99,7 +99,7 @@ impl Opcode {
     }
 }
 
-/// How a request ended, in a reply's header.
+/// The status in the header of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Status {
@@ -107,19 +107,19 @@ pub enum Status {
     NoError = 0x00,
     /// There is no such key.
     KeyNotFound = 0x01,
-    /// There is such a key, or it has another CAS value.
+    /// The key exists already, or its item has another CAS value.
     KeyExists = 0x02,
     /// The value is too large.
     ValueTooLarge = 0x03,
     /// The request is malformed.
     InvalidArguments = 0x04,
-    /// Not stored: nothing to append to.
+    /// Not stored: there is no value to append to.
     NotStored = 0x05,
     /// The value is not a number.
     NonNumeric = 0x06,
     /// There is no such command.
     UnknownCommand = 0x81,
-    /// The server has no memory for it.
+    /// The server has no memory for the request.
     OutOfMemory = 0x82,
     /// The server failed.
     InternalError = 0x84,
@@ -130,7 +130,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// What memcached writes as the value of an error's reply; empty for [`Status::NoError`].
+    /// The text that memcached writes as the value of an error reply; empty for [`Status::NoError`].
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {

@@ -12,7 +12,7 @@ use super::opcode::{Command, Opcode, Status};
 pub struct Request<'a> {
     /// Its header, for the reply.
     pub header: Header,
-    /// What to do, and whether quietly.
+    /// The command, and whether it is quiet.
     pub opcode: Opcode,
     /// The key; empty for commands without one, at most 250 bytes.
     pub key: &'a [u8],
@@ -25,22 +25,22 @@ pub struct Request<'a> {
 /// Arguments of a command in binary form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extras {
-    /// Has none.
+    /// No arguments.
     None,
     /// `Set`, `Add`, `Replace`
     Store {
         /// Opaque to the server.
         flags: u32,
-        /// Seconds from now, or Unix seconds beyond 30 days; 0 is never.
+        /// Seconds from now, or Unix time if beyond 30 days; 0 for never.
         exptime: u32,
     },
     /// `Increment`, `Decrement`
     Arithmetic {
-        /// What to add or subtract.
+        /// The number to add or subtract.
         delta: u64,
-        /// What the number is when there is none yet.
+        /// The value of a number that does not exist yet.
         initial: u64,
-        /// Expiration time of a new number; `u32::MAX`: do not make one.
+        /// Expiration time of a new number; with `u32::MAX`, none is created.
         exptime: u32,
     },
     /// `Touch`, `GetAndTouch`, `GetKeyAndTouch`, and `Flush` with a delay
@@ -49,7 +49,7 @@ pub enum Extras {
     Level(u32),
 }
 
-/// Why a request is not run.
+/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", status.text())]
 pub struct RequestError {
@@ -62,13 +62,13 @@ pub struct RequestError {
 }
 
 impl RequestError {
-    /// Writes the reply. Errors of quiet commands are sent too.
+    /// Writes the reply. Quiet commands get error replies, too.
     pub fn encode<S: Sink + ?Sized>(&self, sink: &mut S) {
         error(sink, &self.header, self.status);
     }
 }
 
-/// Which parts of a body a command has.
+/// The parts of a command's body.
 struct Form {
     key: Presence,
     extras: Presence,
@@ -113,7 +113,7 @@ impl Form {
 }
 
 impl Extras {
-    /// The arguments of `command` in `bytes`; `None` when there are too few or too many.
+    /// The arguments of `command` in `bytes`; `None` when there are too few or too many bytes.
     fn parse(command: Command, bytes: &[u8]) -> Option<Self> {
         let u32_at = |at: usize| {
             bytes[at..]
@@ -148,11 +148,11 @@ impl Extras {
 
 impl<'a> Request<'a> {
     /// Parses `frame`, one whole request that [`BinaryFraming`](super::BinaryFraming) found; `None`
-    /// when it is not one.
+    /// when `frame` does not start with the header of a request.
     ///
     /// # Errors
-    /// [`RequestError`], which is the reply to the request. A frame that lacks its value is taken
-    /// for one that was too long for its framing.
+    /// [`RequestError`], which is the reply to the request. If the frame has no value, the value was
+    /// too long for the framing.
     #[inline]
     #[must_use]
     pub fn parse(frame: &'a [u8]) -> Option<Result<Self, RequestError>> {

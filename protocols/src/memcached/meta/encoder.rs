@@ -6,7 +6,7 @@ use crate::sink::Sink;
 
 use super::key::Key;
 
-/// What a reply without data says.
+/// The code of a reply without data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
     /// `HD`: done.
@@ -36,7 +36,7 @@ impl Code {
     }
 }
 
-/// Writes one reply: its code, flags in the order of the request, and its end.
+/// Writes one reply: the code, the flags in the order of the request, and the end.
 ///
 /// ```
 /// # use psp_protocols::memcached::meta::{Code, Reply};
@@ -46,7 +46,7 @@ impl Code {
 /// assert_eq!(out, b"HD O12\r\nVA 3 t-1\r\nabc\r\n");
 /// ```
 #[derive(Debug)]
-#[must_use = "a reply must be ended"]
+#[must_use = "finish the reply with `end` or `data`"]
 pub struct Reply<'a, S: Sink + ?Sized> {
     sink: &'a mut S,
 }
@@ -104,7 +104,7 @@ impl<'a, S: Sink + ?Sized> Reply<'a, S> {
         self.sink.put(b"\r\n");
     }
 
-    /// [`data`](Self::data) that the sink may keep a reference to.
+    /// Like [`data`](Self::data), with bytes that the sink may keep a reference to.
     pub fn data_shared(self, data: Bytes) {
         self.sink.put(b"\r\n");
         self.sink.put_shared(data);

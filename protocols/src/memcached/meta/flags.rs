@@ -2,7 +2,7 @@
 
 use crate::memcached::text::{BAD_FORMAT, RequestError, Words, parse_number};
 
-/// Longest opaque in bytes, its flag included.
+/// Longest opaque in bytes, including its flag.
 const OPAQUE_LEN_MAX: usize = 32;
 
 const DUPLICATE: RequestError = RequestError::new("CLIENT_ERROR duplicate flag");
@@ -13,21 +13,21 @@ const BAD_INITIAL: RequestError = RequestError::new("CLIENT_ERROR invalid numeri
 const BAD_DELTA: RequestError = RequestError::new("CLIENT_ERROR invalid numeric delta value");
 const LONG_OPAQUE: RequestError = RequestError::new("CLIENT_ERROR opaque token too long");
 
-/// The flags of one command, each at most once. As in memcached, every command takes the flags of
-/// all, and a handler ignores those that mean nothing to it.
+/// The flags of one command, each at most once. As in memcached, a command may have the flags of any
+/// command, and its handler ignores flags that do not apply.
 ///
-/// Flags that ask for something in the reply (`c f h k l O s t`, and `b` with `k`) are answered in
-/// the order of [`in_order`](Self::in_order).
+/// The reply repeats the flags that ask for something (`c f h k l O s t`, and `b` with `k`) in the
+/// order of [`in_order`](Self::in_order).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flags<'a> {
     words: Words<'a>,
     /// A bit for each flag, by its ASCII code.
     seen: u128,
-    /// `N`: on a miss, make an item with this expiration time.
+    /// `N`: on a miss, create an item with this expiration time.
     pub vivify: Option<i32>,
     /// `T`: the new expiration time.
     pub ttl: Option<i32>,
-    /// `R`: win the right to recache when less than this is left of the expiration time.
+    /// `R`: the client may win the right to recache when the item expires in less than this.
     pub recache: Option<i32>,
     /// `F`: client flags.
     pub client_flags: Option<u32>,
@@ -35,9 +35,9 @@ pub struct Flags<'a> {
     pub compare_cas: Option<u64>,
     /// `E`: the CAS value that the item gets.
     pub new_cas: Option<u64>,
-    /// `J`: the first value of a number that is made on a miss.
+    /// `J`: the initial value of a number that is created on a miss.
     pub initial: Option<u64>,
-    /// `D`: what to add or subtract, 1 by default.
+    /// `D`: the number to add or subtract, 1 by default.
     pub delta: Option<u64>,
     /// `M`
     pub(super) mode: Option<u8>,
@@ -48,7 +48,7 @@ pub struct Flags<'a> {
 pub struct Flag<'a> {
     /// Its letter.
     pub code: u8,
-    /// What follows it, e.g. the opaque of `O`.
+    /// The text after the letter, e.g. the opaque of `O`.
     pub token: &'a [u8],
 }
 
@@ -86,13 +86,13 @@ impl<'a> Flags<'a> {
         Ok(flags)
     }
 
-    /// Whether the flag with this letter is there: `flags.has(b'v')`.
+    /// Whether the command has the flag with this letter: `flags.has(b'v')`.
     #[must_use]
     pub fn has(&self, code: u8) -> bool {
         code.is_ascii() && self.seen & (1 << code) != 0
     }
 
-    /// `q`: the usual reply is not wanted (`HD` of `ms`, `md` and `ma`; `EN` of `mg`).
+    /// `q`: the server omits the usual reply (`HD` of `ms`, `md` and `ma`; `EN` of `mg`).
     #[must_use]
     pub fn quiet(&self) -> bool {
         self.has(b'q')

@@ -8,16 +8,16 @@ use crate::memcached::item::KEY_LEN_MAX;
 /// The key of a meta command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key<'a> {
-    /// As the peer wrote it, 1 to 250 bytes; replies repeat it so.
+    /// The key as the peer wrote it, 1 to 250 bytes. Replies repeat it unchanged.
     pub text: &'a [u8],
     /// Whether `text` is base64 of the key (flag `b`).
     pub is_base64: bool,
 }
 
 impl<'a> Key<'a> {
-    /// The key itself, decoded into `buffer` where that is needed.
+    /// The key itself, decoded into `buffer` if it is base64.
     ///
-    /// `None` when `text` is not base64 of at least one byte; no key of a parsed request is so.
+    /// `None` when `text` is not base64 of at least one byte. Parsed requests have no such key.
     pub fn decode<'b>(&self, buffer: &'b mut [u8; KEY_LEN_MAX]) -> Option<&'b [u8]>
     where
         'a: 'b,
@@ -25,7 +25,7 @@ impl<'a> Key<'a> {
         if !self.is_base64 {
             return Some(self.text);
         }
-        // The longest key that can be written in 250 characters has 187 bytes.
+        // Base64 in 250 characters decodes to at most 187 bytes.
         let len = STANDARD.decode_slice(self.text, buffer).ok()?;
         Some(&buffer[..len]).filter(|key| !key.is_empty())
     }

@@ -1,7 +1,7 @@
 //! The meta commands `mn`, `mg`, `ms`, `md`, `ma` and `me`.
 //!
-//! They are lines of the [text protocol](super::text), which frames them and parses them as
-//! [`text::Request::Meta`](super::text::Request::Meta).
+//! Meta commands are lines of the [text protocol](super::text), which frames them, and parses them
+//! as [`text::Request::Meta`](super::text::Request::Meta).
 
 mod encoder;
 mod flags;

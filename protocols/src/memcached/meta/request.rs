@@ -22,7 +22,7 @@ const BAD_ARITHMETIC_MODE: RequestError =
 /// One meta command, borrowed from its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// `mn`: asks for `MN`.
+    /// `mn`: the reply is `MN`.
     Noop,
     /// `mg <key> <flags>*`
     Get(Keyed<'a>),
@@ -30,7 +30,8 @@ pub enum Request<'a> {
     Set {
         /// Key and flags.
         keyed: Keyed<'a>,
-        /// The flag `M`; with a [`compare_cas`](Flags::compare_cas) the item must have that value.
+        /// The flag `M`. With a [`compare_cas`](Flags::compare_cas), the item must also have that
+        /// CAS value.
         mode: StoreMode,
         /// The data, without its CRLF.
         data: &'a [u8],
@@ -51,9 +52,9 @@ pub enum Request<'a> {
 /// Key and flags of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keyed<'a> {
-    /// What it is about.
+    /// The key.
     pub key: Key<'a>,
-    /// How to go about it.
+    /// The flags.
     pub flags: Flags<'a>,
 }
 
@@ -74,7 +75,7 @@ impl<'a> Keyed<'a> {
         Self::new(key, words)
     }
 
-    /// [`parse`](Self::parse) with errors as `md` and `ma` give them.
+    /// Like [`parse`](Self::parse), with the errors of `md` and `ma`.
     fn parse_terse(words: Words<'a>) -> Result<Self, RequestError> {
         let mut flags = words;
         let text = key(&mut flags)?;
@@ -82,9 +83,9 @@ impl<'a> Keyed<'a> {
     }
 }
 
-/// Takes the key from the words after the name of a command, of which there may not be too many.
+/// Takes the key from the words after the name of a command. Refuses too many words.
 fn key<'a>(words: &mut Words<'a>) -> Result<&'a [u8], RequestError> {
-    // The name is one word more.
+    // Plus one for the name of the command.
     let word_count = (*words).take(WORDS_MAX).count() + 1;
     let key = words.next().ok_or(ERROR)?;
     if key.len() > KEY_LEN_MAX {
@@ -96,14 +97,14 @@ fn key<'a>(words: &mut Words<'a>) -> Result<&'a [u8], RequestError> {
     Ok(key)
 }
 
-/// The key of `ms` and the length of its data, taken from the words after the name.
+/// Takes the key of `ms` and the length of its data from the words after the name.
 fn key_and_len<'a>(words: &mut Words<'a>) -> Result<(&'a [u8], usize), RequestError> {
     let key = key(words)?;
     let len = words.next().and_then(parse_data_len).ok_or(BAD_FORMAT)?;
     Ok((key, len))
 }
 
-/// Key and length of the data that `ms` with these words after its name announces.
+/// The key and the length of the data that `ms` announces with these words after its name.
 pub(crate) fn announced(mut words: Words<'_>) -> Result<(&[u8], usize), RequestError> {
     key_and_len(&mut words)
 }
@@ -174,7 +175,7 @@ mod tests {
         }
     }
 
-    /// As memcached 1.6.18 answers, which has no flags `E` and `x`.
+    /// The errors of memcached 1.6.18, which has no flags `E` and `x`.
     #[test]
     fn refusals_are_those_of_memcached() {
         const FORMAT: &str = "CLIENT_ERROR bad command line format";

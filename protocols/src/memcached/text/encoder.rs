@@ -11,7 +11,7 @@ pub enum Status {
     Stored,
     /// Not stored, because the condition of `add`, `replace`, `append` or `prepend` was not met.
     NotStored,
-    /// Of `cas`: the item was changed meanwhile.
+    /// Not stored by `cas`, because the item was changed meanwhile.
     Exists,
     /// There is no such item.
     NotFound,
@@ -67,7 +67,7 @@ pub fn value<S: Sink + ?Sized>(
     sink.put(b"\r\n");
 }
 
-/// [`value`] with data that the sink may keep a reference to.
+/// Like [`value`], with data that the sink may keep a reference to.
 pub fn value_shared<S: Sink + ?Sized>(
     sink: &mut S,
     key: &[u8],
@@ -101,7 +101,7 @@ fn value_line<S: Sink + ?Sized>(
     sink.put(b"\r\n");
 }
 
-/// Writes the number that `incr` or `decr` came to.
+/// Writes the result of `incr` or `decr`.
 pub fn number<S: Sink + ?Sized>(sink: &mut S, value: u64) {
     sink.put(itoa::Buffer::new().format(value).as_bytes());
     sink.put(b"\r\n");

@@ -1,19 +1,19 @@
-//! Why a text or meta request is not run, in the words of memcached 1.6.
+//! Why a text or meta request is refused, with the texts of memcached 1.6.
 
 use crate::sink::Sink;
 
-/// An error of a request, which is answered with one line; the connection goes on.
+/// An error of a request. The reply is one line, and the connection goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct RequestError {
     /// The line for the peer, e.g. `CLIENT_ERROR bad data chunk`.
     pub text: &'static str,
-    /// The peer wants no reply to this request, not even this one.
+    /// Whether the request asked for no reply. Then this error is not sent either.
     pub noreply: bool,
 }
 
 impl RequestError {
-    /// An error that is answered.
+    /// An error with a reply.
     pub(crate) const fn new(text: &'static str) -> Self {
         Self {
             text,
@@ -25,13 +25,13 @@ impl RequestError {
         Self { noreply, ..self }
     }
 
-    /// Whether the request was to store a value that is too long.
+    /// Whether the value to store is too long.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
         self.text == TOO_LARGE.text
     }
 
-    /// Writes the reply, if the peer wants one.
+    /// Writes the reply, unless the request asked for none.
     pub fn encode<S: Sink + ?Sized>(&self, sink: &mut S) {
         if !self.noreply {
             sink.put(self.text.as_bytes());
@@ -40,7 +40,7 @@ impl RequestError {
     }
 }
 
-/// No such command, or not with so many words.
+/// The command does not exist, or has a wrong number of words.
 pub(crate) const ERROR: RequestError = RequestError::new("ERROR");
 pub(crate) const BAD_FORMAT: RequestError =
     RequestError::new("CLIENT_ERROR bad command line format");

@@ -12,20 +12,22 @@ use super::storage::{Announced, announced};
 /// [`Framing`] of the text protocol and the meta commands.
 ///
 /// A frame is a line, or the line and the data block of a storage command. A line may end with LF
-/// alone. A storage command whose line is malformed is that line alone, as memcached reads it; one
-/// whose item is too large is that line, and [`discard_after`](Framing::discard_after) says how
-/// many bytes of data follow it. A block that does not end with CRLF is a frame of its announced
-/// length. In all these cases [`Request::parse`] has the error for the peer.
+/// alone. [`Request::parse`] has the error for these storage commands:
+///
+/// - The line is malformed: the frame is the line alone, as in memcached.
+/// - The item is too large: the frame is the line alone, and
+///   [`discard_after`](Framing::discard_after) is the length of the data.
+/// - The data block does not end with CRLF: the frame has the announced length.
 #[derive(Debug, Clone)]
 pub struct TextFraming {
-    /// Longest line in bytes, its line end included; 2048 by default, as in memcached.
+    /// Longest line in bytes, including its line end; 2048 by default, as in memcached.
     pub line_len_max: usize,
-    /// Longest line of `get`, `gets`, `gat` and `gats` in bytes; 1 MiB by default. In memcached it
-    /// is bounded by memory alone.
+    /// Longest line of `get`, `gets`, `gat` and `gats` in bytes; 1 MiB by default. In memcached, only
+    /// memory bounds it.
     pub get_line_len_max: usize,
-    /// Most words of one such line, its command among them; 32 768 by default.
+    /// Most words of such a line, including the command; 32 768 by default.
     pub get_words_max: usize,
-    /// Longest item in bytes: key, data and what memcached adds to them; 1 MiB by default.
+    /// Longest item in bytes, including key, data and what memcached adds; 1 MiB by default.
     pub item_len_max: usize,
 }
 
@@ -43,9 +45,9 @@ impl Default for TextFraming {
 /// How much of an incomplete request has been read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextCursor {
-    /// Bytes known to hold no line end; 0 once the line is read.
+    /// Number of bytes that are known to hold no line end; 0 once the line is read.
     scanned: usize,
-    /// Bytes of the frame, once its line is read.
+    /// Length of the frame, once its line is read.
     frame_len: usize,
 }
 
@@ -54,6 +56,7 @@ const TOO_MANY_KEYS: FrameError = FrameError::new("CLIENT_ERROR too many keys");
 
 impl Framing for TextFraming {
     type Cursor = TextCursor;
+    type Head = ();
 
     #[inline]
     fn next_frame(&self, cursor: &mut TextCursor, input: &[u8]) -> Result<Step, FrameError> {
@@ -75,11 +78,11 @@ impl Framing for TextFraming {
             return Ok(Step::NeedMore { len_min: len });
         }
         *cursor = TextCursor::default();
-        Ok(Step::Frame { len })
+        Ok(Step::Frame { len, head: () })
     }
 
-    fn discard_after(&self, frame: &[u8]) -> u64 {
-        // Only a line alone can lack its data.
+    fn discard_after(&self, frame: &[u8], _head: &()) -> u64 {
+        // Only a frame that is a line alone can lack its data.
         if split_line(frame).1.is_empty()
             && let Some(announced) = announced(Words::of_frame(frame))
             && !self.fits(announced)
@@ -101,7 +104,7 @@ impl Framing for TextFraming {
 }
 
 impl TextFraming {
-    /// Length of the line at the start of `input`, of which `scanned` bytes hold no line end.
+    /// Length of the line at the start of `input`, whose first `scanned` bytes hold no line end.
     fn line(&self, scanned: usize, input: &[u8]) -> Result<Option<usize>, FrameError> {
         let len_max = self.get_line_len_max.max(self.line_len_max);
         let window = &input[..input.len().min(len_max)];
@@ -114,7 +117,7 @@ impl TextFraming {
         if seen > self.get_line_len_max || !is_get(&input[..self.line_len_max]) {
             return Err(LINE_TOO_LONG);
         }
-        // Each word takes two bytes, so that only long lines need counting.
+        // A word takes at least two bytes: only the words of long lines need counting.
         if let Some(len) = line_len
             && len > self.get_words_max * 2
             && Words::of_frame(&input[..len]).count() > self.get_words_max
@@ -129,7 +132,7 @@ impl TextFraming {
     }
 }
 
-/// Whether the line that starts so may have many keys.
+/// Whether a line with this start may have many keys.
 fn is_get(line_start: &[u8]) -> bool {
     matches!(
         Words::new(line_start).next(),
@@ -184,31 +187,34 @@ mod tests {
             b"cas k 0 0 0 1\n\r\n",
             b"ms k 2 T0\r\nab\r\n",
             b"ms k 2 !\r\nab\r\n",
-            // Blocks that end otherwise are measured all the same.
+            // A block without CRLF at its end has the announced length, too.
             b"set k 0 0 1\r\nabc",
-            // Malformed lines announce nothing.
+            // Malformed lines announce no data.
             b"set k 0 0 -1\r\n",
             b"set k 0 0 1x\r\n",
             b"set k 0 0\r\n",
             b"ms k -1\r\n",
             b"mg k 5\r\n",
         ] {
-            let whole = Ok(Step::Frame { len: frame.len() });
+            let whole = Ok(Step::Frame {
+                len: frame.len(),
+                head: (),
+            });
             assert_eq!(step(frame), whole, "{}", frame.escape_ascii());
             let followed = [frame, b"get k\r\n"].concat();
             assert_eq!(step(&followed), whole, "{}", frame.escape_ascii());
-            assert_eq!(TextFraming::default().discard_after(frame), 0);
+            assert_eq!(TextFraming::default().discard_after(frame, &()), 0);
         }
     }
 
-    /// The longest values that memcached 1.6.18 stores.
+    /// The limits are those of memcached 1.6.18.
     #[test]
-    fn items_that_are_too_large_are_not_held() {
+    fn items_that_are_too_large_are_not_buffered() {
         let framing = TextFraming::default();
         let frame = b"set k 0 0 1048516\r\n";
         let len_min = frame.len() + 1_048_516 + 2;
         assert_eq!(step(frame), Ok(Step::NeedMore { len_min }));
-        assert_eq!(framing.discard_after(frame), 0);
+        assert_eq!(framing.discard_after(frame, &()), 0);
         for (line, discard) in [
             ("set k 0 0 1048517", 1_048_519),
             ("set kk 0 0 1048516 noreply", 1_048_518),
@@ -216,9 +222,12 @@ mod tests {
             ("ms k 2000000 q", 2_000_002),
         ] {
             let frame = format!("{line}\r\n");
-            let whole = Ok(Step::Frame { len: frame.len() });
+            let whole = Ok(Step::Frame {
+                len: frame.len(),
+                head: (),
+            });
             assert_eq!(step(format!("{frame}data").as_bytes()), whole);
-            assert_eq!(framing.discard_after(frame.as_bytes()), discard);
+            assert_eq!(framing.discard_after(frame.as_bytes(), &()), discard);
         }
     }
 
@@ -232,15 +241,21 @@ mod tests {
         };
         let too_long = Err("CLIENT_ERROR line too long".to_owned());
         for (input, expected) in [
-            ("touch k 0\n", Ok(Step::Frame { len: 10 })),
+            ("touch k 0\n", Ok(Step::Frame { len: 10, head: () })),
             ("touch k 00\n", too_long.clone()),
             ("touch k 00", too_long.clone()),
             ("touch k 0", Ok(Step::NeedMore { len_min: 10 })),
-            (" get 3456789012345\n", Ok(Step::Frame { len: 19 })),
-            ("get 56789012345678\r\n", Ok(Step::Frame { len: 20 })),
+            (
+                " get 3456789012345\n",
+                Ok(Step::Frame { len: 19, head: () }),
+            ),
+            (
+                "get 56789012345678\r\n",
+                Ok(Step::Frame { len: 20, head: () }),
+            ),
             ("get 567890123456789\r\n", too_long.clone()),
             ("get 5678901234567890", too_long),
-            ("gat 1 2 3 4 5 6\n", Ok(Step::Frame { len: 16 })),
+            ("gat 1 2 3 4 5 6\n", Ok(Step::Frame { len: 16, head: () })),
             (
                 "gat 1 2 3 4 5 6 7\n",
                 Err("CLIENT_ERROR too many keys".to_owned()),

@@ -1,6 +1,6 @@
 //! Command lines and their words.
 
-/// What a frame starts with, without its line end (LF, or CR and LF), and what comes after it.
+/// Splits a frame into its first line, without the line end (LF, or CR and LF), and the rest.
 #[inline]
 pub(crate) fn split_line(frame: &[u8]) -> (&[u8], &[u8]) {
     let (line, after) = match memchr::memchr(b'\n', frame) {
@@ -10,22 +10,21 @@ pub(crate) fn split_line(frame: &[u8]) -> (&[u8], &[u8]) {
     (line.strip_suffix(b"\r").unwrap_or(line), after)
 }
 
-/// The words of a line: what is between spaces, as many as these may be.
+/// The words of a line, which are separated by any number of spaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Words<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Words<'a> {
-    /// The words of `line`. Only spaces separate them: of a line with its end, the last word has
-    /// that end.
+    /// The words of `line`. If `line` has its line end, that is part of the last word.
     #[inline]
     #[must_use]
     pub fn new(line: &'a [u8]) -> Self {
         Self { rest: line }
     }
 
-    /// The words of the line that `frame` starts with.
+    /// The words of the first line of `frame`.
     #[inline]
     pub(super) fn of_frame(frame: &'a [u8]) -> Self {
         Self::new(split_line(frame).0)
@@ -63,7 +62,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// The first words of a line, as many as a command of fixed form can have.
+/// The first words of a line: as many as a command of fixed form can have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FewWords<'a> {
     words: [&'a [u8]; FewWords::CAPACITY],
@@ -71,7 +70,7 @@ pub(super) struct FewWords<'a> {
 }
 
 impl<'a> FewWords<'a> {
-    /// One more than any such command has: `cas k 0 0 1 1 noreply`.
+    /// One more than the longest such command has: `cas k 0 0 1 1 noreply`.
     const CAPACITY: usize = 8;
 
     #[inline]
@@ -87,7 +86,7 @@ impl<'a> FewWords<'a> {
         few
     }
 
-    /// The words; eight of them may be the start of more.
+    /// The words. If there are eight, the line may have more.
     #[inline]
     pub(super) fn as_slice(&self) -> &[&'a [u8]] {
         &self.words[..self.count]

@@ -1,11 +1,11 @@
-//! The text protocol: command lines, and data blocks after those of storage commands.
+//! The text protocol: command lines. The line of a storage command is followed by a data block.
 //!
 //! ```text
 //!   stream ─► TextFraming ─► frame ─► Request::parse ─┬► Request ─► handler ─► status, value, ...
 //!                                                     └► RequestError::encode
 //! ```
 //!
-//! Meta commands are lines of this protocol, so they share its framing and its requests.
+//! Meta commands are lines of this protocol, and share its framing and its requests.
 
 mod encoder;
 mod error;

@@ -1,4 +1,4 @@
-//! Requests of the text protocol, meta commands among them.
+//! Requests of the text protocol, including meta commands.
 
 use crate::memcached::item::KEY_LEN_MAX;
 use crate::memcached::meta;
@@ -21,39 +21,39 @@ pub enum Request<'a> {
     Delete {
         /// The key.
         key: &'a [u8],
-        /// Not to be answered.
+        /// Whether the client asked for no reply.
         noreply: bool,
     },
     /// `incr`, `decr <key> <value> [noreply]`
     Arithmetic {
         /// The key.
         key: &'a [u8],
-        /// What to add or subtract.
+        /// The number to add or subtract.
         delta: u64,
-        /// Whether it is `decr`, which stops at 0; `incr` wraps.
+        /// Whether the command is `decr`, which stops at 0; `incr` wraps.
         decrement: bool,
-        /// Not to be answered.
+        /// Whether the client asked for no reply.
         noreply: bool,
     },
     /// `touch <key> <exptime> [noreply]`
     Touch {
         /// The key.
         key: &'a [u8],
-        /// As of [`Store::exptime`].
+        /// See [`Store::exptime`].
         exptime: i32,
-        /// Not to be answered.
+        /// Whether the client asked for no reply.
         noreply: bool,
     },
     /// `flush_all [delay] [noreply]`
     FlushAll {
-        /// Seconds from now, 0 and below it is at once.
+        /// Seconds from now; 0 or negative for at once.
         delay_s: i32,
-        /// Not to be answered.
+        /// Whether the client asked for no reply.
         noreply: bool,
     },
     /// `verbosity <level> [noreply]`
     Verbosity {
-        /// Not to be answered.
+        /// Whether the client asked for no reply.
         noreply: bool,
     },
     /// `version`
@@ -63,7 +63,7 @@ pub enum Request<'a> {
         /// The words after `stats`.
         args: Words<'a>,
     },
-    /// `quit`: not answered, the connection is closed.
+    /// `quit`: no reply, the connection is closed.
     Quit,
     /// `shutdown [graceful]`
     Shutdown {
@@ -84,9 +84,9 @@ pub enum Request<'a> {
 pub struct Get<'a> {
     /// The keys, each 1 to 250 bytes. Only `gat` and `gats` may have none.
     pub keys: Words<'a>,
-    /// Whether CAS values are asked for: `gets`, `gats`.
+    /// Whether the reply has CAS values: `gets`, `gats`.
     pub with_cas: bool,
-    /// Of `gat` and `gats`: the new expiration time, as of [`Store::exptime`].
+    /// For `gat` and `gats`: the new expiration time, see [`Store::exptime`].
     pub touch: Option<i32>,
 }
 
@@ -101,8 +101,8 @@ impl<'a> Request<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`RequestError`], which is the reply to the request. A frame that lacks its data block is
-    /// taken for one that was too long for its framing.
+    /// [`RequestError`], which is the reply to the request. If the frame has no data block, the block
+    /// was too long for the framing.
     #[inline]
     pub fn parse(frame: &'a [u8]) -> Result<Self, RequestError> {
         let (line, block) = split_line(frame);
@@ -136,8 +136,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether the peer wants no reply to it (`noreply`, `quit`). Meta commands with the flag `q`
-    /// want some replies: theirs is false.
+    /// Whether the client asked for no reply (`noreply`, `quit`). False for meta commands with the flag
+    /// `q`, which get some replies.
     #[must_use]
     pub fn noreply(&self) -> bool {
         match self {
@@ -178,7 +178,7 @@ fn get_and_touch(mut words: Words<'_>, with_cas: bool) -> Result<Get<'_>, Reques
     })
 }
 
-/// `get`, if none of its keys is too long: the first values must not be sent before an error.
+/// Checks all keys of `get` beforehand, so that no values are sent before an error.
 fn keyed(get: Get<'_>) -> Result<Get<'_>, RequestError> {
     let mut keys = get.keys;
     if keys.all(|key| key.len() <= KEY_LEN_MAX) {
@@ -192,7 +192,7 @@ fn is_noreply(words: Words<'_>) -> bool {
     words.last_word() == Some(b"noreply")
 }
 
-/// The key and the argument of a command that has these and perhaps one word more.
+/// The key and the argument of a command. One more word may follow.
 fn key_and_argument(words: Words<'_>) -> Result<(&[u8], &[u8]), RequestError> {
     match *FewWords::new(words).as_slice() {
         [key, argument] | [key, argument, _] => {
@@ -274,14 +274,14 @@ mod tests {
 
     use super::*;
 
-    /// The reply to a request that cannot be run; `None` when it can.
+    /// The reply to a request that is refused; `None` for a valid one.
     fn refusal(frame: &[u8]) -> Option<&'static str> {
         Request::parse(frame)
             .err()
             .map(|error| if error.noreply { "" } else { error.text })
     }
 
-    /// As memcached 1.6.18 answers, but for numbers beyond 32 bits.
+    /// The errors of memcached 1.6.18, except for numbers beyond 32 bits.
     #[test]
     fn refusals_are_those_of_memcached() {
         const FORMAT: &str = "CLIENT_ERROR bad command line format";
@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(parse(frame), Request::Store(cas));
         let empty = Store { data: b"", ..store };
         assert_eq!(parse("set k 7 -1 0\r\n\r\n"), Request::Store(empty));
-        // A word that means nothing there is passed over, as memcached does.
+        // As in memcached, an unknown last word is ignored.
         assert_eq!(parse("set k 7 -1 0 foo\r\n\r\n"), Request::Store(empty));
     }
 

@@ -7,42 +7,42 @@ use super::error::{BAD_DATA_CHUNK, BAD_FORMAT, ERROR, RequestError, TOO_LARGE};
 use super::line::{FewWords, Words};
 use super::number::parse_number;
 
-/// On what condition an item is stored, and how.
+/// The condition for storing an item, and how it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoreMode {
-    /// `set`: in any case. `cas` is this with a [`cas`](Store::cas) value.
+    /// `set`: always. `cas` is this mode with a [`cas`](Store::cas) value.
     Set,
-    /// `add`: when there is none.
+    /// `add`: if the key has no item.
     Add,
-    /// `replace`: when there is one.
+    /// `replace`: if the key has an item.
     Replace,
-    /// `append`: after the data that is there.
+    /// `append`: after the data of the key's item.
     Append,
-    /// `prepend`: before the data that is there.
+    /// `prepend`: before the data of the key's item.
     Prepend,
 }
 
 /// `<command> <key> <flags> <exptime> <bytes> [<cas unique>] [noreply]` and its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Store<'a> {
-    /// What to do; `set` of memcached's `cas` command.
+    /// The mode; [`StoreMode::Set`] for the command `cas`.
     pub mode: StoreMode,
     /// The key, 1 to 250 bytes.
     pub key: &'a [u8],
-    /// Opaque to the server. To be ignored with `append` and `prepend`.
+    /// Opaque to the server. `append` and `prepend` ignore them.
     pub flags: u32,
-    /// Seconds from now, or the time in Unix seconds if it is beyond 30 days; 0 is never, below it
-    /// is at once. To be ignored with `append` and `prepend`.
+    /// Seconds from now, or Unix time if beyond 30 days; 0 for never, negative for at once. `append`
+    /// and `prepend` ignore it.
     pub exptime: i32,
-    /// Of `cas`: the item must still have this CAS value.
+    /// For `cas`: the item must still have this CAS value.
     pub cas: Option<u64>,
     /// The data, without its CRLF.
     pub data: &'a [u8],
-    /// Not to be answered.
+    /// Whether the client asked for no reply.
     pub noreply: bool,
 }
 
-/// The command of a line that a data block follows.
+/// A command whose line is followed by a data block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StorageVerb {
     Text { mode: StoreMode, with_cas: bool },
@@ -66,16 +66,16 @@ impl StorageVerb {
     }
 }
 
-/// Lengths that a valid line of a storage command announces.
+/// The lengths in a valid line of a storage command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Announced {
     pub(super) key_len: usize,
-    /// Bytes of the data block, its CRLF included.
+    /// Length of the data block, including its CRLF.
     pub(super) block_len: usize,
 }
 
-/// What the line `words` announces; `None` when it is not one that a data block follows, because
-/// its command has none or because memcached would answer it with an error and read no data.
+/// The lengths that the line `words` announces; `None` when no data block follows the line: the
+/// command has none, or memcached replies with an error and reads no data.
 #[inline]
 pub(super) fn announced(mut words: Words<'_>) -> Option<Announced> {
     let (key, data_len) = match StorageVerb::from_name(words.next()?)? {
@@ -93,18 +93,18 @@ pub(super) fn announced(mut words: Words<'_>) -> Option<Announced> {
 
 const BLOCK_END: &[u8] = b"\r\n";
 
-/// Bytes that a line can announce.
+/// Longest data that a line can announce.
 const DATA_LEN_MAX: usize = i32::MAX as usize - 2;
 
 /// The line of a storage command.
 struct Head<'a> {
-    /// Its data is empty.
+    /// The command, with empty data.
     store: Store<'a>,
     data_len: usize,
 }
 
 impl<'a> Head<'a> {
-    /// Parses what follows the command.
+    /// Parses the words after the command.
     fn parse(mode: StoreMode, with_cas: bool, words: Words<'a>) -> Result<Self, RequestError> {
         let few = FewWords::new(words);
         let (key, flags, exptime, data_len, cas, last) = match (few.as_slice(), with_cas) {
@@ -138,14 +138,14 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Parses the announced length of a data block, without its CRLF.
+/// Parses the announced length of a data block, which does not include the CRLF.
 pub(crate) fn parse_data_len(word: &[u8]) -> Option<usize> {
     parse_number(word).filter(|len| *len <= DATA_LEN_MAX)
 }
 
-/// The data in `block`, which a line that announced `data_len` bytes is followed by.
+/// The data in `block`, whose line announced `data_len` bytes.
 ///
-/// A block that is not there was too long for the framing.
+/// If the block is missing, it was too long for the framing.
 pub(crate) fn data_of_block(block: &[u8], data_len: usize) -> Result<&[u8], RequestError> {
     match block.split_at_checked(data_len) {
         Some((data, BLOCK_END)) => Ok(data),
@@ -155,7 +155,7 @@ pub(crate) fn data_of_block(block: &[u8], data_len: usize) -> Result<&[u8], Requ
 }
 
 impl<'a> Store<'a> {
-    /// Parses what follows the command, and the data block.
+    /// Parses the words after the command, and the data block.
     pub(super) fn parse(
         mode: StoreMode,
         with_cas: bool,

@@ -7,13 +7,14 @@
 //!   +-----------------+-----------------+-----------------+-----------------+--------
 //! ```
 //!
-//! All integers are in network order. The id is the client's choice and comes back in every datagram of
-//! the reply; these are numbered from 0. As in memcached a request is one datagram, whatever its sequence
-//! number: one that says of itself to be a part of several is dropped. memcached numbers the parts of each
-//! value of a multiget by themselves; here, as its document says, those of the whole reply.
+//! All integers are in network order. The client chooses the id, and every datagram of the reply repeats
+//! it. The datagrams of a reply are numbered from 0. As in memcached, a request is one datagram: its
+//! sequence number is ignored, and it is dropped if its count of datagrams is not 1. memcached numbers the
+//! datagrams of each value of a multiget from 0; here the numbers run through the whole reply, as
+//! memcached's document says.
 //!
-//! [`MemcachedFraming`](super::MemcachedFraming) uses it for datagrams, whatever transport brings them; a
-//! client puts the parts of a reply in order by [`Reassembly`].
+//! [`MemcachedFraming`](super::MemcachedFraming) uses this header for datagrams of any transport. A
+//! client orders the parts of a reply with [`Reassembly`].
 
 mod reassembly;
 
@@ -24,7 +25,7 @@ use crate::envelope::{Envelope, Part, Shape};
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 8;
 
-/// Longest datagram that memcached sends, in bytes, its header included.
+/// Longest datagram that memcached sends, in bytes, including the header.
 pub const DATAGRAM_LEN_MAX: usize = 1400;
 
 /// A decoded header. See the [module](self) for its layout.
@@ -34,9 +35,9 @@ pub struct Header {
     pub request_id: u16,
     /// Number of this datagram in its message, from 0.
     pub sequence: u16,
-    /// Datagrams of the message.
+    /// Number of datagrams of the message.
     pub count: u16,
-    /// 0. Not looked at.
+    /// 0 when sent, ignored when received.
     pub reserved: u16,
 }
 
@@ -52,7 +53,7 @@ impl Header {
         }
     }
 
-    /// Decodes the header at the start of `bytes`; `None` when they are fewer than [`HEADER_LEN`].
+    /// Decodes the header at the start of `bytes`; `None` when there are fewer than [`HEADER_LEN`].
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bits = u64::from_be_bytes(*bytes.first_chunk()?);
@@ -127,7 +128,7 @@ mod tests {
         for (count, accepted) in [(0, false), (1, true), (2, false), (0x0101, false)] {
             let header = Header {
                 count,
-                // memcached looks at neither.
+                // memcached ignores both.
                 sequence: 3,
                 reserved: 5,
                 ..Header::request(7)
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn replies_are_cut_as_memcached_cuts_them() {
-        // What memcached 1.6.18 sends of a value of 5000 bytes: 1400, 1400, 1400 and 857 bytes.
+        // memcached 1.6.18 sends a value of 5000 bytes in datagrams of 1400, 1400, 1400 and 857 bytes.
         let reply: Vec<u8> = (0..5025).map(|index| (index % 251) as u8).collect();
         let mut buffer = [&[0; HEADER_LEN][..], &reply].concat();
         let mut parts = Vec::new();

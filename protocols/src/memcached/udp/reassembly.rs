@@ -1,9 +1,9 @@
-//! The parts of a reply, in their order whatever order they come in.
+//! Puts the parts of a reply in order.
 //!
 //! ```text
 //!   2 of 4 ─┐
 //!   0 of 4 ─┼─► Reassembly ─► 0 ─► 1 ─► 2 ─► the bytes of the reply
-//!   1 of 4 ─┘     └ 2, until 1 has come
+//!   1 of 4 ─┘     └ keeps 2 until 1 has arrived
 //! ```
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::Header;
 
 /// The parts of one reply.
 ///
-/// What comes in its turn is handed on at once and not kept.
+/// A part that arrives in its turn is passed on at once, without a copy.
 ///
 /// ```
 /// use psp_protocols::memcached::udp::{Header, Reassembly};
@@ -25,21 +25,21 @@ use super::Header;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reassembly {
-    /// How many parts the reply has; 0 before the first came.
+    /// Number of parts of the reply; 0 before the first part arrives.
     count: u16,
-    /// Number of the part whose turn it is.
+    /// Number of the next part to pass on.
     next: u16,
     early: BTreeMap<u16, Box<[u8]>>,
     early_bytes: usize,
 }
 
 impl Reassembly {
-    /// Takes the part behind `header` and calls `take` with the bytes whose turn has come, part by part;
-    /// whether these were the last.
+    /// Adds the part behind `header`, and calls `take` with each part whose turn has come. Returns whether
+    /// the reply is complete.
     ///
-    /// A part that has come before is passed over, and so is one that contradicts the first in the
-    /// number of parts. One before its turn is kept if it fits into `room_bytes` beside those that are kept
-    /// already, and otherwise as good as lost. The id is not looked at.
+    /// Ignores a part that arrived before, and a part that disagrees with the first about the number of
+    /// parts. Keeps a part that arrives before its turn if all kept parts fit into `room_bytes`, and
+    /// drops it otherwise. Does not check the id.
     pub fn push(
         &mut self,
         header: Header,
@@ -73,7 +73,7 @@ impl Reassembly {
         self.next == self.count
     }
 
-    /// Bytes that are kept.
+    /// Number of bytes in kept parts.
     #[must_use]
     pub const fn early_bytes(&self) -> usize {
         self.early_bytes
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_are_not_of_the_reply_are_passed_over() {
+    fn parts_that_do_not_belong_to_the_reply_are_ignored() {
         let mut reassembly = Reassembly::default();
         let mut reply = Vec::new();
         for (sequence, count, part, is_last) in [
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_lost_until_it_comes_again() {
+    fn a_part_without_room_is_dropped_until_it_is_sent_again() {
         let mut reassembly = Reassembly::default();
         let mut reply = Vec::new();
         let mut push = |sequence, room_bytes| {
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(reply, b"xyz".repeat(4));
     }
 
-    /// Parts of a reply, and the order in which they come, each at least once.
+    /// Parts of a reply, and the order in which they arrive, each at least once.
     fn parts_in_disorder() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<usize>)> {
         let parts = prop::collection::vec(prop::collection::vec(any::<u8>(), 1..20), 1..12);
         parts.prop_flat_map(|parts| {
@@ -164,7 +164,7 @@ mod tests {
         }
 
         #[test]
-        fn without_one_part_or_room_nothing_false_is_handed_on(
+        fn without_one_part_or_room_only_a_prefix_is_passed_on(
             (parts, order) in parts_in_disorder(),
             lost in any::<prop::sample::Index>(),
             room_bytes in 0..60_usize,

@@ -1,65 +1,65 @@
-//! One long request, preempted every quantum: what both threads know of it, and what they measure.
+//! One long request, preempted every quantum: the state of both threads, and their measurements.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::figures::Figures;
-use crate::runtime::clock::Clock;
-use crate::runtime::cores::Cores;
+use crate::runtime::host::clock::Clock;
+use crate::runtime::host::cores::Cores;
 
 /// Iterations between two looks at the clock, some 50 ns.
 const STRIDE: u32 = 16;
-/// A request that does not give way for as long is taken for one that never will.
+/// A request that does not give way for this long never will.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the two threads tell each other.
+/// The state that the two threads share.
 pub(crate) struct Bout {
     pub(crate) clock: Clock,
     cores: Cores,
     length: Duration,
-    /// How long a turn lasts; without one, for ever.
+    /// The length of a turn; `None` for ever.
     quantum: Option<Duration>,
-    /// When the dispatcher decided last.
+    /// The time of the dispatcher's last decision.
     decided_ns: AtomicU64,
-    /// Turns that the long request has had before the present one.
+    /// Turns of the long request before the present one.
     turns: AtomicU64,
     pub(crate) ready: AtomicBool,
     stop: AtomicBool,
 }
 
-/// What the long request saw.
+/// The long request's measurements.
 pub(crate) struct LongRun {
     pub(crate) gap_ns: Figures,
-    /// How far it got.
+    /// Strides that it completed.
     pub(crate) strides: u64,
     pub(crate) turns: u64,
-    /// Turns that were over before it got anywhere.
+    /// Turns without a stride.
     pub(crate) turns_empty: u64,
 }
 
 /// All figures of a bout.
 pub(crate) struct Measured {
-    /// What asking took the dispatcher.
+    /// The dispatcher's time for asking.
     pub(crate) send_ns: Figures,
     /// From the decision until another request ran.
     pub(crate) propagation_ns: Figures,
-    /// From giving way until the other request ran, where the worker knows.
+    /// From giving way until the other request ran, if the worker measures it.
     pub(crate) switch_ns: Option<Figures>,
     pub(crate) long: LongRun,
 }
 
-/// The dispatcher's hold on a worker.
+/// The dispatcher's access to a worker.
 pub(crate) trait Asker {
-    /// For how long the long request has had its turn; `None` when that has not begun.
+    /// How long the long request has had its turn; `None` if the turn has not begun.
     fn had_ns(&self, now_ns: u64) -> Option<u64>;
 
     /// Asks it to give way.
     fn ask(&mut self);
 
-    /// Has another request run and the long one go on, where the worker does not do so by itself.
+    /// Runs another request and resumes the long one, if the worker does not do so by itself.
     fn follow_up(&mut self);
 
-    /// Whether another ran since it was asked.
+    /// Whether another request ran since the long one was asked.
     fn gave_way(&mut self) -> bool;
 }
 
@@ -92,7 +92,7 @@ impl Bout {
         self.turns.load(Ordering::Acquire)
     }
 
-    /// The long request has another turn. Said on the worker's core.
+    /// The long request has another turn. Called on the worker's core.
     pub(crate) fn next_turn(&self) {
         self.turns.fetch_add(1, Ordering::Release);
     }
@@ -129,8 +129,7 @@ impl Bout {
         long
     }
 
-    /// The dispatcher: preempts the long request until the time is over, and returns how long asking
-    /// took it each time.
+    /// The dispatcher: preempts the long request until the time is over. Returns how long each asking took.
     pub(crate) fn dispatch(&self, asker: &mut impl Asker) -> Figures {
         self.cores.pin_shared(0);
         let mut send_ns = Figures::new();
@@ -154,8 +153,8 @@ impl Bout {
         send_ns
     }
 
-    /// Waits for the end of the turn's quantum, looking at what it had as rarely as a server does. Not
-    /// beyond the end of the bout: whether that comes later.
+    /// Waits for the end of the turn's quantum, and checks the turn's time as rarely as a server does. Returns
+    /// `false` at the end of the bout.
     fn waited(&self, asker: &impl Asker, end_ns: u64) -> bool {
         let quantum_ns = self.quantum.map(|quantum| quantum.as_nanos() as u64);
         let mut look_ns = 0;

@@ -11,12 +11,12 @@ use crate::fiber::{
 use crate::figures::Figures;
 use crate::policy::RequestId;
 use crate::preempt::PreemptPolicy;
-use crate::runtime::turn_start::TurnStart;
+use crate::runtime::channel::turn_start::TurnStart;
 
 pub(crate) const STACK_BYTES: usize = 256 * 1024;
 const LONG: RequestId = RequestId(1);
 
-/// What both sides have.
+/// The state that both sides share.
 struct Link {
     flag: PreemptFlag,
     target: Option<Target>,
@@ -54,6 +54,7 @@ impl Worker<'_> {
     }
 
     fn run_long(&self, preempt: PreemptPolicy) {
+        fiber::ensure_spare();
         begin_turn();
         self.announce();
         preemptible(0, preempt, || {
@@ -66,7 +67,7 @@ impl Worker<'_> {
         pause(Pause::Stop);
     }
 
-    /// What runs when the worker is free.
+    /// The request that runs when the worker is free.
     fn run_other(&self) {
         loop {
             let now_ns = self.bout.clock.now_ns();
@@ -97,13 +98,13 @@ fn serve(bout: &'static Bout, link: &'static Link, preempt: PreemptPolicy) -> Me
     let first = Cell::new(true);
     let pool = ContextPool::new(2, STACK_BYTES, || {
         let (worker, is_first) = (worker.clone(), first.replace(false));
-        move || {
+        Ok(move || {
             if is_first {
                 worker.run_long(preempt);
             } else {
                 worker.run_other();
             }
-        }
+        })
     });
     let _alternate = AlternateStack::install().unwrap();
     occupy(&link.flag, &*worker, || {
@@ -111,7 +112,7 @@ fn serve(bout: &'static Bout, link: &'static Link, preempt: PreemptPolicy) -> Me
             fiber::prepare_thread();
             target.register();
         }
-        pool.unwrap().run();
+        pool.run().unwrap();
         if let Some(target) = &link.target {
             target.retire();
         }
@@ -124,11 +125,12 @@ fn serve(bout: &'static Bout, link: &'static Link, preempt: PreemptPolicy) -> Me
     }
 }
 
-/// Asks by the flag, and by a signal where there is one.
+/// Asks by the flag, and by a signal if there is a target.
 struct ByFlag<'a> {
     bout: &'a Bout,
     link: &'a Link,
-    /// The present turn of the long request. Every other turn is the other one's, which counts them for itself.
+    /// The present turn of the long request. Every second turn is the other request's, which counts its turns
+    /// itself.
     turn: u64,
 }
 
@@ -153,7 +155,7 @@ impl Asker for ByFlag<'_> {
 }
 
 pub(crate) fn run(bout: Bout, preempt: PreemptPolicy) -> Measured {
-    // Leaked, a few hundred bytes a run: the worker's contexts want them for ever.
+    // Leaked, a few hundred bytes a run: the worker's contexts need references that live for ever.
     let bout: &'static Bout = Box::leak(Box::new(bout));
     let link: &'static Link = Box::leak(Box::new(Link {
         flag: PreemptFlag::new(),

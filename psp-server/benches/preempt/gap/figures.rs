@@ -1,9 +1,9 @@
-//! Measured times, and the rows of a table that they make.
+//! Measured times, and their rows in a table.
 
-/// How many there is room for.
+/// Room for so many times.
 const FIGURES_MAX: usize = 1 << 17;
 
-/// Times in nanoseconds. Memory is set aside and touched beforehand; what does not fit is left out.
+/// Times in nanoseconds. Memory is reserved and touched beforehand; further times are dropped.
 pub(crate) struct Figures(Vec<u64>);
 
 impl Figures {

@@ -1,5 +1,5 @@
-//! Whole preemptions: how soon the worker is free, how long the preempted request is away, and what
-//! is left of a worker that is preempted every few microseconds.
+//! Whole preemptions: how soon the worker is free, how long the preempted request is away, and how much time
+//! remains on a worker that is preempted every few microseconds.
 //!
 //! ```text
 //!   dispatcher's thread   had its quantum? ── send ──►│
@@ -23,16 +23,19 @@
 //! cargo bench -p psp-server --bench preempt_gap        # prints the tables of docs/preemption.md
 //! ```
 //!
-//! Wants two cores for itself.
+//! Needs two cores to itself.
 
-// The mechanisms are private to the crate: their files are compiled into the benchmark.
+// The mechanisms are private to the crate. Their files are compiled into the benchmark.
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../../../src/fiber/mod.rs"]
 mod fiber;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../src/limits.rs"]
+mod limits;
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../runtime.rs"]
 mod runtime;
-use psp_server::{handler, policy, preempt};
+use psp_server::{policy, preempt};
 
 mod bout;
 mod contexts;
@@ -44,28 +47,28 @@ use std::time::Duration;
 
 use bout::{Bout, LongRun, Measured};
 use preempt::PreemptPolicy;
-use runtime::clock::Clock;
-use runtime::cores::Cores;
+use runtime::host::clock::Clock;
+use runtime::host::cores::Cores;
 
 const MECHANISMS: [PreemptPolicy; 3] = [
     PreemptPolicy::Cooperative,
     PreemptPolicy::Signal,
     PreemptPolicy::KernelThread,
 ];
-/// That of the first table.
+/// The quantum of the first table.
 const QUANTUM_US: u64 = 50;
-/// Those of the others.
+/// The quanta of the other tables.
 const QUANTA_US: [u64; 9] = [0, 1, 2, 5, 10, 20, 50, 100, 200];
-/// Undisturbed runs, the fastest of which the others are compared with.
+/// Undisturbed runs. The other runs are compared with the fastest of them.
 const WHOLE_RUNS: usize = 3;
 
 /// How much is measured.
 struct Extent {
-    /// Of the first table.
+    /// Time for each row of the first table.
     gaps: Duration,
-    /// For each quantum.
+    /// Time for each quantum.
     run: Duration,
-    /// Parts that are timed one by one.
+    /// Parts that are measured one by one.
     parts: usize,
 }
 
@@ -81,7 +84,7 @@ const TRIAL: Extent = Extent {
     parts: 20,
 };
 
-/// Preempts a request every `quantum`; without one, never.
+/// Preempts a request every `quantum`; with `None`, never.
 fn run(
     cores: &Cores,
     preempt: PreemptPolicy,

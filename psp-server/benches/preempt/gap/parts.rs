@@ -1,5 +1,5 @@
-//! What a context and a thread take to make, and two threads to take turns on a core: one by one, as
-//! whole preemptions are.
+//! The time to make a context, to make a thread, and to switch between two threads of a core, each measured one
+//! by one, as whole preemptions are.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Thread, park};
@@ -7,18 +7,18 @@ use std::thread::{Thread, park};
 use crate::contexts::STACK_BYTES;
 use crate::fiber::{self, ContextPool, Pause};
 use crate::figures::Figures;
-use crate::runtime::clock::Clock;
-use crate::runtime::cores::Cores;
+use crate::runtime::host::clock::Clock;
+use crate::runtime::host::cores::Cores;
 
 /// Contexts that are made, run and dropped.
 pub(crate) fn contexts_made(clock: &Clock, times: usize) -> Figures {
     timed(clock, times, || {
         let pool = ContextPool::new(1, STACK_BYTES, || {
-            || {
+            Ok(|| {
                 fiber::pause(Pause::Stop);
-            }
+            })
         });
-        pool.unwrap().run();
+        pool.run().unwrap();
     })
 }
 
@@ -39,7 +39,7 @@ fn timed(clock: &Clock, times: usize, body: impl Fn()) -> Figures {
     figures
 }
 
-/// From when a thread wakes another of its core, and goes to sleep, until that one runs.
+/// The time from when a thread wakes another of its core, and goes to sleep, until the other runs.
 pub(crate) fn thread_switches(clock: &Clock, cores: &Cores, times: u64) -> Figures {
     // Odd numbers are turns of the second thread.
     let (turn, left_ns) = (AtomicU64::new(0), AtomicU64::new(0));

@@ -6,16 +6,17 @@ use std::time::Duration;
 use crate::bout::{Asker, Bout, LongRun, Measured};
 use crate::figures::Figures;
 use crate::policy::RequestId;
-use crate::runtime::channel::{Message, Report, WorkerLink};
+use crate::runtime::channel::message::{Message, Report};
+use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::new_team;
-use crate::runtime::turn_start::TurnStart;
+use crate::runtime::worker_link::WorkerLink;
 
-/// One that runs, one that takes over, and one that does so while the last has yet to go to sleep.
+/// A thread that runs, a thread that takes over, and another in case the first has yet to go to sleep.
 const THREADS: usize = 3;
 const LONG: RequestId = RequestId(1);
 const OTHER: RequestId = RequestId(2);
 
-/// What a team is given to do.
+/// The tasks of a team.
 #[derive(Debug)]
 enum Work {
     Long,
@@ -23,20 +24,20 @@ enum Work {
 }
 
 /// The dispatcher's part.
-struct ByBaton {
+struct ByTeam {
     link: WorkerLink<Work>,
     start: Arc<TurnStart>,
-    /// The present turn of the long request. Every other turn is the other one's.
+    /// The present turn of the long request. Every second turn is the other request's.
     turn: u64,
 }
 
-impl ByBaton {
+impl ByTeam {
     fn send(&mut self, message: Message<Work>) {
         assert!(self.link.send(message).is_ok(), "the ring has room");
     }
 }
 
-impl Asker for ByBaton {
+impl Asker for ByTeam {
     fn had_ns(&self, now_ns: u64) -> Option<u64> {
         self.start.had_ns(self.turn, now_ns)
     }
@@ -62,15 +63,15 @@ pub(crate) fn run(bout: &Bout) -> Measured {
     let long: Mutex<Option<LongRun>> = Mutex::default();
     let propagation_ns = Mutex::new(Figures::new());
     std::thread::scope(|scope| {
-        for seat in 0..THREADS {
+        for thread in 0..THREADS {
             let (team, port, long, propagation_ns) = (&team, &port, &long, &propagation_ns);
             scope.spawn(move || {
                 bout.join_worker();
-                team.serve(seat, port, Duration::ZERO, |work| match work {
+                team.serve(thread, port, Duration::ZERO, |work| match work {
                     Work::Long => {
-                        team.open(seat);
+                        team.open(thread);
                         let run = bout.run_long(|| {});
-                        team.close(seat);
+                        team.close(thread);
                         *long.lock().unwrap() = Some(run);
                     }
                     Work::Other => {
@@ -81,13 +82,13 @@ pub(crate) fn run(bout: &Bout) -> Measured {
                 });
             });
         }
-        while !team.is_complete() {
+        while team.idle() + 1 < THREADS {
             std::thread::yield_now();
         }
         let (request, task) = (LONG, Work::Long);
         assert!(link.send(Message::Run { request, task }).is_ok());
         let turn = 1;
-        let mut asker = ByBaton { link, start, turn };
+        let mut asker = ByTeam { link, start, turn };
         let send_ns = bout.dispatch(&mut asker);
         while !matches!(asker.link.receive(), Some(Report::Completed(Work::Long))) {
             std::hint::spin_loop();

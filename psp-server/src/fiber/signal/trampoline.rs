@@ -1,4 +1,4 @@
-//! Where interrupted code goes on: saves what it had, gives way, and gives it all back.
+//! Where interrupted code goes on: the trampoline saves its registers, gives way, and restores them.
 
 #![allow(unsafe_code)]
 
@@ -6,18 +6,18 @@ use std::arch::naked_asm;
 use std::sync::atomic::Ordering;
 
 use super::xstate::{AREA_BYTES, MASK};
-use crate::fiber::place;
+use crate::fiber::thread_state;
 
-/// What the System V ABI lets a function use below its stack pointer without telling anybody.
+/// Bytes below its stack pointer that the System V ABI lets a function use.
 const RED_ZONE_BYTES: usize = 128;
 /// General registers, flags and the return address.
 const REGISTERS_BYTES: usize = 17 * 8;
 /// The extended state is aligned to this.
 const AREA_ALIGNMENT: usize = 64;
-/// For the frames of `give_way` and of what it calls, down to the switch.
+/// For the frames of `give_way` and its callees, down to the switch.
 const FRAMES_BYTES: usize = 16 * 1024;
 
-/// Control and status of SSE as a program has it at its start: round to nearest, no exceptions.
+/// Control and status of SSE at a program's start: round to nearest, no exceptions.
 static MXCSR_DEFAULT: u32 = 0x1f80;
 
 /// Stack that has to be free below the interrupted code's stack pointer.
@@ -32,23 +32,22 @@ pub(super) fn room_bytes() -> usize {
 /// Changes where a signal's context goes on: to the trampoline, and from there back to where it was.
 ///
 /// # Safety
-/// `registers` are those of code that was interrupted on a context's stack, with [`room_bytes`] free
-/// below its stack pointer, and that may be preempted there: the place was entered for it.
+/// `registers` are those of code that was interrupted on a context's stack, with [`room_bytes`] free below its
+/// stack pointer. The code may be preempted there: the thread's state was entered for it.
 pub(super) unsafe fn redirect(registers: &mut [libc::greg_t; 23]) {
     let rip = registers[libc::REG_RIP as usize];
     let rsp = registers[libc::REG_RSP as usize] as usize - RED_ZONE_BYTES - size_of::<usize>();
-    // SAFETY: the caller says that there is room. The red zone, which the interrupted code may use,
-    // lies above.
+    // SAFETY: the caller guarantees the room. The red zone, which the interrupted code may use, lies above.
     unsafe { std::ptr::with_exposed_provenance_mut::<i64>(rsp).write_unaligned(rip) };
     registers[libc::REG_RSP as usize] = rsp as i64;
     registers[libc::REG_RIP as usize] = trampoline as *const () as i64;
 }
 
-/// The address that it returns to is at the top of the stack, and above it the red zone.
+/// The return address is at the top of the stack, and the red zone above it.
 ///
-/// The interrupted code may be anywhere: between two instructions of a loop, with its flags, its x87
-/// stack and half of its vector registers in use. All of it is put back as it was. What runs
-/// meanwhile finds the direction flag, x87 and MXCSR as the ABI has them at the start of a program.
+/// The interrupted code may be anywhere: between two instructions of a loop, with its flags, its x87 stack and
+/// half of its vector registers in use. The trampoline restores all of them. Code that runs meanwhile finds the
+/// direction flag, x87 and MXCSR as the ABI has them at the start of a program.
 #[unsafe(naked)]
 unsafe extern "C" fn trampoline() {
     naked_asm!(
@@ -119,15 +118,15 @@ unsafe extern "C" fn trampoline() {
     )
 }
 
-/// Gives way; `errno` belongs to the interrupted code.
+/// Gives way. Keeps `errno`, which belongs to the interrupted code.
 extern "C" fn give_way() {
-    // SAFETY: `__errno_location` answers with the address of this thread's `errno`, which is valid as
-    // long as the thread, and a context stays on its thread. It is read and written through the pointer, for libc
-    // and other contexts write it meanwhile.
+    // SAFETY: `__errno_location` returns the address of this thread's `errno`, which is valid as long as the
+    // thread, and a context stays on its thread. It is read and written through the pointer, because libc and
+    // other contexts write it meanwhile.
     unsafe {
         let errno = libc::__errno_location();
         let kept = errno.read();
-        place::give_way_interrupted();
+        thread_state::give_way_interrupted();
         errno.write(kept);
     }
 }

@@ -9,7 +9,7 @@ use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// AMX tile configuration and data: 8 KiB that hardly anybody has. Code that has tiles in use is not
+/// AMX tile configuration and data: 8 KiB that hardly any code uses. Code that has tiles in use is not
 /// preempted, see [`has_tiles`].
 const TILES: u64 = 0b11 << 17;
 /// The legacy region and the header, which every area has.
@@ -26,7 +26,7 @@ pub(super) static MASK: AtomicU64 = AtomicU64::new(0);
 /// Length of the area that they need.
 pub(super) static AREA_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Finds out what there is. `false` where the processor or the system has no `XSAVE`.
+/// Finds out which components there are. `false` if the processor or the system has no `XSAVE`.
 pub(super) fn detect() -> bool {
     const OSXSAVE: u32 = 1 << 27;
     // SAFETY: every x86-64 processor has CPUID; the instruction touches no memory.

@@ -1,38 +1,39 @@
-//! One thread of a team: how to wake it, its standing, and the request that it runs.
+//! One thread of a team: how to wake it, its standing on its core, and the request that it runs.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
-use crate::policy::RequestId;
-use crate::runtime::scheduling::{Standing, ThreadClock};
+use psp_policy::RequestId;
 
-/// Written by whoever holds the baton, except for the lock; the baton orders it.
+use crate::runtime::host::scheduling::{Standing, ThreadClock};
+
+/// Only the active thread writes here, except under the lock; the word of `ActiveThread` orders the writes.
 #[derive(Debug, Default)]
 pub(super) struct Member {
     thread: OnceLock<Thread>,
     clock: OnceLock<Option<ThreadClock>>,
-    /// The request that it began last.
+    /// The request that the thread began last.
     pub(super) request: AtomicU32,
-    /// It runs code that may lose the baton anywhere.
+    /// The thread runs code that may be preempted anywhere.
     pub(super) preemptible: AtomicBool,
-    /// It has begun its request and waits for another turn.
+    /// The thread has begun its request, which waits for another turn.
     away: AtomicBool,
     away_since_ns: AtomicU64,
     away_ns: AtomicU64,
     standing: Mutex<Rank>,
 }
 
-/// What the kernel was told about a thread.
+/// What the kernel knows about a thread's standing.
 #[derive(Debug, Default)]
 struct Rank {
-    /// As it was at first; absent where it stays like that.
+    /// The first standing; `None` if it never changes.
     own: Option<Standing>,
     is_lowered: bool,
 }
 
 impl Member {
-    /// Says that the calling thread is this one, and whether it may be lowered.
+    /// Makes the calling thread this member. `lowers` says whether its standing may be lowered.
     pub(super) fn enlist(&self, lowers: bool) {
         if lowers {
             match Standing::of_this_thread() {
@@ -42,23 +43,22 @@ impl Member {
         }
         let _ = self.clock.set(ThreadClock::of_this_thread());
         let first = self.thread.set(std::thread::current()).is_ok();
-        debug_assert!(first, "one thread for each seat");
+        debug_assert!(first, "one thread for each index");
     }
 
-    /// Nobody waits on a thread that has not enlisted: it looks for work before it sleeps.
+    /// Wakes the thread. A thread that has not enlisted need not be woken: it looks for work before it sleeps.
     pub(super) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
     }
 
-    /// Says how long it has run. Known from when it enlisted.
+    /// The clock of its run time. Known from when it enlisted.
     pub(super) fn clock(&self) -> Option<ThreadClock> {
         self.clock.get().copied().flatten()
     }
 
-    /// Puts it behind every other thread of its core, unless it is wanted again by now. For other threads
-    /// to call.
+    /// Gives the thread the lowest standing on its core, if `is_due` still holds. Other threads call this.
     pub(super) fn lower(&self, is_due: impl FnOnce() -> bool) {
         let mut rank = self.rank();
         if let Some(own) = rank.own
@@ -69,7 +69,7 @@ impl Member {
         }
     }
 
-    /// Gives it its own standing, then does `publish`, before anybody can lower it again.
+    /// Restores the thread's own standing, then calls `publish`, before another thread can lower it again.
     pub(super) fn raise<R>(&self, publish: impl FnOnce() -> R) -> R {
         let mut rank = self.rank();
         if let Some(own) = rank.own
@@ -84,13 +84,13 @@ impl Member {
         self.away.load(Ordering::Relaxed) && self.request.load(Ordering::Relaxed) == request.0
     }
 
-    /// Its turn is over, its request is not.
+    /// The thread's turn is over, its request is not done.
     pub(super) fn go_away(&self, now_ns: u64) {
         self.away_since_ns.store(now_ns, Ordering::Relaxed);
         self.away.store(true, Ordering::Relaxed);
     }
 
-    /// It has another turn.
+    /// The thread's request has another turn.
     pub(super) fn come_back(&self, now_ns: u64) {
         let since_ns = self.away_since_ns.load(Ordering::Relaxed);
         let away_ns = self.away_ns() + now_ns.saturating_sub(since_ns);
@@ -98,7 +98,7 @@ impl Member {
         self.away.store(false, Ordering::Relaxed);
     }
 
-    /// Between turns, in all.
+    /// Total time between turns, in nanoseconds.
     pub(super) fn away_ns(&self) -> u64 {
         self.away_ns.load(Ordering::Relaxed)
     }

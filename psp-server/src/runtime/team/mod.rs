@@ -1,137 +1,173 @@
 //! A worker of several kernel threads on one core, for preemption of arbitrary safe code.
 //!
 //! ```text
-//!   net thread                        worker's core
-//!     preempt(turn) ── moves the baton ──►  A runs a request ─► SCHED_IDLE: A has the core only while
-//!          └────────── wakes ───────────►   B idle           ─► B runs: reports Yielded, is the worker
-//!     Resume(request) ── ring ──────────►   B raises A, gives it the baton, is idle again
+//!   net thread                             worker's core
+//!     preempt(turn) ── makes B active ────►  A runs a request ─► SCHED_IDLE: A has the core only while
+//!          └────────── wakes ─────────────►  B idle           ─► B runs: reports Yielded, is the worker
+//!     Resume(request) ── ring ────────────►  B raises A, makes it active, is idle again
 //! ```
 //!
-//! Exactly one thread of the team holds the baton ([`baton`]) and *is* the worker: it reads the port,
-//! runs requests, reports. A request that is never preempted costs two writes to the baton's word.
+//! Exactly one thread of the team is active ([`active_thread`]) and *is* the worker: it reads the port,
+//! runs requests, reports. A request that is never preempted costs two writes to the word that names the
+//! active thread.
 //!
-//! A thread that was preempted is not stopped. It has the lowest standing on its core, so it goes on
-//! while nobody else wants the core. That is what makes locks safe: who waits for a lock that it holds
-//! blocks, and so lets it run. When its handler returns before its request was resumed, it waits for
-//! the baton, and reports what it did then.
+//! A preempted thread is not stopped. It has the lowest standing on its core, so it runs on
+//! while no other thread wants the core. That makes locks safe: a thread that waits for a lock of the preempted
+//! thread blocks, and so lets the preempted thread run. If the handler of a preempted thread returns before its
+//! request is resumed, the thread waits until it is active again, and then reports the result.
 //!
-//! Where the process may not raise a thread from SCHED_IDLE again, preempted threads keep their standing:
-//! the one that wakes has slept and gets the core, but has to share it from then on.
+//! Some processes may not raise a thread from SCHED_IDLE again. There, preempted threads keep their standing:
+//! the woken thread has slept and gets the core, but has to share it from then on.
 //!
-//! All threads of a team are pinned to one core, since a preempted thread that is moved elsewhere would
-//! take time from others. Teams that share a core share it as threads do: those that hold a baton
-//! equally, the preempted ones what is left.
+//! All threads of a team are pinned to one core, since a preempted thread that moved to another core would
+//! take time from the threads there. Teams that share a core share it as threads do: their active threads get
+//! equal parts, and preempted threads get the rest.
 
-mod baton;
+mod active_thread;
 mod member;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::park;
+use std::thread::{JoinHandle, park};
 use std::time::Duration;
 
-use self::baton::{Baton, FIRST, Move, Phase};
-pub(crate) use self::baton::{SEATS_MAX, Seat};
+use psp_policy::RequestId;
+
+use self::active_thread::{ActiveThread, Move, Phase};
 use self::member::Member;
-use super::channel::{Message, Preempter, Report, TaskPort};
-use super::clock::Clock;
-use super::turn_start::TurnStart;
+use super::channel::message::{Message, Report};
+use super::channel::preempter::Preempter;
+use super::channel::task_port::TaskPort;
+use super::channel::turn_start::TurnStart;
+use super::host::clock::Clock;
 use crate::fiber::PreemptFlag;
-use crate::policy::RequestId;
+use crate::limits::TEAM_THREADS_MAX;
+
+pub(crate) use self::active_thread::{FIRST, TeamThread};
 
 /// The threads of one worker.
 #[derive(Debug)]
 pub(crate) struct Team {
-    baton: Baton,
+    active: ActiveThread,
     members: Box<[Member]>,
+    /// Threads that were started, or are about to be.
+    started: AtomicUsize,
+    handles: Mutex<Vec<JoinHandle<()>>>,
     lowers: bool,
     clock: Clock,
-    /// When the turn of the baton's holder began.
+    /// When the active thread's turn began.
     start: Arc<TurnStart>,
-    /// Preemptions that were left undone because no thread was idle.
-    undone: AtomicU64,
-    /// For requests that give way at checkpoints only.
+    /// Asks requests that give way at checkpoints only.
     flag: PreemptFlag,
 }
 
-/// What a thread without the baton gets.
+/// Why a thread that waits for work goes on.
 enum Call {
-    /// It is the worker; another request has yielded.
+    /// It is the worker now; another request has yielded.
     Serve { served_ns: u64 },
-    /// There will be no work.
+    /// There will be no more work.
     Stop,
 }
 
 impl Team {
-    /// A team of `threads` threads, at most 64, which are to serve. The first has the baton. Those that
-    /// are preempted are put behind all others if `lowers`. `start` will say when turns begin.
+    /// A team of up to `threads` threads, at most [`TEAM_THREADS_MAX`], which have yet to [`serve`](Self::serve). The
+    /// first thread is active. With `lowers`, preempted threads get the lowest standing on their core. The team
+    /// announces in `start` when turns begin.
     pub(crate) fn new(threads: usize, lowers: bool, clock: Clock, start: Arc<TurnStart>) -> Self {
-        let members = (0..threads.clamp(1, SEATS_MAX)).map(|_| Member::default());
+        let members = (0..threads.clamp(1, TEAM_THREADS_MAX)).map(|_| Member::default());
         Self {
-            baton: Baton::new(),
+            active: ActiveThread::new(),
             members: members.collect(),
+            started: AtomicUsize::new(0),
+            handles: Mutex::default(),
             lowers,
             clock,
             start,
-            undone: AtomicU64::new(0),
             flag: PreemptFlag::new(),
         }
     }
 
-    /// Whether all threads but the one with the baton wait for work. A request that is preempted before they
-    /// do may find nobody to take over.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.baton.idle().count_ones() as usize + 1 == self.members.len()
+    /// How many threads wait for work. Without one a request cannot be preempted.
+    #[inline]
+    pub(crate) fn idle(&self) -> usize {
+        self.active.idle().count_ones() as usize
     }
 
-    /// Which turn shall give way at a checkpoint.
+    /// Whether the team has all its threads.
+    pub(crate) fn is_full(&self) -> bool {
+        self.started.load(Ordering::Relaxed) == self.members.len()
+    }
+
+    /// The index of the next thread to be started; `None` if the team is full. For one thread at a time: the
+    /// caller that starts the first one, and then the active thread.
+    pub(crate) fn next_thread(&self) -> Option<TeamThread> {
+        let thread = self.started.load(Ordering::Relaxed);
+        let is_free = thread < self.members.len();
+        self.started
+            .store(thread + usize::from(is_free), Ordering::Relaxed);
+        is_free.then_some(thread)
+    }
+
+    /// Keeps the handle of a thread that was started.
+    pub(crate) fn add_thread(&self, handle: JoinHandle<()>) {
+        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        handles.push(handle);
+    }
+
+    /// The handles of all threads that were started.
+    pub(crate) fn take_threads(&self) -> Vec<JoinHandle<()>> {
+        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut handles)
+    }
+
+    /// The flag that names the turn which has to give way at a checkpoint.
     pub(crate) fn flag(&self) -> &PreemptFlag {
         &self.flag
     }
 
-    /// Number of the turn that runs, for the thread that has the baton.
+    /// Number of the turn that runs. Only the active thread may call this.
     pub(crate) fn turn(&self) -> u64 {
-        self.baton.state().turn
+        self.active.state().turn
     }
 
-    /// Whether the turn that runs was asked to give way and has not.
+    /// Whether the running turn was asked to give way and has not yet.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.baton.is_wanted()
+        self.active.is_wanted()
     }
 
-    /// Preemptions that were left undone because no thread was idle.
-    pub(crate) fn undone(&self) -> u64 {
-        self.undone.load(Ordering::Relaxed)
+    /// Whether no thread was idle when the running turn was asked to give way.
+    pub(crate) fn is_undone(&self) -> bool {
+        self.active.is_undone()
     }
 
-    /// Time during which the requests of this thread waited for another turn, in all.
-    pub(crate) fn away_ns(&self, seat: Seat) -> u64 {
-        self.members[seat].away_ns()
+    /// Total time that the requests of this thread waited between turns, in nanoseconds.
+    pub(crate) fn away_ns(&self, thread: TeamThread) -> u64 {
+        self.members[thread].away_ns()
     }
 
-    /// Wakes the thread that reads the messages, for one that was published before.
+    /// Wakes the thread that reads the messages. The caller has published a message before.
     pub(crate) fn wake(&self) {
-        self.members[self.baton.holder_to_wake()].wake();
+        self.members[self.active.thread_to_wake()].wake();
     }
 
     /// Serves as one thread of the team, on the calling thread, until the team is told to stop. `run`
-    /// runs a task, with the baton, and may [`open`](Self::open) and close parts of it. The holder of the
-    /// baton, idle, polls for `spin` and then parks.
+    /// runs a task on the active thread, and may [`open`](Self::open) and close parts of it. An idle worker
+    /// polls for `spin` and then parks.
     pub(crate) fn serve<T>(
         &self,
-        seat: Seat,
+        thread: TeamThread,
         port: &Mutex<TaskPort<T>>,
         spin: Duration,
         mut run: impl FnMut(&mut T),
     ) {
-        self.members[seat].enlist(self.lowers);
-        let mut is_worker = seat == FIRST;
+        self.members[thread].enlist(self.lowers);
+        let mut is_worker = thread == FIRST;
         if !is_worker {
-            self.baton.rest(seat);
+            self.active.rest(thread);
         }
         loop {
             if !is_worker {
-                match self.wait_for_work(seat) {
+                match self.wait_for_work(thread) {
                     Call::Serve { served_ns } => {
                         lock(port).report(Report::Yielded { served_ns });
                         is_worker = true;
@@ -139,20 +175,20 @@ impl Team {
                     Call::Stop => return,
                 }
             }
-            // Not in the `match`, which would keep the lock for the whole turn.
+            // Outside of the `match`, which would keep the lock for the whole turn.
             let message = lock(port).next(spin);
             match message {
                 Message::Run { request, mut task } => {
-                    self.begin(seat, request);
+                    self.begin(thread, request);
                     run(&mut task);
                     lock(port).report(Report::Completed(task));
                 }
                 Message::Resume(request) => {
-                    self.resume(seat, request);
+                    self.resume(thread, request);
                     is_worker = false;
                 }
                 Message::Stop => {
-                    self.baton.stop(seat);
+                    self.active.stop(thread);
                     self.members.iter().for_each(Member::wake);
                     return;
                 }
@@ -160,57 +196,57 @@ impl Team {
         }
     }
 
-    /// From here on the thread, which runs a request, may lose the baton at any time.
-    pub(crate) fn open(&self, seat: Seat) {
-        self.members[seat]
+    /// From here on the thread, which runs a request, may be preempted at any time.
+    pub(crate) fn open(&self, thread: TeamThread) {
+        self.members[thread]
             .preemptible
             .store(true, Ordering::Relaxed);
-        if self.baton.enter(seat) {
-            let moved = self.baton.preempt(self.baton.state().turn);
-            self.carry_out(moved, Some(seat));
-            // It has its own standing until the one that takes over has the core.
+        if self.active.enter(thread) {
+            let moved = self.active.preempt(self.active.state().turn);
+            self.carry_out(moved, Some(thread));
+            // This thread keeps its own standing until its successor has the core.
             std::thread::yield_now();
         }
     }
 
-    /// Ends what `open` began, and waits for the baton if it is with another thread.
-    pub(crate) fn close(&self, seat: Seat) {
-        while !self.try_close(seat) {
-            self.wait_for_baton(seat);
+    /// Ends what `open` began. If another thread is active, waits until this one is.
+    pub(crate) fn close(&self, thread: TeamThread) {
+        while !self.try_close(thread) {
+            self.wait_until_active(thread);
         }
     }
 
-    /// Ends what `open` began, or returns `false` if the baton is with another thread.
-    pub(crate) fn try_close(&self, seat: Seat) -> bool {
-        let closed = self.baton.leave(seat);
+    /// Ends what `open` began, or returns `false` if another thread is active.
+    pub(crate) fn try_close(&self, thread: TeamThread) -> bool {
+        let closed = self.active.leave(thread);
         if closed {
-            self.members[seat]
+            self.members[thread]
                 .preemptible
                 .store(false, Ordering::Relaxed);
         }
         closed
     }
 
-    /// Waits for another turn if the request was asked to give way. For a thread that runs one which
-    /// cannot be preempted here.
-    pub(crate) fn give_way(&self, seat: Seat) {
-        if !self.members[seat].preemptible.load(Ordering::Relaxed) {
-            let moved = self.baton.give_way(seat);
-            self.carry_out(moved, Some(seat));
-            self.wait_for_baton(seat);
+    /// Waits for another turn if the request was asked to give way. For requests that cannot be preempted
+    /// at this point.
+    pub(crate) fn give_way(&self, thread: TeamThread) {
+        if !self.members[thread].preemptible.load(Ordering::Relaxed) {
+            let moved = self.active.give_way(thread);
+            self.carry_out(moved, Some(thread));
+            self.wait_until_active(thread);
         }
     }
 
-    fn begin(&self, seat: Seat, request: RequestId) {
-        self.members[seat]
+    fn begin(&self, thread: TeamThread, request: RequestId) {
+        self.members[thread]
             .request
             .store(request.0, Ordering::Relaxed);
-        self.baton.begin(seat);
+        self.active.begin(thread);
         self.start.announce(self.turn(), self.clock.now_ns());
     }
 
-    /// Sends the thread that runs the request on, and makes this one idle.
-    fn resume(&self, seat: Seat, request: RequestId) {
+    /// Makes the thread of the suspended request active, and this one idle.
+    fn resume(&self, thread: TeamThread, request: RequestId) {
         let holds = |member: &Member| member.is_away_with(request);
         let Some(to) = self.members.iter().position(holds) else {
             unreachable!("request {} never yielded", request.0);
@@ -224,48 +260,47 @@ impl Team {
             Phase::Serving
         };
         let turn = self.turn() + 1;
-        // While this thread is the worker: the next one may have begun a later turn at any time.
+        // Announced while this thread is still active: afterwards a later turn may begin at any time.
         self.start.announce_on(turn, now_ns, member.clock());
-        let wanted = member.raise(|| self.baton.resume(to, phase));
+        // Idle before the other thread is active: a request to give way that comes at once finds a thread. Nothing
+        // claims this one before, for it cannot be preempted here.
+        self.active.rest(thread);
+        let wanted = member.raise(|| self.active.resume(to, phase));
         member.wake();
-        self.baton.rest(seat);
         if wanted {
-            let moved = self.baton.preempt(turn);
+            let moved = self.active.preempt(turn);
             self.carry_out(moved, None);
         }
     }
 
-    /// What follows from a move of the baton. `by` is the thread that gave it away itself: it must not lose
-    /// its standing before it has woken the other, nor with its own rank's lock held, for on a core that other
-    /// programs use it may not run again for seconds.
-    fn carry_out(&self, moved: Move, by: Option<Seat>) {
+    /// Completes a move: lowers the preempted thread and wakes the new active one. `by` is the calling thread, if
+    /// it gave the worker away itself. It must not lose its standing before it has woken its successor, nor while
+    /// it holds its own rank's lock: on a core that other programs use it may not run again for seconds.
+    fn carry_out(&self, moved: Move, by: Option<TeamThread>) {
         match moved {
             Move::Moved { from, to } => {
                 if by != Some(from) {
-                    self.members[from].lower(|| self.baton.state().holder != from);
+                    self.members[from].lower(|| self.active.state().thread != from);
                 }
                 self.members[to].wake();
             }
-            Move::Stays => {}
-            Move::NobodyIdle => {
-                self.undone.fetch_add(1, Ordering::Relaxed);
-            }
+            Move::Stays | Move::NobodyIdle => {}
         }
     }
 
-    fn wait_for_baton(&self, seat: Seat) {
-        while self.baton.state().holder != seat {
+    fn wait_until_active(&self, thread: TeamThread) {
+        while self.active.state().thread != thread {
             park();
         }
     }
 
-    fn wait_for_work(&self, seat: Seat) -> Call {
+    fn wait_for_work(&self, thread: TeamThread) -> Call {
         loop {
-            let state = self.baton.state();
+            let state = self.active.state();
             if state.phase == Phase::Stopped {
                 return Call::Stop;
             }
-            if state.holder == seat {
+            if state.thread == thread {
                 let now_ns = self.clock.now_ns();
                 let began_ns = self.start.began_ns();
                 let before = &self.members[state.from];
@@ -273,7 +308,7 @@ impl Team {
                 if before.preemptible.load(Ordering::Relaxed) {
                     before.lower(|| true);
                 }
-                self.baton.take_over(seat);
+                self.active.take_over(thread);
                 return Call::Serve {
                     served_ns: now_ns.saturating_sub(began_ns),
                 };
@@ -286,12 +321,12 @@ impl Team {
 impl Preempter for Arc<Team> {
     fn preempt(&self, turn: u64) {
         self.flag.ask(turn);
-        let moved = self.baton.preempt(turn);
+        let moved = self.active.preempt(turn);
         self.carry_out(moved, None);
     }
 }
 
-/// The port is with the holder of the baton, so nobody waits for this lock.
+/// Only the active thread uses the port, so no thread waits for this lock.
 fn lock<T>(port: &Mutex<TaskPort<T>>) -> std::sync::MutexGuard<'_, TaskPort<T>> {
     port.lock().unwrap_or_else(PoisonError::into_inner)
 }

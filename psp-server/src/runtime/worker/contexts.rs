@@ -1,4 +1,4 @@
-//! A worker whose tasks give way to each other.
+//! A worker of one thread, whose tasks give way to each other.
 //!
 //! ```text
 //!   port ── Run ────► the context that runs: Executor::run ── done ──► Completed
@@ -7,79 +7,70 @@
 //!        ── Resume ─► the context that runs steps aside; the suspended one goes on
 //! ```
 //!
+//! Under a policy that runs every request to its end the worker has no contexts: it runs tasks on the thread's
+//! own stack. It changes to contexts with the first task under a policy that can preempt.
+//!
 //! Everything here runs outside of handlers, where nothing preempts: the contexts of a worker share
 //! its port without a lock.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt, io};
 
+use psp_policy::{PreemptPolicy, RequestId};
 use psp_protocols::Framing;
 
-use crate::error::RunError;
+use super::executor::Executor;
+use super::notices::Notifier;
+use super::setup::WorkerSetup;
+use crate::error::WorkerFault;
 use crate::fiber::{self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Target, Wake};
 use crate::handler::Handler;
-use crate::policy::{RequestId, WorkerId};
-use crate::preempt::PreemptPolicy;
-use crate::runtime::channel::{Message, Preempter, Report, TaskPort};
-use crate::runtime::clock::Clock;
-use crate::runtime::executor::Executor;
-use crate::runtime::shared::Shared;
+use crate::runtime::channel::message::{Message, Report};
+use crate::runtime::channel::preempter::Preempter;
+use crate::runtime::channel::task_port::TaskPort;
+use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::task::Task;
-use crate::runtime::turn_start::TurnStart;
 
-/// What all contexts of a worker have in common.
-pub(crate) struct Desk<C> {
-    worker: WorkerId,
-    port: RefCell<TaskPort<Task<C>>>,
-    spin: Duration,
-    clock: Clock,
-    shared: Arc<Shared>,
+/// A task of a server with this framing and handler.
+type ContextTask<F, H> =
+    Task<<H as Handler<<F as Framing>::Head>>::Connection, <F as Framing>::Head>;
+
+/// The state that the loop of a worker has in common with all its contexts.
+struct ContextLoop<F: Framing, H: Handler<F::Head>> {
+    setup: WorkerSetup<F, H>,
+    port: RefCell<TaskPort<ContextTask<F, H>>>,
+    /// A message that was read and is still to be carried out.
+    unread: Cell<Option<Message<ContextTask<F, H>>>>,
     /// The request of this turn.
     request: Cell<RequestId>,
     /// When this turn began.
     start: Arc<TurnStart>,
-    /// Time that the request of this turn was away, in nanoseconds. Its executor takes it off.
+    /// Time that the request of this turn spent between turns, in nanoseconds. Its executor takes it off.
     away_ns: Rc<Cell<u64>>,
 }
 
-impl<C> Desk<C> {
-    pub(crate) fn new(
-        worker: WorkerId,
-        port: TaskPort<Task<C>>,
-        spin: Duration,
-        clock: Clock,
-        shared: Arc<Shared>,
-        start: Arc<TurnStart>,
-        away_ns: Rc<Cell<u64>>,
-    ) -> Self {
-        Self {
-            worker,
-            port: RefCell::new(port),
-            spin,
-            clock,
-            shared,
-            request: Cell::new(RequestId(0)),
-            start,
-            away_ns,
-        }
+impl<F: Framing, H: Handler<F::Head>> ContextLoop<F, H> {
+    fn next(&self) -> Message<ContextTask<F, H>> {
+        let unread = self.unread.take();
+        unread.unwrap_or_else(|| self.port.borrow_mut().next(self.setup.spin))
     }
 
-    fn run<F: Framing, H: Handler<Connection = C>>(
-        &self,
-        executor: &mut Executor<F, H>,
-        request: RequestId,
-        mut task: Task<C>,
-    ) {
+    fn executor(&self) -> Result<Executor<F, H>, WorkerFault> {
+        self.setup.executor(self.away_ns.clone())
+    }
+
+    fn run(&self, executor: &mut Executor<F, H>, request: RequestId, mut task: ContextTask<F, H>) {
         fiber::begin_turn();
         self.request.set(request);
         self.away_ns.set(0);
-        self.start.announce(fiber::turn(), self.clock.now_ns());
+        self.start
+            .announce(fiber::turn(), self.setup.clock.now_ns());
         executor.run(&mut task);
         if fiber::is_asked() {
-            let counters = &self.shared.telemetry.workers[self.worker.index()];
+            let telemetry = &self.setup.shared.telemetry;
+            let counters = &telemetry.workers[self.setup.worker.index()];
             counters.preemptions_missed.add(1);
             counters
                 .contexts_exhausted
@@ -87,34 +78,77 @@ impl<C> Desk<C> {
         }
         self.port.borrow_mut().report(Report::Completed(task));
     }
+
+    /// Runs tasks to their end, on the thread's own stack, until the policy can preempt. Returns `false` if the
+    /// worker has to stop.
+    fn serve_to_completion(&self, executor: &mut Executor<F, H>) -> bool {
+        loop {
+            match self.next() {
+                Message::Stop => return false,
+                message if self.setup.shared.can_preempt() => {
+                    self.unread.set(Some(message));
+                    return true;
+                }
+                Message::Run { request, task } => self.run(executor, request, task),
+                Message::Resume(request) => {
+                    unreachable!("request {} never yielded", request.0)
+                }
+            }
+        }
+    }
+
+    /// The code of each context.
+    fn serve_on_context(&self, mut executor: Executor<F, H>) {
+        loop {
+            let pause = match self.next() {
+                Message::Run { request, task } => {
+                    if self.setup.shared.can_preempt() {
+                        fiber::ensure_spare();
+                    }
+                    self.run(&mut executor, request, task);
+                    continue;
+                }
+                Message::Resume(request) => {
+                    fiber::begin_turn();
+                    Pause::StepAside(request)
+                }
+                Message::Stop => Pause::Stop,
+            };
+            if fiber::pause(pause) == Wake::Finish {
+                return;
+            }
+        }
+    }
 }
 
-impl<C> GiveWay for Desk<C> {
+impl<F: Framing, H: Handler<F::Head>> GiveWay for ContextLoop<F, H> {
     fn give_way(&self) {
+        let clock = &self.setup.clock;
         let request = self.request.get();
         let away_ns = self.away_ns.get();
-        let left_ns = self.clock.now_ns();
-        self.port.borrow_mut().report(Report::Yielded {
-            served_ns: left_ns - self.start.began_ns(),
-        });
+        let left_ns = clock.now_ns();
+        // The thread may have moved between two cores whose clocks differ.
+        let served_ns = left_ns.saturating_sub(self.start.began_ns());
+        self.port.borrow_mut().report(Report::Yielded { served_ns });
         let wake = fiber::pause(Pause::Yielded(request));
         debug_assert_eq!(
             wake,
             Wake::Serve,
-            "what is suspended is never told to finish"
+            "a suspended context is never told to finish"
         );
-        let now_ns = self.clock.now_ns();
+        let now_ns = clock.now_ns();
         self.request.set(request);
         self.away_ns.set(away_ns + now_ns.saturating_sub(left_ns));
         self.start.announce(fiber::turn(), now_ns);
     }
 
     fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.shared.describe(self.worker, slot, out)
+        self.setup.shared.describe(self.setup.worker, slot, out)
     }
 }
 
-/// Reaches what runs on a worker: by the flag, and by a signal where requests do not look at it.
+/// Asks the request that runs on a worker to give way: by the flag, and by a signal to requests that do not look
+/// at the flag.
 pub(crate) struct ContextPreempter {
     flag: PreemptFlag,
     target: Option<Target>,
@@ -138,7 +172,7 @@ impl Preempter for Arc<ContextPreempter> {
     }
 }
 
-/// Makes a thread one that can be signalled, while it serves.
+/// Lets the calling thread be signalled, while it serves.
 struct Signalled<'a>(Option<&'a Target>);
 
 impl<'a> Signalled<'a> {
@@ -159,47 +193,54 @@ impl Drop for Signalled<'_> {
     }
 }
 
-/// Serves tasks on contexts until it is told to stop, with an executor each.
+/// Serves tasks on the calling thread until the worker is told to stop. Each context has an executor. The worker is
+/// ready when it has the stacks that the first policy needs.
 ///
 /// # Errors
-/// When there is no memory for their stacks.
-pub(crate) fn serve_on_contexts<F: Framing, H: Handler>(
-    desk: &Rc<Desk<H::Connection>>,
+/// When there is no memory for the first stacks, or the handler cannot make the worker's state.
+pub(crate) fn serve_on_contexts<F: Framing, H: Handler<F::Head>>(
+    setup: WorkerSetup<F, H>,
+    port: TaskPort<ContextTask<F, H>>,
+    start: Arc<TurnStart>,
     preempter: &ContextPreempter,
-    mut executor: impl FnMut() -> Executor<F, H>,
-) -> Result<(), RunError> {
-    let config = &desk.shared.config;
-    let pool = ContextPool::new(config.contexts_per_worker, config.stack_bytes, || {
-        let (desk, executor) = (desk.clone(), executor());
-        move || message_loop(&desk, executor)
+) -> Result<(), WorkerFault> {
+    let context_loop = Rc::new(ContextLoop {
+        setup,
+        port: RefCell::new(port),
+        unread: Cell::new(None),
+        request: Cell::new(RequestId(0)),
+        start,
+        away_ns: Rc::default(),
     });
-    let pool = pool.map_err(RunError::Stacks)?;
-    fiber::report_overflows();
-    let _alternate = AlternateStack::install().map_err(RunError::Stacks)?;
-    fiber::occupy(&preempter.flag, &**desk, || {
-        let _signalled = Signalled::new(preempter.target.as_ref());
-        pool.run();
-    });
-    Ok(())
-}
-
-/// What each context does.
-fn message_loop<F: Framing, H: Handler>(desk: &Desk<H::Connection>, mut executor: Executor<F, H>) {
-    loop {
-        let message = desk.port.borrow_mut().next(desk.spin);
-        let pause = match message {
-            Message::Run { request, task } => {
-                desk.run(&mut executor, request, task);
-                continue;
+    let mut first = Some(context_loop.executor()?);
+    fiber::occupy(&preempter.flag, &*context_loop, || {
+        let WorkerSetup {
+            shared, notifier, ..
+        } = &context_loop.setup;
+        let mut untold = Some(notifier.clone());
+        if !shared.can_preempt() {
+            untold.take().inspect(Notifier::ready);
+            let executor = first.as_mut().expect("not taken yet");
+            if !context_loop.serve_to_completion(executor) {
+                return Ok(());
             }
-            Message::Resume(request) => {
-                fiber::begin_turn();
-                Pause::StepAside(request)
-            }
-            Message::Stop => Pause::Stop,
-        };
-        if fiber::pause(pause) == Wake::Finish {
-            return;
         }
-    }
+        let config = &shared.config;
+        let pool = ContextPool::new(config.contexts_per_worker, config.stack_bytes, || {
+            let executor = match first.take() {
+                Some(executor) => executor,
+                None => context_loop.executor().map_err(io::Error::other)?,
+            };
+            let context_loop = context_loop.clone();
+            let untold = untold.take();
+            Ok(move || {
+                untold.inspect(Notifier::ready);
+                context_loop.serve_on_context(executor);
+            })
+        });
+        fiber::report_overflows();
+        let _alternate = AlternateStack::install().map_err(WorkerFault::Stacks)?;
+        let _signalled = Signalled::new(preempter.target.as_ref());
+        pool.run().map_err(WorkerFault::Stacks)
+    })
 }

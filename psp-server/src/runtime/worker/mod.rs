@@ -1,17 +1,17 @@
-//! A worker thread: takes a task, runs it, sends it back.
+//! A worker: takes a task, runs it, sends it back.
 //!
-//! | file | worker |
+//! | file | job |
 //! | --- | --- |
+//! | `setup.rs` | what a worker's threads start with |
+//! | `notices.rs` | what workers tell at their start and their death |
+//! | `executor.rs` | runs a task: the same code on a worker's thread and on the net thread |
 //! | `to_completion.rs` | runs each task to its end, on the thread's own stack |
 //! | `contexts.rs` | runs tasks on contexts, which give way to each other |
-//! | `threads.rs` | runs tasks on a team of threads, which are made to give way to each other |
+//! | `threads.rs` | runs tasks on a team of threads, which the kernel preempts |
 
-mod contexts;
-mod post;
-mod threads;
-mod to_completion;
-
-pub(super) use contexts::{ContextPreempter, Desk, serve_on_contexts};
-pub(super) use post::Post;
-pub(super) use threads::serve_on_threads;
-pub(super) use to_completion::serve_to_completion;
+pub(crate) mod contexts;
+pub(crate) mod executor;
+pub(crate) mod notices;
+pub(crate) mod setup;
+pub(crate) mod threads;
+pub(crate) mod to_completion;

@@ -1,51 +1,61 @@
-//! A worker whose tasks are made to give way to each other by the kernel.
+//! A worker whose tasks the kernel makes give way to each other.
 //!
 //! ```text
-//!   port ── Run ────► the thread with the baton: Executor::run ── done ──► Completed
+//!   port ── Run ────► the active thread: Executor::run ── done ──► Completed
 //!                          │ preempted
 //!                          └─► a thread that was idle: Yielded, takes over the loop
-//!        ── Resume ─► the thread with the baton passes it on and is idle
+//!        ── Resume ─► the active thread makes the suspended request's thread active, and is idle
 //! ```
 //!
-//! [`Team`] has the threads; this is what each of them does.
+//! [`Team`] has the threads; this is what each of them does. The worker starts with one thread. The active thread
+//! starts another when a request begins that can be preempted and no thread is idle to take over.
 
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use psp_policy::WorkerId;
 use psp_protocols::Framing;
 
-use super::Post;
+use super::setup::WorkerSetup;
+use crate::error::{RunError, WorkerFault};
 use crate::fiber::{self, GiveWay};
 use crate::handler::Handler;
-use crate::policy::WorkerId;
-use crate::runtime::channel::TaskPort;
-use crate::runtime::shared::Shared;
+use crate::runtime::channel::task_port::TaskPort;
 use crate::runtime::task::Task;
-use crate::runtime::team::{Seat, Team};
+use crate::runtime::team::{FIRST, Team, TeamThread};
+use crate::shared::Shared;
 use crate::telemetry::WorkerCounters;
 
-/// A thread's place in its team, and the time that its request was away.
-struct Seated<'a> {
+/// Threads that a worker keeps idle: one to take over, and one more, because a thread that lost its turn at the
+/// instant at which it gave way may hold one back for a moment.
+const SPARE_THREADS: usize = 2;
+/// How long a request waits for a thread that could take over from it.
+const START_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A thread as a member of its team, and the time that its request spent between turns.
+struct TeamWorker<'a> {
     team: &'a Team,
-    seat: Seat,
+    thread: TeamThread,
     worker: WorkerId,
     shared: &'a Shared,
     away_ns: Rc<Cell<u64>>,
 }
 
-impl Seated<'_> {
-    /// The request has the worker; it may have been away.
+impl TeamWorker<'_> {
+    /// The request has the worker, maybe again.
     fn has_turn(&self) {
         fiber::set_turn(self.team.turn());
-        self.away_ns.set(self.team.away_ns(self.seat));
+        self.away_ns.set(self.team.away_ns(self.thread));
     }
 }
 
-impl GiveWay for Seated<'_> {
+impl GiveWay for TeamWorker<'_> {
     fn give_way(&self) {
-        self.team.give_way(self.seat);
+        self.team.give_way(self.thread);
         self.has_turn();
     }
 
@@ -54,51 +64,134 @@ impl GiveWay for Seated<'_> {
     }
 
     fn open(&self) {
-        self.team.open(self.seat);
+        self.team.open(self.thread);
     }
 
     fn close(&self) {
-        self.team.close(self.seat);
+        self.team.close(self.thread);
         self.has_turn();
     }
 
     fn try_close(&self) -> bool {
-        self.team.try_close(self.seat)
+        self.team.try_close(self.thread)
     }
 }
 
-/// Serves tasks as one thread of a team until the team is told to stop.
-pub(crate) fn serve_on_threads<F: Framing, H: Handler>(
-    post: &Post<F, H>,
-    team: &Team,
-    seat: Seat,
-    port: &Mutex<TaskPort<Task<H::Connection>>>,
-) {
-    let away_ns = Rc::<Cell<u64>>::default();
-    let mut executor = post.executor(away_ns.clone());
-    let seated = Seated {
-        team,
-        seat,
-        worker: post.worker,
-        shared: &post.shared,
-        away_ns,
-    };
-    let counters = &post.shared.telemetry.workers[post.worker.index()];
-    fiber::occupy(team.flag(), &seated, || {
-        fiber::set_spare(usize::MAX);
-        team.serve(seat, port, post.spin, |task| {
-            seated.has_turn();
-            executor.run(task);
-            count_missed(team, counters);
-        });
-    });
+/// What the threads of a team start with.
+pub(crate) struct TeamSetup<F: Framing, H: Handler<F::Head>> {
+    setup: WorkerSetup<F, H>,
+    team: Arc<Team>,
+    port: Mutex<TaskPort<Task<H::Connection, F::Head>>>,
+    /// A further thread of the team could not make its state. The log says so.
+    is_short: AtomicBool,
 }
 
-/// Only the thread with the baton counts, as if the worker were one thread.
+impl<F: Framing, H: Handler<F::Head>> TeamSetup<F, H> {
+    pub(crate) fn new(
+        setup: WorkerSetup<F, H>,
+        team: Arc<Team>,
+        port: TaskPort<Task<H::Connection, F::Head>>,
+    ) -> Arc<Self> {
+        let port = Mutex::new(port);
+        Arc::new(Self {
+            setup,
+            team,
+            port,
+            is_short: AtomicBool::new(false),
+        })
+    }
+
+    /// Starts the team's next thread, if it may have another.
+    ///
+    /// # Errors
+    /// When the system has no thread.
+    pub(crate) fn start_thread(self: &Arc<Self>) -> Result<(), RunError> {
+        let Some(thread) = self.team.next_thread() else {
+            return Ok(());
+        };
+        let this = self.clone();
+        let name = format!("psp-worker-{}.{thread}", self.setup.worker.index());
+        let handle = self.setup.spawn(name, move |setup| {
+            setup.apply_team_scheduling();
+            match this.serve(thread) {
+                Err(error) if thread != FIRST => this.give_up_spares(&error),
+                served => return served,
+            }
+            Ok(())
+        })?;
+        self.team.add_thread(handle);
+        Ok(())
+    }
+
+    /// Serves tasks as one thread of the team until the team is told to stop.
+    ///
+    /// # Errors
+    /// When the handler cannot make the thread's state.
+    fn serve(self: &Arc<Self>, thread: TeamThread) -> Result<(), WorkerFault> {
+        let Self {
+            setup, team, port, ..
+        } = &**self;
+        let away_ns = Rc::<Cell<u64>>::default();
+        let mut executor = setup.executor(away_ns.clone())?;
+        if thread == FIRST {
+            setup.notifier.ready();
+        }
+        let member = TeamWorker {
+            team,
+            thread,
+            worker: setup.worker,
+            shared: &setup.shared,
+            away_ns,
+        };
+        let counters = &setup.shared.telemetry.workers[setup.worker.index()];
+        fiber::occupy(team.flag(), &member, || {
+            fiber::set_spare(usize::MAX);
+            team.serve(thread, port, setup.spin, |task| {
+                if setup.shared.can_preempt() && team.idle() < SPARE_THREADS {
+                    self.start_spare();
+                }
+                member.has_turn();
+                executor.run(task);
+                count_missed(team, counters);
+            });
+        });
+        Ok(())
+    }
+
+    /// The worker goes on with the threads that it has.
+    fn give_up_spares(&self, error: &WorkerFault) {
+        self.is_short.store(true, Ordering::Relaxed);
+        let worker = self.setup.worker.index();
+        tracing::warn!(worker, %error, "cannot make another thread of a worker");
+    }
+
+    /// Starts a thread that can take over, and waits for it.
+    #[cold]
+    fn start_spare(self: &Arc<Self>) {
+        if self.team.is_full() || self.is_short.load(Ordering::Relaxed) {
+            return;
+        }
+        // A thread that has just resumed another one may be about to be idle.
+        std::thread::yield_now();
+        if self.team.idle() >= SPARE_THREADS {
+            return;
+        }
+        if let Err(error) = self.start_thread() {
+            tracing::warn!(%error, "a worker's requests cannot be preempted");
+            return;
+        }
+        let deadline = Instant::now() + START_TIMEOUT;
+        let waits = || self.team.idle() == 0 && !self.is_short.load(Ordering::Relaxed);
+        while waits() && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Only the active thread counts, as if the worker were one thread.
 fn count_missed(team: &Team, counters: &WorkerCounters) {
-    let undone = team.undone();
-    let newly_undone = undone - counters.contexts_exhausted.get();
-    counters.contexts_exhausted.set(undone);
-    let missed = newly_undone + u64::from(team.is_wanted());
-    counters.preemptions_missed.add(missed);
+    let is_undone = team.is_undone();
+    counters.contexts_exhausted.add(is_undone.into());
+    let is_missed = is_undone || team.is_wanted();
+    counters.preemptions_missed.add(is_missed.into());
 }

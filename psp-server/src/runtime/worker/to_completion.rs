@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use psp_protocols::Framing;
 
+use super::executor::Executor;
 use crate::handler::Handler;
-use crate::runtime::channel::{Message, Report, TaskPort};
-use crate::runtime::executor::Executor;
+use crate::runtime::channel::message::{Message, Report};
+use crate::runtime::channel::task_port::TaskPort;
 use crate::runtime::task::Task;
 
-/// Serves tasks until it is told to stop. Idle, it polls for `spin` and then parks.
-pub(crate) fn serve_to_completion<F: Framing, H: Handler>(
+/// Serves tasks until the worker is told to stop. An idle worker polls for `spin` and then parks.
+pub(crate) fn serve_to_completion<F: Framing, H: Handler<F::Head>>(
     mut executor: Executor<F, H>,
-    mut port: TaskPort<Task<H::Connection>>,
+    mut port: TaskPort<Task<H::Connection, F::Head>>,
     spin: Duration,
 ) {
     loop {

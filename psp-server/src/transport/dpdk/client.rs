@@ -1,4 +1,4 @@
-//! A client on a port: the other end of a server's, for load generators and tests.
+//! A client on a port: the other end of a server's port, for load generators and tests.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -8,22 +8,21 @@ use psp_protocols::packet::arp::{self, Arp, Neighbour};
 use psp_protocols::packet::udp::{self, HEADERS_LEN};
 use psp_protocols::packet::{Checksums, End, Flow, Frame, Interface, MacAddr};
 
-use super::config::DpdkConfig;
+use super::config::{BURST_MAX, DpdkConfig};
 use super::eal::Eal;
-use super::error::DpdkError;
 use super::mempool::Mbuf;
-use super::port::{OpenPort, Port};
-use super::queue::{BURST_MAX, RxQueue, TxQueue};
+use super::open_port::OpenPort;
+use super::port::{Port, PortSetup};
+use super::queue::{RxQueue, TxQueue};
+use crate::error::DpdkError;
 
-/// Mbufs that a client has beyond those in queues and caches.
+/// Mbufs of a client beyond those in queues and caches.
 const MBUFS_SPARE: usize = 1024;
 
-/// How long an answer to a question for a station is waited for: no more than one in a second, says
-/// RFC 1122, section 2.3.2.1.
+/// How long to wait for the answer to an ARP question: RFC 1122, section 2.3.2.1, allows one question a second.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// One socket, so to speak, that sends datagrams to one server. The thread that uses it does so alone, and
-/// polls.
+/// Like a socket that sends datagrams to one server. One thread uses it, and polls.
 #[derive(Debug)]
 pub struct DpdkClient {
     burst: Vec<Mbuf>,
@@ -32,13 +31,13 @@ pub struct DpdkClient {
     port: Arc<Port>,
     interface: Interface,
     server: SocketAddrV4,
-    /// Where datagrams go, once the server's station is known.
+    /// Where datagrams go, once the server's MAC address is known.
     flow: Option<Flow>,
-    /// The last question for it.
+    /// The last ARP question for it.
     asked: Option<Asked>,
 }
 
-/// A question for the server's station.
+/// An ARP question for the server's MAC address.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     at: Instant,
@@ -49,8 +48,8 @@ struct Asked {
 /// Why a datagram was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotSent {
-    /// The server's station is not known, see [`DpdkClient::resolve`].
-    #[error("the server's station is not known")]
+    /// The server's MAC address is not known, see [`DpdkClient::resolve`].
+    #[error("the server's MAC address is not known")]
     Unresolved,
     /// The payload does not fit into a frame.
     #[error("longer than a frame")]
@@ -69,7 +68,8 @@ impl DpdkClient {
     pub fn open(config: &DpdkConfig, server: SocketAddrV4) -> Result<Self, DpdkError> {
         config.validate()?;
         let eal = Eal::init(&config.eal)?;
-        let OpenPort { port, rx, tx } = Port::start(eal, &config.setup(1, MBUFS_SPARE, 1))?;
+        let setup = PortSetup::new(config, 1, MBUFS_SPARE, 1);
+        let OpenPort { port, rx, tx } = OpenPort::start(eal, &setup)?;
         let none = || DpdkError::Setting("the port has no queue".to_owned());
         Ok(Self {
             burst: Vec::with_capacity(config.rx_burst),
@@ -87,13 +87,13 @@ impl DpdkClient {
         })
     }
 
-    /// Its own address.
+    /// The client's own address.
     #[must_use]
     pub fn interface(&self) -> Interface {
         self.interface
     }
 
-    /// The server's station, once it is known.
+    /// The server's MAC address, once it is known.
     #[must_use]
     pub fn server_mac(&self) -> Option<MacAddr> {
         self.flow.map(|flow| flow.destination.mac)
@@ -117,8 +117,8 @@ impl DpdkClient {
         udp::payload_len_max(self.port.mtu())
     }
 
-    /// Looks for the server's answer to an earlier question for its station, and asks again when there was
-    /// none for a second, or the port had no link yet. To be called now and then until it returns true.
+    /// Looks for the server's answer to an earlier ARP question. Asks again if there was no answer for a
+    /// second, or the port had no link then. Call it now and then until it returns true.
     pub fn resolve(&mut self) -> bool {
         self.receive(|_| {});
         if self.flow.is_none() && self.may_ask() {
@@ -141,7 +141,7 @@ impl DpdkClient {
     /// Sends a datagram with the next burst, or [`flush`](Self::flush).
     ///
     /// # Errors
-    /// When it cannot be sent.
+    /// When the datagram cannot be sent.
     pub fn send(&mut self, payload: &[u8]) -> Result<(), NotSent> {
         let flow = self.flow.ok_or(NotSent::Unresolved)?;
         if payload.len() > self.payload_len_max() {
@@ -163,8 +163,8 @@ impl DpdkClient {
         }
     }
 
-    /// Sends a frame as it is, with the next burst or [`flush`](Self::flush). Returns whether there was
-    /// room for it.
+    /// Sends a frame unchanged, with the next burst or [`flush`](Self::flush). Returns whether there was room
+    /// for it.
     pub fn send_frame(&mut self, frame: &[u8]) -> bool {
         let Some(mut mbuf) = self.port.pool().alloc() else {
             return false;
@@ -177,13 +177,12 @@ impl DpdkClient {
         self.tx.push(mbuf, Checksums::Software) == 0
     }
 
-    /// Sends what waits. Returns the number of frames that were dropped because the queue was full.
+    /// Sends the waiting frames. Returns the number of frames that were dropped because the queue was full.
     pub fn flush(&mut self) -> usize {
         self.tx.flush()
     }
 
-    /// Hands the payload of each datagram of a burst from each queue to `take`, and learns and answers
-    /// stations.
+    /// Hands the payload of each datagram of a burst from each queue to `take`, and handles ARP.
     pub fn receive(&mut self, mut take: impl FnMut(&[u8])) {
         for queue in 0..self.rx.len() {
             self.rx[queue].receive(&mut self.burst, BURST_MAX);
@@ -214,7 +213,7 @@ impl DpdkClient {
         }
     }
 
-    /// Hands each frame of a burst from each queue to `take`, whatever it is.
+    /// Hands each frame of a burst from each queue to `take`, of whatever kind.
     pub fn receive_frames(&mut self, mut take: impl FnMut(&[u8])) {
         for queue in &mut self.rx {
             queue.receive(&mut self.burst, BURST_MAX);

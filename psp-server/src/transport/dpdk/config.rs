@@ -1,96 +1,56 @@
-//! Settings of a port that a server polls.
+//! Settings of a polled port.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::str::FromStr;
 
 use psp_protocols::packet::MacAddr;
-use psp_protocols::packet::ethernet::NotAMac;
 use serde::{Deserialize, Serialize};
 
-use super::error::DpdkError;
-use super::port::PortSetup;
-use super::queue::BURST_MAX;
+use super::mac::Mac;
+use crate::error::DpdkError;
 
-/// Which address a port has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Mac {
-    /// Its own.
-    #[default]
-    Auto,
-    /// This one.
-    Address(MacAddr),
-}
+/// Most frames of a burst.
+pub(crate) const BURST_MAX: usize = dpdk_sys::BURST_MAX as usize;
 
-impl FromStr for Mac {
-    type Err = NotAMac;
-
-    fn from_str(text: &str) -> Result<Self, NotAMac> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            address => address.parse().map(Self::Address),
-        }
-    }
-}
-
-impl TryFrom<String> for Mac {
-    type Error = NotAMac;
-
-    fn try_from(text: String) -> Result<Self, NotAMac> {
-        text.parse()
-    }
-}
-
-impl From<Mac> for String {
-    fn from(mac: Mac) -> Self {
-        match mac {
-            Mac::Auto => "auto".to_owned(),
-            Mac::Address(address) => address.to_string(),
-        }
-    }
-}
-
-/// A port of DPDK that a server listens on. Every field has a default, but no server has the address
-/// 0.0.0.0.
+/// A DPDK port that a server listens on. Every field has a default, but no server has the address 0.0.0.0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DpdkConfig {
-    /// Arguments of DPDK's environment, one word each. A process has one environment. It runs on one core
-    /// unless they say so: only DPDK's own control threads do.
+    /// Arguments of DPDK's environment, one word each. A process has one environment. Its control threads run
+    /// on one core unless the arguments name cores.
     pub eal: Vec<String>,
-    /// Name or number of the device; the first that DPDK found when absent.
+    /// Name or number of the device. Without it, the first device that DPDK found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// A virtual device to be made for the server and to go with it, in place of `device`: name and
-    /// arguments as after `--vdev`.
+    /// A virtual device to make for the server, in place of `device`: name and arguments as after `--vdev`. It
+    /// is removed with the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_device: Option<String>,
     /// Address of the server.
     pub ip: Ipv4Addr,
     /// UDP port of the server.
     pub port: u16,
-    /// `auto`, or an address that the port shall have.
+    /// `auto`, or an address to give to the port.
     pub mac: Mac,
-    /// Queues of each kind, as far as the port has them: unless given, a server has one for each worker
-    /// and one for the net thread, and a client has one. Both ends of a `net_memif` need as many.
+    /// Queues of each kind, as far as the port has them. By default a server has one for each worker and one
+    /// for the net thread, and a client has one. Both ends of a `net_memif` need the same number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<usize>,
-    /// Frames taken from a receive queue at once, up to 256.
+    /// Frames that are taken from a receive queue together, up to 256.
     pub rx_burst: usize,
-    /// Replies of the net thread that are sent at once, up to 256. Other workers send each at once.
+    /// Replies of the net thread that are sent together, up to 256. Other workers send each reply at once.
     pub tx_burst: usize,
     /// Descriptors of each receive queue; the port may round them.
     pub rx_descriptors: u16,
     /// Descriptors of each transmit queue; the port may round them.
     pub tx_descriptors: u16,
-    /// Whether the port computes and verifies checksums where it can.
+    /// Whether the port computes and verifies checksums if it can.
     pub offload: bool,
-    /// What every mbuf of the pool holds at the start. `net_null`, which receives mbufs as they are,
+    /// The content of every mbuf of the pool at the start. `net_null`, which receives mbufs as they are,
     /// receives it over and over: for benchmarks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub initial_frame: Vec<u8>,
-    /// Where the net thread has no core of its own, it sleeps for this long whenever nothing has come for
-    /// 50 us; 0 never.
+    /// A net thread without a core to itself sleeps for this long whenever nothing has come for 50 us; 0 never
+    /// sleeps.
     pub idle_sleep_us: u64,
 }
 
@@ -116,8 +76,7 @@ impl Default for DpdkConfig {
 }
 
 impl DpdkConfig {
-    /// A server at `address`, with arguments of DPDK's environment as on a command line: words between
-    /// spaces.
+    /// A server at `address`, with arguments of DPDK's environment as on a command line, separated by spaces.
     #[must_use]
     pub fn new(address: SocketAddrV4, eal: &str) -> Self {
         Self {
@@ -125,22 +84,6 @@ impl DpdkConfig {
             ip: *address.ip(),
             port: address.port(),
             ..Self::default()
-        }
-    }
-
-    /// What a port is set up for with these settings.
-    pub(super) fn setup(&self, queues: usize, mbufs: usize, threads: usize) -> PortSetup {
-        PortSetup {
-            device: self.device.clone(),
-            virtual_device: self.virtual_device.clone(),
-            mac: self.mac,
-            queues: self.queues.unwrap_or(queues),
-            rx_descriptors: self.rx_descriptors,
-            tx_descriptors: self.tx_descriptors,
-            tx_burst: self.tx_burst,
-            offload: self.offload,
-            mbufs,
-            threads,
         }
     }
 

@@ -1,8 +1,7 @@
-//! DPDK's environment: one for a process, and the threads that use it.
+//! DPDK's environment, of which a process has one, and the threads that use it.
 //!
-//! It is initialised on a thread of its own, because that pins its caller, and threads started later
-//! inherit the pinning. Threads that use ports are registered when they first do: then they have a
-//! cache of mbufs each.
+//! A separate thread initialises the environment, because that pins its caller, and threads started later
+//! inherit the pinning. A thread is registered when it first uses a port. Then it has a cache of mbufs.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -15,18 +14,18 @@ use std::time::{Duration, Instant};
 use dpdk_sys as sys;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use super::error::DpdkError;
+use crate::error::DpdkError;
 
-/// The bus of devices that are made up by drivers.
+/// The bus of virtual devices.
 const VIRTUAL: &CStr = c"vdev";
 
 /// Options that say on which cores DPDK runs.
 const CORE_OPTIONS: [&str; 4] = ["-l", "-c", "--lcores", "-S"];
 
-/// How long a round of DPDK's interrupt thread may take on a machine with much else to do.
+/// How long a round of DPDK's interrupt thread may take on a busy machine.
 const ROUND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the process has done about its environment.
+/// The state of the process' environment.
 enum State {
     Untried,
     Running(Vec<String>),
@@ -35,7 +34,7 @@ enum State {
 
 static STATE: Mutex<State> = Mutex::new(State::Untried);
 
-/// Says that the environment is initialised.
+/// Proof that the environment is initialised.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Eal(());
 
@@ -43,7 +42,7 @@ impl Eal {
     /// Initialises the environment with `arguments`, or finds it initialised with the same.
     ///
     /// # Errors
-    /// When it refuses the arguments, or has others already. What failed once cannot be tried again.
+    /// When DPDK refuses the arguments, or has others already. After a failure it cannot be tried again.
     pub(crate) fn init(arguments: &[String]) -> Result<Self, DpdkError> {
         let mut state = STATE
             .lock()
@@ -90,15 +89,15 @@ impl Eal {
     }
 }
 
-/// Waits for a round of DPDK's interrupt thread, which takes the events that are ready in batches. Each
-/// call sees the start of another round than the one before: between two of them a round has ended.
+/// Waits for a round of DPDK's interrupt thread, which handles ready events in batches. Each call sees the
+/// start of a new round: between two calls a round has ended.
 pub(super) fn await_round(_: Eal) {
     let rang = Arc::new(AtomicBool::new(false));
     let argument: *mut c_void = Arc::into_raw(rang.clone()).cast_mut().cast();
     // SAFETY: the environment is initialised. The callback is called once, if at all, and owns the
     // reference behind `argument`.
     if unsafe { sys::rte_eal_alarm_set(1, ring, argument) } < 0 {
-        // It may ring nevertheless, and has its reference.
+        // It may ring nevertheless, and keeps its reference.
         tracing::warn!("DPDK has no alarm");
         return;
     }
@@ -123,7 +122,7 @@ extern "C" fn ring(argument: *mut c_void) {
     rang.store(true, Ordering::Release);
 }
 
-/// A device that was made by [`Eal::plug`], and goes when this is dropped.
+/// A device that [`Eal::plug`] made. Dropping this removes it.
 #[derive(Debug)]
 pub(super) struct VirtualDevice {
     name: CString,
@@ -131,8 +130,8 @@ pub(super) struct VirtualDevice {
 
 impl Drop for VirtualDevice {
     fn drop(&mut self) {
-        // SAFETY: the environment is initialised, or there would be no device. Its port, if it was
-        // not closed, is closed by this; `Port` drops the device after its queues are gone.
+        // SAFETY: the environment is initialised, or there would be no device. This closes the device's port,
+        // if it is open; `Port` drops the device after its queues.
         let status = unsafe { sys::rte_eal_hotplug_remove(VIRTUAL.as_ptr(), self.name.as_ptr()) };
         if let Err(error) = check("unplug", status) {
             tracing::warn!(%error, device = ?self.name, "a virtual device stays");
@@ -140,8 +139,8 @@ impl Drop for VirtualDevice {
     }
 }
 
-/// The program's name and the arguments, and the one core to run on unless they say so: other threads
-/// than those of a server have nothing to do.
+/// The program's name and the arguments, and one core unless the arguments name cores: DPDK's own threads have
+/// little to do.
 fn command_line(arguments: &[String]) -> Result<Vec<CString>, DpdkError> {
     let mut words = vec![c_string("psp")?];
     let names_cores = |word: &String| {
@@ -185,27 +184,27 @@ thread_local! {
     static REGISTERED: RefCell<Option<Registered>> = const { RefCell::new(None) };
 }
 
-/// A thread's registration, which ends with the thread.
+/// A thread's registration. It ends with the thread.
 struct Registered {
     succeeded: bool,
-    /// It is this thread's.
+    /// Not `Send`: the registration belongs to this thread.
     marker: PhantomData<*mut ()>,
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
         if self.succeeded {
-            // SAFETY: this thread was registered and is still running. What it frees from here on goes
-            // to the pool without its cache.
+            // SAFETY: this thread was registered and is still running. From here on it frees mbufs to the pool
+            // without its cache.
             unsafe { sys::rte_thread_unregister() };
         }
     }
 }
 
-/// Registers the calling thread unless it is: it gets a cache in each pool, with which taking and freeing
-/// an mbuf is several times as fast.
+/// Registers the calling thread, once. It gets a cache in each pool, with which taking and freeing an mbuf is
+/// several times as fast.
 pub(super) fn register_thread(_: Eal) {
-    // A thread that is ending does without.
+    // A thread that is ending is not registered.
     let _ = REGISTERED.try_with(|registered| {
         let Ok(mut registered) = registered.try_borrow_mut() else {
             return;
@@ -216,7 +215,7 @@ pub(super) fn register_thread(_: Eal) {
             if !succeeded {
                 tracing::warn!(
                     error = last_error(),
-                    "a thread is not registered with DPDK, and is slower"
+                    "a thread is not registered with DPDK: mbufs cost it more"
                 );
             }
             Registered {
@@ -229,12 +228,13 @@ pub(super) fn register_thread(_: Eal) {
 
 /// The version of DPDK that the process runs with.
 pub(crate) fn version() -> String {
-    // SAFETY: it returns a string that lives as long as the process, whether initialised or not.
+    // SAFETY: the call returns a string that lives as long as the process, whether the environment is
+    // initialised or not.
     let version = unsafe { CStr::from_ptr(sys::rte_version()) };
     version.to_string_lossy().into_owned()
 }
 
-/// What went wrong in the last call of this thread.
+/// The error of this thread's last call.
 pub(super) fn last_error() -> String {
     // SAFETY: it reads a variable of this thread.
     error_text(unsafe { sys::psp_dpdk_errno() })

@@ -1,20 +1,20 @@
-//! Memory interfaces (`net_memif`): their rings do not change while they are polled.
+//! Memory interfaces (`net_memif`): keeps their rings from changing while they are polled.
 //!
-//! The two ends of a memory interface map the rings that they share. It is DPDK's interrupt thread that maps
-//! them when the ends connect and unmaps them when either end goes, and it does not ask whether somebody is
-//! reading them just then. So bursts of memory interfaces share a lock, and whoever opens or closes one has it
-//! alone until the interrupt thread is through with both ends:
+//! The two ends of a memory interface map the rings that they share. DPDK's interrupt thread maps them when the
+//! ends connect and unmaps them when either end goes, even while another thread reads them. So bursts of memory
+//! interfaces share a lock. A thread that opens or closes an end holds the lock alone until the interrupt
+//! thread has handled both ends:
 //!
 //! ```text
 //!   thread that closes A   ── has the lock alone: closes A ─┬─ waits for the interrupt thread ─┬──►
 //!   interrupt thread                                        └─ unmaps B's rings, A being gone ─┘
-//!   threads that poll B    ── burst ──┤ nothing comes, and what is to be sent waits            ├─ burst ──►
+//!   threads that poll B    ── burst ──┤ nothing comes, and frames to be sent wait               ├─ burst ──►
 //! ```
 //!
-//! That is for ends in one process. An end in another process comes and goes unannounced, and DPDK 22.11 has
-//! nothing to hold its interrupt thread up with: then this process may crash.
+//! This works for ends in one process. An end in another process comes and goes unannounced, and DPDK 22.11
+//! offers no way to hold up its interrupt thread: then this process may crash.
 //!
-//! Rings of other drivers are there from the start of a port to its end; for their ports this is one branch.
+//! Rings of other drivers exist from the start of a port to its end; for their ports this costs one branch.
 
 use std::sync::{PoisonError, RwLock, TryLockError};
 
@@ -25,21 +25,21 @@ use super::eal::{Eal, await_round};
 /// Shared by bursts of memory interfaces.
 static CONNECTIONS: RwLock<()> = RwLock::new(());
 
-/// Rounds of the interrupt thread in which it handles all that was ready before them: one that finds it, one
-/// more for what the first leaves over when interrupts are registered meanwhile, and the start of a third.
+/// Rounds of the interrupt thread in which it handles all earlier events: one that finds them, one for events
+/// that the first leaves over if interrupts are registered meanwhile, and the start of a third.
 const ROUNDS: usize = 3;
 
 /// Whether the rings of a port come and go while it is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rings {
-    /// They are there for as long as the port.
+    /// The rings exist as long as the port.
     Fixed,
-    /// A peer has them, too.
+    /// A peer maps the rings, too.
     Shared,
 }
 
 impl Rings {
-    /// Those of a port.
+    /// The rings of a port.
     pub(super) fn of(info: &sys::PortInfo) -> Self {
         match info.memory_interface {
             0 => Self::Fixed,
@@ -47,8 +47,8 @@ impl Rings {
         }
     }
 
-    /// Takes a burst from a receive queue; nothing comes while ends connect or part. It never waits, for the
-    /// thread that polls has other things to do.
+    /// Takes a burst from a receive queue; nothing comes while ends connect or part. Never waits, because the
+    /// polling thread has other work.
     #[inline]
     pub(super) fn receive<T: Default>(self, burst: impl FnOnce() -> T) -> T {
         if self == Self::Fixed {
@@ -62,7 +62,7 @@ impl Rings {
         burst()
     }
 
-    /// Sends a burst, when no ends connect or part any more: what has no room is dropped.
+    /// Sends a burst, after ends that connect or part have done so: frames without room are dropped.
     #[inline]
     pub(super) fn send<T>(self, burst: impl FnOnce() -> T) -> T {
         if self == Self::Fixed {
@@ -72,8 +72,8 @@ impl Rings {
         burst()
     }
 
-    /// Starts a port with `queues` queues of each kind, and waits until it `is_connected` or its peer, if
-    /// that is in this process, has said all there is to say.
+    /// Starts a port with `queues` queues of each kind, and waits until it `is_connected`, or until a peer in
+    /// this process has sent all messages of a connection.
     pub(super) fn connect<T>(
         self,
         eal: Eal,
@@ -87,7 +87,7 @@ impl Rings {
         let _alone = CONNECTIONS.write().unwrap_or_else(PoisonError::into_inner);
         let started = start();
         // Hello, init, a region, a ring for each queue, and connect: each is answered, and each message and
-        // answer takes a round of its own.
+        // answer takes one round.
         let messages = 2 * (4 + 2 * queues);
         for _ in 0..messages {
             if is_connected() {
@@ -95,24 +95,25 @@ impl Rings {
             }
             await_round(eal);
         }
-        settle(eal);
+        await_rounds(eal);
         started
     }
 
-    /// Closes a port, and waits until its peer, if that is in this process, has seen it.
+    /// Closes a port, and waits until a peer in this process has noticed.
     pub(super) fn part(self, eal: Eal, close: impl FnOnce()) {
         if self == Self::Fixed {
             return close();
         }
         let _alone = CONNECTIONS.write().unwrap_or_else(PoisonError::into_inner);
-        // The driver does not bear being closed while it handles the end of a connection.
-        settle(eal);
+        // The driver fails if it is closed while it handles the end of a connection.
+        await_rounds(eal);
         close();
-        settle(eal);
+        await_rounds(eal);
     }
 }
 
-fn settle(eal: Eal) {
+/// Waits until the interrupt thread has handled all earlier events.
+fn await_rounds(eal: Eal) {
     for _ in 0..ROUNDS {
         await_round(eal);
     }
@@ -125,13 +126,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_comes_and_nothing_goes_while_ends_connect_or_part() {
+    fn no_frame_comes_or_goes_while_ends_connect_or_part() {
         let sent = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let alone = CONNECTIONS.write().unwrap();
             assert_eq!(Rings::Shared.receive(|| 7), 0);
             scope.spawn(|| Rings::Shared.send(|| sent.store(true, Ordering::SeqCst)));
-            // Other ports go on.
+            // Ports of other drivers go on.
             assert_eq!(Rings::Fixed.receive(|| 7), 7);
             assert_eq!(Rings::Fixed.send(|| 7), 7);
             assert!(!sent.load(Ordering::SeqCst));

@@ -15,30 +15,30 @@ use dpdk_sys as sys;
 use psp_protocols::packet::Checksums;
 
 use super::eal::{Eal, c_string, last_error};
-use super::error::DpdkError;
+use crate::error::DpdkError;
 
-/// Mbufs that a registered thread keeps to itself.
+/// Mbufs in a registered thread's cache.
 pub(super) const CACHE_LEN: usize = 256;
-/// How long a pool that is dropped waits for mbufs that a driver still has.
+/// How long a dropped pool waits for mbufs that a driver still has.
 const RETURN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// See [`mbufs_lost`].
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Mbufs of this process that were not returned when their port was closed. Any is a leak, or in a
+/// Mbufs of this process that were not returned when their port was closed. Each is leaked, or belongs to a
 /// request that never ended.
 #[must_use]
 pub fn mbufs_lost() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
-/// A pool of mbufs of one size. It must outlive them: whoever holds an mbuf holds the pool's `Arc`, or that
-/// of a port, which holds it.
+/// A pool of mbufs of one size. It must outlive them: every holder of an mbuf holds the pool's `Arc`, or that
+/// of a port, which holds the pool's.
 #[derive(Debug)]
 pub(crate) struct Mempool(NonNull<sys::Mempool>);
 
-// SAFETY: DPDK's pools are made for several threads: their rings take any number of producers and
-// consumers, and their caches belong to registered threads.
+// SAFETY: DPDK's pools are made for several threads: their rings take any number of producers and consumers,
+// and each cache belongs to one registered thread.
 unsafe impl Send for Mempool {}
 // SAFETY: as above.
 unsafe impl Sync for Mempool {}
@@ -86,16 +86,16 @@ impl Mempool {
         self.0.as_ptr()
     }
 
-    /// An mbuf with an empty frame, if there is one.
+    /// An mbuf with an empty frame, if one is free.
     pub(crate) fn alloc(&self) -> Option<Mbuf> {
         let mut packet = std::mem::MaybeUninit::uninit();
         // SAFETY: the pool lives, and `packet` has room for what is written.
         let found = unsafe { sys::psp_dpdk_mbuf_alloc(self.as_ptr(), packet.as_mut_ptr()) };
-        // SAFETY: it was written, and the mbuf is nobody else's: it is fresh.
+        // SAFETY: `packet` was written, and the mbuf is fresh: it has no other owner.
         (found != 0).then(|| Mbuf(unsafe { packet.assume_init() }))
     }
 
-    /// Writes `frame` into every mbuf where a frame starts. They must all be in the pool.
+    /// Writes `frame` into every mbuf, where a frame starts. All mbufs must be in the pool.
     pub(crate) fn fill(&self, frame: &[u8]) {
         if frame.is_empty() {
             return;
@@ -109,7 +109,7 @@ impl Mempool {
         }
     }
 
-    /// Mbufs that are not in the pool. While others take and free some, it is an estimate.
+    /// Mbufs that are not in the pool. An estimate while other threads take and free mbufs.
     pub(crate) fn in_use(&self) -> usize {
         // SAFETY: the pool lives; the figure is read without a lock.
         unsafe { sys::rte_mempool_in_use_count(self.as_ptr()) as usize }
@@ -128,26 +128,26 @@ impl Drop for Mempool {
             tracing::warn!(in_use, "mbufs were not returned; their pool stays");
             return;
         }
-        // SAFETY: no `Mbuf` is left, for whoever has one keeps the pool from being dropped, and no
-        // driver has one, for all are in the pool. An `Mbuf` that outlived the pool would break this.
+        // SAFETY: no `Mbuf` is left, because its holder keeps the pool from being dropped, and no driver has
+        // one, because all are in the pool. An `Mbuf` that outlived the pool would break this.
         unsafe { sys::rte_mempool_free(self.as_ptr()) };
     }
 }
 
-/// A packet buffer with a frame in it that nobody else has.
+/// A packet buffer with a frame, owned by one holder.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Mbuf(sys::Packet);
 
-// SAFETY: an mbuf may be used and freed by any thread, by one at a time.
+// SAFETY: any thread may use and free an mbuf, one at a time.
 unsafe impl Send for Mbuf {}
 
 impl Mbuf {
-    /// The buffer, the frame included.
+    /// The buffer, including the frame.
     #[inline]
     fn buffer(&self) -> &[u8] {
-        // SAFETY: the buffer has `buffer_len` bytes, which the environment mapped and so initialised, and
-        // they are nobody else's while this lives: it is one direct mbuf with one reference.
+        // SAFETY: the buffer has `buffer_len` bytes, which the environment mapped and so initialised. While
+        // this lives they have no other user: it is one direct mbuf with one reference.
         unsafe { std::slice::from_raw_parts(self.0.buffer, self.0.buffer_len.into()) }
     }
 
@@ -191,14 +191,14 @@ impl Mbuf {
         self.0.len = len.min(room) as u16;
     }
 
-    /// Makes a frame of the first `len` bytes behind the present one, as far as the buffer goes.
+    /// Makes the `len` bytes behind the present frame the new frame, as far as the buffer goes.
     #[inline]
     pub(crate) fn advance(&mut self, len: usize) {
         self.0.start = self.place().end as u16;
         self.resize(len);
     }
 
-    /// Whether the port has verified IPv4's and UDP's checksum; `None` when it found a wrong one.
+    /// Whether the port has verified the IPv4 and UDP checksums; `None` if it found a wrong one.
     #[inline]
     pub(crate) fn checksums(&self) -> Option<Checksums> {
         match self.0.checksums {
@@ -208,7 +208,7 @@ impl Mbuf {
         }
     }
 
-    /// The mbuf for a port to send, which owns it from here on.
+    /// Gives the mbuf to a port, which sends it and owns it from here on.
     #[inline]
     pub(super) fn into_raw(self, checksums: Checksums) -> *mut sys::Mbuf {
         let offload = i32::from(checksums == Checksums::Port);
@@ -216,7 +216,7 @@ impl Mbuf {
             mbuf, start, len, ..
         } = self.0;
         std::mem::forget(self);
-        // SAFETY: the mbuf is this one's alone, and the frame is within its buffer.
+        // SAFETY: this is the mbuf's only owner, and the frame is within its buffer.
         unsafe { sys::psp_dpdk_mbuf_set_frame(mbuf, start, len, offload) };
         mbuf
     }
@@ -228,7 +228,7 @@ impl Drop for Mbuf {
     }
 }
 
-/// Frees an mbuf that a port did not take back from [`Mbuf::into_raw`].
+/// Frees an mbuf from [`Mbuf::into_raw`] that no port has taken.
 pub(super) fn free(mbuf: *mut sys::Mbuf) {
     // SAFETY: callers own the mbuf and do not use it again; its pool lives, see `Mempool`.
     unsafe { sys::psp_dpdk_mbuf_free(mbuf) };

@@ -8,8 +8,8 @@
 //!     └── TxQueue k + 1 ◄─────────────────────────────────────────────────┘
 //! ```
 //!
-//! The net thread polls all receive queues. A request stays in its mbuf, and its reply is written behind
-//! it there. Each worker sends on a queue of its own; a port with too few has workers that share one.
+//! The net thread polls all receive queues. A request stays in its mbuf, and its reply is written behind it
+//! there. Each worker sends on its own queue; if the port has too few, workers share queues.
 //!
 //! | file | |
 //! | --- | --- |
@@ -18,7 +18,9 @@
 //! | `eal.rs` | DPDK's environment, once per process; registered threads |
 //! | `memif.rs` | memory interfaces, whose rings must not be polled while they change |
 //! | `mempool.rs` | pools of mbufs; mbufs |
+//! | `mac.rs` | which address a port has |
 //! | `port.rs` | ports: setup, start, close |
+//! | `open_port.rs` | a started port with its queues |
 //! | `queue.rs` | receive and transmit queues |
 //! | `packets.rs` | what the net thread does with frames, and how workers send |
 //!
@@ -27,17 +29,18 @@
 mod client;
 mod config;
 mod eal;
-mod error;
+mod mac;
 mod memif;
 mod mempool;
+mod open_port;
 mod packets;
 mod port;
 mod queue;
 
-#[doc(hidden)]
-pub use crate::runtime::stages::{Side, Stages};
 pub use client::{DpdkClient, NotSent};
-pub use config::{DpdkConfig, Mac};
-pub use error::DpdkError;
+pub use config::DpdkConfig;
+pub use mac::Mac;
 pub use mempool::mbufs_lost;
+
+pub use crate::error::DpdkError;
 pub(crate) use packets::{Packet, PacketPort, Packets, Transmitters};

@@ -4,35 +4,35 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use psp_policy::WorkerId;
 use psp_protocols::packet::arp::{self, Arp};
 use psp_protocols::packet::udp::{self, HEADERS_LEN};
-use psp_protocols::packet::{DropReason, End, Flow, Frame, Interface, icmp};
+use psp_protocols::packet::{Checksums, DropReason, End, Flow, Frame, Interface, icmp};
 
 use super::config::DpdkConfig;
 use super::eal::{self, Eal};
-use super::error::DpdkError;
 use super::mempool::Mbuf;
-use super::port::{OpenPort, Port};
+use super::open_port::OpenPort;
+use super::port::PortSetup;
 use super::queue::{RxQueue, TxQueue};
-use crate::policy::WorkerId;
+use crate::error::DpdkError;
 use crate::telemetry::PacketCounters;
-use crate::transport::datagram::{Endpoint, Outlet};
 
-/// Mbufs beyond requests, queues and caches: bursts between two states.
+/// Mbufs beyond those of requests, queues and caches, for bursts between two states.
 const MBUFS_SPARE: usize = 1024;
 
-/// A request in an mbuf. Who sent it is in the frame: it would be copied with this from hand to hand.
+/// A request in an mbuf. The sender's address stays in the frame: here it would be copied from thread to thread.
 #[derive(Debug)]
 pub(crate) struct Packet {
     mbuf: Mbuf,
-    /// Where the frame has the end of the request, which begins behind the headers.
+    /// Where the request ends in the frame. It begins behind the headers.
     end: u16,
     /// Longest reply that a frame of the port holds.
     reply_len_max: u16,
 }
 
 impl Packet {
-    /// Who sent it.
+    /// The sender.
     #[inline]
     pub(crate) fn peer(&self) -> SocketAddr {
         let End { ip, port, .. } = Flow::of(self.mbuf.frame()).source;
@@ -75,8 +75,8 @@ impl PacketPort {
     ) -> Result<Self, DpdkError> {
         config.validate()?;
         let eal = Eal::init(&config.eal)?;
-        let setup = config.setup(workers + 1, requests + MBUFS_SPARE, workers + 1);
-        let open = Port::start(eal, &setup)?;
+        let setup = PortSetup::new(config, workers + 1, requests + MBUFS_SPARE, workers + 1);
+        let open = OpenPort::start(eal, &setup)?;
         open.port.pool().fill(&config.initial_frame);
         let port = &open.port;
         tracing::info!(
@@ -109,42 +109,41 @@ impl PacketPort {
         })
     }
 
-    /// The address it serves.
+    /// The address that it serves.
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddrV4::new(self.interface.ip, self.interface.port).into()
     }
 
-    /// Makes it ready to serve, with the handler's state for it.
-    pub(crate) fn serve<C>(self, state: C) -> Packets<C> {
+    /// The net thread's side of the port, and the queues on which all threads send.
+    pub(crate) fn serve(self) -> (Packets, Transmitters) {
         let OpenPort { port, rx, tx } = self.open;
         let queues = tx.into_iter().map(Mutex::new).collect();
-        Packets {
+        let transmitters = Transmitters { queues };
+        let packets = Packets {
             burst: Vec::with_capacity(self.rx_burst * rx.len()),
             rx_burst: self.rx_burst,
             reply_len_max: udp::payload_len_max(port.mtu()) as u16,
             rx,
-            endpoint: Arc::new(Endpoint {
-                outlet: Outlet::Packets(Transmitters { queues }),
-                state,
-            }),
+            transmitters: transmitters.clone(),
             interface: self.interface,
             idle_sleep: self.idle_sleep,
-        }
+        };
+        (packets, transmitters)
     }
 }
 
 /// The transmit queues of a port: the first is the net thread's, the others are the workers'.
 ///
-/// A worker may be a team of threads, and ports with few queues have workers share them. So each queue
+/// A worker may be a team of threads, and workers share queues if the port has few. So each queue
 /// has a lock, which is free whenever a worker with a queue of its own takes it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Transmitters {
-    queues: Vec<Mutex<TxQueue>>,
+    queues: Arc<[Mutex<TxQueue>]>,
 }
 
 impl Transmitters {
-    /// Makes a packet its reply, whose first `len` bytes of room are written, and sends it, `at_once` or
-    /// with the next [`Packets::flush`] if not before. Returns how many replies were dropped because
+    /// Turns a packet into its reply, whose first `len` bytes of room are written, and sends it: `at_once`, or
+    /// with the next [`Packets::flush`] at the latest. Returns the number of replies that were dropped because
     /// the queue was full.
     pub(crate) fn send(
         &self,
@@ -168,31 +167,31 @@ impl Transmitters {
         // A division costs as much as half a lock.
         let own = self.queues.get(index);
         let queue = own.unwrap_or_else(|| &self.queues[index % self.queues.len()]);
-        // A panic between two frames leaves a queue as good as it was.
+        // A panic between two frames leaves a queue intact.
         action(&mut queue.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// The net thread's side of a port.
-pub(crate) struct Packets<C> {
-    /// What was taken from queues and not read yet; room for a burst of each.
+pub(crate) struct Packets {
+    /// Frames that were taken from queues and not read yet; room for a burst of each queue.
     burst: Vec<Mbuf>,
     rx_burst: usize,
     rx: Vec<RxQueue>,
-    endpoint: Arc<Endpoint<C>>,
+    transmitters: Transmitters,
     interface: Interface,
     reply_len_max: u16,
     idle_sleep: Option<Duration>,
 }
 
-impl<C> Packets<C> {
-    /// How long the net thread may sleep when nothing comes.
+impl Packets {
+    /// How long the net thread may sleep while nothing comes.
     pub(crate) fn idle_sleep(&self) -> Option<Duration> {
         self.idle_sleep
     }
 
-    /// Takes a burst from each queue; what there was is to be [read](Self::read) before. Returns whether anything
-    /// came.
+    /// Takes a burst from each queue. The caller has [read](Self::read) all frames of the burst before. Returns
+    /// whether any frame came.
     pub(crate) fn poll(&mut self, counters: &PacketCounters) -> bool {
         let odd: usize = self
             .rx
@@ -207,13 +206,13 @@ impl<C> Packets<C> {
         frames > 0
     }
 
-    /// Reads up to `frames` frames of the bursts: answers what it can itself, and hands each request to
-    /// `accept` with the endpoint it is for. Returns whether there were any.
+    /// Reads up to `frames` frames of the bursts: answers ARP and echoes itself, and hands each request to
+    /// `accept`. Returns whether there were any frames.
     pub(crate) fn read(
         &mut self,
         frames: usize,
         counters: &PacketCounters,
-        mut accept: impl FnMut(Packet, &Arc<Endpoint<C>>),
+        mut accept: impl FnMut(Packet),
     ) -> bool {
         let frames = frames.min(self.burst.len());
         for mbuf in self.burst.drain(..frames) {
@@ -225,24 +224,24 @@ impl<C> Packets<C> {
                         end: datagram.payload.end as u16,
                         reply_len_max: self.reply_len_max,
                     };
-                    accept(packet, &self.endpoint);
+                    accept(packet);
                 }
-                Ok(frame) => answer(&self.interface, &self.endpoint, mbuf, &frame, counters),
+                Ok(frame) => {
+                    answer(&self.interface, &self.transmitters, mbuf, &frame, counters);
+                }
                 Err(reason) => counters.dropped[reason as usize].add(1),
             }
         }
         frames > 0
     }
 
-    /// Sends what the net thread has ready: its own answers, and replies of the worker that it is.
+    /// Sends the frames that wait on the net thread's queues: its own answers, and its replies as worker 0.
     pub(crate) fn flush(&self, counters: &PacketCounters) {
-        if let Outlet::Packets(transmitters) = &self.endpoint.outlet {
-            let unsent: usize = (0..2)
-                .map(|index| transmitters.with(index, TxQueue::flush))
-                .sum();
-            if unsent > 0 {
-                counters.unsent.add(unsent as u64);
-            }
+        let unsent: usize = (0..2)
+            .map(|index| self.transmitters.with(index, TxQueue::flush))
+            .sum();
+        if unsent > 0 {
+            counters.unsent.add(unsent as u64);
         }
     }
 }
@@ -252,10 +251,10 @@ fn read(interface: &Interface, mbuf: &Mbuf) -> Result<Frame, DropReason> {
     interface.receive(mbuf.frame(), verified)
 }
 
-/// Answers a frame that is no datagram, on the net thread's queue.
-fn answer<C>(
+/// Answers a frame that is not a datagram, on the net thread's queue.
+fn answer(
     interface: &Interface,
-    endpoint: &Endpoint<C>,
+    transmitters: &Transmitters,
     mut mbuf: Mbuf,
     frame: &Frame,
     counters: &PacketCounters,
@@ -269,17 +268,15 @@ fn answer<C>(
             counters.echoes_answered.add(1);
             icmp::answer(mbuf.frame_mut(), interface, echo)
         }
-        // Nobody here asked: replies go to where requests came from.
+        // The server asks no questions: replies go to where requests came from.
         Frame::Arp(Arp::Reply(_)) | Frame::Datagram(_) => return,
     };
     mbuf.resize(len);
-    if let Outlet::Packets(transmitters) = &endpoint.outlet {
-        let unsent = transmitters.with(0, |queue| {
-            // Their checksums are right.
-            queue.push(mbuf, psp_protocols::packet::Checksums::Software)
-        });
-        if unsent > 0 {
-            counters.unsent.add(unsent as u64);
-        }
+    let unsent = transmitters.with(0, |queue| {
+        // The checksums of these answers are right.
+        queue.push(mbuf, Checksums::Software)
+    });
+    if unsent > 0 {
+        counters.unsent.add(unsent as u64);
     }
 }

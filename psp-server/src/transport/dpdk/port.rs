@@ -1,4 +1,4 @@
-//! A port: configured, started, and closed when nobody uses it any more.
+//! A port: configured, started, and closed when its last user is gone.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dpdk_sys as sys;
 use psp_protocols::packet::{Checksums, MacAddr};
 
-use super::config::Mac;
+use super::config::DpdkConfig;
 use super::eal::{Eal, VirtualDevice, c_string, check};
-use super::error::DpdkError;
+use super::mac::Mac;
 use super::memif::Rings;
 use super::mempool::{CACHE_LEN, Mempool};
-use super::queue::{RxQueue, TxQueue};
+use crate::error::DpdkError;
 
 /// Ports of this process that are in use. A port has one owner.
 static CLAIMED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
@@ -26,24 +26,24 @@ const ROOM_STEP: usize = 1024;
 /// What a port is set up for.
 #[derive(Debug, Clone)]
 pub(crate) struct PortSetup {
-    /// Its name or number; the first one that is there when `None`.
+    /// Name or number of the device; `None`: the first device.
     pub(crate) device: Option<String>,
-    /// A virtual device to be made for it, as after `--vdev`.
+    /// A virtual device to make for the port, as after `--vdev`.
     pub(crate) virtual_device: Option<String>,
-    /// Its address.
+    /// The port's address.
     pub(crate) mac: Mac,
-    /// Queues of each kind that would be used; the port may have fewer.
+    /// Queues of each kind to set up; the port may have fewer.
     pub(crate) queues: usize,
     /// Descriptors of each queue.
     pub(crate) rx_descriptors: u16,
     pub(crate) tx_descriptors: u16,
-    /// Frames that are sent together at the most.
+    /// Frames that are sent together at most.
     pub(crate) tx_burst: usize,
-    /// Whether the port shall compute and verify checksums where it can.
+    /// Whether the port computes and verifies checksums if it can.
     pub(crate) offload: bool,
     /// Mbufs beyond those in queues and caches.
     pub(crate) mbufs: usize,
-    /// Threads that will have a cache.
+    /// Threads that will have a cache of mbufs.
     pub(crate) threads: usize,
 }
 
@@ -53,35 +53,45 @@ pub(crate) struct Port {
     claim: Claim,
     info: sys::PortInfo,
     offload: bool,
-    /// Outlives the claim: fields are dropped in order.
+    /// Declared after the claim, which is dropped first: the pool outlives it.
     pool: Arc<Mempool>,
 }
 
-/// The right to use a port; it is stopped and closed when this goes.
+/// The right to use a port. Dropping it stops and closes the port.
 #[derive(Debug)]
 struct Claim {
     eal: Eal,
     id: u16,
     rings: Rings,
     started: bool,
-    /// The device, if it was made for the port.
+    /// The virtual device that was made for the port, if any.
     device: Option<VirtualDevice>,
 }
 
-/// A port and all its queues, as many of either kind.
-#[derive(Debug)]
-pub(crate) struct OpenPort {
-    pub(crate) port: Arc<Port>,
-    pub(crate) rx: Vec<RxQueue>,
-    pub(crate) tx: Vec<TxQueue>,
+impl PortSetup {
+    /// The setup for these settings: `queues` is the number of queues unless the settings have one.
+    pub(super) fn new(config: &DpdkConfig, queues: usize, mbufs: usize, threads: usize) -> Self {
+        Self {
+            device: config.device.clone(),
+            virtual_device: config.virtual_device.clone(),
+            mac: config.mac,
+            queues: config.queues.unwrap_or(queues),
+            rx_descriptors: config.rx_descriptors,
+            tx_descriptors: config.tx_descriptors,
+            tx_burst: config.tx_burst,
+            offload: config.offload,
+            mbufs,
+            threads,
+        }
+    }
 }
 
 impl Port {
-    /// Sets a port up and starts it.
+    /// Sets a port up and starts it. Returns the number of queues of each kind as well.
     ///
     /// # Errors
     /// When there is no such port, it is in use in this process, or it refuses.
-    pub(crate) fn start(eal: Eal, setup: &PortSetup) -> Result<OpenPort, DpdkError> {
+    pub(super) fn start(eal: Eal, setup: &PortSetup) -> Result<(Self, u16), DpdkError> {
         let mut claim = Claim::new(eal, setup)?;
         let id = claim.id;
         let mut info = sys::PortInfo::default();
@@ -94,7 +104,7 @@ impl Port {
         let queues =
             u16::try_from(setup.queues).map_or(queues_max, |queues| queues.min(queues_max));
         let (mut rx_descriptors, mut tx_descriptors) = (setup.rx_descriptors, setup.tx_descriptors);
-        // SAFETY: the port is valid and stopped, and nobody else configures it: it is claimed.
+        // SAFETY: the port is valid and stopped, and no other thread configures it: it is claimed.
         let configured = unsafe {
             sys::psp_dpdk_port_configure(
                 id,
@@ -155,17 +165,10 @@ impl Port {
             .connect(eal, queues.into(), start, is_connected);
         check("start", status)?;
         port.claim.started = true;
-        let port = Arc::new(port);
-        let rx = (0..queues).map(|queue| RxQueue::new(port.clone(), queue));
-        let tx = (0..queues).map(|queue| TxQueue::new(port.clone(), queue, setup.tx_burst));
-        Ok(OpenPort {
-            rx: rx.collect(),
-            tx: tx.collect(),
-            port,
-        })
+        Ok((port, queues))
     }
 
-    /// Gives the port another address; one that cannot have it receives what is for anybody.
+    /// Gives the port another address. A port that cannot have it receives frames for all addresses.
     fn set_mac(&mut self, mac: MacAddr) -> Result<(), DpdkError> {
         if mac == self.mac() {
             return Ok(());
@@ -189,17 +192,17 @@ impl Port {
         self.claim.id
     }
 
-    /// How its queues may be polled.
+    /// How the port's queues may be polled.
     pub(super) fn rings(&self) -> Rings {
         self.claim.rings
     }
 
-    /// Its pool.
+    /// The port's pool.
     pub(crate) fn pool(&self) -> &Arc<Mempool> {
         &self.pool
     }
 
-    /// Its address.
+    /// The port's address.
     pub(crate) fn mac(&self) -> MacAddr {
         MacAddr(self.info.mac)
     }
@@ -209,7 +212,7 @@ impl Port {
         self.info.mtu
     }
 
-    /// Who computes checksums of what is sent.
+    /// Whether the port or psp computes the checksums of sent frames.
     pub(super) fn tx_checksums(&self) -> Checksums {
         if self.offload && self.info.tx_checksums != 0 {
             Checksums::Port
@@ -284,11 +287,11 @@ fn by_name(name: &str) -> Result<u16, DpdkError> {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // One port after the other.
+        // Ports are closed one at a time.
         let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
         self.rings.part(self.eal, || {
-            // SAFETY: the port is valid and this process's; no queue of it is left, for they hold the port.
-            // Closing it frees the mbufs that its queues hold, whose pool is dropped later.
+            // SAFETY: the port is valid and belongs to this process. None of its queues is left, because they
+            // hold the port. Closing it frees the mbufs that its queues hold, whose pool is dropped later.
             let stopped = unsafe {
                 let stopped = match self.started {
                     true => sys::rte_eth_dev_stop(self.id),

@@ -1,5 +1,5 @@
-//! Receive and transmit queues of a port. A thread that has one is the only one to use it: they can be
-//! sent to a thread, but not shared, and every use takes them mutably.
+//! Receive and transmit queues of a port. Only one thread at a time uses a queue: queues can be sent to a
+//! thread, but not shared, and every use borrows them mutably.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -9,12 +9,10 @@ use std::sync::Arc;
 use dpdk_sys as sys;
 use psp_protocols::packet::Checksums;
 
+use super::config::BURST_MAX;
 use super::eal::register_thread;
 use super::mempool::{Mbuf, free};
 use super::port::Port;
-
-/// Most frames of a burst.
-pub(crate) const BURST_MAX: usize = sys::BURST_MAX as usize;
 
 /// `Send`, but not `Sync`.
 type NotShared = PhantomData<Cell<()>>;
@@ -44,14 +42,14 @@ impl RxQueue {
         let spare = burst.spare_capacity_mut();
         let count = count.min(spare.len()).min(BURST_MAX) as u16;
         let mut odd = 0;
-        // SAFETY: the port is started and has this queue, which nobody else polls: there is one `RxQueue`
-        // of it, borrowed mutably. `Mbuf` is transparent, so that `spare` has room for `count` packets;
-        // each that is returned is one direct mbuf that the driver has given up.
+        // SAFETY: the port is started and has this queue, and no other thread polls it: there is one `RxQueue`
+        // of it, borrowed mutably. `Mbuf` is transparent, so that `spare` has room for `count` packets. Each
+        // returned packet is one direct mbuf that the driver has given up.
         let received = self.port.rings().receive(|| unsafe {
             let packets = spare.as_mut_ptr().cast();
             sys::psp_dpdk_rx_burst(self.port.id(), self.queue, packets, count, &raw mut odd)
         });
-        // SAFETY: that many places were written.
+        // SAFETY: that many elements were written.
         unsafe { burst.set_len(burst.len() + usize::from(received)) };
         odd.into()
     }
@@ -67,7 +65,7 @@ pub(crate) struct TxQueue {
     not_shared: NotShared,
 }
 
-// SAFETY: the mbufs of `pending` are this queue's alone, and may be used by any thread.
+// SAFETY: the mbufs of `pending` belong to this queue alone, and any thread may use them.
 unsafe impl Send for TxQueue {}
 
 impl TxQueue {
@@ -81,14 +79,14 @@ impl TxQueue {
         }
     }
 
-    /// Who computes checksums of what is sent.
+    /// Whether the port or psp computes the checksums of sent frames.
     #[inline]
     pub(crate) fn checksums(&self) -> Checksums {
         self.port.tx_checksums()
     }
 
-    /// Adds a frame to those that wait, and sends them when they are a burst. Its checksums are right, or
-    /// left to the port as `checksums` says. Returns the number of frames that were dropped because
+    /// Adds a frame to the waiting ones, and sends them all when they make a burst. The frame's checksums are
+    /// right, or left to the port, as `checksums` says. Returns the number of frames that were dropped because
     /// the queue was full.
     #[inline]
     pub(crate) fn push(&mut self, mbuf: Mbuf, checksums: Checksums) -> usize {
@@ -100,15 +98,15 @@ impl TxQueue {
         }
     }
 
-    /// Sends what waits. Returns the number of frames that were dropped because the queue was full.
+    /// Sends the waiting frames. Returns the number of frames that were dropped because the queue was full.
     pub(crate) fn flush(&mut self) -> usize {
         if self.pending.is_empty() {
             return 0;
         }
         register_thread(self.port.eal());
         let count = self.pending.len() as u16;
-        // SAFETY: the port is started and has this queue, which nobody else sends on: there is one
-        // `TxQueue` of it, borrowed mutably. The mbufs are ours; those that are taken are the port's.
+        // SAFETY: the port is started and has this queue, and no other thread sends on it: there is one
+        // `TxQueue` of it, borrowed mutably. The mbufs are the queue's; the port owns those that it takes.
         let sent = self.port.rings().send(|| unsafe {
             let mbufs = self.pending.as_mut_ptr();
             sys::psp_dpdk_tx_burst(self.port.id(), self.queue, mbufs, count)

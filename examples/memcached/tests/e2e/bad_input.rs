@@ -1,0 +1,152 @@
+//! Clients that send nonsense, too much, too slowly, or never read.
+
+use crate::common::{Server, wait_until};
+use psp_harness::{NOT_PSP, skip};
+
+#[test]
+fn invalid_requests_get_memcacheds_replies() {
+    const FORMAT: &str = "CLIENT_ERROR bad command line format";
+    let long = "k".repeat(251);
+    let server = Server::start();
+    let mut client = server.connect();
+    for (request, reply) in [
+        ("nosuch", "ERROR"),
+        ("", "ERROR"),
+        ("GET a", "ERROR"),
+        ("get", "ERROR"),
+        ("set a 0 0", "ERROR"),
+        (&format!("get {long}"), FORMAT),
+        (&format!("delete {long}"), FORMAT),
+        (
+            "delete a 5",
+            "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]",
+        ),
+        ("set a 0 0 -1", FORMAT),
+        ("set a -1 0 1", FORMAT),
+        ("set a 0 0 x", FORMAT),
+        ("set a 0 0 2147483647", FORMAT),
+        ("touch a x", "CLIENT_ERROR invalid exptime argument"),
+        ("mg a !", "CLIENT_ERROR invalid flag"),
+        ("verbosity", "ERROR"),
+    ] {
+        if request.is_empty() {
+            client.send("\r\n");
+            client.expect_reply("an empty line", b"ERROR\r\n");
+        } else {
+            client.expect(request, reply);
+        }
+    }
+    client.expect("mn", "MN");
+}
+
+#[test]
+fn data_that_is_longer_than_announced_is_refused() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.expect("set a 0 0 1|x", "STORED");
+    client.send("set a 0 0 2\r\nabcd\r\n");
+    assert_eq!(client.line(), "CLIENT_ERROR bad data chunk");
+    // The server may take the rest of the data for a command.
+    client.send("mn\r\n");
+    while client.line() != "MN" {}
+}
+
+#[test]
+fn a_value_too_large_is_skipped_and_the_old_value_removed() {
+    let server = Server::start_with(&["-I", "2m", "-m", "64"]);
+    let mut client = server.connect();
+    let fits = "x".repeat(2_000_000);
+    client.expect(&format!("set a 0 0 2000000|{fits}"), "STORED");
+    let before = server.resident_bytes();
+    let large = "get a\r\n".repeat(10_000_000);
+    client.send(format!("set a 0 0 {}\r\n{large}\r\n", large.len()));
+    assert_eq!(client.line(), "SERVER_ERROR object too large for cache");
+    client.expect("get a", "END");
+    client.send(format!("ms b {} T0\r\n{large}\r\nmn\r\n", large.len()));
+    assert_eq!(client.line(), "SERVER_ERROR object too large for cache");
+    assert_eq!(client.line(), "MN");
+    if Server::is_psp() {
+        let grown = server.resident_bytes().saturating_sub(before);
+        assert!(
+            grown < large.len() as u64 / 4,
+            "the server holds {grown} bytes"
+        );
+    }
+}
+
+#[test]
+fn endless_lines_end_the_connection() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let _closed = client.try_send("x".repeat(3_000_000).as_bytes());
+    let answer = client.read_to_close();
+    assert!(
+        answer.is_empty() || answer.starts_with(b"CLIENT_ERROR ") || answer.starts_with(b"ERROR")
+    );
+    server.assert_alive();
+}
+
+#[test]
+fn noise_does_not_affect_other_clients() {
+    let server = Server::start();
+    let mut witness = server.connect();
+    let mut state = 88_172_645_463_325_252_u64;
+    for round in 0..200 {
+        let mut noise = Vec::new();
+        for _ in 0..300 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            noise.extend(state.to_le_bytes());
+        }
+        if round % 2 == 0 {
+            noise[0] = 0x80;
+        }
+        let mut client = server.connect();
+        let _closed = client.try_send(&noise);
+        client.finish_sending();
+        client.read_to_close();
+    }
+    witness.expect("set a 0 0 1|x", "STORED");
+    witness.expect("get a", "VALUE a 0 1|x|END");
+}
+
+#[test]
+fn connections_beyond_the_limit_get_an_error() {
+    // By default memcached lets such connections wait instead.
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let server = Server::start_with(&["-c", "3"]);
+    let mut held = Vec::new();
+    wait_until("three connections are open", || {
+        let mut client = server.connect();
+        if client.is_served() {
+            held.push(client);
+        }
+        held.len() == 3
+    });
+    assert_eq!(
+        server.connect().read_to_close(),
+        b"ERROR Too many open connections\r\n"
+    );
+    held[0].expect("mn", "MN");
+}
+
+#[test]
+fn requests_of_a_client_that_does_not_read_are_not_run() {
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let server = Server::start();
+    let mut client = server.connect();
+    let value = "v".repeat(1_000_000);
+    client.expect(&format!("set a 0 0 1000000|{value}"), "STORED");
+    let mut greedy = server.connect();
+    greedy.send("get a\r\n".repeat(1000));
+    for _ in 0..1000 {
+        client.expect("mn", "MN");
+    }
+    assert!(server.resident_bytes() < 200_000_000);
+    assert!(client.stat("stats", "get_hits") < 500);
+}

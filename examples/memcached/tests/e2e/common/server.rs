@@ -1,0 +1,120 @@
+//! The server of a test.
+
+use std::cell::Cell;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use psp_harness::{ServerProcess, Start, free_port, free_udp_port, other_server};
+
+use super::Connection;
+
+const CONFIG_FILE: &str = "psp-memcached.toml";
+
+/// A running server. Dropping it kills the process.
+pub(crate) struct Server {
+    process: ServerProcess,
+}
+
+impl Deref for Server {
+    type Target = ServerProcess;
+
+    fn deref(&self) -> &ServerProcess {
+        &self.process
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut ServerProcess {
+        &mut self.process
+    }
+}
+
+impl Server {
+    /// Starts a server with its defaults.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with flags that memcached also knows.
+    pub(crate) fn start_with(flags: &[&str]) -> Self {
+        Self::start_psp(flags, &[], "")
+    }
+
+    /// Starts a server with flags that memcached knows, and with flags and a configuration file for
+    /// psp-memcached only.
+    pub(crate) fn start_psp(flags: &[&str], psp_flags: &[&str], config: &str) -> Self {
+        let process = ServerProcess::start(|directory| start(flags, psp_flags, config, directory));
+        Self { process }
+    }
+
+    /// Starts a server that also receives datagrams. Returns their address.
+    pub(crate) fn start_udp() -> (Self, SocketAddr) {
+        let port = Cell::new(0);
+        let process = ServerProcess::start(|directory| {
+            port.set(free_udp_port());
+            let flag = port.get().to_string();
+            start(&["-U", &flag], &[], "", directory)
+        });
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.get()));
+        (Self { process }, address)
+    }
+
+    /// Whether the suites run against psp-memcached.
+    pub(crate) fn is_psp() -> bool {
+        other_server().is_none()
+    }
+
+    /// The file given with `--config`.
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.directory().join(CONFIG_FILE)
+    }
+
+    /// Opens a connection.
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(self.address()).unwrap_or_else(|error| {
+            panic!(
+                "connect: {error}; the server's log:\n{}",
+                self.log().join("\n")
+            )
+        })
+    }
+
+    /// Whether the server answers on a new connection.
+    pub(crate) fn assert_alive(&self) {
+        self.connect().expect("mn", "MN");
+    }
+}
+
+fn start(flags: &[&str], psp_flags: &[&str], config: &str, directory: &Path) -> Start {
+    match other_server() {
+        None => psp_memcached(flags, psp_flags, config, directory),
+        Some(program) => {
+            let port = free_port();
+            let mut command = Command::new(program);
+            command.args(["-u", "root", "-l", "127.0.0.1", "-p", &port.to_string()]);
+            command.args(flags);
+            Start {
+                command,
+                port: Some(port),
+            }
+        }
+    }
+}
+
+fn psp_memcached(flags: &[&str], psp_flags: &[&str], config: &str, directory: &Path) -> Start {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_psp-memcached"));
+    command.args(["-l", "127.0.0.1", "-p", "0"]);
+    command.args(flags).args(psp_flags);
+    if !config.is_empty() {
+        let file = directory.join(CONFIG_FILE);
+        fs::write(&file, config).unwrap();
+        command.arg("--config").arg(file);
+    }
+    Start {
+        command,
+        port: None,
+    }
+}

@@ -1,0 +1,11 @@
+//! End-to-end tests of psp-memcached: they start the program and talk to it.
+
+mod bad_input;
+mod clients;
+mod common;
+mod load;
+mod memory;
+mod overload;
+mod protocol;
+mod steering;
+mod udp;

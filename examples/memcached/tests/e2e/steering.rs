@@ -1,0 +1,52 @@
+//! Changes to a running server by SIGHUP.
+
+use crate::common::{Connection, Server, wait_until};
+use psp_harness::{Exchange, NOT_PSP, reloads_under_load, skip};
+
+fn start(config: &str) -> Server {
+    Server::start_psp(&[], &[], config)
+}
+
+fn policy(client: &mut Connection) -> String {
+    let settings = client.list("stats psp");
+    let policy = settings
+        .iter()
+        .find_map(|line| line.strip_prefix("STAT policy "));
+    policy.expect("a policy").to_owned()
+}
+
+#[test]
+fn a_hangup_reloads_the_file() {
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let server = start("policy = 'c-fcfs'\n");
+    let mut client = server.connect();
+    assert_eq!(policy(&mut client), "c-fcfs");
+    let text = "policy = 'sjf'\nport = 1\n[server]\nconnections_max = 77\nworkers = 9";
+    std::fs::write(server.config_file(), text).unwrap();
+    server.hang_up();
+    wait_until("the policy changes", || policy(&mut client) == "sjf");
+    wait_until("the limits change", || {
+        client.stat("stats", "max_connections") == 77
+    });
+    wait_until("the log names the settings that need a restart", || {
+        let log = server.log().join("\n");
+        log.contains("a restart is needed") && log.contains("server.workers")
+    });
+}
+
+#[test]
+fn reloading_a_valid_or_broken_file_loses_no_request() {
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let server = start("policy = 'c-fcfs'\n");
+    server.connect().expect("set a 0 0 1|x", "STORED");
+    let exchange = Exchange {
+        request: b"get a\r\n",
+        reply: b"VALUE a 0 1\r\nx\r\nEND\r\n",
+        policy: &|| policy(&mut server.connect()),
+    };
+    reloads_under_load(&server, &server.config_file(), exchange);
+}

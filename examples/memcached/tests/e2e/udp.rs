@@ -1,0 +1,109 @@
+//! Replies to datagrams that memcached 1.6 and psp-memcached both give.
+
+use crate::common::{Connection, Datagrams, Server, wait_until};
+use psp_harness::{NOT_PSP, skip};
+use psp_protocols::memcached::udp::Header;
+
+/// A server, a client of its streams, and a client of its datagrams.
+fn start() -> (Server, Connection, Datagrams) {
+    let (server, address) = Server::start_udp();
+    let (stream, datagrams) = (server.connect(), Datagrams::open(address));
+    (server, stream, datagrams)
+}
+
+#[test]
+fn requests_of_all_protocols_are_answered_under_their_ids() {
+    let (_server, mut stream, datagrams) = start();
+    stream.expect("set a 5 0 3|abc", "STORED");
+    for (id, request, reply) in [
+        (7, "mn|", "MN\r\n"),
+        (0, "get a|", "VALUE a 5 3\r\nabc\r\nEND\r\n"),
+        (0xffff, "get nosuch|", "END\r\n"),
+        (0x6765, "mg a v|", "VA 3\r\nabc\r\n"),
+        (0x8000, "set b 1 0 2|xy|", "STORED\r\n"),
+        (
+            0x8001,
+            "incr a 1|",
+            "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
+        ),
+        (1, "hello|", "ERROR\r\n"),
+    ] {
+        assert_eq!(datagrams.ask(id, request), reply, "{request}");
+    }
+    stream.expect("get b", "VALUE b 1 2|xy|END");
+
+    let get = b"\x80\0\0\x01\0\0\0\0\0\0\0\x01\x01\x02\x03\x04\0\0\0\0\0\0\0\0a";
+    datagrams.send(Header::request(9), get);
+    let reply = datagrams.reply(9);
+    assert_eq!(reply[0], 0x81);
+    assert_eq!(reply[12..16], [1, 2, 3, 4]);
+    assert!(reply.ends_with(b"\0\0\0\x05abc"), "flags and value");
+}
+
+#[test]
+fn long_replies_are_several_datagrams() {
+    let (_server, mut stream, datagrams) = start();
+    for len in [1367, 1368, 5000, 15_000] {
+        let value: String = (0..len)
+            .map(|index| char::from(b'a' + (index % 23) as u8))
+            .collect();
+        stream.expect(&format!("set k 0 0 {len}|{value}"), "STORED");
+        let expected = format!("VALUE k 0 {len}\r\n{value}\r\nEND\r\n");
+        assert!(datagrams.ask(3, "get k|") == expected, "{len} bytes");
+    }
+}
+
+#[test]
+fn noreply_requests_get_no_reply() {
+    let (_server, mut stream, datagrams) = start();
+    datagrams.send(Header::request(1), "set a 0 0 1 noreply\r\nx\r\n");
+    wait_until("the item is stored", || {
+        stream.ask("mg a v") != "EN" && stream.line() == "x"
+    });
+    assert_eq!(datagrams.ask(2, "mn|"), "MN\r\n");
+}
+
+#[test]
+fn incomplete_requests_are_dropped() {
+    let (server, mut stream, datagrams) = start();
+    let header = |count, sequence| Header {
+        count,
+        sequence,
+        ..Header::request(1)
+    };
+    datagrams.send_bytes(b"");
+    datagrams.send_bytes(b"get a\r\n");
+    datagrams.send(header(2, 0), "mn\r\n");
+    datagrams.send(header(0, 0), "mn\r\n");
+    datagrams.send(header(1, 0), "");
+    datagrams.send(header(1, 0), "get a");
+    if Server::is_psp() {
+        // memcached takes the next datagram for the rest of the value.
+        datagrams.send(header(1, 0), "set a 0 0 2000000\r\nxx");
+    }
+    // memcached checks only the number of datagrams.
+    datagrams.send(header(1, 5), "mn\r\n");
+    assert_eq!(datagrams.receive(), (header(1, 0), b"MN\r\n".to_vec()));
+    server.assert_alive();
+    if Server::is_psp() {
+        assert_eq!(stream.stat("stats psp", "malformed_requests"), 7);
+    }
+}
+
+/// memcached sends values of any size and replies to every request of a datagram.
+#[test]
+fn requests_and_replies_that_do_not_fit_are_errors() {
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let (_server, mut stream, datagrams) = start();
+    let value = "x".repeat(100_000);
+    stream.expect(&format!("set k 0 0 100000|{value}"), "STORED");
+    let refused = datagrams.ask(1, "get k|");
+    assert!(
+        refused.starts_with("SERVER_ERROR reply is larger than the limit of"),
+        "{refused}"
+    );
+    datagrams.send(Header::request(2), "mn\r\nmn\r\n");
+    assert_eq!(datagrams.ask(3, "mn|"), "MN\r\n");
+}

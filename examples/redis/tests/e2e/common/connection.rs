@@ -1,0 +1,127 @@
+//! A blocking client connection that sends and receives raw bytes.
+
+use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use psp_harness::{connect, read_to_close};
+
+use super::{Reply, wait_until};
+
+/// A client connection. Reads and writes time out instead of hanging.
+pub(crate) struct Connection {
+    reader: BufReader<TcpStream>,
+}
+
+impl Connection {
+    /// Connects to `address`.
+    ///
+    /// # Errors
+    /// The errors of [`connect`].
+    pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
+        let reader = connect(address)?;
+        Ok(Self { reader })
+    }
+
+    /// Sends raw bytes.
+    ///
+    /// # Panics
+    /// The server does not accept the bytes.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.stream().write_all(bytes).expect("the server reads");
+    }
+
+    /// Sends as many of `bytes` as the kernel accepts at once. Returns how many.
+    pub(crate) fn send_without_blocking(&mut self, bytes: &[u8]) -> usize {
+        self.stream().set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.stream().write(&bytes[sent..]) {
+                Ok(written) => sent += written,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("send: {error}"),
+            }
+        }
+        self.stream().set_nonblocking(false).unwrap();
+        sent
+    }
+
+    /// Sends bytes that the server may not read to the end.
+    ///
+    /// # Errors
+    /// The errors of the socket if the server has closed the connection.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream().write_all(bytes)
+    }
+
+    /// Reads the next reply.
+    ///
+    /// # Panics
+    /// The connection ends or stays silent instead.
+    pub(crate) fn reply(&mut self) -> Reply {
+        self.try_reply().expect("a reply")
+    }
+
+    /// Reads the next reply, or returns the error of the connection.
+    ///
+    /// # Errors
+    /// The errors of [`Reply::read`].
+    pub(crate) fn try_reply(&mut self) -> io::Result<Reply> {
+        Reply::read(&mut self.reader)
+    }
+
+    /// Sends one request and reads its reply.
+    pub(crate) fn request(&mut self, words: &[impl AsRef<[u8]>]) -> Reply {
+        self.send(&encode(words));
+        self.reply()
+    }
+
+    /// Sends the words of `line` as one request and returns the reply as [`Reply`] prints it.
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        self.send(&encode_line(line));
+        self.reply().to_string()
+    }
+
+    /// The text of one section of INFO.
+    pub(crate) fn info(&mut self, section: &str) -> String {
+        String::from_utf8(self.request(&["INFO", section]).into_bytes()).unwrap()
+    }
+
+    /// Waits until the server counts `count` clients, including this one.
+    pub(crate) fn wait_for_clients(&mut self, count: usize) {
+        let line = format!("connected_clients:{count}\r\n");
+        wait_until(&line, || self.info("clients").contains(&line));
+    }
+
+    /// Tells the server that no further requests follow.
+    pub(crate) fn finish_sending(&self) {
+        self.stream().shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Reads everything until the server closes the connection. A reset counts as closed.
+    ///
+    /// # Panics
+    /// The server keeps the connection open.
+    pub(crate) fn read_to_close(&mut self) -> Vec<u8> {
+        read_to_close(&mut self.reader)
+    }
+
+    fn stream(&self) -> &TcpStream {
+        self.reader.get_ref()
+    }
+}
+
+/// The bytes of one request, as an array of bulk strings.
+pub(crate) fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words.iter().map(AsRef::as_ref) {
+        bytes.extend(format!("${}\r\n", word.len()).bytes());
+        bytes.extend(word);
+        bytes.extend(b"\r\n");
+    }
+    bytes
+}
+
+/// The bytes of the request whose words are separated by spaces in `line`.
+pub(crate) fn encode_line(line: &str) -> Vec<u8> {
+    encode(&line.split_whitespace().collect::<Vec<_>>())
+}

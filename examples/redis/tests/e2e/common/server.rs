@@ -1,0 +1,157 @@
+//! The server process of a test.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use psp_harness::{ServerProcess, Start, free_port, other_server};
+
+use super::Connection;
+
+const CONFIG_FILE: &str = "psp-redis.toml";
+
+/// How to start the server. An option that is not set keeps the server's default.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Options {
+    pub(crate) topology: Option<&'static str>,
+    pub(crate) policy: Option<&'static str>,
+    pub(crate) workers: Option<usize>,
+    pub(crate) requirepass: Option<&'static str>,
+    pub(crate) maxclients: Option<usize>,
+    pub(crate) timeout_s: Option<u32>,
+    /// Text of the TOML file for `--config`.
+    pub(crate) config: Option<&'static str>,
+}
+
+impl Options {
+    /// Flags that every Redis-compatible server knows.
+    fn common_flags(&self) -> Vec<String> {
+        flags([
+            ("--requirepass", self.requirepass.map(str::to_owned)),
+            (
+                "--maxclients",
+                self.maxclients.map(|limit| limit.to_string()),
+            ),
+            ("--timeout", self.timeout_s.map(|limit| limit.to_string())),
+        ])
+    }
+
+    /// Flags that only psp-redis knows.
+    fn scheduling_flags(&self) -> Vec<String> {
+        flags([
+            ("--topology", self.topology.map(str::to_owned)),
+            ("--policy", self.policy.map(str::to_owned)),
+            ("--workers", self.workers.map(|count| count.to_string())),
+        ])
+    }
+}
+
+fn flags<const N: usize>(settings: [(&str, Option<String>); N]) -> Vec<String> {
+    let set = settings
+        .into_iter()
+        .filter_map(|(name, value)| Some([name.to_owned(), value?]));
+    set.flatten().collect()
+}
+
+/// A running server. Dropping it kills the process.
+pub(crate) struct Server {
+    process: ServerProcess,
+}
+
+impl Deref for Server {
+    type Target = ServerProcess;
+
+    fn deref(&self) -> &ServerProcess {
+        &self.process
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut ServerProcess {
+        &mut self.process
+    }
+}
+
+impl Server {
+    /// Starts a server with default options.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&Options::default())
+    }
+
+    /// Starts a server and waits until it accepts connections.
+    pub(crate) fn start_with(options: &Options) -> Self {
+        let process = ServerProcess::start(|directory| match other_server() {
+            None => psp_redis(options, directory),
+            Some(program) => redis_server(&program, options, directory),
+        });
+        Self { process }
+    }
+
+    /// Whether the suites run against psp-redis. Redis itself does not meet some of the
+    /// expectations.
+    pub(crate) fn is_psp_redis() -> bool {
+        other_server().is_none()
+    }
+
+    /// Opens a connection.
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(self.address()).unwrap_or_else(|error| {
+            panic!(
+                "connect: {error}; the server's log:\n{}",
+                self.log().join("\n")
+            )
+        })
+    }
+
+    /// Whether the server answers a PING on a new connection.
+    pub(crate) fn assert_alive(&self) {
+        assert_eq!(self.connect().ask("PING"), "+PONG");
+    }
+
+    /// The file given with `--config`, which contains [`Options::config`].
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.directory().join(CONFIG_FILE)
+    }
+}
+
+fn psp_redis(options: &Options, directory: &Path) -> Start {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_psp-redis"));
+    command.args(["--bind", "127.0.0.1", "--port", "0", "--log-level", "info"]);
+    command
+        .args(options.common_flags())
+        .args(options.scheduling_flags());
+    if let Some(text) = options.config {
+        let file = directory.join(CONFIG_FILE);
+        fs::write(&file, text).unwrap();
+        command.arg("--config").arg(file);
+    }
+    Start {
+        command,
+        port: None,
+    }
+}
+
+fn redis_server(program: &OsStr, options: &Options, directory: &Path) -> Start {
+    let port = free_port();
+    let mut command = Command::new(program);
+    command.args([
+        "--bind",
+        "127.0.0.1",
+        "--port",
+        &port.to_string(),
+        "--save",
+        "",
+    ]);
+    command.args(["--enable-debug-command", "yes"]);
+    // Without a limit, Redis buffers all replies that a client does not read. With a limit, it
+    // closes the connection when the replies exceed it.
+    command.args(["--client-output-buffer-limit", "normal 16mb 0 0"]);
+    command.arg("--dir").arg(directory);
+    command.args(options.common_flags());
+    Start {
+        command,
+        port: Some(port),
+    }
+}

@@ -1,0 +1,9 @@
+//! End-to-end tests of psp-redis: they start the program and talk to it.
+
+mod bad_input;
+mod clients;
+mod common;
+mod overload;
+mod protocol;
+mod steering;
+mod topologies;

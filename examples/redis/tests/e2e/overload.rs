@@ -1,0 +1,100 @@
+//! More long requests than the server can queue: the server refuses requests of their type and
+//! serves all others.
+//!
+//! Redis has no typed queues, so these tests apply to psp-redis only.
+
+use crate::common::{Connection, Options, Server, encode_line};
+use psp_harness::{NOT_PSP, skip};
+
+const WORKERS: usize = 2;
+const QUEUE_CAPACITY: usize = 4;
+const CONFIG: &str = "[server]\nqueue_capacity = 4\n";
+/// Many more than can run and wait at once.
+const SLEEPERS: usize = 40;
+
+fn start(policy: &'static str, topology: &'static str) -> Option<Server> {
+    let options = Options {
+        policy: Some(policy),
+        topology: Some(topology),
+        workers: Some(WORKERS),
+        config: Some(CONFIG),
+        ..Options::default()
+    };
+    Server::is_psp_redis().then(|| Server::start_with(&options))
+}
+
+fn long_requests_are_refused_and_gets_are_not(policy: &'static str, topology: &'static str) {
+    let Some(server) = start(policy, topology) else {
+        return skip(NOT_PSP);
+    };
+    let shape = format!("{policy}, {topology}");
+    let mut witness = server.connect();
+    assert_eq!(witness.ask("SET key value"), "+OK");
+    let mut sleepers: Vec<Connection> = (0..SLEEPERS).map(|_| server.connect()).collect();
+    for round in 0..3 {
+        for sleeper in &mut sleepers {
+            sleeper.send(&encode_line("DEBUG SLEEP 0.1"));
+        }
+        for _ in 0..20 {
+            assert_eq!(witness.ask("GET key"), "\"value\"", "{shape}");
+        }
+        let replies: Vec<String> = sleepers
+            .iter_mut()
+            .map(|sleeper| sleeper.reply().to_string())
+            .collect();
+        let done = replies.iter().filter(|reply| *reply == "+OK").count();
+        let refused = replies
+            .iter()
+            .filter(|reply| reply.starts_with("-BUSY "))
+            .count();
+        assert_eq!(done + refused, SLEEPERS, "{shape}: {replies:?}");
+        assert!(
+            done >= QUEUE_CAPACITY,
+            "{shape}, round {round}: the server served only {done}"
+        );
+        assert!(
+            refused > 0,
+            "{shape}, round {round}: the server refused none"
+        );
+        // The queue is empty again.
+        assert_eq!(witness.ask("DEBUG SLEEP 0.001"), "+OK", "{shape}");
+    }
+}
+
+#[test]
+fn darc_inline_refuses_the_overloading_type_alone() {
+    long_requests_are_refused_and_gets_are_not("darc", "inline");
+}
+
+#[test]
+fn darc_dedicated_refuses_the_overloading_type_alone() {
+    long_requests_are_refused_and_gets_are_not("darc", "dedicated");
+}
+
+#[test]
+fn fixed_priority_inline_refuses_the_overloading_type_alone() {
+    long_requests_are_refused_and_gets_are_not("fixed-priority", "inline");
+}
+
+#[test]
+fn fixed_priority_dedicated_refuses_the_overloading_type_alone() {
+    long_requests_are_refused_and_gets_are_not("fixed-priority", "dedicated");
+}
+
+#[test]
+fn one_pipelining_connection_does_not_fill_a_queue() {
+    for topology in ["inline", "dedicated"] {
+        let Some(server) = start("darc", topology) else {
+            return skip(NOT_PSP);
+        };
+        let mut client = server.connect();
+        client.send(&encode_line("DEBUG SLEEP 0.002").repeat(SLEEPERS));
+        for position in 0..SLEEPERS {
+            assert_eq!(
+                client.reply().to_string(),
+                "+OK",
+                "{topology}, reply {position}"
+            );
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! End-to-end tests of psp-rpc: they start the program and talk to it.
+
+mod clients;
+mod codec;
+mod common;
+mod failures;
+mod life;
+mod methods;

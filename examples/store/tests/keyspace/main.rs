@@ -1,0 +1,4 @@
+//! The keyspace against a model, and under threads.
+
+mod model;
+mod threads;

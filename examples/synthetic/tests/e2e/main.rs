@@ -1,0 +1,9 @@
+//! Tests of live psp-synthetic servers.
+
+mod lag;
+mod policies;
+mod queueing;
+mod shutdown;
+mod simulated;
+mod starting;
+mod steering;

@@ -1,0 +1,15 @@
+//! Experiments on the simulator: settings by name, capacity search, and reports of results.
+
+mod capacity;
+mod capacity_report;
+mod conditions;
+mod quantiles;
+mod settings;
+mod sim_report;
+
+pub use capacity::{Capacity, CapacityError, Miss, Scope, Slo, capacity, probes};
+pub use capacity_report::{CAPACITY_SCHEMA, CapacityReport, CapacityResult};
+pub use conditions::{Conditions, Found};
+pub use quantiles::Quantiles;
+pub use settings::{Assignment, SettingError, SimSettings};
+pub use sim_report::{Overall, Point, SIM_SCHEMA, SimReport, TypePoint};

@@ -1,0 +1,22 @@
+//! The table of all figures.
+
+use super::definition::Figure;
+use super::{lending, persephone, shinjuku, synergy};
+
+/// All figures: paper by paper, then psp's own.
+pub fn all() -> impl Iterator<Item = &'static Figure> {
+    [
+        persephone::FIGURES,
+        shinjuku::FIGURES,
+        synergy::FIGURES,
+        lending::FIGURES,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The figure of that name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Figure> {
+    all().find(|figure| figure.name == name)
+}

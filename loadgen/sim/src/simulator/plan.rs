@@ -1,0 +1,310 @@
+//! The plan of a simulation.
+
+use std::time::Duration;
+
+use psp_policy::{Policy, PolicyError, Preemption, SchedulerSetup, TypeSpec, TypeTable};
+use serde::{Deserialize, Serialize};
+
+use super::costs::Costs;
+use super::policy::SimPolicy;
+use crate::workload::{Workload, WorkloadError, service_ns_mean};
+
+/// Workers that can be simulated at most.
+const WORKERS_MAX: usize = 4096;
+
+/// Load that can be simulated at most. Everything above 1 is overload.
+const LOAD_MAX: f64 = 1000.0;
+
+/// Longest cost, in nanoseconds: a second.
+const COST_NS_MAX: u64 = 1_000_000_000;
+
+/// Requests that can be simulated at most.
+const REQUESTS_MAX: u64 = 1_000_000_000_000;
+
+/// Longest time that can be simulated in nanoseconds. A float counts exactly up to this time, which
+/// is a hundred days.
+const TIME_NS_MAX: f64 = 9e15;
+
+/// Buckets that a timeline may have.
+const TIMELINE_BUCKETS_MAX: f64 = 100_000.0;
+
+/// A simulation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimPlan {
+    /// The requests.
+    pub workload: Workload,
+    /// The policy, or an ideal.
+    pub policy: SimPolicy,
+    /// Number of workers.
+    pub workers: usize,
+    /// Offered load: the share of the workers' capacity that the mean service time takes. A phase
+    /// counts with its own mean service time and its own factor.
+    pub load: f64,
+    /// Arrivals that are measured.
+    pub requests: u64,
+    /// Arrivals before the measured ones.
+    pub warmup: u64,
+    /// Seed of all random numbers. Plans that differ only in policy, costs or settings have the
+    /// same requests.
+    pub seed: u64,
+    /// The costs of scheduling.
+    pub costs: Costs,
+    /// Whether requests can be preempted. Without it no policy preempts.
+    pub preemption: bool,
+    /// Whether any worker may resume a preempted request, as in the papers' simulations, or only
+    /// its home worker, as on live servers.
+    pub migrates: bool,
+    /// Requests that a worker can have begun and not finished, where requests do not migrate; any
+    /// number unless set.
+    pub contexts: Option<usize>,
+    /// Requests of one type that may wait; further ones are rejected.
+    pub queue_capacity: usize,
+    /// How the server classifies requests.
+    pub classifier: ClassifierModel,
+    /// Whether the policy knows the types' service times and shares from the start. It always knows
+    /// their SLOs.
+    pub hints: bool,
+    /// Width of the buckets of a timeline in nanoseconds; no timeline unless set.
+    pub timeline_ns: Option<u64>,
+    /// Whether the outcome has each request's latency.
+    pub each: bool,
+    /// A change of policy during the simulation.
+    pub switch: Option<PolicySwitch>,
+}
+
+/// How the simulated server classifies requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClassifierModel {
+    /// Always right.
+    #[default]
+    Exact,
+    /// A type chosen at random (Perséphone 5.6).
+    Random,
+}
+
+/// A change of policy while requests wait and run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicySwitch {
+    /// Measured arrivals before it.
+    pub at_request: u64,
+    /// The policy from then on.
+    pub policy: Policy,
+}
+
+/// Why a plan cannot be simulated.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SimError {
+    /// The workload is not valid.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The policy is not valid for this number of workers.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A setting is out of its range.
+    #[error("{setting} is {value}, it must be {expected}")]
+    Setting {
+        /// The setting.
+        setting: &'static str,
+        /// The value.
+        value: String,
+        /// The valid values.
+        expected: String,
+    },
+    /// An ideal policy has no queues that another could take over.
+    #[error("{0} cannot hand over to another policy; only policies of live servers can")]
+    Switch(Box<SimPolicy>),
+    /// The policy never runs the waiting requests.
+    #[error("policy {policy} leaves {waiting} requests waiting beside idle workers")]
+    Stranded {
+        /// The policy.
+        policy: Box<SimPolicy>,
+        /// How many.
+        waiting: u64,
+    },
+}
+
+impl SimPlan {
+    /// A million measured requests after a tenth of that, without costs, preemption and hints.
+    #[must_use]
+    pub fn new(
+        workload: Workload,
+        policy: impl Into<SimPolicy>,
+        workers: usize,
+        load: f64,
+    ) -> Self {
+        let plan = Self {
+            workload,
+            policy: policy.into(),
+            workers,
+            load,
+            requests: 0,
+            warmup: 0,
+            seed: 1,
+            costs: Costs::default(),
+            preemption: false,
+            migrates: true,
+            contexts: None,
+            queue_capacity: 1 << 16,
+            classifier: ClassifierModel::Exact,
+            hints: false,
+            timeline_ns: None,
+            each: false,
+            switch: None,
+        };
+        plan.requests(1_000_000)
+    }
+
+    /// Sets the number of measured arrivals, and a tenth of it as warm-up.
+    #[must_use]
+    pub fn requests(mut self, requests: u64) -> Self {
+        self.requests = requests;
+        self.warmup = requests / 10;
+        self
+    }
+
+    /// Requests per second that arrive outside the workload's phases.
+    #[must_use]
+    pub fn offered_rps(&self) -> f64 {
+        self.workload.rate_rps(self.load, self.workers)
+    }
+
+    /// Mean gap between arrivals of these types at that load, in nanoseconds.
+    pub(super) fn gap_mean_ns(&self, types: &[crate::workload::WorkloadType], factor: f64) -> f64 {
+        service_ns_mean(types) / (self.load * factor * self.workers as f64)
+    }
+
+    /// Checks all ranges.
+    ///
+    /// # Errors
+    /// Any [`SimError`] but [`SimError::Stranded`].
+    pub fn validate(&self) -> Result<(), SimError> {
+        self.workload.validate()?;
+        let policies = match &self.policy {
+            SimPolicy::Live(policy) => Some(policy),
+            SimPolicy::Ps | SimPolicy::Srpt if self.switch.is_some() => {
+                return Err(SimError::Switch(Box::new(self.policy.clone())));
+            }
+            SimPolicy::Ps | SimPolicy::Srpt => None,
+        };
+        let next = self.switch.as_ref().map(|switch| &switch.policy);
+        for policy in policies.into_iter().chain(next) {
+            policy.validate(self.workers)?;
+            if self.switch.is_some() && !policy.can_switch(&self.setup(&self.type_table())) {
+                return Err(PolicyError::NoHandover(policy.name().to_owned()).into());
+            }
+        }
+        let phases = self.workload.phases.iter();
+        let gaps_ns = phases.map(|phase| self.gap_mean_ns(&phase.types, phase.load));
+        let gap_ns = gaps_ns.fold(self.gap_mean_ns(&self.workload.types, 1.0), f64::max);
+        let time_ns = gap_ns * (self.requests as f64 + self.warmup as f64);
+        let buckets = self
+            .timeline_ns
+            .map_or(1.0, |bucket_ns| time_ns / bucket_ns as f64);
+        let checks = [
+            (
+                "workers",
+                self.workers.to_string(),
+                (1..=WORKERS_MAX).contains(&self.workers),
+                format!("from 1 to {WORKERS_MAX}"),
+            ),
+            (
+                "load",
+                self.load.to_string(),
+                self.load > 0.0 && self.load <= LOAD_MAX,
+                format!("above 0 and at most {LOAD_MAX}"),
+            ),
+            (
+                "requests",
+                self.requests.to_string(),
+                (1..=REQUESTS_MAX).contains(&self.requests),
+                format!("from 1 to {REQUESTS_MAX}"),
+            ),
+            (
+                "warm-up",
+                self.warmup.to_string(),
+                self.warmup <= REQUESTS_MAX,
+                format!("at most {REQUESTS_MAX}"),
+            ),
+            (
+                "the simulated time",
+                format!("{:.0} s", time_ns / 1e9),
+                time_ns <= TIME_NS_MAX,
+                format!("at most {:.0} s", TIME_NS_MAX / 1e9),
+            ),
+            (
+                "queue capacity",
+                self.queue_capacity.to_string(),
+                (1..=1 << 24).contains(&self.queue_capacity),
+                "from 1 to 2^24".to_owned(),
+            ),
+            (
+                "contexts",
+                self.contexts
+                    .map_or_else(String::new, |contexts| contexts.to_string()),
+                self.contexts != Some(0),
+                "at least 1".to_owned(),
+            ),
+            (
+                "the longest cost",
+                format!("{} ns", self.costs.longest_ns()),
+                self.costs.longest_ns() <= COST_NS_MAX,
+                "at most a second".to_owned(),
+            ),
+            (
+                "dispatchers",
+                self.costs.dispatchers.to_string(),
+                (1..=WORKERS_MAX).contains(&self.costs.dispatchers),
+                format!("from 1 to {WORKERS_MAX}"),
+            ),
+            (
+                "the timeline's number of buckets",
+                format!("{buckets:.0}"),
+                buckets <= TIMELINE_BUCKETS_MAX,
+                format!("at most {TIMELINE_BUCKETS_MAX}; make them wider"),
+            ),
+        ];
+        for (setting, value, valid, expected) in checks {
+            if !valid {
+                return Err(SimError::Setting {
+                    setting,
+                    value,
+                    expected,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The types as the policy sees them.
+    pub(super) fn type_table(&self) -> TypeTable {
+        let types = self.workload.types.iter();
+        types
+            .map(|ty| {
+                let mut spec = TypeSpec::new(&ty.name);
+                spec.slo = ty.slo_ns.map(Duration::from_nanos);
+                if self.hints {
+                    spec.service_time = Some(Duration::from_nanos(ty.service_ns));
+                    spec.share = Some(ty.share);
+                }
+                spec
+            })
+            .collect()
+    }
+
+    /// The setup of schedulers.
+    pub(super) fn setup<'a>(&self, types: &'a TypeTable) -> SchedulerSetup<'a> {
+        SchedulerSetup {
+            workers: self.workers,
+            types,
+            queue_capacity: self.queue_capacity,
+            inline: false,
+            preemption: self.preemption.then(|| Preemption {
+                cost_ns: self.costs.preemption_ns(),
+                migrates: self.migrates,
+                contexts: self.contexts.unwrap_or(usize::MAX),
+            }),
+            seed: self.seed,
+        }
+    }
+}

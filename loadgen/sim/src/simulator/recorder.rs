@@ -1,0 +1,247 @@
+//! Records measurements, for the engine and the ideals alike.
+
+use hdrhistogram::Histogram;
+
+use super::outcome::{Completion, Outcome, Slowdowns, TypeOutcome};
+use super::plan::SimPlan;
+use super::snapshot::Snapshot;
+use super::timeline::Timeline;
+use crate::measure::{SLOWDOWN_STEPS, new_histogram};
+
+struct TypeRecord {
+    completed: u64,
+    rejected: u64,
+    latency_ns: Histogram<u64>,
+    slowdown: Histogram<u64>,
+}
+
+/// The time of the measurement.
+struct Window {
+    started_ns: u64,
+    at_start: Snapshot,
+    ended_ns: u64,
+    at_end: Snapshot,
+}
+
+/// See the [module](self).
+pub(super) struct Recorder {
+    types: Vec<TypeRecord>,
+    timeline: Option<Timeline>,
+    each: Option<Vec<Completion>>,
+    window: Option<Window>,
+    /// Arrivals, warm-up included.
+    arrivals: u64,
+    warmup: u64,
+    arrived: u64,
+    in_system: u64,
+    /// Integral of the number in the system over the window, up to `in_system_since_ns`.
+    in_system_ns: f64,
+    in_system_since_ns: u64,
+}
+
+impl Recorder {
+    pub(super) fn new(plan: &SimPlan) -> Self {
+        let types = plan.workload.types.len();
+        Self {
+            types: (0..types)
+                .map(|_| TypeRecord {
+                    completed: 0,
+                    rejected: 0,
+                    latency_ns: new_histogram(),
+                    slowdown: new_histogram(),
+                })
+                .collect(),
+            timeline: plan
+                .timeline_ns
+                .map(|width_ns| Timeline::new(width_ns, types, plan.workers)),
+            each: plan.each.then(Vec::new),
+            window: None,
+            arrivals: 0,
+            warmup: plan.warmup,
+            arrived: 0,
+            in_system: 0,
+            in_system_ns: 0.0,
+            in_system_since_ns: 0,
+        }
+    }
+
+    /// Requests in the system.
+    pub(super) const fn in_system(&self) -> u64 {
+        self.in_system
+    }
+
+    /// Measured requests that arrived so far.
+    pub(super) const fn measured(&self) -> u64 {
+        self.arrived
+    }
+
+    /// A request arrives. Returns whether it is measured. `snapshot` is called rarely.
+    #[inline]
+    pub(super) fn arrived(&mut self, now_ns: u64, snapshot: impl Fn() -> Snapshot) -> bool {
+        self.count_in_system(now_ns);
+        self.in_system += 1;
+        self.arrivals += 1;
+        if self.arrivals <= self.warmup {
+            return false;
+        }
+        self.arrived += 1;
+        if self.window.is_none() {
+            self.in_system_ns = 0.0;
+            self.window = Some(Window {
+                started_ns: now_ns,
+                at_start: snapshot(),
+                ended_ns: now_ns,
+                at_end: Snapshot::default(),
+            });
+        }
+        if let Some(timeline) = &mut self.timeline {
+            if timeline.is_behind(now_ns) {
+                timeline.advance(now_ns, &snapshot());
+            }
+            timeline.arrived(now_ns);
+        }
+        true
+    }
+
+    /// The last request has arrived.
+    pub(super) fn end(&mut self, now_ns: u64, snapshot: Snapshot) {
+        self.count_in_system(now_ns);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.end(now_ns, &snapshot);
+        }
+        if let Some(window) = &mut self.window {
+            window.ended_ns = now_ns;
+            window.at_end = snapshot;
+        }
+        self.in_system_since_ns = u64::MAX;
+    }
+
+    /// A request is rejected.
+    pub(super) fn rejected(&mut self, now_ns: u64, request: &Measured) {
+        self.count_in_system(now_ns);
+        self.in_system -= 1;
+        if !request.measured {
+            return;
+        }
+        let kind = request.kind as usize;
+        self.types[kind].rejected += 1;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.rejected(kind, request.arrived_ns);
+        }
+    }
+
+    /// A request is completed.
+    #[inline]
+    pub(super) fn completed(&mut self, now_ns: u64, request: &Measured) {
+        self.count_in_system(now_ns);
+        self.in_system -= 1;
+        if !request.measured {
+            return;
+        }
+        let kind = request.kind as usize;
+        let latency_ns = now_ns - request.arrived_ns;
+        let record = &mut self.types[kind];
+        record.completed += 1;
+        record.latency_ns.saturating_record(latency_ns);
+        let slowdown = latency_ns as f64 / request.service_ns as f64 * SLOWDOWN_STEPS;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is positive, and the conversion saturates"
+        )]
+        record.slowdown.saturating_record((slowdown + 0.5) as u64);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.completed(kind, request.arrived_ns, latency_ns);
+        }
+        if let Some(each) = &mut self.each {
+            each.push(Completion {
+                arrived_ns: request.arrived_ns,
+                latency_ns,
+            });
+        }
+    }
+
+    #[inline]
+    fn count_in_system(&mut self, now_ns: u64) {
+        let passed_ns = now_ns.saturating_sub(self.in_system_since_ns);
+        self.in_system_ns += self.in_system as f64 * passed_ns as f64;
+        self.in_system_since_ns = self.in_system_since_ns.max(now_ns);
+    }
+
+    /// Assembles the outcome.
+    pub(super) fn into_outcome(self, plan: &SimPlan, counts: Counts, last: &Snapshot) -> Outcome {
+        let mut slowdown_total = new_histogram();
+        for record in &self.types {
+            slowdown_total
+                .add(&record.slowdown)
+                .expect("all histograms have one range");
+        }
+        let duration_ns = self
+            .window
+            .as_ref()
+            .map_or(0, |window| window.ended_ns - window.started_ns);
+        let share = |of: fn(&Snapshot) -> u64| {
+            let window = self.window.as_ref().filter(|_| duration_ns > 0);
+            window.map_or(0.0, |window| {
+                let spent_ns = of(&window.at_end) - of(&window.at_start);
+                spent_ns as f64 / (duration_ns as f64 * plan.workers as f64)
+            })
+        };
+        let utilization = share(|snapshot| snapshot.served_ns);
+        let occupied = share(|snapshot| snapshot.occupied_ns);
+        Outcome {
+            offered_rps: if plan.workload.phases.is_empty() {
+                plan.offered_rps()
+            } else {
+                self.arrived as f64 * 1e9 / (duration_ns as f64).max(1.0)
+            },
+            duration_ns,
+            arrived: self.arrived,
+            completed: self.types.iter().map(|record| record.completed).sum(),
+            rejected: self.types.iter().map(|record| record.rejected).sum(),
+            utilization,
+            overhead: (occupied - utilization).max(0.0),
+            in_system_mean: self.in_system_ns / (duration_ns as f64).max(1.0),
+            preemptions: counts.preemptions,
+            steals: counts.steals,
+            reservation_updates: last.reservation_updates,
+            overall: Slowdowns::new(slowdown_total),
+            types: plan
+                .workload
+                .types
+                .iter()
+                .zip(self.types)
+                .enumerate()
+                .map(|(slot, (ty, record))| TypeOutcome {
+                    name: ty.name.clone(),
+                    completed: record.completed,
+                    rejected: record.rejected,
+                    workers_reserved: last.workers_reserved.get(slot).copied().unwrap_or(0),
+                    latency_ns: record.latency_ns,
+                    slowdown: Slowdowns::new(record.slowdown),
+                })
+                .collect(),
+            timeline: self.timeline.map_or_else(Vec::new, Timeline::into_buckets),
+            each: self.each.unwrap_or_default(),
+            interrupted: counts.interrupted,
+        }
+    }
+}
+
+/// A request as the recorder knows it from its arrival on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Measured {
+    pub(super) arrived_ns: u64,
+    pub(super) service_ns: u64,
+    /// Index of its type in the workload.
+    pub(super) kind: u32,
+    pub(super) measured: bool,
+}
+
+/// Counters over the whole simulation.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) preemptions: u64,
+    pub(super) steals: u64,
+    pub(super) interrupted: bool,
+}

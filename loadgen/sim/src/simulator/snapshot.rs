@@ -1,0 +1,13 @@
+//! The workers' time up to some moment.
+
+/// The workers' time up to now.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Snapshot {
+    /// Service of all workers.
+    pub(super) served_ns: u64,
+    /// Time in which workers were occupied, service or not.
+    pub(super) occupied_ns: u64,
+    pub(super) reservation_updates: u64,
+    /// Per type.
+    pub(super) workers_reserved: Vec<usize>,
+}

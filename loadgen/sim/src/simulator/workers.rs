@@ -1,0 +1,204 @@
+//! The simulated workers.
+
+use psp_policy::{WorkerId, WorkerTimes};
+
+use super::costs::Costs;
+
+/// The current request of a worker.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stay {
+    busy: bool,
+    /// The request's number in the engine's slab.
+    request: u32,
+    /// When the worker got the request.
+    taken_ns: u64,
+    /// When service begins.
+    starts_ns: u64,
+    /// When service ends, by completion or preemption.
+    stops_ns: u64,
+    /// Whether the request completes then.
+    completes: bool,
+    /// When the worker last became free.
+    freed_ns: u64,
+}
+
+impl Stay {
+    /// Service given until `now_ns`.
+    fn served_ns(&self, now_ns: u64) -> u64 {
+        now_ns.min(self.stops_ns).saturating_sub(self.starts_ns)
+    }
+}
+
+/// The request of a worker that became free.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left {
+    pub(super) worker: WorkerId,
+    pub(super) request: u32,
+    /// Service of this turn.
+    pub(super) served_ns: u64,
+    /// Whether the request is completed.
+    pub(super) completed: bool,
+}
+
+/// See the [module](self).
+pub(super) struct Workers {
+    stays: Vec<Stay>,
+    /// When each busy worker becomes free.
+    free_at: WorkerTimes,
+    /// Totals over all turns that have ended.
+    served_ns: u64,
+    occupied_ns: u64,
+}
+
+impl Workers {
+    pub(super) fn new(workers: usize) -> Self {
+        Self {
+            stays: vec![Stay::default(); workers],
+            free_at: WorkerTimes::new(workers),
+            served_ns: 0,
+            occupied_ns: 0,
+        }
+    }
+
+    /// When the next worker becomes free; the end of time if none is busy.
+    #[inline]
+    pub(super) fn next_ns(&self) -> u64 {
+        self.free_at.earliest_ns().unwrap_or(u64::MAX)
+    }
+
+    /// When a worker last became free.
+    pub(super) fn freed_ns(&self, worker: WorkerId) -> u64 {
+        self.stays[worker.index()].freed_ns
+    }
+
+    /// A worker gets a request that needs `remaining_ns` of service from `starts_ns` on.
+    ///
+    /// # Panics
+    ///
+    /// When the worker is busy: the policy runs two requests on it.
+    #[inline]
+    pub(super) fn start(
+        &mut self,
+        now_ns: u64,
+        worker: WorkerId,
+        request: u32,
+        starts_ns: u64,
+        remaining_ns: u64,
+    ) {
+        let stay = &mut self.stays[worker.index()];
+        assert!(!stay.busy, "worker {} runs something", worker.0);
+        *stay = Stay {
+            busy: true,
+            request,
+            taken_ns: now_ns,
+            starts_ns,
+            stops_ns: starts_ns + remaining_ns,
+            completes: true,
+            freed_ns: stay.freed_ns,
+        };
+        self.free_at.set(worker, stay.stops_ns);
+    }
+
+    /// Preempts a worker. If the request completes before the worker hears of it, it runs to its
+    /// end.
+    ///
+    /// # Panics
+    ///
+    /// When the worker is idle.
+    pub(super) fn preempt(&mut self, now_ns: u64, worker: WorkerId, costs: &Costs) {
+        let stay = &mut self.stays[worker.index()];
+        assert!(stay.busy, "worker {} has nothing to preempt", worker.0);
+        let heard_ns = (now_ns + costs.propagation_ns).max(stay.starts_ns);
+        if heard_ns < stay.stops_ns {
+            stay.stops_ns = heard_ns;
+            stay.completes = false;
+            self.free_at.set(worker, heard_ns + costs.preempt_ns);
+        }
+    }
+
+    /// Frees the worker whose time has come.
+    #[inline]
+    pub(super) fn free_next(&mut self) -> Option<Left> {
+        let (now_ns, worker) = self.free_at.earliest()?;
+        self.free_at.clear(worker);
+        let stay = &mut self.stays[worker.index()];
+        stay.busy = false;
+        stay.freed_ns = now_ns;
+        let served_ns = stay.served_ns(now_ns);
+        self.served_ns += served_ns;
+        self.occupied_ns += now_ns - stay.taken_ns;
+        Some(Left {
+            worker,
+            request: stay.request,
+            served_ns,
+            completed: stay.completes,
+        })
+    }
+
+    /// Service of all workers, and time in which workers were occupied.
+    pub(super) fn spent_ns(&self, now_ns: u64) -> (u64, u64) {
+        let busy = self.stays.iter().filter(|stay| stay.busy);
+        busy.fold(
+            (self.served_ns, self.occupied_ns),
+            |(served_ns, occupied_ns), stay| {
+                (
+                    served_ns + stay.served_ns(now_ns),
+                    occupied_ns + (now_ns - stay.taken_ns),
+                )
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs {
+        propagation_ns: 20,
+        preempt_ns: 5,
+        classify_ns: 0,
+        dispatch_ns: 0,
+        channel_ns: 0,
+        switch_ns: 0,
+        steal_ns: 0,
+        dispatchers: 1,
+    };
+
+    #[test]
+    fn a_victim_goes_on_until_it_hears_of_it() {
+        let mut workers = Workers::new(2);
+        let worker = WorkerId(1);
+        workers.start(0, worker, 7, 10, 100);
+        workers.preempt(30, worker, &COSTS);
+        assert_eq!(workers.next_ns(), 55);
+        assert_eq!(workers.spent_ns(40), (30, 40));
+        assert_eq!(workers.spent_ns(53), (40, 53), "lost after 50");
+        let left = workers.free_next().unwrap();
+        assert_eq!(
+            (left.request, left.served_ns, left.completed),
+            (7, 40, false)
+        );
+        assert_eq!(workers.spent_ns(60), (40, 55));
+        assert_eq!(workers.next_ns(), u64::MAX);
+    }
+
+    #[test]
+    fn a_victim_that_is_done_first_completes() {
+        let mut workers = Workers::new(1);
+        workers.start(0, WorkerId(0), 7, 0, 50);
+        workers.preempt(30, WorkerId(0), &COSTS);
+        let left = workers.free_next().unwrap();
+        assert_eq!((left.served_ns, left.completed), (50, true));
+    }
+
+    #[test]
+    fn one_that_is_still_on_its_way_has_got_nothing() {
+        let mut workers = Workers::new(1);
+        workers.start(0, WorkerId(0), 7, 100, 50);
+        workers.preempt(10, WorkerId(0), &COSTS);
+        assert_eq!(workers.next_ns(), 105);
+        let left = workers.free_next().unwrap();
+        assert_eq!((left.served_ns, left.completed), (0, false));
+    }
+}

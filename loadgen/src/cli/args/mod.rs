@@ -1,0 +1,12 @@
+//! Options that several subcommands take.
+
+pub(super) mod contestants;
+pub(super) mod experiment;
+pub(super) mod keyspace;
+pub(super) mod measurement;
+pub(super) mod pacing;
+mod planning;
+#[cfg(feature = "dpdk")]
+mod port;
+pub(super) mod target;
+pub(super) mod values;

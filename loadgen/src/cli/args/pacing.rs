@@ -1,0 +1,113 @@
+//! The options for the times of requests.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use psp_loadgen::schedule::ClosedLoop;
+use psp_sim::workload::{ArrivalProcess, Bursts};
+
+use crate::cli::args::values::{at_least_one, positive};
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Schedule")]
+pub(crate) struct PacingArgs {
+    /// Distribution of the gaps between requests of each type [default: that of the workload file,
+    /// or poisson]
+    #[arg(long, value_enum, conflicts_with_all = ["trace", "closed_loop"])]
+    arrivals: Option<Arrivals>,
+    /// Bursty arrivals: rate within bursts as a multiple of the rate between them [default: 5]
+    #[arg(long, value_name = "FACTOR", value_parser = positive)]
+    burst_factor: Option<f64>,
+    /// Bursty arrivals: share of the time in bursts [default: 0.1]
+    #[arg(long, value_name = "SHARE", value_parser = positive)]
+    burst_share: Option<f64>,
+    /// Bursty arrivals: mean number of requests of a type in a burst [default: 100]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    burst_requests: Option<f64>,
+
+    /// Send at the times in this file: a line for each request with its time in seconds and its
+    /// type in the mix or workload, or its command if there is neither. Times count from the first
+    /// line
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["closed_loop", "rate", "load", "dilate"])]
+    trace: Option<PathBuf>,
+    /// Replay speed of the trace as a multiple of the recorded speed [default: 1]
+    #[arg(long, value_name = "FACTOR", value_parser = positive)]
+    trace_speed: Option<f64>,
+
+    /// Closed loop: keep N requests outstanding in all and send the next when a reply comes.
+    /// Latency then counts from the actual send, and the percentiles hide most of a stall of the
+    /// server
+    #[arg(
+        long, value_name = "N", value_parser = at_least_one,
+        conflicts_with_all = ["rate", "load"]
+    )]
+    closed_loop: Option<usize>,
+    /// Closed loop: N outstanding requests of each type, independent of weights
+    #[arg(long)]
+    closed_per_type: bool,
+    /// Closed loop: time between a reply and the next request [default: 0]
+    #[arg(long, value_name = "US")]
+    think_us: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Arrivals {
+    Poisson,
+    Uniform,
+    Bursty,
+}
+
+impl PacingArgs {
+    /// The arrival process of the options, or else `otherwise`.
+    pub(crate) fn arrivals(&self, otherwise: ArrivalProcess) -> anyhow::Result<ArrivalProcess> {
+        let bursts = Bursts::default();
+        let told = [self.burst_factor, self.burst_share, self.burst_requests];
+        let is_bursty = self.arrivals == Some(Arrivals::Bursty);
+        if !is_bursty && told.iter().any(Option::is_some) {
+            bail!("--burst-factor, --burst-share and --burst-requests go with --arrivals bursty");
+        }
+        let bursts = Bursts {
+            factor: self.burst_factor.unwrap_or(bursts.factor),
+            share: self.burst_share.unwrap_or(bursts.share),
+            requests: self.burst_requests.unwrap_or(bursts.requests),
+        };
+        if !bursts.is_valid() {
+            bail!("--burst-factor is at least 1, --burst-share is below 1");
+        }
+        Ok(match self.arrivals {
+            None => otherwise,
+            Some(Arrivals::Poisson) => ArrivalProcess::Poisson,
+            Some(Arrivals::Uniform) => ArrivalProcess::Uniform,
+            Some(Arrivals::Bursty) => ArrivalProcess::Bursty(bursts),
+        })
+    }
+
+    /// The closed loop of the options.
+    pub(crate) fn closed_loop(&self) -> anyhow::Result<Option<ClosedLoop>> {
+        let is_told = self.closed_per_type || self.think_us.is_some();
+        if is_told && self.closed_loop.is_none() {
+            bail!("--closed-per-type and --think-us go with --closed-loop");
+        }
+        Ok(self.closed_loop.map(|outstanding| ClosedLoop {
+            outstanding,
+            per_type: self.closed_per_type,
+            think: Duration::from_micros(self.think_us.unwrap_or(0)),
+        }))
+    }
+
+    /// The file of a trace and its speed.
+    pub(crate) fn trace(&self) -> anyhow::Result<Option<(&Path, f64)>> {
+        if self.trace_speed.is_some() && self.trace.is_none() {
+            bail!("--trace-speed goes with --trace");
+        }
+        let trace = self.trace.as_deref();
+        Ok(trace.map(|path| (path, self.trace_speed.unwrap_or(1.0))))
+    }
+
+    /// Whether requests are sent at rates.
+    pub(crate) fn has_rates(&self) -> bool {
+        self.trace.is_none() && self.closed_loop.is_none()
+    }
+}

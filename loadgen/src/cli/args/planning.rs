@@ -1,0 +1,514 @@
+//! Makes plans from the options that all measurements share.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use psp_loadgen::schedule::{LiveWorkload, Pacing, RequestPlan, RunPlan, TypePlan, Waiting};
+use psp_loadgen::simulated::{SimRun, SimTarget};
+use psp_loadgen::wire::{Protocol, Target};
+use psp_sim::workload::ArrivalProcess;
+
+use crate::cli::args::measurement::MeasurementArgs;
+use crate::cli::args::target::Subject;
+use crate::cli::measurement::Measurement;
+use psp_loadgen::schedule::{
+    ClosedLoop, ItemRate, Mix, OfferedLoad, ThreadClass, Trace, TraceTypes, assign_threads,
+};
+use psp_loadgen::wire::CommandTemplate;
+
+/// Default number of keys.
+const KEYS: u64 = 100_000;
+
+/// Default length of the measurement in seconds.
+const DURATION_S: f64 = 10.0;
+
+/// Default length of the warm-up in seconds.
+const WARMUP_S: f64 = 1.0;
+
+/// Default connections of a type on the fast thread.
+const FAST_CONNECTIONS: usize = 16;
+
+/// Default connections of a type on the slow thread.
+const SLOW_CONNECTIONS: usize = 4;
+
+/// Request types before threads and connections are assigned.
+struct Sent {
+    types: Vec<TypePlan>,
+    arrivals: ArrivalProcess,
+    pacing: Pacing,
+}
+
+impl MeasurementArgs {
+    /// The measurement of `subject`.
+    pub(crate) fn measurement(&self, subject: &Subject) -> anyhow::Result<Measurement> {
+        match subject {
+            Subject::Live(target) => {
+                let plan = self.plan(target.clone())?;
+                Ok(Measurement::Live(Box::new(plan)))
+            }
+            Subject::Simulated(target) => {
+                let run = self.sim_run(SimTarget::clone(target))?;
+                Ok(Measurement::Simulated(Box::new(run)))
+            }
+        }
+    }
+
+    /// The simulation of a target. Options about connections, threads and keys do not apply.
+    fn sim_run(&self, target: SimTarget) -> anyhow::Result<SimRun> {
+        let Some(workload) = &self.workload else {
+            bail!("a sim: target needs --workload");
+        };
+        ensure!(
+            self.pacing.has_rates(),
+            "requests of a simulation arrive at rates; --trace and --closed-loop go with live targets"
+        );
+        ensure!(self.dilate == 1, "a simulation needs no --dilate");
+        let live = LiveWorkload::named_or_file(workload)?;
+        let offered = self.offered(&live)?;
+        let mut workload = live.simulated()?;
+        workload.arrivals = self.pacing.arrivals(workload.arrivals)?;
+        let warmup = Duration::from_secs_f64(self.warmup.unwrap_or(WARMUP_S));
+        let duration = Duration::try_from_secs_f64(self.duration.unwrap_or(DURATION_S));
+        let duration = duration.context("--duration")?;
+        Ok(SimRun::new(
+            target, workload, offered, self.seed, warmup, duration,
+        )?)
+    }
+
+    fn plan(&self, target: Target) -> anyhow::Result<RunPlan> {
+        let Sent {
+            types,
+            arrivals,
+            pacing,
+        } = self.sent(target.protocol)?;
+        let known = |name: &&String| types.iter().any(|ty| ty.name == **name);
+        if let Some(name) = self.slow.iter().chain(&self.fast).find(|name| !known(name)) {
+            bail!("--slow and --fast name types of the mix; `{name}` is none");
+        }
+        let types = self.placed(types, target.protocol, &pacing)?;
+        let warmup_s = self.warmup.unwrap_or(match pacing {
+            Pacing::Trace(_) => self.ramp,
+            Pacing::Drawn | Pacing::Closed(_) => self.ramp.max(WARMUP_S),
+        });
+        let warmup = Duration::from_secs_f64(warmup_s);
+        let duration = match (self.duration, &pacing) {
+            (Some(duration_s), _) => {
+                Duration::try_from_secs_f64(duration_s).context("--duration")?
+            }
+            (None, Pacing::Trace(trace)) => {
+                // The measurement includes the last arrival.
+                let length = Duration::from_nanos(trace.length_ns() + 1);
+                let measured = length.checked_sub(warmup);
+                measured.context("the trace ends before the warm-up")?
+            }
+            (None, Pacing::Drawn | Pacing::Closed(_)) => Duration::from_secs_f64(DURATION_S),
+        };
+        Ok(RunPlan {
+            arrivals,
+            pacing,
+            seed: self.seed,
+            warmup,
+            duration,
+            timeout: Duration::try_from_secs_f64(self.timeout).context("--timeout")?,
+            outstanding_max: self.outstanding,
+            pipeline: self.pipeline,
+            ramp: Duration::from_secs_f64(self.ramp),
+            keyspace: self.keyspace.keyspace(KEYS)?,
+            dilation: self.dilate,
+            waiting: if self.busy_poll {
+                Waiting::BusyPoll
+            } else {
+                Waiting::SleepThenSpin(Duration::from_micros(self.spin_us))
+            },
+            slow_nice: self.slow_nice,
+            calm: self.calm,
+            #[cfg(feature = "dpdk")]
+            dpdk: self.port.config(),
+            ..RunPlan::new(target, types)
+        })
+    }
+
+    fn sent(&self, protocol: Protocol) -> anyhow::Result<Sent> {
+        let mix = self.mix.as_deref();
+        let preset = self.keyspace.preset.as_ref().map(|preset| preset.mix);
+        let trace = self.pacing.trace()?;
+        let closed = self.pacing.closed_loop()?;
+        let (types, arrivals) = match (mix.or(preset), &self.workload) {
+            (_, Some(workload)) => {
+                let workload = LiveWorkload::named_or_file(workload)?;
+                (
+                    self.workload_types(&workload, protocol)?,
+                    workload.arrivals(),
+                )
+            }
+            (_, None) if protocol.is_synthetic() => {
+                bail!("a {protocol}:// target needs --workload")
+            }
+            (Some(mix), None) => {
+                let mix = Mix::parse(mix, protocol)?;
+                (self.mix_types(&mix)?, ArrivalProcess::Poisson)
+            }
+            (None, None) if trace.is_some() => (Vec::new(), ArrivalProcess::Poisson),
+            (None, None) => {
+                bail!("a {protocol} target needs --mix, --preset, --workload or --trace")
+            }
+        };
+        if let Some((path, speed)) = trace {
+            let steady = types.iter().all(|ty| ty.phases.is_empty());
+            ensure!(
+                steady,
+                "a trace has its own times, phases cannot change them"
+            );
+            let named = types.iter().map(|ty| (ty.name.clone(), ty.rate_rps));
+            let columns = if types.is_empty() {
+                TraceTypes::Commands
+            } else {
+                TraceTypes::Named(named.collect())
+            };
+            let trace = Trace::open(path, speed, columns)?;
+            return Ok(Sent {
+                types: traced_types(types, &trace, protocol)?,
+                arrivals,
+                pacing: Pacing::Trace(trace),
+            });
+        }
+        let pacing = match closed {
+            Some(closed) => {
+                let steady = types.iter().all(|ty| ty.phases.is_empty());
+                ensure!(steady, "a closed loop has no load that phases could change");
+                Pacing::Closed(closed)
+            }
+            None => Pacing::Drawn,
+        };
+        Ok(Sent {
+            types,
+            arrivals: self.pacing.arrivals(arrivals)?,
+            pacing,
+        })
+    }
+
+    /// Types of a mix. Without a rate, their rates are their weights.
+    fn mix_types(&self, mix: &Mix) -> anyhow::Result<Vec<TypePlan>> {
+        let rates = if self.pacing.has_rates() {
+            mix.rates_rps(self.rate)
+                .context("--rate and --mix do not fit together")?
+        } else {
+            let weight = |rate| match rate {
+                ItemRate::Weight(weight) => Ok(weight),
+                ItemRate::PerSecond(_) => Err(anyhow!(
+                    "a trace and a closed loop have no rates; give weights, such as GET:90"
+                )),
+            };
+            let items = mix.items.iter().map(|item| weight(item.rate));
+            items.collect::<Result<_, _>>()?
+        };
+        let types = mix.items.iter().zip(rates);
+        Ok(types
+            .map(|(item, rate_rps)| {
+                let request = RequestPlan::Command(item.command.clone());
+                TypePlan::new(item.name.clone(), rate_rps, request)
+            })
+            .collect())
+    }
+
+    /// Types of a workload. Without a rate, their rates are their shares.
+    fn workload_types(
+        &self,
+        workload: &LiveWorkload,
+        protocol: Protocol,
+    ) -> anyhow::Result<Vec<TypePlan>> {
+        let offered = self.offered(workload)?;
+        Ok(workload.type_plans(protocol, offered, self.dilate)?)
+    }
+
+    /// The offered load of a workload.
+    fn offered(&self, workload: &LiveWorkload) -> anyhow::Result<OfferedLoad> {
+        Ok(
+            match (self.rate.or(workload.rate_rps()), self.load, self.workers) {
+                _ if !self.pacing.has_rates() => OfferedLoad::Rate(1.0),
+                (_, Some(load), Some(workers)) => OfferedLoad::Workers { load, workers },
+                (Some(rate_rps), None, _) => OfferedLoad::Rate(rate_rps),
+                _ => bail!("give either --rate, or --load with --workers"),
+            },
+        )
+    }
+
+    /// Assigns threads and connections to the types.
+    fn placed(
+        &self,
+        mut types: Vec<TypePlan>,
+        protocol: Protocol,
+        pacing: &Pacing,
+    ) -> anyhow::Result<Vec<TypePlan>> {
+        if protocol.is_synthetic() {
+            // Replies of 16 bytes delay no other reply, and all types share one socket.
+            return Ok(types);
+        }
+        let closed = match pacing {
+            Pacing::Closed(closed) => Some(*closed),
+            Pacing::Drawn | Pacing::Trace(_) => None,
+        };
+        let is_shared = closed.is_some_and(|closed| !closed.per_type);
+        if is_shared && !self.slow.is_empty() {
+            bail!(
+                "a closed loop over all types has one thread; --slow goes with --closed-per-type"
+            );
+        }
+        let named: Vec<_> = types
+            .iter()
+            .map(|ty| (ty.name.as_str(), ty.rate_rps))
+            .collect();
+        let threads = assign_threads(&named, &self.slow, &self.fast);
+        for (ty, thread) in types.iter_mut().zip(threads) {
+            ty.thread = if is_shared { ThreadClass::Fast } else { thread };
+            if protocol.is_datagram() {
+                continue;
+            }
+            ty.connections = match closed {
+                Some(closed) => self.connections_closed(closed)?,
+                None => self.connections.unwrap_or(match thread {
+                    ThreadClass::Fast => FAST_CONNECTIONS,
+                    ThreadClass::Slow => SLOW_CONNECTIONS,
+                }),
+            };
+        }
+        Ok(types)
+    }
+
+    /// Enough connections for each client of a closed loop to send at once.
+    fn connections_closed(&self, closed: ClosedLoop) -> anyhow::Result<usize> {
+        let needed = closed.outstanding.div_ceil(self.pipeline);
+        let given = self.connections.unwrap_or(needed);
+        ensure!(
+            given >= needed,
+            "{} outstanding requests need {needed} connections of each type with --pipeline {}",
+            closed.outstanding,
+            self.pipeline,
+        );
+        Ok(given)
+    }
+}
+
+/// The types of a trace with their recorded rates: `types`, or one for each distinct command.
+fn traced_types(
+    mut types: Vec<TypePlan>,
+    trace: &Trace,
+    protocol: Protocol,
+) -> anyhow::Result<Vec<TypePlan>> {
+    if types.is_empty() {
+        for column in trace.columns() {
+            let command = CommandTemplate::for_protocol(column, protocol)
+                .with_context(|| format!("command `{column}` of the trace"))?;
+            let word = protocol.type_name(column);
+            // The second command with the same first word gets its whole text as its name.
+            let is_taken = types.iter().any(|ty| ty.name == word);
+            let name = if is_taken { column.clone() } else { word };
+            types.push(TypePlan::new(name, 0.0, RequestPlan::Command(command)));
+        }
+    }
+    for (ty, rate_rps) in types.iter_mut().zip(trace.rates_rps()) {
+        ty.rate_rps = rate_rps;
+    }
+    Ok(types)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[arg(long)]
+        target: String,
+        #[command(flatten)]
+        args: MeasurementArgs,
+    }
+
+    fn plan(line: &str) -> anyhow::Result<RunPlan> {
+        let words = std::iter::once("run").chain(line.split(' '));
+        let line = Line::try_parse_from(words)?;
+        line.args.plan(line.target.parse()?)
+    }
+
+    #[test]
+    fn a_rare_type_gets_the_slow_thread_and_fewer_connections() {
+        let plan = plan("--target redis://127.0.0.1 --mix GET:99.9,KEYS:0.1 --rate 1000").unwrap();
+        let [get, keys] = &plan.types[..] else {
+            panic!("two types");
+        };
+        assert_eq!((get.thread, get.connections), (ThreadClass::Fast, 16));
+        assert_eq!((keys.thread, keys.connections), (ThreadClass::Slow, 4));
+        assert!((keys.rate_rps - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn dilation_multiplies_service_times_and_divides_the_rate() {
+        let base = "--target psp://127.0.0.1:9 --workload high-bimodal";
+        let by_rate = plan(&format!("{base} --rate 10000 --dilate 1000")).unwrap();
+        assert!((by_rate.types[0].rate_rps - 5.0).abs() < 1e-9);
+        assert_eq!(by_rate.types[1].service_ns(), Some(100_000_000));
+        let load = plan(&format!("{base} --load 0.5 --workers 14 --dilate 1000")).unwrap();
+        let busy: f64 = load
+            .types
+            .iter()
+            .map(|ty| ty.rate_rps * f64::from(ty.service_ns().unwrap()) / 1e9)
+            .sum();
+        assert!((busy - 7.0).abs() < 1e-6, "{busy}");
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        for (line, reason) in [
+            ("--target redis://127.0.0.1", "needs --mix"),
+            (
+                "--target redis://127.0.0.1 --mix GET:1",
+                "do not fit together",
+            ),
+            ("--target redis://127.0.0.1 --mix GET:1 --rate 0", "above 0"),
+            (
+                "--target redis://127.0.0.1 --mix GET@1/s --slow SET",
+                "`SET` is none",
+            ),
+            ("--target psp://127.0.0.1:9 --rate 1", "needs --workload"),
+            (
+                "--target memcached://127.0.0.1 --mix KEYS:1 --rate 1",
+                "no command `KEYS`",
+            ),
+            ("--target protobuf://127.0.0.1:9 --rate 1", "needs --mix"),
+            (
+                "--target redis://127.0.0.1 --mix GET@1/s --closed-loop 5",
+                "have no rates",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET:1 --closed-loop 5 --rate 5",
+                "cannot be used with",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET:1 --closed-loop 5 --connections 4",
+                "need 5 connections",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET:1 --closed-loop 5 --slow GET",
+                "--closed-per-type",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET:1 --think-us 5 --rate 5",
+                "go with --closed-loop",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET:1 --trace-speed 5 --rate 5",
+                "goes with --trace",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET@1/s --arrivals poisson --burst-share 0.5",
+                "go with --arrivals bursty",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET@1/s --arrivals bursty --burst-share 1.5",
+                "--burst-share is below 1",
+            ),
+            (
+                "--target redis://127.0.0.1 --trace no/such",
+                "cannot read no/such",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET@1/s --keys 0",
+                "from 1 to",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET@1/s --key-bytes 5",
+                "too short",
+            ),
+            (
+                "--target redis://127.0.0.1 --workload tpcc --rate 1",
+                "has no `command`",
+            ),
+            (
+                "--target psp://127.0.0.1:9 --workload tpcc",
+                "give either --rate",
+            ),
+            (
+                "--target psp://127.0.0.1:9 --workload tpcc --load 1",
+                "--workers",
+            ),
+            (
+                "--target psp://127.0.0.1:9 --workload tpcc --rate 1 --dilate 100000",
+                "largest dilation",
+            ),
+        ] {
+            let error = format!("{:#}", plan(line).unwrap_err());
+            assert!(error.contains(reason), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn presets_give_a_mix_and_its_options_may_differ() {
+        let usr = plan("--target redis://127.0.0.1 --preset usr --rate 1000").unwrap();
+        assert_eq!((usr.types[0].name.as_str(), usr.types.len()), ("GET", 2));
+        assert!((usr.types[1].rate_rps - 2.0).abs() < 1e-9);
+        assert_eq!(usr.keyspace.first_value(3), b"ab");
+        let other = "--target redis://127.0.0.1 --preset usr --mix GET@5/s --value-bytes 3";
+        let other = plan(other).unwrap();
+        assert_eq!(
+            (other.types.len(), other.keyspace.first_value(3).len()),
+            (1, 3)
+        );
+    }
+
+    #[test]
+    fn a_closed_loop_has_connections_for_all_its_requests() {
+        let base = "--target redis://127.0.0.1 --mix GET:99,KEYS:1 --closed-loop 50 --think-us 7";
+        let shared = plan(&format!("{base} --pipeline 4")).unwrap();
+        assert!(shared.types.iter().all(|ty| ty.connections == 13));
+        assert!(shared.types.iter().all(|ty| ty.thread == ThreadClass::Fast));
+        let Pacing::Closed(closed) = shared.pacing else {
+            panic!("not closed");
+        };
+        let think = Duration::from_micros(7);
+        let expected = ClosedLoop {
+            outstanding: 50,
+            per_type: false,
+            think,
+        };
+        assert_eq!(closed, expected);
+        let own = plan(&format!("{base} --closed-per-type")).unwrap();
+        assert_eq!(own.types[1].thread, ThreadClass::Slow);
+    }
+
+    #[test]
+    fn bursts_are_set() {
+        let base = "--target redis://127.0.0.1 --mix GET@1/s --arrivals bursty";
+        let bursty = plan(&format!("{base} --burst-factor 3 --burst-share 0.2")).unwrap();
+        let bursts = psp_sim::workload::Bursts {
+            factor: 3.0,
+            share: 0.2,
+            requests: 100.0,
+        };
+        assert_eq!(bursty.arrivals, ArrivalProcess::Bursty(bursts));
+    }
+
+    #[test]
+    fn a_trace_gives_types_rates_and_the_duration() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "5 GET a\n6 GET b\n7 get a\n9 GET a\n").unwrap();
+        let path = file.path().display();
+        let plan = plan(&format!(
+            "--target redis://127.0.0.1 --trace {path} --trace-speed 2"
+        ))
+        .unwrap();
+        let names: Vec<_> = plan.types.iter().map(|ty| ty.name.as_str()).collect();
+        assert_eq!(names, ["GET", "GET b", "get a"]);
+        assert_eq!(plan.duration, Duration::from_nanos(2_000_000_001));
+        assert_eq!(plan.warmup, Duration::ZERO);
+        assert!((plan.types[0].rate_rps - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_warm_up_is_as_long_as_the_ramp() {
+        let base = "--target redis://127.0.0.1 --mix GET@1/s --ramp 3";
+        assert_eq!(plan(base).unwrap().warmup, Duration::from_secs(3));
+        let told = plan(&format!("{base} --warmup 2")).unwrap();
+        assert_eq!(told.warmup, Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,244 @@
+//! One stream connection: its socket, its requests in flight, and its unsent bytes.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use super::in_flight::InFlight;
+use crate::wire::{Endpoint, Replies, Target};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use socket2::{SockAddr, Socket, Type};
+
+/// Timeout of the first connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a broken connection rests before it is opened again, in nanoseconds. The time doubles
+/// with each failure, up to the second value, until a reply comes.
+const PAUSE_NS_MIN: u64 = 100_000_000;
+const PAUSE_NS_MAX: u64 = 1_600_000_000;
+
+/// Opens a blocking connection.
+pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<Socket> {
+    connect_within(endpoint, CONNECT_TIMEOUT)
+}
+
+/// The same with another timeout.
+pub(crate) fn connect_within(endpoint: &Endpoint, timeout: Duration) -> io::Result<Socket> {
+    let addr = socket_addr(endpoint)?;
+    let socket = stream_socket(&addr)?;
+    if addr.is_unix() {
+        // A local socket connects at once, or waits for room in the backlog; the write timeout
+        // bounds this wait.
+        socket.set_write_timeout(Some(timeout))?;
+        socket.connect(&addr)?;
+        socket.set_write_timeout(None)?;
+    } else {
+        socket.connect_timeout(&addr, timeout)?;
+    }
+    Ok(socket)
+}
+
+fn socket_addr(endpoint: &Endpoint) -> io::Result<SockAddr> {
+    match endpoint {
+        Endpoint::Inet(addr) => Ok((*addr).into()),
+        Endpoint::Unix(path) => SockAddr::unix(path),
+    }
+}
+
+fn stream_socket(addr: &SockAddr) -> io::Result<Socket> {
+    let socket = Socket::new(addr.domain(), Type::STREAM, None)?;
+    if !addr.is_unix() {
+        socket.set_tcp_nodelay(true)?;
+    }
+    Ok(socket)
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    addr: SockAddr,
+    /// Index of its type on its thread.
+    pub(crate) type_index: usize,
+    /// The data of its registration with epoll.
+    data: u64,
+    state: State,
+    pub(crate) in_flight: InFlight,
+    /// Whether it is in its type's list of free connections.
+    pub(crate) is_listed: bool,
+    pub(crate) replies: Replies,
+    /// Bytes of requests. The bytes from `out_start` on are unsent.
+    pub(crate) out: Vec<u8>,
+    out_start: usize,
+    waits_for_write: bool,
+    /// How long it will rest when it breaks.
+    pause_ns: u64,
+    /// Whether it was open before. The first opening is not a reconnect.
+    was_open: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(Socket),
+    Connecting(Socket),
+    Closed { retry_ns: u64 },
+}
+
+impl Connection {
+    /// An open connection, registered with `epoll` as `data`.
+    pub(crate) fn open(
+        target: &Target,
+        type_index: usize,
+        data: u64,
+        epoll: &OwnedFd,
+    ) -> io::Result<Self> {
+        let socket = connect(&target.endpoint)?;
+        socket.set_nonblocking(true)?;
+        epoll::add(epoll, &socket, EventData::new_u64(data), EventFlags::IN)?;
+        let mut opened = Self::planned(target, type_index, data, 0)?;
+        opened.state = State::Open(socket);
+        opened.was_open = true;
+        Ok(opened)
+    }
+
+    /// A connection that [`reopen`](Self::reopen) opens at `open_ns`.
+    pub(crate) fn planned(
+        target: &Target,
+        type_index: usize,
+        data: u64,
+        open_ns: u64,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            addr: socket_addr(&target.endpoint)?,
+            type_index,
+            data,
+            state: State::Closed { retry_ns: open_ns },
+            in_flight: InFlight::default(),
+            is_listed: false,
+            replies: Replies::new(target.protocol),
+            out: Vec::new(),
+            out_start: 0,
+            waits_for_write: false,
+            pause_ns: PAUSE_NS_MIN,
+            was_open: false,
+        })
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// Writes as much of `out` as the socket takes.
+    pub(crate) fn flush(&mut self, epoll: &OwnedFd) -> io::Result<()> {
+        let State::Open(socket) = &mut self.state else {
+            return Ok(());
+        };
+        while self.out_start < self.out.len() {
+            match socket.write(&self.out[self.out_start..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.out_start += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let is_written = self.out_start == self.out.len();
+        if is_written {
+            self.out.clear();
+            self.out_start = 0;
+        }
+        if self.waits_for_write == is_written {
+            self.waits_for_write = !is_written;
+            let mut interest = EventFlags::IN;
+            interest.set(EventFlags::OUT, self.waits_for_write);
+            epoll::modify(epoll, &*socket, EventData::new_u64(self.data), interest)?;
+        }
+        Ok(())
+    }
+
+    /// Reads once; `None` when there is nothing to read.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let State::Open(socket) = &mut self.state else {
+            return Ok(None);
+        };
+        match socket.read(buffer) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => Ok(Some(count)),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Closes the socket and drops unsent bytes. The caller handles `in_flight`.
+    pub(crate) fn close(&mut self, now_ns: u64) {
+        self.state = self.rest(now_ns);
+        self.out.clear();
+        self.out_start = 0;
+        self.waits_for_write = false;
+        self.replies.restart();
+    }
+
+    fn rest(&mut self, now_ns: u64) -> State {
+        let retry_ns = now_ns + self.pause_ns;
+        self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS_MAX);
+        State::Closed { retry_ns }
+    }
+
+    /// A reply has come, so the next break is the first again.
+    pub(crate) fn answered(&mut self) {
+        self.pause_ns = PAUSE_NS_MIN;
+    }
+
+    /// Begins to open a closed connection after its rest. The socket becomes ready when this
+    /// succeeds or fails.
+    pub(crate) fn reopen(&mut self, now_ns: u64, epoll: &OwnedFd) {
+        let State::Closed { retry_ns } = self.state else {
+            return;
+        };
+        if now_ns < retry_ns {
+            return;
+        }
+        self.state = match self.begin_connect(epoll) {
+            Ok(socket) => State::Connecting(socket),
+            Err(_) => self.rest(now_ns),
+        };
+    }
+
+    fn begin_connect(&self, epoll: &OwnedFd) -> io::Result<Socket> {
+        let socket = stream_socket(&self.addr)?;
+        socket.set_nonblocking(true)?;
+        match socket.connect(&self.addr) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
+            Err(error) => return Err(error),
+        }
+        let data = EventData::new_u64(self.data);
+        epoll::add(epoll, &socket, data, EventFlags::OUT)?;
+        Ok(socket)
+    }
+
+    /// Finishes a connect when its socket is ready. Returns whether the connection had been open
+    /// before; `None` unless it has just opened.
+    pub(crate) fn finish_connect(&mut self, now_ns: u64, epoll: &OwnedFd) -> Option<bool> {
+        let State::Connecting(socket) = &self.state else {
+            return None;
+        };
+        let interest = EventData::new_u64(self.data);
+        let is_open = matches!(socket.take_error(), Ok(None))
+            && epoll::modify(epoll, socket, interest, EventFlags::IN).is_ok();
+        let resting = State::Closed { retry_ns: now_ns };
+        match std::mem::replace(&mut self.state, resting) {
+            State::Connecting(socket) if is_open => {
+                self.state = State::Open(socket);
+                Some(std::mem::replace(&mut self.was_open, true))
+            }
+            _ => {
+                self.state = self.rest(now_ns);
+                None
+            }
+        }
+    }
+}

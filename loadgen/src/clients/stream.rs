@@ -1,0 +1,448 @@
+//! Protocols over streams. Each type has connections of its own.
+//!
+//! ```text
+//!   arrival ──► free connection? ──yes──► write ──► in flight ──► reply: latency
+//!                    │ no                                            │
+//!                    ▼                                               │
+//!               queue of the type ◄──────── connection is free ──────┘
+//! ```
+//!
+//! The queue keeps the loop open although connections are few: a queued request keeps its intended
+//! send time. Queued and in-flight requests together are bounded.
+//!
+//! If connections carry several requests at a time, requests that are due together are written
+//! together: a system call takes longer than making a dozen requests.
+//!
+//! Replies come in the order of the requests, or name them by id. In the first case a request
+//! without a reply in time closes its connection, because no later reply can be matched. In the
+//! second case that request alone is given up.
+
+use std::collections::VecDeque;
+use std::io;
+
+use super::arrival::Arrival;
+use super::commands::Commands;
+use super::connection::Connection;
+use super::in_flight::{Answered, Pending};
+use super::lane::Lane;
+use super::waiter::Waiter;
+use crate::record::{Failure, Notes, Recorder, RunClock};
+use crate::schedule::RunPlan;
+use psp_protocols::skip::{Outcome, Skipped};
+
+/// Bytes of one read: small enough for the second-level cache.
+const READ_LEN: usize = 128 * 1024;
+
+/// Arrivals of a turn if their requests are written together.
+const ARRIVALS_PER_WRITE: usize = 256;
+
+/// Arrivals of a turn if their requests are written one by one.
+const ARRIVALS_WRITTEN: usize = 32;
+
+/// Reads of one connection before other connections get a turn.
+const READS_PER_TURN: usize = 8;
+
+/// Longest ramp in nanoseconds: a day.
+const RAMP_NS_MAX: u64 = 86_400_000_000_000;
+
+/// Error name of requests that were lost with their connection.
+const CONNECTION_LOST: &str = "CONNECTION";
+
+/// All connections of one thread.
+#[derive(Debug)]
+pub(crate) struct StreamLane {
+    types: Vec<StreamType>,
+    connections: Vec<Connection>,
+    buffer: Vec<u8>,
+    /// Connections with requests to write at the end of the turn.
+    unwritten: Vec<usize>,
+    limits: Limits,
+    in_flight: usize,
+    queued: usize,
+    /// Connections to open.
+    closed: usize,
+    sent_ns: u64,
+}
+
+#[derive(Debug)]
+struct StreamType {
+    commands: Commands,
+    recorder: Recorder,
+    /// Intended send times of requests that wait for a connection.
+    queue: VecDeque<u64>,
+    /// Connections that can take a request, in the order in which they became free.
+    free: VecDeque<usize>,
+    in_flight: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    outstanding_max: usize,
+    pipeline: usize,
+    timeout_ns: u64,
+}
+
+/// One type for [`StreamLane::connect`].
+#[derive(Debug)]
+pub(crate) struct StreamTypeSetup {
+    pub(crate) commands: Commands,
+    pub(crate) recorder: Recorder,
+    pub(crate) connections: usize,
+}
+
+impl StreamType {
+    /// Records one of the replies to `pending`. An error ends the request at once. Its further
+    /// replies are read and forgotten.
+    fn note(&mut self, pending: &mut Pending, outcome: Outcome, error_kind: Option<&str>) {
+        let Pending {
+            intended_ns,
+            expected,
+            has_failed,
+        } = pending;
+        expected.replies = expected.replies.saturating_sub(1);
+        match error_kind {
+            Some(kind) if !*has_failed => {
+                *has_failed = true;
+                self.recorder.failed(*intended_ns, Failure::Error(kind));
+            }
+            Some(_) => {}
+            None => {
+                let (hits, misses) = expected.lookup.hits_and_misses(outcome);
+                self.recorder.looked_up(*intended_ns, hits, misses);
+            }
+        }
+    }
+}
+
+impl StreamLane {
+    /// Opens each type's first connection. Opens the others, too, or plans to with a ramp.
+    pub(crate) fn connect(
+        plan: &RunPlan,
+        setups: Vec<StreamTypeSetup>,
+        waiter: &Waiter,
+    ) -> io::Result<Self> {
+        // Far from the end of a u64 when multiplied by a number of connections.
+        let ramp_ns =
+            u64::try_from(plan.ramp.as_nanos()).map_or(RAMP_NS_MAX, |ns| ns.min(RAMP_NS_MAX));
+        let mut planned = 0;
+        let mut connections = Vec::new();
+        let mut types = Vec::new();
+        for (type_index, setup) in setups.into_iter().enumerate() {
+            let first = connections.len();
+            let count = setup.connections.max(1);
+            let mut free = VecDeque::with_capacity(count);
+            for position in 0..count {
+                let index = first + position;
+                let (target, data) = (&plan.target, index as u64);
+                let open_ns = ramp_ns * position as u64 / count as u64;
+                let mut connection = if open_ns > 0 {
+                    planned += 1;
+                    Connection::planned(target, type_index, data, open_ns)?
+                } else {
+                    free.push_back(index);
+                    Connection::open(target, type_index, data, waiter.epoll())?
+                };
+                connection.is_listed = connection.is_open();
+                connections.push(connection);
+            }
+            types.push(StreamType {
+                commands: setup.commands,
+                recorder: setup.recorder,
+                queue: VecDeque::new(),
+                free,
+                in_flight: 0,
+            });
+        }
+        Ok(Self {
+            types,
+            connections,
+            buffer: vec![0; READ_LEN],
+            unwritten: Vec::new(),
+            limits: Limits {
+                outstanding_max: plan.outstanding_max,
+                pipeline: plan.pipeline.max(1),
+                timeout_ns: u64::try_from(plan.timeout.as_nanos()).unwrap_or(u64::MAX),
+            },
+            in_flight: 0,
+            queued: 0,
+            closed: planned,
+            sent_ns: 0,
+        })
+    }
+
+    /// Takes a connection of the type that can take a request.
+    fn take_free(&mut self, type_index: usize) -> Option<usize> {
+        let index = self.types[type_index].free.pop_front()?;
+        self.connections[index].is_listed = false;
+        Some(index)
+    }
+
+    /// Lists the connection as free if it can take a request.
+    fn list_free(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let is_free = connection.is_open() && connection.in_flight.len() < self.limits.pipeline;
+        if is_free && !connection.is_listed {
+            connection.is_listed = true;
+            self.types[connection.type_index].free.push_back(index);
+        }
+    }
+
+    fn send(&mut self, index: usize, intended_ns: u64, sent_ns: u64, waiter: &Waiter) {
+        let connection = &mut self.connections[index];
+        let ty = &mut self.types[connection.type_index];
+        // The rest of an earlier write continues when the socket is ready.
+        let is_first = connection.out.is_empty();
+        let id = connection.in_flight.next_id();
+        let expected = ty.commands.write(id, &mut connection.out);
+        connection.in_flight.push(intended_ns, expected);
+        ty.in_flight += 1;
+        self.in_flight += 1;
+        ty.recorder.sent(intended_ns, sent_ns);
+        if self.limits.pipeline > 1 {
+            if is_first {
+                self.unwritten.push(index);
+            }
+            self.list_free(index);
+        } else if self.write(index, sent_ns, waiter) {
+            self.list_free(index);
+        }
+    }
+
+    /// Writes the connection's unsent bytes. Returns whether the connection still works.
+    fn write(&mut self, index: usize, now_ns: u64, waiter: &Waiter) -> bool {
+        let is_written = self.connections[index].flush(waiter.epoll()).is_ok();
+        if !is_written {
+            self.break_connection(index, Failure::Error(CONNECTION_LOST), now_ns);
+        }
+        is_written
+    }
+
+    /// Sends queued requests of the type while it has free connections.
+    fn send_queued(&mut self, type_index: usize, waiter: &Waiter, clock: &RunClock) {
+        while !self.types[type_index].queue.is_empty()
+            && let Some(index) = self.take_free(type_index)
+            && let Some(intended_ns) = self.types[type_index].queue.pop_front()
+        {
+            self.queued -= 1;
+            self.send(index, intended_ns, clock.now_ns(), waiter);
+        }
+    }
+
+    /// Closes the connection; its requests fail.
+    fn break_connection(&mut self, index: usize, failure: Failure<'_>, now_ns: u64) {
+        let connection = &mut self.connections[index];
+        let ty = &mut self.types[connection.type_index];
+        connection.close(now_ns);
+        if std::mem::take(&mut connection.is_listed) {
+            ty.free.retain(|&free| free != index);
+        }
+        let lost = connection.in_flight.len();
+        for pending in connection.in_flight.drain() {
+            if !pending.has_failed {
+                ty.recorder.failed(pending.intended_ns, failure);
+            }
+        }
+        ty.in_flight -= lost;
+        self.in_flight -= lost;
+        self.closed += 1;
+    }
+
+    /// Reads replies. `Err` when the connection no longer works.
+    fn read_replies(&mut self, index: usize, clock: &RunClock) -> Result<(), ()> {
+        let connection = &mut self.connections[index];
+        let ty = &mut self.types[connection.type_index];
+        for _ in 0..READS_PER_TURN {
+            let Some(count) = connection.read(&mut self.buffer).map_err(drop)? else {
+                break;
+            };
+            let now_ns = clock.now_ns();
+            let mut input = &self.buffer[..count];
+            while !input.is_empty() {
+                let skipped = connection.replies.skip(input).map_err(drop)?;
+                let Skipped::Reply { len, outcome } = skipped else {
+                    break;
+                };
+                input = &input[len..];
+                connection.answered();
+                let Connection {
+                    in_flight, replies, ..
+                } = connection;
+                let id = match in_flight.answered(replies.id()) {
+                    Answered::Pending(id) => id,
+                    Answered::Late => continue,
+                    Answered::Nothing => return Err(()),
+                };
+                let pending = in_flight.get_mut(id).ok_or(())?;
+                ty.note(pending, outcome, replies.error_kind(outcome));
+                if pending.expected.replies > 0 {
+                    continue;
+                }
+                if let Some(done) = in_flight.remove(id).filter(|done| !done.has_failed) {
+                    ty.recorder.completed(done.intended_ns, now_ns, None);
+                }
+                ty.in_flight -= 1;
+                self.in_flight -= 1;
+            }
+            if count < self.buffer.len() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Lane for StreamLane {
+    fn issue(&mut self, arrival: Arrival, waiter: &Waiter, clock: &RunClock) {
+        let Arrival { index, intended_ns } = arrival;
+        let ty = &mut self.types[index];
+        let taken_ns = clock.now_ns();
+        let has_room = ty.in_flight + ty.queue.len() < self.limits.outstanding_max;
+        let timeout_ns = self.limits.timeout_ns;
+        let recorder = &mut ty.recorder;
+        if !recorder.taken_up(intended_ns, taken_ns, has_room, timeout_ns) {
+            return;
+        }
+        // Queued requests go first.
+        let free = if ty.queue.is_empty() {
+            self.take_free(index)
+        } else {
+            None
+        };
+        if let Some(connection) = free {
+            self.sent_ns = taken_ns;
+            self.send(connection, intended_ns, taken_ns, waiter);
+        } else {
+            let ty = &mut self.types[index];
+            ty.queue.push_back(intended_ns);
+            ty.recorder.queued(intended_ns);
+            self.queued += 1;
+        }
+    }
+
+    fn arrivals_per_turn(&self) -> usize {
+        if self.limits.pipeline > 1 {
+            ARRIVALS_PER_WRITE
+        } else {
+            ARRIVALS_WRITTEN
+        }
+    }
+
+    fn flush(&mut self, waiter: &Waiter, clock: &RunClock) {
+        while let Some(index) = self.unwritten.pop() {
+            self.write(index, clock.now_ns(), waiter);
+        }
+    }
+
+    fn ready(&mut self, data: u64, waiter: &Waiter, clock: &RunClock) {
+        let Some(index) = usize::try_from(data)
+            .ok()
+            .filter(|index| *index < self.connections.len())
+        else {
+            return;
+        };
+        let connection = &mut self.connections[index];
+        let type_index = connection.type_index;
+        if let Some(was_open) = connection.finish_connect(clock.now_ns(), waiter.epoll()) {
+            self.closed -= 1;
+            if was_open {
+                self.types[type_index].recorder.reconnected();
+            }
+        }
+        let usable = connection.flush(waiter.epoll()).map_err(drop);
+        if self.connections[index].is_open() {
+            if usable
+                .and_then(|()| self.read_replies(index, clock))
+                .is_err()
+            {
+                self.break_connection(index, Failure::Error(CONNECTION_LOST), clock.now_ns());
+            }
+            self.list_free(index);
+        }
+        self.send_queued(type_index, waiter, clock);
+    }
+
+    fn expire(&mut self, waiter: &Waiter, clock: &RunClock) {
+        let now_ns = clock.now_ns();
+        let timeout_ns = self.limits.timeout_ns;
+        let is_late = |intended_ns: &u64| now_ns.saturating_sub(*intended_ns) >= timeout_ns;
+        let is_given_up = |pending: &Pending| is_late(&pending.intended_ns);
+        for index in 0..self.connections.len() {
+            let connection = &mut self.connections[index];
+            connection.reopen(now_ns, waiter.epoll());
+            let ty = &mut self.types[connection.type_index];
+            let mut given_up = 0;
+            while let Some(pending) = connection.in_flight.pop_oldest_if(is_given_up) {
+                if !pending.has_failed {
+                    ty.recorder.failed(pending.intended_ns, Failure::Timeout);
+                }
+                given_up += 1;
+            }
+            ty.in_flight -= given_up;
+            self.in_flight -= given_up;
+            if given_up == 0 {
+                continue;
+            }
+            if connection.replies.are_ordered() {
+                // Without the reply to this request the later replies cannot come.
+                self.break_connection(index, Failure::Error(CONNECTION_LOST), now_ns);
+            } else {
+                self.list_free(index);
+            }
+        }
+        for ty in &mut self.types {
+            ty.recorder.tick(now_ns);
+            while ty.queue.front().is_some_and(is_late)
+                && let Some(intended_ns) = ty.queue.pop_front()
+            {
+                ty.recorder.failed(intended_ns, Failure::Timeout);
+                self.queued -= 1;
+            }
+        }
+    }
+
+    fn has_room(&self, index: usize) -> bool {
+        let ty = &self.types[index];
+        !ty.free.is_empty() && ty.queue.is_empty()
+    }
+
+    fn take_ended(&mut self, index: usize) -> u64 {
+        self.types[index].recorder.take_ended()
+    }
+
+    fn types(&self) -> usize {
+        self.types.len()
+    }
+
+    fn outstanding(&self) -> usize {
+        self.in_flight + self.queued
+    }
+
+    fn sent_ns(&self) -> Option<u64> {
+        (self.in_flight > 0).then_some(self.sent_ns)
+    }
+
+    fn is_broken(&self) -> bool {
+        self.closed > 0
+    }
+
+    fn finish(self) -> Vec<Notes> {
+        let mut types = self.types;
+        for mut connection in self.connections {
+            let recorder = &mut types[connection.type_index].recorder;
+            for pending in connection.in_flight.drain() {
+                if !pending.has_failed {
+                    recorder.failed(pending.intended_ns, Failure::Unfinished);
+                }
+            }
+        }
+        types
+            .into_iter()
+            .map(|mut ty| {
+                for &intended_ns in &ty.queue {
+                    ty.recorder.failed(intended_ns, Failure::Unfinished);
+                }
+                ty.recorder.into_notes()
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,509 @@
+//! Targets: `redis://host:port`, `memcached+udp://host`, `redis+unix:/path`.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::http::HttpWire;
+use super::lines::LinesWire;
+use super::own::Wire;
+
+/// The protocol of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP over a stream.
+    Redis,
+    /// The text protocol of memcached.
+    Memcached,
+    /// The meta protocol of memcached.
+    MemcachedMeta,
+    /// The text protocol of memcached in datagrams, behind its frame header.
+    MemcachedUdp,
+    /// The RPC of psp-protocols: protobuf messages behind their length.
+    Protobuf,
+    /// The psp header over UDP.
+    PspUdp,
+    /// A protocol over streams that a [`Wire`] describes.
+    Wire(&'static dyn Wire),
+}
+
+/// How URLs name servers of a protocol.
+struct Scheme {
+    protocol: Protocol,
+    /// The scheme of URLs.
+    name: &'static str,
+    port_default: Option<u16>,
+}
+
+const SCHEMES: &[Scheme] = &[
+    Scheme {
+        protocol: Protocol::Redis,
+        name: "redis",
+        port_default: Some(6379),
+    },
+    Scheme {
+        protocol: Protocol::Memcached,
+        name: "memcached",
+        port_default: Some(11211),
+    },
+    Scheme {
+        protocol: Protocol::MemcachedMeta,
+        name: "memcached+meta",
+        port_default: Some(11211),
+    },
+    Scheme {
+        protocol: Protocol::MemcachedUdp,
+        name: "memcached+udp",
+        port_default: Some(11211),
+    },
+    Scheme {
+        protocol: Protocol::Protobuf,
+        name: "protobuf",
+        port_default: None,
+    },
+    Scheme {
+        protocol: Protocol::PspUdp,
+        name: "psp",
+        port_default: None,
+    },
+];
+
+/// The generator's own wires.
+const WIRES: &[&dyn Wire] = &[&HttpWire, &LinesWire];
+
+/// The end of a scheme that its URLs and names may lack.
+const TCP: &str = "+tcp";
+
+/// The scheme of local sockets, alone or after the scheme of the protocol and `+`.
+const UNIX: &str = "unix";
+
+impl Protocol {
+    /// The protocols by name.
+    pub fn names() -> impl Iterator<Item = String> {
+        Self::all().map(|protocol| protocol.to_string())
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        let wires = WIRES.iter().map(|wire| Self::Wire(*wire));
+        SCHEMES.iter().map(|scheme| scheme.protocol).chain(wires)
+    }
+
+    /// The protocol of URLs with this scheme.
+    fn of_scheme(name: &str) -> Option<Self> {
+        Self::all().find(|protocol| {
+            let scheme = protocol.scheme();
+            scheme == name || scheme.strip_suffix(TCP) == Some(name)
+        })
+    }
+
+    fn entry(self) -> Option<&'static Scheme> {
+        SCHEMES.iter().find(|scheme| scheme.protocol == self)
+    }
+
+    /// The scheme of URLs.
+    fn scheme(self) -> &'static str {
+        match self {
+            Self::Wire(wire) => wire.scheme(),
+            _ => self.entry().expect("every protocol has a scheme").name,
+        }
+    }
+
+    fn port_default(self) -> Option<u16> {
+        match self {
+            Self::Wire(wire) => wire.port_default(),
+            _ => self.entry()?.port_default,
+        }
+    }
+
+    /// The default name of requests of `command`: its first word, in capitals if the server ignores
+    /// case.
+    #[must_use]
+    pub fn type_name(self, command: &str) -> String {
+        let word = command.split_whitespace().next().unwrap_or_default();
+        match self {
+            Self::Protobuf => word.to_owned(),
+            Self::Wire(wire) => wire.type_name(command),
+            Self::Redis
+            | Self::Memcached
+            | Self::MemcachedMeta
+            | Self::MemcachedUdp
+            | Self::PspUdp => word.to_uppercase(),
+        }
+    }
+
+    /// Whether requests and replies are datagrams. Otherwise they form a stream.
+    #[must_use]
+    pub const fn is_datagram(self) -> bool {
+        matches!(self, Self::MemcachedUdp | Self::PspUdp)
+    }
+
+    /// Whether requests ask for service times; otherwise they are commands.
+    #[must_use]
+    pub const fn is_synthetic(self) -> bool {
+        matches!(self, Self::PspUdp)
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.scheme().replace('+', "-"))
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = TargetError;
+
+    fn from_str(name: &str) -> Result<Self, TargetError> {
+        Self::all()
+            .find(|protocol| protocol.to_string() == name)
+            .ok_or_else(|| TargetError::Protocol {
+                name: name.to_owned(),
+            })
+    }
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// An address and a port of TCP or UDP.
+    Inet(SocketAddr),
+    /// The path of a local socket.
+    Unix(PathBuf),
+}
+
+/// A server to measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The address.
+    pub endpoint: Endpoint,
+    url: String,
+    authority: String,
+}
+
+/// Why a target cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// The URL has no scheme, or an unknown one.
+    #[error("`{url}`: a target is one of {}", forms())]
+    Scheme {
+        /// The URL.
+        url: String,
+    },
+    /// The scheme has no default port.
+    #[error("`{url}`: the port is missing")]
+    Port {
+        /// The URL.
+        url: String,
+    },
+    /// The host has no address.
+    #[error("`{url}`: cannot resolve the host")]
+    Resolve {
+        /// The URL.
+        url: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The path is not valid for a local socket.
+    #[error("`{url}`: a local socket cannot have this path")]
+    Path {
+        /// The URL.
+        url: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Neither the URL nor an option names the protocol of a local socket.
+    #[error(
+        "`{url}`: the URL of a local socket names no protocol; give --protocol, or redis+unix:PATH"
+    )]
+    NoProtocol {
+        /// The URL.
+        url: String,
+    },
+    /// The protocol uses datagrams, which local sockets do not carry.
+    #[error("`{url}`: {protocol} is a protocol of UDP")]
+    Datagram {
+        /// The URL.
+        url: String,
+        /// The protocol.
+        protocol: Protocol,
+    },
+    /// The URL and the option name different protocols.
+    #[error("`{url}` speaks {protocol}, and not {told}")]
+    Contradiction {
+        /// The URL.
+        url: String,
+        /// The protocol of its scheme.
+        protocol: Protocol,
+        /// The protocol of the option.
+        told: Protocol,
+    },
+    /// No protocol has this name.
+    #[error("`{name}` is no protocol; there are {}", Protocol::names().collect::<Vec<_>>().join(", "))]
+    Protocol {
+        /// The name.
+        name: String,
+    },
+}
+
+/// The forms of all targets.
+fn forms() -> String {
+    let mut forms: Vec<_> = Protocol::all()
+        .map(|protocol| match protocol.port_default() {
+            Some(_) => format!("{}://HOST[:PORT]", protocol.scheme()),
+            None => format!("{}://HOST:PORT", protocol.scheme()),
+        })
+        .collect();
+    forms.push("redis+unix:PATH".to_owned());
+    forms.push("unix:PATH".to_owned());
+    forms.join(", ")
+}
+
+impl Target {
+    /// Parses `url`. `protocol` applies to `unix:PATH`, which names none.
+    ///
+    /// # Errors
+    /// [`TargetError`] says what is wrong. A `protocol` that differs from the URL's is an error.
+    pub fn parse(url: &str, protocol: Option<Protocol>) -> Result<Self, TargetError> {
+        Self::parse_among(url, protocol, Protocol::of_scheme)
+    }
+
+    /// Parses `url` of a server that speaks the protocol of `wire`: `SCHEME://HOST[:PORT]`,
+    /// `SCHEME+unix:PATH` or `unix:PATH`.
+    ///
+    /// # Errors
+    /// See [`parse`](Self::parse).
+    pub fn for_wire(url: &str, wire: &'static dyn Wire) -> Result<Self, TargetError> {
+        let protocol = Protocol::Wire(wire);
+        let named = |name: &str| match name == wire.scheme() {
+            true => Some(protocol),
+            false => Protocol::of_scheme(name),
+        };
+        Self::parse_among(url, Some(protocol), named)
+    }
+
+    fn parse_among(
+        url: &str,
+        protocol: Option<Protocol>,
+        named: impl Fn(&str) -> Option<Protocol>,
+    ) -> Result<Self, TargetError> {
+        let owned = || url.to_owned();
+        let scheme_error = || TargetError::Scheme { url: owned() };
+        let (prefix, rest) = url.split_once(':').ok_or_else(scheme_error)?;
+        let local = match prefix.strip_suffix(UNIX) {
+            Some("") => Some(None),
+            Some(scheme) => scheme.strip_suffix('+').map(Some),
+            None => None,
+        };
+        let own = match local {
+            Some(None) => None,
+            Some(Some(name)) => Some(named(name).ok_or_else(scheme_error)?),
+            None => Some(named(prefix).ok_or_else(scheme_error)?),
+        };
+        if let (Some(own), Some(told)) = (own, protocol.filter(|told| Some(*told) != own)) {
+            return Err(TargetError::Contradiction {
+                url: owned(),
+                protocol: own,
+                told,
+            });
+        }
+        let no_protocol = || TargetError::NoProtocol { url: owned() };
+        let protocol = own.or(protocol).ok_or_else(no_protocol)?;
+        let host_or_path = match (rest.strip_prefix("//"), local) {
+            (Some(rest), _) => rest,
+            (None, Some(_)) => rest,
+            (None, None) => return Err(scheme_error()),
+        };
+        let host = host_or_path.trim_end_matches('/');
+        if host.is_empty() {
+            return Err(scheme_error());
+        }
+        let endpoint = match local {
+            Some(_) if protocol.is_datagram() => {
+                let url = owned();
+                return Err(TargetError::Datagram { url, protocol });
+            }
+            Some(_) => unix_endpoint(url, host_or_path)?,
+            None => inet_endpoint(url, host, protocol)?,
+        };
+        let authority = match local {
+            Some(_) => "localhost".to_owned(),
+            None => host.to_owned(),
+        };
+        Ok(Self {
+            protocol,
+            endpoint,
+            url: owned(),
+            authority,
+        })
+    }
+
+    /// Host and port as the URL has them; `localhost` for a local socket.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+}
+
+fn unix_endpoint(url: &str, path: &str) -> Result<Endpoint, TargetError> {
+    let path = PathBuf::from(path);
+    match std::os::unix::net::SocketAddr::from_pathname(&path) {
+        Ok(_) => Ok(Endpoint::Unix(path)),
+        Err(source) => Err(TargetError::Path {
+            url: url.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn inet_endpoint(url: &str, host: &str, protocol: Protocol) -> Result<Endpoint, TargetError> {
+    // The colons of a bare IPv6 address are inside brackets.
+    let has_port = host
+        .rsplit(']')
+        .next()
+        .is_some_and(|tail| tail.contains(':'));
+    let with_port = match (has_port, protocol.port_default()) {
+        (true, _) => host.to_owned(),
+        (false, Some(port)) => format!("{host}:{port}"),
+        (false, None) => {
+            return Err(TargetError::Port {
+                url: url.to_owned(),
+            });
+        }
+    };
+    let resolve_error = |source| TargetError::Resolve {
+        url: url.to_owned(),
+        source,
+    };
+    let mut addrs = with_port.to_socket_addrs().map_err(resolve_error)?;
+    let addr = addrs.next();
+    addr.map(Endpoint::Inet)
+        .ok_or_else(|| resolve_error(std::io::ErrorKind::NotFound.into()))
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(url: &str) -> Result<Self, TargetError> {
+        Self::parse(url, None)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inet(addr: &str) -> Endpoint {
+        Endpoint::Inet(addr.parse().unwrap())
+    }
+
+    #[test]
+    fn schemes_choose_protocol_and_port() {
+        for (url, protocol, endpoint) in [
+            ("redis://127.0.0.1", Protocol::Redis, inet("127.0.0.1:6379")),
+            (
+                "memcached://[::1]",
+                Protocol::Memcached,
+                inet("[::1]:11211"),
+            ),
+            (
+                "memcached+meta://127.0.0.1:1",
+                Protocol::MemcachedMeta,
+                inet("127.0.0.1:1"),
+            ),
+            (
+                "memcached+udp://127.0.0.1",
+                Protocol::MemcachedUdp,
+                inet("127.0.0.1:11211"),
+            ),
+            (
+                "protobuf://127.0.0.1:2",
+                Protocol::Protobuf,
+                inet("127.0.0.1:2"),
+            ),
+            ("psp://[::1]:9000/", Protocol::PspUdp, inet("[::1]:9000")),
+            (
+                "http://127.0.0.1/",
+                Protocol::Wire(&HttpWire),
+                inet("127.0.0.1:80"),
+            ),
+            (
+                "lines+tcp://127.0.0.1:7",
+                Protocol::Wire(&LinesWire),
+                inet("127.0.0.1:7"),
+            ),
+        ] {
+            let target: Target = url.parse().unwrap();
+            assert_eq!((target.protocol, &target.endpoint), (protocol, &endpoint));
+            assert_eq!(target.to_string(), url);
+        }
+    }
+
+    #[test]
+    fn local_sockets_speak_what_the_scheme_or_the_option_says() {
+        for (url, told) in [
+            ("redis+unix:/run/a.sock", None),
+            ("redis+unix:///run/a.sock", Some(Protocol::Redis)),
+            ("unix:/run/a.sock", Some(Protocol::Redis)),
+        ] {
+            let target = Target::parse(url, told).unwrap();
+            assert_eq!(target.protocol, Protocol::Redis);
+            assert_eq!(target.endpoint, Endpoint::Unix("/run/a.sock".into()));
+        }
+        let meta: Target = "memcached+meta+unix:a".parse().unwrap();
+        assert_eq!(meta.protocol, Protocol::MemcachedMeta);
+        let lines: Target = "lines+unix:a".parse().unwrap();
+        assert_eq!(lines.protocol, Protocol::Wire(&LinesWire));
+        assert_eq!(lines.authority(), "localhost");
+    }
+
+    #[test]
+    fn names_of_protocols_are_understood() {
+        for name in Protocol::names() {
+            assert_eq!(name.parse::<Protocol>().unwrap().to_string(), name);
+        }
+        let error = "gopher".parse::<Protocol>().unwrap_err().to_string();
+        assert!(error.contains("there are redis"), "{error}");
+    }
+
+    #[test]
+    fn bad_targets_are_refused_with_a_reason() {
+        let long = format!("redis+unix:/{}", "a".repeat(200));
+        for (url, told, reason) in [
+            ("127.0.0.1:6379", None, "a target is one of"),
+            ("gopher://127.0.0.1", None, "a target is one of"),
+            ("redis://", None, "a target is one of"),
+            ("redis:127.0.0.1", None, "a target is one of"),
+            ("gopher+unix:/a", None, "a target is one of"),
+            ("redisunix:/a", None, "a target is one of"),
+            ("redis+unix:", None, "a target is one of"),
+            ("psp://127.0.0.1", None, "port is missing"),
+            ("lines+tcp://127.0.0.1", None, "port is missing"),
+            ("redis://127.0.0.1:port", None, "cannot resolve"),
+            ("unix:/a", None, "give --protocol"),
+            (
+                "unix:/a",
+                Some(Protocol::PspUdp),
+                "psp is a protocol of UDP",
+            ),
+            (
+                "memcached+udp+unix:/a",
+                None,
+                "memcached-udp is a protocol of UDP",
+            ),
+            ("redis://127.0.0.1", Some(Protocol::PspUdp), "and not psp"),
+            (&long, None, "cannot have this path"),
+        ] {
+            let error = Target::parse(url, told).unwrap_err().to_string();
+            assert!(error.contains(reason), "{url}: {error}");
+        }
+    }
+}

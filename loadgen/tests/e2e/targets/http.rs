@@ -1,0 +1,88 @@
+//! HTTP servers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use psp_protocols::Framing;
+use psp_protocols::http::{Http, HttpRequest, Method, Response, Status};
+
+use super::program::{assert_every_arrival_ends_once, call, count, run, server, type_of};
+use crate::scripted::serve::Answer;
+
+/// The response to the request in `frame`, whose body is that of the request.
+fn respond(frame: &[u8], status: Status) -> Answer {
+    let head = Http::default().head_of(frame).expect("a whole request");
+    let mut out = Vec::new();
+    let body = HttpRequest::new(frame, &head).body().into_owned();
+    Response::new(&mut out, &head, status).body(&body);
+    Answer::Reply(out.leak())
+}
+
+#[test]
+fn statuses_beyond_the_successful_are_errors() {
+    let addr = server(Http::default(), |frame| {
+        let head = Http::default().head_of(frame).unwrap();
+        let request = HttpRequest::new(frame, &head);
+        assert!(request.header("host").is_some());
+        let status = match (request.method(), request.path()) {
+            (Method::Get, "/page") if request.query().starts_with("n=") => Status::OK,
+            (Method::Get, "/moved") => Status::FOUND,
+            (Method::Post, "/form") if request.body().len() == 100 => Status::CREATED,
+            (Method::Get, "/busy") => Status::SERVICE_UNAVAILABLE,
+            _ => Status::NOT_FOUND,
+        };
+        respond(frame, status)
+    });
+    let target = format!("http://{addr}/");
+    let mix = "GET /page?n={n}@200/s,GET /moved@100/s,POST /form {value}@100/s,\
+               GET /none@40/s,busy=GET /busy@20/s";
+    let args = "--connections 2 --pipeline 16 --value-bytes 100";
+    let report = run(&target, mix, args);
+    assert_every_arrival_ends_once(&report);
+    for (name, completed, errors) in [
+        ("/page", 100, None),
+        ("/moved", 50, None),
+        ("/form", 50, None),
+        ("/none", 0, Some(("404", 20))),
+        ("busy", 0, Some(("503", 10))),
+    ] {
+        let ty = type_of(&report, name);
+        assert_eq!(ty["completed"], completed, "{ty}");
+        assert_eq!(ty["reconnects"], 0, "{ty}");
+        if let Some((kind, number)) = errors {
+            assert_eq!(ty["errors"][kind], number, "{ty}");
+        }
+    }
+}
+
+#[test]
+fn chunked_responses_are_read_and_closed_connections_opened_again() {
+    let requests = AtomicU64::new(0);
+    let addr = server(Http::default(), move |_| {
+        match requests.fetch_add(1, Ordering::Relaxed) % 20 {
+            0 => Answer::Close,
+            _ => Answer::Reply(
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+                  2\r\n\r\n\r\n3;a\r\nabc\r\n0\r\nT: x\r\n\r\n",
+            ),
+        }
+    });
+    let report = run(&format!("http://{addr}"), "GET@200/s", "");
+    assert_every_arrival_ends_once(&report);
+    let ty = type_of(&report, "/");
+    assert_eq!(
+        (&ty["completed"], &ty["errors"]["CONNECTION"]),
+        (&95.into(), &5.into())
+    );
+    assert!(count(&report, "reconnects") > 0);
+}
+
+#[test]
+fn requests_that_http_does_not_have_are_refused() {
+    let target = "http://127.0.0.1:9";
+    for mix in ["HEAD /:1", "GET page:1", "GET / a b:1"] {
+        let output = call(&["run", "--target", target, "--rate", "1", "--mix", mix]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{mix}: {errors}");
+        assert!(errors.contains("METHOD TARGET [BODY]"), "{errors}");
+    }
+}

@@ -1,0 +1,498 @@
+//! The name of a command as a small number.
+//!
+//! ```text
+//!   name ─► 16 bytes in lower case ─► hash ─► slot of a table made by the compiler ─► CommandId
+//! ```
+
+/// Names in lower case. Number `n` has the [`CommandId`] `n + 1`.
+///
+/// These are the commands of Redis 7.0, as `COMMAND LIST` has them, whose name is no longer than
+/// [`NAME_LEN_MAX`]; all but GEORADIUSBYMEMBER and GEORADIUSBYMEMBER_RO.
+const NAMES: [&str; 238] = [
+    "acl",
+    "append",
+    "asking",
+    "auth",
+    "bgrewriteaof",
+    "bgsave",
+    "bitcount",
+    "bitfield",
+    "bitfield_ro",
+    "bitop",
+    "bitpos",
+    "blmove",
+    "blmpop",
+    "blpop",
+    "brpop",
+    "brpoplpush",
+    "bzmpop",
+    "bzpopmax",
+    "bzpopmin",
+    "client",
+    "cluster",
+    "command",
+    "config",
+    "copy",
+    "dbsize",
+    "debug",
+    "decr",
+    "decrby",
+    "del",
+    "discard",
+    "dump",
+    "echo",
+    "eval",
+    "eval_ro",
+    "evalsha",
+    "evalsha_ro",
+    "exec",
+    "exists",
+    "expire",
+    "expireat",
+    "expiretime",
+    "failover",
+    "fcall",
+    "fcall_ro",
+    "flushall",
+    "flushdb",
+    "function",
+    "geoadd",
+    "geodist",
+    "geohash",
+    "geopos",
+    "georadius",
+    "georadius_ro",
+    "geosearch",
+    "geosearchstore",
+    "get",
+    "getbit",
+    "getdel",
+    "getex",
+    "getrange",
+    "getset",
+    "hdel",
+    "hello",
+    "hexists",
+    "hget",
+    "hgetall",
+    "hincrby",
+    "hincrbyfloat",
+    "hkeys",
+    "hlen",
+    "hmget",
+    "hmset",
+    "hrandfield",
+    "hscan",
+    "hset",
+    "hsetnx",
+    "hstrlen",
+    "hvals",
+    "incr",
+    "incrby",
+    "incrbyfloat",
+    "info",
+    "keys",
+    "lastsave",
+    "latency",
+    "lcs",
+    "lindex",
+    "linsert",
+    "llen",
+    "lmove",
+    "lmpop",
+    "lolwut",
+    "lpop",
+    "lpos",
+    "lpush",
+    "lpushx",
+    "lrange",
+    "lrem",
+    "lset",
+    "ltrim",
+    "memory",
+    "mget",
+    "migrate",
+    "module",
+    "monitor",
+    "move",
+    "mset",
+    "msetnx",
+    "multi",
+    "object",
+    "persist",
+    "pexpire",
+    "pexpireat",
+    "pexpiretime",
+    "pfadd",
+    "pfcount",
+    "pfdebug",
+    "pfmerge",
+    "pfselftest",
+    "ping",
+    "psetex",
+    "psubscribe",
+    "psync",
+    "pttl",
+    "publish",
+    "pubsub",
+    "punsubscribe",
+    "quit",
+    "randomkey",
+    "readonly",
+    "readwrite",
+    "rename",
+    "renamenx",
+    "replconf",
+    "replicaof",
+    "reset",
+    "restore",
+    "restore-asking",
+    "role",
+    "rpop",
+    "rpoplpush",
+    "rpush",
+    "rpushx",
+    "sadd",
+    "save",
+    "scan",
+    "scard",
+    "script",
+    "sdiff",
+    "sdiffstore",
+    "select",
+    "set",
+    "setbit",
+    "setex",
+    "setnx",
+    "setrange",
+    "shutdown",
+    "sinter",
+    "sintercard",
+    "sinterstore",
+    "sismember",
+    "slaveof",
+    "slowlog",
+    "smembers",
+    "smismember",
+    "smove",
+    "sort",
+    "sort_ro",
+    "spop",
+    "spublish",
+    "srandmember",
+    "srem",
+    "sscan",
+    "ssubscribe",
+    "strlen",
+    "subscribe",
+    "substr",
+    "sunion",
+    "sunionstore",
+    "sunsubscribe",
+    "swapdb",
+    "sync",
+    "time",
+    "touch",
+    "ttl",
+    "type",
+    "unlink",
+    "unsubscribe",
+    "unwatch",
+    "wait",
+    "watch",
+    "xack",
+    "xadd",
+    "xautoclaim",
+    "xclaim",
+    "xdel",
+    "xgroup",
+    "xinfo",
+    "xlen",
+    "xpending",
+    "xrange",
+    "xread",
+    "xreadgroup",
+    "xrevrange",
+    "xsetid",
+    "xtrim",
+    "zadd",
+    "zcard",
+    "zcount",
+    "zdiff",
+    "zdiffstore",
+    "zincrby",
+    "zinter",
+    "zintercard",
+    "zinterstore",
+    "zlexcount",
+    "zmpop",
+    "zmscore",
+    "zpopmax",
+    "zpopmin",
+    "zrandmember",
+    "zrange",
+    "zrangebylex",
+    "zrangebyscore",
+    "zrangestore",
+    "zrank",
+    "zrem",
+    "zremrangebylex",
+    "zremrangebyrank",
+    "zremrangebyscore",
+    "zrevrange",
+    "zrevrangebylex",
+    "zrevrangebyscore",
+    "zrevrank",
+    "zscan",
+    "zscore",
+    "zunion",
+    "zunionstore",
+];
+
+/// Longest name in the table, in bytes.
+pub(super) const NAME_LEN_MAX: usize = 16;
+
+/// The name of a command in any case, resolved once: an index for tables of commands.
+///
+/// ```
+/// # use psp_protocols::resp::CommandId;
+/// assert_eq!(CommandId::of(b"GET"), CommandId::of(b"get"));
+/// assert_eq!(CommandId::of(b"get").name(), Some("get"));
+/// assert_eq!(CommandId::of(b"nosuchcommand"), CommandId::UNKNOWN);
+/// assert!(CommandId::of(b"get").index() < CommandId::COUNT);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommandId(u16);
+
+impl CommandId {
+    /// A command that the table of names does not have.
+    pub const UNKNOWN: Self = Self(0);
+
+    /// How many ids there are, [`UNKNOWN`](Self::UNKNOWN) included.
+    pub const COUNT: usize = NAMES.len() + 1;
+
+    /// The id of `name`, in any case.
+    #[inline]
+    #[must_use]
+    pub const fn of(name: &[u8]) -> Self {
+        let Some(key) = Key::of(name) else {
+            return Self::UNKNOWN;
+        };
+        let mut at = key.slot();
+        loop {
+            let slot = &SLOTS[at];
+            if slot.key.low == key.low && slot.key.high == key.high && slot.key.len == key.len {
+                return slot.id;
+            }
+            if slot.id.0 == Self::UNKNOWN.0 {
+                return Self::UNKNOWN;
+            }
+            at = (at + 1) % SLOTS.len();
+        }
+    }
+
+    /// Number of this id: 0 for [`UNKNOWN`](Self::UNKNOWN), and below [`COUNT`](Self::COUNT).
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The name in lower case; `None` for [`UNKNOWN`](Self::UNKNOWN).
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        NAMES.get(self.index().checked_sub(1)?).copied()
+    }
+}
+
+/// A name in lower case: its bytes in two words, and its length. Different names have different keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Key {
+    low: u64,
+    high: u64,
+    len: usize,
+}
+
+impl Key {
+    /// `None` for a name that is too long for the table, and for none.
+    #[inline]
+    const fn of(name: &[u8]) -> Option<Self> {
+        let len = name.len();
+        if len > NAME_LEN_MAX {
+            return None;
+        }
+        // The words overlap unless they are full; the length tells such names apart.
+        let (low, high) = match (name.first_chunk(), name.last_chunk()) {
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+            _ => match (name.first_chunk(), name.last_chunk()) {
+                (Some(first), Some(last)) => {
+                    let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+                    (first as u64 | (last as u64) << 32, 0)
+                }
+                _ => match *name {
+                    [a, b, c] => (a as u64 | (b as u64) << 8 | (c as u64) << 16, 0),
+                    [a, b] => (a as u64 | (b as u64) << 8, 0),
+                    [a] => (a as u64, 0),
+                    _ => return None,
+                },
+            },
+        };
+        Some(Self {
+            low: to_lower(low),
+            high: to_lower(high),
+            len,
+        })
+    }
+
+    /// Where the search for it begins.
+    #[inline]
+    const fn slot(&self) -> usize {
+        let mixed = (self.low ^ self.high.rotate_left(29)).wrapping_mul(MULTIPLIER);
+        (mixed >> (u64::BITS - SLOTS_LOG2)) as usize
+    }
+}
+
+/// Eight ASCII letters in lower case at once; other bytes stay.
+#[inline]
+const fn to_lower(bytes: u64) -> u64 {
+    const fn each(byte: u8) -> u64 {
+        u64::from_le_bytes([byte; 8])
+    }
+    let low_bits = bytes & each(0x7f);
+    // The highest bit of each byte: is it at least 'A', is it above 'Z', and is it ASCII?
+    let from_a = low_bits + each(0x80 - b'A');
+    let above_z = low_bits + each(0x7f - b'Z');
+    let is_upper = (from_a ^ above_z) & !bytes & each(0x80);
+    bytes | is_upper >> 2
+}
+
+/// Half of the slots are free, so that a search ends soon.
+const SLOTS_LOG2: u32 = 9;
+
+/// Of some tried, the one with which the longest search is short; a test holds it to that.
+const MULTIPLIER: u64 = 0x70c3_083d_05dd_a7a5;
+
+/// An entry of the hash table. A free one has the id [`CommandId::UNKNOWN`].
+#[derive(Clone, Copy)]
+struct Slot {
+    key: Key,
+    id: CommandId,
+}
+
+/// A hash table with linear probing.
+static SLOTS: [Slot; 1 << SLOTS_LOG2] = slots();
+
+const fn slots() -> [Slot; 1 << SLOTS_LOG2] {
+    let free = Slot {
+        key: Key {
+            low: 0,
+            high: 0,
+            len: 0,
+        },
+        id: CommandId::UNKNOWN,
+    };
+    let mut slots = [free; 1 << SLOTS_LOG2];
+    let mut index = 0;
+    while index < NAMES.len() {
+        let Some(key) = Key::of(NAMES[index].as_bytes()) else {
+            panic!("a name that is too long");
+        };
+        let mut at = key.slot();
+        while slots[at].id.0 != CommandId::UNKNOWN.0 {
+            at = (at + 1) % slots.len();
+        }
+        index += 1;
+        slots[at] = Slot {
+            key,
+            id: CommandId(index as u16),
+        };
+    }
+    slots
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_name_is_found_in_any_case() {
+        for (index, name) in NAMES.iter().enumerate() {
+            let id = CommandId::of(name.as_bytes());
+            assert_eq!(id.index(), index + 1, "{name}");
+            assert_eq!(id.name(), Some(*name));
+            assert_eq!(CommandId::of(name.to_uppercase().as_bytes()), id);
+        }
+        assert_eq!(CommandId::UNKNOWN.name(), None);
+        assert_eq!(CommandId::default(), CommandId::UNKNOWN);
+    }
+
+    #[test]
+    fn searches_are_short() {
+        let probes = |name: &str| {
+            let start = Key::of(name.as_bytes())
+                .expect("a name of the table")
+                .slot();
+            let id = CommandId::of(name.as_bytes());
+            let place = SLOTS.iter().position(|slot| slot.id == id);
+            (place.expect("in the table") + SLOTS.len() - start) % SLOTS.len() + 1
+        };
+        let longest = NAMES.iter().map(|name| probes(name)).max();
+        assert!(longest <= Some(PROBES_MAX), "{longest:?}");
+        for name in ["get", "set", "mget", "hget", "ping", "incr", "del"] {
+            assert_eq!(probes(name), 1, "{name}");
+        }
+    }
+
+    const PROBES_MAX: usize = 4;
+
+    #[test]
+    fn names_that_nearly_are_commands_are_unknown() {
+        for name in [
+            &b""[..],
+            b"ge",
+            b"gett",
+            b"get\0",
+            b"g\xe5t",
+            b"GE\x14",
+            b"zrangebyscor",
+            b"sort\x7fro",
+            b"zremrangebyscores",
+            b"{get",
+            b"@uth",
+        ] {
+            assert_eq!(
+                CommandId::of(name),
+                CommandId::UNKNOWN,
+                "{}",
+                name.escape_ascii()
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_found_if_and_only_if_the_table_has_it(
+            name in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..20),
+                "[a-zA-Z_-]{1,5}".prop_map(String::into_bytes),
+                (0..NAMES.len(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(name, at, byte)| {
+                    let mut name = NAMES[name].as_bytes().to_vec();
+                    let at = at.index(name.len());
+                    name[at] = byte;
+                    name
+                }),
+            ]
+        ) {
+            let listed = NAMES.iter().find(|listed| name.eq_ignore_ascii_case(listed.as_bytes()));
+            prop_assert_eq!(CommandId::of(&name).name(), listed.copied());
+        }
+
+        #[test]
+        fn letters_and_no_other_bytes_change_case(bytes: [u8; 8]) {
+            let lower = u64::from_le_bytes(bytes.map(|byte| byte.to_ascii_lowercase()));
+            prop_assert_eq!(to_lower(u64::from_le_bytes(bytes)), lower);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Properties of memcached requests: framing and parsing.
+
+use proptest::prelude::*;
+use psp_protocols::Framing;
+use psp_protocols::memcached::binary::{
+    self, BinaryFraming, HEADER_LEN, Header, RequestParts, encode_request,
+};
+use psp_protocols::memcached::text::{self, Request, Store, StoreMode, TextFraming};
+use psp_protocols::memcached::{MemcachedFraming, is_binary};
+
+use crate::stream;
+
+fn key() -> impl Strategy<Value = String> {
+    "[!-~]{1,20}"
+}
+
+fn data() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..40),
+        Just(b"\r\nget k\r\n".to_vec()),
+    ]
+}
+
+fn line_end() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["\r\n", "\n", " \r\n"])
+}
+
+/// A line that announces `data`, and the data.
+fn with_block(line: &str, end: &str, data: &[u8]) -> Vec<u8> {
+    [line.as_bytes(), end.as_bytes(), data, b"\r\n"].concat()
+}
+
+fn text_request() -> impl Strategy<Value = Vec<u8>> {
+    let store = (
+        prop::sample::select(vec!["set", "add", "replace", "append", "prepend"]),
+        key(),
+        data(),
+        prop::sample::select(vec!["", " noreply"]),
+        line_end(),
+    )
+        .prop_map(|(name, key, data, last, end)| {
+            let len = data.len();
+            with_block(&format!("{name} {key} 1 0 {len}{last}"), end, &data)
+        });
+    let meta_set = (key(), data(), line_end()).prop_map(|(key, data, end)| {
+        with_block(&format!("ms {key} {} T0 c", data.len()), end, &data)
+    });
+    let get = (prop::collection::vec(key(), 1..40), line_end())
+        .prop_map(|(keys, end)| format!("get {}{end}", keys.join(" ")).into_bytes());
+    let other = (
+        prop::sample::select(vec![
+            "delete k",
+            "incr k 1",
+            "touch k 0",
+            "version",
+            "mn",
+            "mg k v O1",
+            "md k q",
+            "stats",
+            "verbosity 1",
+            "set k",
+            "",
+            "nonsense",
+        ]),
+        line_end(),
+    )
+        .prop_map(|(line, end)| format!("{line}{end}").into_bytes());
+    prop_oneof![store, meta_set, get, other]
+}
+
+fn binary_request() -> impl Strategy<Value = Vec<u8>> {
+    let part = |len_max| prop::collection::vec(any::<u8>(), 0..len_max);
+    (0_u8..0x28, part(24), part(20), part(60), any::<u32>()).prop_map(
+        |(opcode, extras, key, value, opaque)| {
+            let parts = RequestParts {
+                opcode,
+                opaque,
+                cas: 0,
+                extras: &extras,
+                key: &key,
+                value: &value,
+            };
+            let mut frame = Vec::new();
+            encode_request(&parts, &mut frame);
+            frame
+        },
+    )
+}
+
+/// Random bytes with many parts of requests among them.
+fn garbage() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        6 => prop::sample::select(vec![
+            &b"set k 0 0 "[..], b"ms k ", b"get ", b"mg k v", b"cas k 0 0 3 1", b"\r\n", b"\n",
+            b"\r", b" ", b"0", b"1", b"5", b"-1", b"99", b"4294967297", b"noreply", b"abc",
+            b"\x80", b"\x80\x01\x00\x01\x08\x00\x00\x00\x00\x00\x00", b"\0", b"\x01",
+        ]).prop_map(<[u8]>::to_vec),
+        1 => prop::collection::vec(any::<u8>(), 0..4),
+        1 => text_request(),
+        1 => binary_request(),
+    ];
+    prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+fn small_limits() -> MemcachedFraming {
+    MemcachedFraming {
+        text: TextFraming {
+            line_len_max: 30,
+            get_line_len_max: 50,
+            get_words_max: 8,
+            item_len_max: 80,
+        },
+        binary: BinaryFraming { item_len_max: 80 },
+    }
+}
+
+/// Parses a frame and checks that the result lies within the frame.
+fn parse(frame: &[u8]) {
+    if is_binary(frame) {
+        if let Some(Ok(request)) = binary::Request::parse(frame) {
+            assert!(request.key.len() + request.value.len() + HEADER_LEN <= frame.len());
+        }
+        return;
+    }
+    if let Ok(Request::Get(get)) = Request::parse(frame) {
+        assert!(get.keys.map(<[u8]>::len).sum::<usize>() < frame.len());
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_split_of_requests_gives_the_same_frames(
+        (requests, splits) in prop::collection::vec(
+            prop_oneof![text_request(), binary_request()], 1..8,
+        ).prop_flat_map(|requests| {
+            let len = requests.concat().len();
+            (Just(requests), stream::cuts(len))
+        })
+    ) {
+        let bytes = requests.concat();
+        let framing = MemcachedFraming::default();
+        let expected = (requests, None);
+        prop_assert_eq!(&stream::feed(&framing, &bytes, &splits), &expected);
+        prop_assert_eq!(&stream::feed(&framing, &bytes, &stream::every_byte(&bytes)), &expected);
+    }
+
+    #[test]
+    fn any_split_of_garbage_gives_the_same_error((bytes, splits) in stream::with_cuts(garbage())) {
+        for framing in [MemcachedFraming::default(), small_limits()] {
+            let whole = stream::feed(&framing, &bytes, &[]);
+            prop_assert_eq!(&stream::feed(&framing, &bytes, &splits), &whole);
+            prop_assert_eq!(&stream::feed(&framing, &bytes, &stream::every_byte(&bytes)), &whole);
+            for frame in &whole.0 {
+                parse(frame);
+            }
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_parsed_without_panic(bytes in garbage()) {
+        parse(&bytes);
+        let framing = MemcachedFraming::default();
+        let mut out = Vec::new();
+        framing.encode_rejection(&psp_protocols::Rejection::HandlerFailed, &bytes, &mut out);
+        prop_assert!(framing.discard_after(&bytes, &()) <= u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn data_that_is_too_large_is_discarded(data in prop::collection::vec(any::<u8>(), 81..200)) {
+        let len = data.len();
+        let lines = [format!("set k 0 0 {len}\r\n"), format!("ms k {len} c\r\n")];
+        let mut bytes = Vec::new();
+        let mut expected = Vec::new();
+        for line in &lines {
+            bytes.extend_from_slice(line.as_bytes());
+            bytes.extend_from_slice(&data);
+            bytes.extend_from_slice(b"\r\nmn\r\n");
+            let error = Request::parse(line.as_bytes()).expect_err("there is no data");
+            prop_assert_eq!(error.text, "SERVER_ERROR object too large for cache");
+            expected.extend([line.as_bytes().to_vec(), b"mn\r\n".to_vec()]);
+        }
+        let found = stream::feed(&small_limits(), &bytes, &stream::every_byte(&bytes));
+        prop_assert_eq!(found, (expected, None));
+    }
+
+    #[test]
+    fn arguments_survive_encoding_and_parsing(
+        key in key(),
+        flags in any::<u32>(),
+        exptime in any::<i32>(),
+        cas in any::<u64>(),
+        data in data(),
+    ) {
+        let len = data.len();
+        let frame = with_block(&format!("cas {key} {flags} {exptime} {len} {cas}"), "\r\n", &data);
+        let store = Store {
+            mode: StoreMode::Set,
+            key: key.as_bytes(),
+            flags,
+            exptime,
+            cas: Some(cas),
+            data: &data,
+            noreply: false,
+        };
+        prop_assert_eq!(Request::parse(&frame), Ok(Request::Store(store)));
+    }
+
+    #[test]
+    fn headers_survive_encoding(bytes in prop::array::uniform24(any::<u8>())) {
+        let header = Header::decode(&bytes).expect("24 bytes");
+        let mut expected = bytes;
+        // Encoding always writes the data type of raw bytes.
+        expected[5] = 0;
+        prop_assert_eq!(header.encode(), expected);
+    }
+}
+
+#[test]
+fn a_frame_byte_by_byte_is_read_in_linear_time() {
+    let framing = TextFraming::default();
+    let get = format!("get {}\r\n", "key:0000012345 ".repeat(20_000)).into_bytes();
+    let set = with_block("set k 0 0 500000", "\r\n", &[b'a'; 500_000]);
+    for frame in [get, set] {
+        let found = stream::feed(&framing, &frame, &stream::every_byte(&frame));
+        assert_eq!(found, (vec![frame], None));
+    }
+}
+
+#[test]
+fn a_multiget_has_all_its_keys() {
+    let frame = format!("get {}\r\n", "key:0000012345 ".repeat(1000));
+    let Ok(Request::Get(text::Get { keys, .. })) = Request::parse(frame.as_bytes()) else {
+        panic!("a get");
+    };
+    assert_eq!(keys.count(), 1000);
+}

@@ -1,0 +1,63 @@
+//! What waits and runs, on its way from one scheduler to another.
+
+use crate::event::{RequestId, WorkerId};
+use crate::request_type::RequestType;
+
+/// Everything that a scheduler has when another policy replaces it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// All requests that wait or run, in order of arrival.
+    pub requests: Vec<BacklogRequest>,
+    /// Requests that found their typed queue full, and for which the driver has not polled the
+    /// [`Action::Reject`](crate::Action::Reject) yet, in order.
+    pub refused: Vec<(RequestId, RequestType)>,
+    /// Per type slot, `UNKNOWN` last: how many requests were refused so far. Missing slots count 0.
+    pub rejections: Vec<u64>,
+}
+
+/// A request that waits or runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BacklogRequest {
+    /// The driver's name for it.
+    pub request: RequestId,
+    /// Its type.
+    pub request_type: RequestType,
+    /// When it arrived, in nanoseconds.
+    pub arrived_ns: u64,
+    /// For how long it ran in earlier turns, in nanoseconds; 0 for a request that never ran.
+    pub served_ns: u64,
+    /// Whether it waits or runs, and where.
+    pub state: RequestState,
+}
+
+/// Whether a request waits or runs, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestState {
+    /// It waits, and any worker may run it.
+    Waiting,
+    /// It began on this worker, its home worker, which alone can resume it.
+    Suspended {
+        /// The home worker.
+        home: WorkerId,
+    },
+    /// It runs.
+    Running {
+        /// Where. No two requests run on one worker.
+        worker: WorkerId,
+        /// When this turn started, in nanoseconds.
+        started_ns: u64,
+        /// Whether the driver was asked to stop it. It is not asked again in this turn.
+        preempted: bool,
+    },
+}
+
+/// How a scheduler's requests go on under another policy.
+pub trait Handover {
+    /// Gives away everything that waits and runs. The scheduler is of no use afterwards.
+    fn hand_over(&mut self) -> Backlog;
+
+    /// Takes over what another scheduler with the same [`SchedulerSetup`](crate::SchedulerSetup)
+    /// gave away. The driver calls it before any event, and polls afterwards. Requests that run go
+    /// on running.
+    fn take_over(&mut self, now_ns: u64, backlog: Backlog);
+}

@@ -1,0 +1,750 @@
+//! What must be true of a scheduler, kept in the simplest way beside it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::broken::{Broken, Promise};
+use super::cases::{Case, Measured, Operation, Step};
+use super::promises::{AllowedWorkers, Idling, Order, Preempts, Promises, Quantum};
+use super::seen::Seen;
+use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
+use crate::policy::Policy;
+use crate::request_type::RequestType;
+use crate::scheduler::{Scheduler, switch};
+use crate::setup::Preemption;
+
+/// Returns the broken promise unless the condition holds.
+macro_rules! require {
+    ($promise:ident, $holds:expr, $($what:tt)+) => {
+        if !$holds {
+            return Err(Broken::new(Promise::$promise, format!($($what)+)));
+        }
+    };
+}
+
+/// A request that waits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Waiting {
+    slot: usize,
+    /// For how long it ran in earlier turns; `None` if it never ran.
+    served_ns: Option<u64>,
+    /// Where it ran last, if the policy has not changed since.
+    ran_on: Option<WorkerId>,
+    /// Where it ran last, if it can resume there alone.
+    home: Option<WorkerId>,
+}
+
+impl Waiting {
+    /// Whether it ran before, and yielded.
+    const fn resumes(&self) -> bool {
+        self.served_ns.is_some()
+    }
+
+    /// Whether the policy may run it on `worker`.
+    fn may_use(&self, workers: &AllowedWorkers, seen: &Seen<'_>, worker: usize) -> bool {
+        if self.home.is_some() {
+            workers.allow_at_home(seen, self.slot, worker)
+        } else {
+            workers.allow(seen, self.slot, worker)
+        }
+    }
+
+    /// Whether the driver can run it on `worker`; `begins` says whether that worker can begin
+    /// another request.
+    fn can_run_on(&self, worker: usize, begins: bool) -> bool {
+        self.home.map_or(begins, |home| home.index() == worker)
+    }
+}
+
+/// A request that runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Turn {
+    id: u32,
+    slot: usize,
+    started_ns: u64,
+    /// For how long the request ran in earlier turns.
+    served_ns: u64,
+    /// Its worker was asked to stop.
+    preempted: bool,
+}
+
+type PromisesOf<'a> = dyn Fn(&Policy, Option<Preemption>) -> Promises + 'a;
+
+/// A scheduler, and what must be true of it.
+pub(super) struct Model<'a> {
+    case: &'a Case,
+    promises_of: &'a PromisesOf<'a>,
+    scheduler: Box<dyn Scheduler>,
+    promises: Promises,
+    /// When this scheduler took over.
+    since_ns: u64,
+    now_ns: u64,
+    /// When the scheduler got its last event.
+    told_ns: u64,
+    /// By the ids of requests, which ascend in order of arrival.
+    types_of_requests: Vec<RequestType>,
+    waiting: BTreeMap<u32, Waiting>,
+    running: Vec<Option<Turn>>,
+    /// Per worker: the last request that began there under this policy.
+    begun_last: Vec<Option<u32>>,
+    /// Refusals that the scheduler owes, in order.
+    refusals: VecDeque<u32>,
+    refused: Vec<u64>,
+    completed: usize,
+}
+
+/// Deadlines at which the driver ticks while time passes. It misses further ones.
+const TICKS_MAX: usize = 32;
+
+impl<'a> Model<'a> {
+    pub(super) fn new(case: &'a Case, promises_of: &'a PromisesOf<'a>) -> Self {
+        for policy in &case.policies {
+            assert_eq!(policy.validate(case.workers), Ok(()), "{policy:?}");
+        }
+        let policy = &case.policies[0];
+        Self {
+            case,
+            promises_of,
+            scheduler: policy.scheduler(&case.setup()),
+            promises: promises_of(policy, case.useful_preemption()),
+            since_ns: 0,
+            now_ns: 0,
+            told_ns: 0,
+            types_of_requests: Vec::new(),
+            waiting: BTreeMap::new(),
+            running: vec![None; case.workers],
+            begun_last: vec![None; case.workers],
+            refusals: VecDeque::new(),
+            refused: vec![0; case.types.len() + 1],
+            completed: 0,
+        }
+    }
+
+    /// Applies an operation, and checks what follows.
+    pub(super) fn apply(&mut self, step: &Step) -> Result<(), Broken> {
+        match &step.operation {
+            Operation::Arrive(types) => {
+                for &number in types {
+                    self.arrive(RequestType::new(number));
+                }
+            }
+            Operation::Complete { nth, measured } => self.complete(*nth, *measured),
+            Operation::Yield { nth } => self.stop(*nth, |_| true),
+            Operation::Obey { nth } => self.stop(*nth, |turn| turn.preempted),
+            Operation::Advance(by_ns) => self.advance(*by_ns)?,
+            Operation::Stall(by_ns) => self.now_ns += by_ns,
+            Operation::Tick => self.tell(Event::Tick),
+            Operation::Switch { nth } => self.switch(nth % self.case.policies.len()),
+        }
+        self.poll(step.polls_max)?;
+        self.check_status()
+    }
+
+    /// Lets every accepted request end, and checks that it does.
+    pub(super) fn drain(&mut self) -> Result<(), Broken> {
+        self.poll(usize::MAX)?;
+        for nth in 0..2 * self.types_of_requests.len() + 4 {
+            if self.running.iter().all(Option::is_none) {
+                break;
+            }
+            self.advance(1_000)?;
+            match nth % 4 {
+                0 => self.stop(nth, |turn| turn.preempted),
+                1 => self.stop(nth, |_| true),
+                2 => self.complete(nth, None),
+                _ => {
+                    let (count, service_ns) = (1, 1_000);
+                    self.complete(nth, Some(Measured { count, service_ns }));
+                }
+            }
+            self.poll(usize::MAX)?;
+            self.check_status()?;
+        }
+        let all_ended = self.waiting.is_empty() && self.running.iter().all(Option::is_none);
+        let (waiting, running) = (&self.waiting, &self.running);
+        require!(
+            NothingLost,
+            all_ended,
+            "{waiting:?} wait and {running:?} run in the end"
+        );
+        let refused: u64 = self.refused.iter().sum();
+        let (arrived, completed) = (self.types_of_requests.len(), self.completed);
+        let answered = completed as u64 + refused == arrived as u64;
+        require!(
+            NothingLost,
+            answered,
+            "{completed} of {arrived} requests completed, and {refused} were refused"
+        );
+        let deadline_ns = self.scheduler.deadline_ns();
+        require!(
+            Deadline,
+            deadline_ns.is_none(),
+            "{deadline_ns:?} with no request"
+        );
+        self.check_runs()
+    }
+
+    fn seen(&self) -> Seen<'_> {
+        Seen {
+            scheduler: &*self.scheduler,
+            workers: self.case.workers,
+            types: self.case.types.len(),
+            running: self
+                .running
+                .iter()
+                .flatten()
+                .map(|turn| turn.slot)
+                .collect(),
+        }
+    }
+
+    fn queued(&self, slot: usize) -> usize {
+        self.waiting.values().filter(|w| w.slot == slot).count()
+    }
+
+    /// How many requests a worker can hold, where requests do not migrate.
+    fn contexts(&self) -> Option<usize> {
+        let preemption = self.case.preemption?;
+        (!preemption.migrates).then_some(preemption.contexts)
+    }
+
+    /// How many requests are suspended on `worker`.
+    fn suspended(&self, worker: usize) -> usize {
+        let homes = self.waiting.values().filter_map(|waiting| waiting.home);
+        homes.filter(|home| home.index() == worker).count()
+    }
+
+    /// Whether `worker` can begin a request beside its suspended ones and `held` others.
+    fn begins(&self, worker: usize, held: usize) -> bool {
+        self.contexts()
+            .is_none_or(|contexts| self.suspended(worker) + held < contexts)
+    }
+
+    /// Whether `worker`, which is idle, can run a request.
+    fn can_run(&self, waiting: &Waiting, worker: usize) -> bool {
+        waiting.can_run_on(worker, self.begins(worker, 0))
+    }
+
+    /// Whether any request that waits could run on `worker`, which is busy, if that stopped.
+    fn anyone_can_use(&self, worker: usize) -> bool {
+        let begins = self.begins(worker, 1);
+        let mut waiting = self.waiting.values();
+        waiting.any(|waiting| waiting.can_run_on(worker, begins))
+    }
+
+    fn tell(&mut self, event: Event<'_>) {
+        self.scheduler.on_event(self.now_ns, event);
+        self.told_ns = self.now_ns;
+    }
+
+    fn arrive(&mut self, request_type: RequestType) {
+        let id = u32::try_from(self.types_of_requests.len()).expect("few requests");
+        self.types_of_requests.push(request_type);
+        let slot = self.case.types.slot(request_type);
+        if self.queued(slot) < self.case.capacity(slot) {
+            let waiting = Waiting {
+                slot,
+                served_ns: None,
+                ran_on: None,
+                home: None,
+            };
+            self.waiting.insert(id, waiting);
+        } else {
+            self.refusals.push_back(id);
+            self.refused[slot] += 1;
+        }
+        self.tell(Event::Arrived {
+            request: RequestId(id),
+            request_type,
+        });
+    }
+
+    /// Takes what runs on the n-th of the workers with such a turn.
+    fn take_turn(&mut self, nth: usize, such: impl Fn(&Turn) -> bool) -> Option<(WorkerId, Turn)> {
+        let workers: Vec<usize> = (0..self.case.workers)
+            .filter(|&worker| self.running[worker].as_ref().is_some_and(&such))
+            .collect();
+        let worker = *workers.get(nth.checked_rem(workers.len())?)?;
+        let turn = self.running[worker].take()?;
+        Some((worker_id(worker), turn))
+    }
+
+    fn complete(&mut self, nth: usize, measured: Option<Measured>) {
+        let Some((worker, turn)) = self.take_turn(nth, |_| true) else {
+            return;
+        };
+        self.completed += 1;
+        let sample = measured.map(|measured| Sample {
+            request_type: self.types_of_requests[turn.id as usize],
+            count: measured.count,
+            service_ns: measured.service_ns * u64::from(measured.count),
+        });
+        self.tell(Event::Completed {
+            worker,
+            samples: sample.as_slice(),
+        });
+    }
+
+    /// The request of the n-th such turn yields.
+    fn stop(&mut self, nth: usize, such: impl Fn(&Turn) -> bool) {
+        let Some((worker, turn)) = self.take_turn(nth, such) else {
+            return;
+        };
+        let served_ns = self.now_ns - turn.started_ns;
+        let waiting = Waiting {
+            slot: turn.slot,
+            served_ns: Some(turn.served_ns + served_ns),
+            ran_on: Some(worker),
+            home: self.contexts().map(|_| worker),
+        };
+        self.waiting.insert(turn.id, waiting);
+        self.tell(Event::Yielded { worker, served_ns });
+    }
+
+    fn advance(&mut self, by_ns: u64) -> Result<(), Broken> {
+        let until_ns = self.now_ns + by_ns;
+        for _ in 0..TICKS_MAX {
+            let deadline_ns = self.scheduler.deadline_ns();
+            let Some(deadline_ns) = deadline_ns.filter(|&at_ns| at_ns <= until_ns) else {
+                break;
+            };
+            self.now_ns = self.now_ns.max(deadline_ns);
+            self.tell(Event::Tick);
+            self.poll(usize::MAX)?;
+        }
+        self.now_ns = until_ns;
+        Ok(())
+    }
+
+    /// Another policy takes over, unless one of the two has no handover.
+    fn switch(&mut self, index: usize) {
+        let policy = &self.case.policies[index];
+        let mut next = policy.scheduler(&self.case.setup());
+        if !switch(&mut *self.scheduler, &mut *next, self.now_ns) {
+            return;
+        }
+        self.scheduler = next;
+        self.promises = (self.promises_of)(policy, self.case.useful_preemption());
+        self.since_ns = self.now_ns;
+        self.begun_last.fill(None);
+        for waiting in self.waiting.values_mut() {
+            waiting.ran_on = None;
+        }
+    }
+
+    fn poll(&mut self, polls_max: usize) -> Result<(), Broken> {
+        for _ in 0..polls_max {
+            let Some(action) = self.scheduler.poll(self.now_ns) else {
+                return self.check_rest();
+            };
+            match action {
+                Action::Reject {
+                    request,
+                    request_type,
+                } => {
+                    let owed = self.refusals.pop_front();
+                    require!(
+                        RefusedOnlyWhenFull,
+                        owed == Some(request.0),
+                        "{request:?} was refused, and {owed:?} found its queue full"
+                    );
+                    self.check_type(request, request_type)?;
+                }
+                Action::Preempt { worker, quantum_ns } => self.check_preempt(worker, quantum_ns)?,
+                Action::Run {
+                    worker,
+                    request,
+                    request_type,
+                    hand_off,
+                } => {
+                    self.check_run(worker, request, hand_off)?;
+                    self.check_type(request, request_type)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_type(&self, request: RequestId, named: RequestType) -> Result<(), Broken> {
+        let request_type = self.types_of_requests[request.0 as usize];
+        require!(
+            NothingTwice,
+            named == request_type,
+            "{request:?} of {request_type:?} was called {named:?}"
+        );
+        Ok(())
+    }
+
+    fn check_run(
+        &mut self,
+        worker: WorkerId,
+        RequestId(id): RequestId,
+        hand_off: HandOff,
+    ) -> Result<(), Broken> {
+        let Some(started) = self.waiting.get(&id).copied() else {
+            let what = format!("request {id} runs, and does not wait");
+            return Err(Broken::new(Promise::NothingTwice, what));
+        };
+        let index = worker.index();
+        let before = self.running.get(index).copied();
+        require!(
+            OneRequestPerWorker,
+            before == Some(None),
+            "{worker:?} has {before:?} and got request {id}"
+        );
+        let at_home = started.home.is_none_or(|home| home == worker);
+        require!(
+            HomeWorker,
+            at_home,
+            "{id} resumed on {worker:?}: {started:?}"
+        );
+        let fits = self.can_run(&started, index);
+        require!(Contexts, fits, "{worker:?} has no context for request {id}");
+        self.check_order(worker, id, &started, hand_off)?;
+        let seen = self.seen();
+        let promises = &self.promises;
+        require!(
+            AllowedWorkers,
+            started.may_use(&promises.workers, &seen, index),
+            "{worker:?} ran a request of slot {}",
+            started.slot
+        );
+        let stays = started.ran_on.is_none_or(|ran_on| ran_on == worker);
+        require!(Stays, !promises.stays || stays, "{id} moved to {worker:?}");
+        let own_thread_free = self.case.inline
+            && self.running[0].is_none()
+            && started.home.is_none()
+            && self.suspended(0) == 0;
+        require!(
+            OwnThreadFirst,
+            index == 0
+                || !(own_thread_free && promises.own_thread_first)
+                || !promises.workers.allow(&seen, started.slot, 0),
+            "{worker:?} got request {id}, which worker 0 could run"
+        );
+        let hand_offs = promises.hand_offs;
+        require!(
+            HandOff,
+            hand_offs.contains(&hand_off),
+            "{hand_off:?} is not promised"
+        );
+        self.waiting.remove(&id);
+        self.running[index] = Some(Turn {
+            id,
+            slot: started.slot,
+            started_ns: self.now_ns,
+            served_ns: started.served_ns.unwrap_or(0),
+            preempted: false,
+        });
+        Ok(())
+    }
+
+    fn check_order(
+        &mut self,
+        worker: WorkerId,
+        id: u32,
+        started: &Waiting,
+        hand_off: HandOff,
+    ) -> Result<(), Broken> {
+        let Promises { order, workers, .. } = &self.promises;
+        let seen = self.seen();
+        for (&other, waiting) in &self.waiting {
+            // Preempted requests wait where the policy wants; requests that never ran keep their places.
+            let comparable = self.promises.preempts == Preempts::Never
+                || !(waiting.resumes() || started.resumes());
+            let passed_over = comparable
+                && order.is_before(&seen, (waiting.slot, other), (started.slot, id))
+                && workers.allow(&seen, waiting.slot, worker.index())
+                && self.can_run(waiting, worker.index());
+            require!(Order, !passed_over, "{id} ran before {other} on {worker:?}");
+        }
+        let order = *order;
+        let last = &mut self.begun_last[worker.index()];
+        if hand_off == HandOff::Stolen {
+            *last = None;
+        }
+        if order == Order::ArrivalAtWorker && !started.resumes() {
+            let before = last.replace(id);
+            let ascends = before.is_none_or(|before| before < id);
+            require!(Order, ascends, "{id} began after {before:?} on {worker:?}");
+        }
+        Ok(())
+    }
+
+    fn check_preempt(&mut self, worker: WorkerId, quantum_ns: u64) -> Result<(), Broken> {
+        let allowed = self.case.preemption.is_some();
+        require!(
+            PreemptsWhatCanStop,
+            allowed,
+            "nothing can be preempted here"
+        );
+        let index = worker.index();
+        let Some(turn) = self.running.get(index).copied().flatten() else {
+            let what = format!("{worker:?} was asked to stop, and runs nothing");
+            return Err(Broken::new(Promise::PreemptsWhatCanStop, what));
+        };
+        let stops = self.case.gives_way(turn.slot);
+        require!(
+            PreemptsWhatCanStop,
+            stops,
+            "slot {} never gives way",
+            turn.slot
+        );
+        require!(
+            PreemptsOnce,
+            !turn.preempted,
+            "{worker:?} was asked already"
+        );
+        let since_ns = self.now_ns - turn.started_ns;
+        require!(
+            PreemptsAfterQuantum,
+            since_ns >= quantum_ns,
+            "{worker:?} was asked to stop after {since_ns} ns of {quantum_ns}"
+        );
+        let has_next = self.begins(index, 1) || self.suspended(index) > 0;
+        require!(
+            Contexts,
+            has_next,
+            "{worker:?} has no context for another request"
+        );
+        self.check_purpose(index, &turn, quantum_ns)?;
+        if let Some(turn) = &mut self.running[index] {
+            turn.preempted = true;
+        }
+        Ok(())
+    }
+
+    /// Whether the policy may preempt a turn at all.
+    fn check_purpose(&self, worker: usize, turn: &Turn, quantum_ns: u64) -> Result<(), Broken> {
+        let usable = self.anyone_can_use(worker);
+        let suspended = self.suspended(worker) > 0;
+        let holds = match self.promises.preempts {
+            Preempts::Never => false,
+            Preempts::OneForEachWaiting => {
+                // Suspended requests can use no other worker, whichever stop.
+                usable && (suspended || self.stopping_for_all() < self.unbound())
+            }
+            Preempts::ForOthers => usable,
+            Preempts::AfterQuantum => quantum_ns > 0,
+            Preempts::ForShorterOrAged { aged_ns } => {
+                let seen = self.seen();
+                let group = |slot| seen.group(slot).unwrap_or(usize::MAX);
+                let is_shorter = |waiting: &Waiting| group(waiting.slot) < group(turn.slot);
+                let attained_ns = turn.served_ns + self.now_ns - turn.started_ns;
+                attained_ns >= aged_ns || (usable && self.waiting.values().any(is_shorter))
+            }
+        };
+        let (preempts, waiting) = (self.promises.preempts, self.waiting.len());
+        require!(
+            PreemptsForOthers,
+            holds,
+            "worker {worker} was asked to stop {turn:?}, {waiting} wait, promised is {preempts:?}"
+        );
+        Ok(())
+    }
+
+    /// Number of workers that were asked to stop and have no suspended request.
+    fn stopping_for_all(&self) -> usize {
+        let turns = self.running.iter().enumerate();
+        turns
+            .filter(|(_, turn)| turn.is_some_and(|turn| turn.preempted))
+            .filter(|&(worker, _)| self.suspended(worker) == 0)
+            .count()
+    }
+
+    /// How many requests wait that any worker may run.
+    fn unbound(&self) -> usize {
+        let waiting = self.waiting.values();
+        waiting.filter(|waiting| waiting.home.is_none()).count()
+    }
+
+    /// Checks the telemetry, which must be right at any time.
+    fn check_status(&self) -> Result<(), Broken> {
+        if !self.promises.telemetry {
+            return Ok(());
+        }
+        for slot in 0..=self.case.types.len() {
+            let status = self.scheduler.type_status(slot);
+            let (queued, refused) = (self.queued(slot), self.refused[slot]);
+            let first = status.worker_first.map_or(0, WorkerId::index);
+            let makes_sense = status.queued == queued
+                && status.rejections == refused
+                && first + status.workers_reserved <= self.case.workers
+                && status.service_ns_mean.is_finite()
+                && status.service_ns_mean >= 0.0
+                && (0.0..=1.0).contains(&status.share);
+            require!(
+                Telemetry,
+                makes_sense,
+                "{queued} wait and {refused} were refused in slot {slot}: {status:?}"
+            );
+        }
+        Ok(())
+    }
+
+    /// Checks which types may travel in one run.
+    fn check_runs(&self) -> Result<(), Broken> {
+        let types: Vec<RequestType> = (0..=self.case.types.len())
+            .map(|index| RequestType::new(u32::try_from(index).expect("few types")))
+            .chain([RequestType::UNKNOWN])
+            .collect();
+        let known = |request_type| self.case.types.slot(request_type) < self.case.types.len();
+        for &first in &types {
+            for &next in &types {
+                let same = self.scheduler.same_run(first, next);
+                let holds = same == self.scheduler.same_run(next, first)
+                    && (same || first != next)
+                    && (!same || first == next || (known(first) && known(next)));
+                require!(Runs, holds, "{first:?} and {next:?} in one run: {same}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the deadline and quanta, when the scheduler has nothing more to do and knows the time.
+    fn check_time(&self) -> Result<(), Broken> {
+        let deadline_ns = self.scheduler.deadline_ns();
+        let overdue = deadline_ns.is_some_and(|at_ns| at_ns <= self.now_ns);
+        require!(
+            Deadline,
+            !overdue,
+            "at {} ns it is {deadline_ns:?}",
+            self.now_ns
+        );
+        if self.case.preemption.is_some() {
+            self.check_quanta()?;
+        }
+        Ok(())
+    }
+
+    /// The workers that run a request beyond `quantum_ns` which gives way and was not asked to.
+    fn expired(&self, quantum_ns: u64) -> impl Iterator<Item = usize> {
+        let turns = self.running.iter().enumerate();
+        let expired = move |turn: &Turn| {
+            let started_ns = turn.started_ns.max(self.since_ns);
+            self.case.gives_way(turn.slot)
+                && !turn.preempted
+                && started_ns.saturating_add(quantum_ns) <= self.now_ns
+        };
+        turns
+            .filter(move |(_, turn)| turn.as_ref().is_some_and(&expired))
+            .map(|(worker, _)| worker)
+    }
+
+    /// Checks that no request waits for a worker that is beyond its quantum.
+    fn check_quanta(&self) -> Result<(), Broken> {
+        let unbound = self.unbound();
+        match self.promises.quantum {
+            Quantum::None => {}
+            Quantum::ForAnyWaiting { quantum_ns } => {
+                let wanted = unbound > self.stopping_for_all();
+                for worker in self.expired(quantum_ns) {
+                    let late = self.suspended(worker) > 0 || (wanted && self.begins(worker, 1));
+                    require!(
+                        Quantum,
+                        !late,
+                        "worker {worker} runs on, and {unbound} wait"
+                    );
+                }
+            }
+            Quantum::ForOwnQueue {
+                quantum_ns,
+                queued_max,
+            } => {
+                let can_stop = |worker: &usize| self.begins(*worker, 1);
+                let expired: Vec<usize> = self.expired(quantum_ns).filter(can_stop).collect();
+                for &worker in &expired {
+                    let stays = |waiting: &&Waiting| {
+                        waiting.home == Some(worker_id(worker))
+                            || (self.promises.stays && waiting.ran_on == Some(worker_id(worker)))
+                    };
+                    let behind = self.waiting.values().find(stays);
+                    require!(
+                        Quantum,
+                        behind.is_none(),
+                        "worker {worker} runs on, and {behind:?} waits behind"
+                    );
+                }
+                // No request is in the queue of an expired worker, so all are in those of others.
+                let others = self.running.iter().flatten().count() - expired.len();
+                let room = others.saturating_mul(queued_max);
+                require!(
+                    Quantum,
+                    expired.is_empty() || unbound <= room,
+                    "{expired:?} run on, and {unbound} wait, of which {room} can wait elsewhere"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what must hold when the scheduler has nothing more to do.
+    fn check_rest(&self) -> Result<(), Broken> {
+        let owed = &self.refusals;
+        require!(
+            RefusedOnlyWhenFull,
+            owed.is_empty(),
+            "{owed:?} found their queues full"
+        );
+        if self.told_ns == self.now_ns {
+            self.check_time()?;
+        }
+        let idle: Vec<usize> = (0..self.case.workers)
+            .filter(|&worker| self.running[worker].is_none())
+            .collect();
+        let stranded = idle.len() == self.case.workers && !self.waiting.is_empty();
+        let waiting = &self.waiting;
+        require!(
+            NothingLost,
+            !stranded,
+            "all workers idle, and {waiting:?} wait"
+        );
+        self.check_idling(&idle)
+    }
+
+    fn check_idling(&self, idle: &[usize]) -> Result<(), Broken> {
+        let owed = match &self.promises.idling {
+            Idling::Never => &self.promises.workers,
+            Idling::UnlessLent(owed) => owed,
+            Idling::BesideQueues { queued_max } => {
+                let busy = self.case.workers - idle.len();
+                let queued_max = busy.saturating_mul(*queued_max);
+                let unbound = self.unbound();
+                let none_begins = idle.iter().all(|&worker| !self.begins(worker, 0));
+                require!(
+                    WorkConserving,
+                    none_begins || unbound <= queued_max,
+                    "{idle:?} idle and {unbound} wait, of which {queued_max} can wait in queues"
+                );
+                let holds = idle.iter().find(|&&worker| self.suspended(worker) > 0);
+                require!(
+                    WorkConserving,
+                    holds.is_none(),
+                    "{holds:?} idles with suspended requests"
+                );
+                return Ok(());
+            }
+        };
+        let seen = self.seen();
+        // A request that ran before may be aged, and leave idle workers to requests yet to come.
+        let may_age = matches!(self.promises.idling, Idling::UnlessLent(_));
+        let owed_now = self
+            .waiting
+            .iter()
+            .filter(|(_, waiting)| !(may_age && waiting.resumes()));
+        for (id, waiting) in owed_now {
+            let could = idle.iter().find(|&&worker| {
+                waiting.may_use(owed, &seen, worker) && self.can_run(waiting, worker)
+            });
+            require!(
+                WorkConserving,
+                could.is_none(),
+                "{id} waits, and {could:?} idles"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn worker_id(index: usize) -> WorkerId {
+    WorkerId(u32::try_from(index).expect("worker ids are 32 bits wide"))
+}

@@ -1,0 +1,191 @@
+//! What a policy can promise beyond what all policies do.
+
+use super::seen::Seen;
+use crate::event::HandOff;
+use crate::settings::Darc;
+
+/// What a policy promises beyond what all policies do. The default is c-FCFS without its order.
+#[derive(Debug, Clone)]
+pub struct Promises {
+    /// Which of the requests that wait starts first.
+    pub order: Order,
+    /// Which workers each type may use.
+    pub workers: AllowedWorkers,
+    /// When a worker idles although a request waits that may use it.
+    pub idling: Idling,
+    /// A request that yielded resumes on the worker where it ran.
+    pub stays: bool,
+    /// A request that may use the driver's own thread does so whenever that is idle.
+    pub own_thread_first: bool,
+    /// When requests are preempted.
+    pub preempts: Preempts,
+    /// For how long a request keeps its worker while others wait.
+    pub quantum: Quantum,
+    /// How requests may reach their workers.
+    pub hand_offs: &'static [HandOff],
+    /// The status of each type counts the requests that wait and those that were refused.
+    pub telemetry: bool,
+}
+
+impl Default for Promises {
+    fn default() -> Self {
+        Self {
+            order: Order::None,
+            workers: AllowedWorkers::All,
+            idling: Idling::Never,
+            stays: false,
+            own_thread_first: true,
+            preempts: Preempts::Never,
+            quantum: Quantum::None,
+            hand_offs: &[HandOff::Dispatched],
+            telemetry: true,
+        }
+    }
+}
+
+/// Which of the requests that wait, and that may use the same worker, starts first. It holds among
+/// requests that never ran; if the policy never preempts, among all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// None is promised.
+    None,
+    /// The request that arrived first.
+    Arrival,
+    /// Of each type, the request that arrived first.
+    ArrivalInType,
+    /// Of the shortest group that may use the worker, the request that arrived first.
+    ShortestGroup,
+    /// Of the shortest group, and of all other groups together, the request that arrived first.
+    ArrivalInHalf,
+    /// Of each partition, the request that arrived first.
+    ArrivalInPartition,
+    /// The requests that begin on one worker do so in order of arrival. A request that the worker
+    /// steals starts the order anew.
+    ArrivalAtWorker,
+}
+
+/// Which workers a type may use.
+#[derive(Debug, Clone)]
+pub enum AllowedWorkers {
+    /// All of them.
+    All,
+    /// The first `reserved` are the shortest group's. All are everybody's while no length is known.
+    AllButReserved {
+        /// Number of reserved workers.
+        reserved: usize,
+    },
+    /// Those of the group's reservation. The last partition is that of `UNKNOWN`, too.
+    Partition,
+    /// Any, but all groups other than the shortest use no more at a time than are left to them.
+    AnyWithLimit,
+    /// Those of the group's reservation by DARC and, with stealing, those of longer groups.
+    Reservation(Darc),
+}
+
+/// When a worker idles although a request waits that may use it.
+#[derive(Debug, Clone)]
+pub enum Idling {
+    /// Never: the policy is work-conserving.
+    Never,
+    /// When no request waits that never ran and may use the worker by these rules. Whether other
+    /// requests borrow it is open.
+    UnlessLent(AllowedWorkers),
+    /// When the requests wait in the queues of busy workers.
+    BesideQueues {
+        /// Most requests in the queue of one worker.
+        queued_max: usize,
+    },
+}
+
+/// When requests are preempted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preempts {
+    /// Never: requests run to their end.
+    Never,
+    /// No more workers are stopping at a time than requests wait.
+    OneForEachWaiting,
+    /// Some request waits that can use the worker.
+    ForOthers,
+    /// The quantum is over that the action names. Whether another request waits does not matter.
+    AfterQuantum,
+    /// A request of a shorter group waits, or the preempted request has run for this long.
+    ForShorterOrAged {
+        /// Service time in nanoseconds, over all turns.
+        aged_ns: u64,
+    },
+}
+
+/// For how long a request keeps its worker while others wait, where it can be preempted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantum {
+    /// No limit is promised.
+    None,
+    /// At most this long while more requests wait than workers are stopping.
+    ForAnyWaiting {
+        /// The quantum in nanoseconds.
+        quantum_ns: u64,
+    },
+    /// At most this long while requests wait in the queue of that very worker.
+    ForOwnQueue {
+        /// The quantum in nanoseconds.
+        quantum_ns: u64,
+        /// Most requests in the queue of one worker.
+        queued_max: usize,
+    },
+}
+
+impl Order {
+    /// Whether request `one` goes before `other`. Both wait, and may use the same worker. They are
+    /// type slots and ids, which ascend in order of arrival.
+    pub(super) fn is_before(self, seen: &Seen<'_>, one: (usize, u32), other: (usize, u32)) -> bool {
+        let ((a, _), (b, _)) = (one, other);
+        let arrived_before = one.1 < other.1;
+        let unknown_last = |slot| seen.group(slot).unwrap_or(usize::MAX);
+        match self {
+            Self::Arrival => arrived_before,
+            Self::ArrivalInType => a == b && arrived_before,
+            Self::ArrivalInHalf => seen.is_short(a) == seen.is_short(b) && arrived_before,
+            Self::ArrivalInPartition => seen.partition(a) == seen.partition(b) && arrived_before,
+            Self::ShortestGroup => (unknown_last(a), one.1) < (unknown_last(b), other.1),
+            Self::None | Self::ArrivalAtWorker => false,
+        }
+    }
+}
+
+impl AllowedWorkers {
+    /// As [`AllowedWorkers::allow`], for a request that is suspended on `worker`. It can run
+    /// nowhere else, whichever group has the worker now.
+    pub(super) fn allow_at_home(&self, seen: &Seen<'_>, slot: usize, worker: usize) -> bool {
+        !matches!(self, Self::AnyWithLimit) || self.allow(seen, slot, worker)
+    }
+
+    /// Whether a request of the type at `slot` may run on `worker`.
+    pub(super) fn allow(&self, seen: &Seen<'_>, slot: usize, worker: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::AllButReserved { reserved } => {
+                worker >= *reserved || seen.is_short(slot) || !seen.knows_lengths()
+            }
+            Self::Partition => seen.partition(slot).contains(&worker),
+            Self::AnyWithLimit => {
+                let longs = seen.running.iter().filter(|&&slot| !seen.is_short(slot));
+                let longs_max = seen.workers - seen.reserved_for_short();
+                seen.is_short(slot) || longs.count() < longs_max
+            }
+            Self::Reservation(_) if seen.scheduler.reservation_updates() == 0 => true,
+            Self::Reservation(settings) => {
+                let status = seen.scheduler.type_status(slot);
+                let Some(first) = status.worker_first else {
+                    return worker >= seen.workers - settings.spillway;
+                };
+                let end = first.index() + status.workers_reserved;
+                let further = if settings.stealing {
+                    end
+                } else {
+                    seen.reserved_end()
+                };
+                (first.index()..end).contains(&worker) || worker >= further
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The scheduler core: events in, actions out, time is an argument.
+//!
+//! Nothing here reads a clock, starts a thread, or touches a socket.
+//! The live dispatcher, the simulator and the tests drive the same objects.
+//!
+//! ```text
+//!   Arrived ────┐                                   ┌──► Run { worker, request }
+//!   Completed ──┤    Scheduler::on_event(now, ..)   │    Scheduler::poll(now)
+//!   Yielded ────┼──► typed queues, profile, workers ┼──► Preempt { worker }
+//!   Tick ───────┘    Scheduler::deadline_ns()       └──► Reject { request }
+//! ```
+//!
+//! | to | look at |
+//! | --- | --- |
+//! | choose a policy | [`Policy`], and its settings such as [`Darc`] |
+//! | drive a scheduler | [`SchedulerSetup`], [`Scheduler`], [`Event`], [`Action`] |
+//! | write a policy of your own | [`Policy::custom`], [`TypedQueues`], `docs/your-policy.md` |
+//! | test it | `conformance`, which needs the feature of that name |
+//!
+//! `docs/policies.md` says what each policy does and why.
+//!
+//! A policy is a small file in `policies/` that makes one decision. It decides over shared `parts/`:
+//!
+//! | part | what it holds or decides |
+//! | --- | --- |
+//! | `queues`, over `lists` and `waiting` | requests that wait, bounded per type, in as many lanes as the policy wants |
+//! | `suspended` | requests that only their home worker can resume |
+//! | `workers`, `eligible` | idle workers, most recently active first, and the requests that they can run |
+//! | `running` | the request on each worker |
+//! | `quanta`, `worker_times` | how long a request keeps its worker while others wait |
+//! | `finishing`, `dispersion` | requests that are about to finish; how far service times lie apart |
+//! | `profile`, `slos` | measured service times and shares; SLOs of types |
+//! | `plan`, `grouped` | groups of types by length and their workers; typed queues that follow the plan |
+//! | `own_queues`, `ready` | a queue per worker, and the idle workers that find something in theirs |
+//! | `handover` | the backlog for another policy |
+//!
+//! Memory is set aside at construction. Two things grow on demand: queues whose capacities add up
+//! to more than 65 536 requests, and the list of refusals of a driver that reports more than 1024
+//! refused arrivals between two rounds of polling.
+
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod rows;
+
+mod backlog;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod custom;
+mod error;
+mod event;
+mod parts;
+mod policies;
+mod policy;
+mod preempt;
+#[cfg(test)]
+mod rehearsal;
+pub mod request_type;
+mod scheduler;
+mod settings;
+mod setup;
+mod spelling;
+mod traits;
+mod typed_queues;
+
+pub use backlog::{Backlog, BacklogRequest, Handover, RequestState};
+pub use custom::Custom;
+pub use error::PolicyError;
+pub use event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
+pub use parts::worker_times::WorkerTimes;
+pub use policy::Policy;
+pub use preempt::PreemptPolicy;
+pub use request_type::{RequestType, TypeSpec, TypeTable};
+pub use scheduler::{Scheduler, TypeStatus, switch};
+pub use settings::{
+    CFcfs, Cscq, DFcfs, Darc, DarcLending, DarcStatic, Drr, Edf, FixedPriority, Jbsq, Jsq, JsqTies,
+    Mq, Requeue, Sjf, Sq, StaticPartition, Stealing, Synergy,
+};
+pub use setup::{Preemption, SchedulerSetup};
+pub use traits::PreemptionUse;
+pub use typed_queues::TypedQueues;

@@ -1,0 +1,188 @@
+//! Which waiting requests an idle worker can run: any request that never ran, if it has a context
+//! left, and its own suspended ones.
+//!
+//! A request that never ran goes to an idle worker without suspended requests, if there is one, so
+//! that the others resume the requests that only they can.
+
+use crate::event::WorkerId;
+use crate::parts::queues::Queues;
+use crate::parts::waiting::Waiting;
+use crate::parts::workers::{WorkerRange, WorkerSet};
+
+/// The idle worker of `range` that begins the next request which never ran.
+#[inline]
+pub(crate) fn worker_for_new(
+    queues: &Queues,
+    idle: &WorkerSet,
+    range: WorkerRange,
+) -> Option<WorkerId> {
+    least_bound(queues, idle, range, |worker| queues.has_context(worker))
+}
+
+/// As [`worker_for_new`], a worker that can be taken back: it has a context left when the request
+/// that it begins is suspended.
+pub(crate) fn worker_to_lend(
+    queues: &Queues,
+    idle: &WorkerSet,
+    range: WorkerRange,
+) -> Option<WorkerId> {
+    least_bound(queues, idle, range, |worker| {
+        queues.has_another_context(worker)
+    })
+}
+
+/// An idle worker without suspended requests, or else an idle worker that is `fit`.
+#[inline]
+fn least_bound(
+    queues: &Queues,
+    idle: &WorkerSet,
+    range: WorkerRange,
+    fit: impl Fn(WorkerId) -> bool,
+) -> Option<WorkerId> {
+    let any_suspended = queues.any_suspended();
+    let unbound = idle.find(range, |worker| {
+        !any_suspended || queues.suspended(worker) == 0
+    });
+    unbound.or_else(|| any_suspended.then(|| idle.find(range, fit))?)
+}
+
+/// The next request of `lane` that some idle worker can take up.
+#[inline]
+pub(crate) fn next_of<'a>(
+    queues: &'a Queues,
+    idle: &WorkerSet,
+    lane: usize,
+) -> Option<&'a Waiting> {
+    let new = queues.front(lane);
+    if !queues.any_suspended() {
+        return new.filter(|_| !idle.all_busy());
+    }
+    let new = new.filter(|_| idle.workers().any(|worker| queues.has_context(worker)));
+    let suspended = idle
+        .workers()
+        .filter_map(|worker| queues.front_at(lane, worker));
+    new.into_iter()
+        .chain(suspended)
+        .min_by_key(|waiting| waiting.rank)
+}
+
+/// Takes the [next](next_of) request of `lane`, and the worker for it.
+#[inline]
+pub(crate) fn take_next(
+    queues: &mut Queues,
+    idle: &mut WorkerSet,
+    lane: usize,
+) -> Option<(WorkerId, Waiting)> {
+    if !queues.any_suspended() {
+        // Any worker can take up anything.
+        let worker = idle.first()?;
+        let waiting = queues.pop(lane)?;
+        idle.remove(worker);
+        return Some((worker, waiting));
+    }
+    let home = next_of(queues, idle, lane)?.home;
+    let worker = home.or_else(|| worker_for_new(queues, idle, idle.all()))?;
+    idle.remove(worker);
+    let waiting = match home {
+        Some(home) => queues.pop_at(lane, home),
+        None => queues.pop(lane),
+    };
+    Some((worker, waiting?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::RequestId;
+    use crate::rehearsal::setup;
+    use crate::request_type::{RequestType, TypeTable};
+    use crate::setup::{Preemption, SchedulerSetup};
+
+    const LANE: usize = 0;
+
+    /// Requests that arrived in the order of their ids, of which those with a home ran there.
+    fn queues(contexts: usize, homes: &[Option<u32>]) -> Queues {
+        let types = TypeTable::new();
+        let setup = SchedulerSetup {
+            preemption: Some(Preemption::at_home(0, contexts)),
+            ..setup(3, &types)
+        };
+        let mut queues = Queues::typed(&setup);
+        for id in 0..homes.len() as u32 {
+            queues.push(LANE, 0, RequestId(id), RequestType::UNKNOWN);
+        }
+        let mut all: Vec<Waiting> = std::iter::from_fn(|| queues.pop(LANE)).collect();
+        for (waiting, &home) in all.iter_mut().zip(homes) {
+            waiting.home = home.map(WorkerId);
+            queues.put_back_first(LANE, *waiting);
+        }
+        queues
+    }
+
+    /// Three workers, of which these are idle.
+    fn idle(workers: &[u32]) -> WorkerSet {
+        let mut set = WorkerSet::new(3, false);
+        for worker in (0..3).filter(|worker| !workers.contains(worker)) {
+            set.remove(WorkerId(worker));
+        }
+        set
+    }
+
+    /// The requests that run, one after the other, as `request@worker`.
+    fn taken(queues: &mut Queues, idle: &mut WorkerSet) -> Vec<String> {
+        let next = || take_next(queues, idle, LANE);
+        std::iter::from_fn(next)
+            .map(|(worker, waiting)| format!("{}@{}", waiting.request.0, worker.0))
+            .collect()
+    }
+
+    #[test]
+    fn suspended_requests_resume_at_home_and_new_ones_begin_where_nothing_is_suspended() {
+        let mut queues = queues(4, &[Some(0), Some(2), None, None]);
+        let mut idle = idle(&[1, 2]);
+        assert_eq!(next_of(&queues, &idle, LANE).unwrap().request.0, 1);
+        assert_eq!(taken(&mut queues, &mut idle), ["1@2", "2@1"]);
+        assert!(next_of(&queues, &idle, LANE).is_none());
+        idle.release(WorkerId(0));
+        assert_eq!(taken(&mut queues, &mut idle), ["0@0"]);
+    }
+
+    #[test]
+    fn a_new_one_that_is_first_leaves_homes_to_others_if_it_can() {
+        let mut one = queues(4, &[None, Some(0)]);
+        assert_eq!(taken(&mut one, &mut idle(&[0, 1])), ["0@1", "1@0"]);
+        let mut other = queues(4, &[None, Some(0)]);
+        assert_eq!(
+            taken(&mut other, &mut idle(&[0])),
+            ["0@0"],
+            "none else is idle"
+        );
+    }
+
+    #[test]
+    fn without_a_context_left_a_worker_goes_on_with_what_it_has() {
+        let mut queues = queues(1, &[None, Some(0), None]);
+        let mut idle = idle(&[0]);
+        assert_eq!(next_of(&queues, &idle, LANE).unwrap().request.0, 1);
+        assert_eq!(worker_for_new(&queues, &idle, idle.all()), None);
+        assert_eq!(taken(&mut queues, &mut idle), ["1@0"]);
+        idle.release(WorkerId(0));
+        assert_eq!(taken(&mut queues, &mut idle), ["0@0"]);
+    }
+
+    #[test]
+    fn a_worker_is_lent_where_what_it_begins_can_be_suspended() {
+        let queues = queues(2, &[Some(0), None]);
+        let idle = idle(&[0]);
+        assert_eq!(
+            worker_for_new(&queues, &idle, idle.all()),
+            Some(WorkerId(0))
+        );
+        assert_eq!(worker_to_lend(&queues, &idle, idle.all()), None);
+        let both = self::idle(&[0, 2]);
+        assert_eq!(
+            worker_to_lend(&queues, &both, both.all()),
+            Some(WorkerId(2))
+        );
+    }
+}

@@ -1,0 +1,395 @@
+//! The common half of all policies with typed queues: the queues, the workers, and a [`Plan`] of the
+//! workers that each group may use. A policy that serves groups of types makes the plan. A policy
+//! that chooses among types leaves the plan as it is, and says which type is next.
+
+use crate::backlog::{Backlog, Handover};
+use crate::event::{Action, Event, HandOff, WorkerId};
+use crate::parts::eligible;
+use crate::parts::handover::backlog;
+use crate::parts::plan::{Group, Plan};
+use crate::parts::profile::Profile;
+use crate::parts::queues::Queues;
+use crate::parts::running::{Running, Turn};
+use crate::parts::suspended::Lanes;
+use crate::parts::waiting::Waiting;
+use crate::parts::workers::{WorkerSet, worker_count};
+use crate::request_type::RequestType;
+use crate::scheduler::TypeStatus;
+use crate::setup::SchedulerSetup;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Grouped {
+    pub(crate) queues: Queues,
+    pub(crate) running: Running,
+    pub(crate) workers: WorkerSet,
+    pub(crate) plan: Plan,
+    /// Per type slot.
+    steals: Vec<u64>,
+    /// First of the lanes of aged requests, one per type slot, where there are any.
+    aged_first: Option<usize>,
+}
+
+/// A request on its way to a worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dispatch {
+    pub(crate) action: Action,
+    pub(crate) slot: usize,
+    /// How long it waited.
+    pub(crate) delay_ns: u64,
+}
+
+/// A request that may run next.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    sequence: u64,
+    lane: usize,
+    worker: WorkerId,
+    /// It is suspended there.
+    suspended: bool,
+    /// The worker is reserved for a longer group.
+    steals: bool,
+    /// How long it has waited.
+    delay_ns: u64,
+}
+
+impl Candidate {
+    fn new(waiting: &Waiting, lane: usize, worker: WorkerId, group: &Group, delay_ns: u64) -> Self {
+        Self {
+            sequence: waiting.sequence,
+            lane,
+            worker,
+            suspended: waiting.home.is_some(),
+            steals: group.steals(worker),
+            delay_ns,
+        }
+    }
+}
+
+/// The candidate that arrived first.
+#[inline]
+fn earlier(one: Option<Candidate>, other: Option<Candidate>) -> Option<Candidate> {
+    let candidates = one.into_iter().chain(other);
+    candidates.min_by_key(|candidate| candidate.sequence)
+}
+
+impl Grouped {
+    /// Typed queues that all workers share until the plan is made.
+    pub(crate) fn new(setup: &SchedulerSetup<'_>) -> Self {
+        let slots = setup.types.len() + 1;
+        let workers = worker_count(setup.workers);
+        Self {
+            queues: Queues::typed(setup),
+            running: Running::new(setup),
+            workers: WorkerSet::new(workers, setup.inline),
+            plan: Plan::shared(slots, workers),
+            steals: vec![0; slots],
+            aged_first: None,
+        }
+    }
+
+    /// As [`Grouped::new`], with a lane more for each type, where requests wait that ran for long
+    /// and were preempted; see [`Aging`](super::plan::Aging).
+    pub(crate) fn with_aging(setup: &SchedulerSetup<'_>) -> Self {
+        let slots = setup.types.len() + 1;
+        Self {
+            queues: Queues::new(setup, Lanes::shared(2 * slots)),
+            aged_first: Some(slots),
+            ..Self::new(setup)
+        }
+    }
+
+    /// Queues arrivals, releases workers and records what they measured. Returns the turn that ended.
+    #[inline]
+    pub(crate) fn record(
+        &mut self,
+        now_ns: u64,
+        event: Event<'_>,
+        profile: &mut Profile,
+    ) -> Option<Turn> {
+        match event {
+            Event::Arrived {
+                request,
+                request_type,
+            } => {
+                let slot = self.queues.slot(request_type);
+                self.queues.push(slot, now_ns, request, request_type);
+                None
+            }
+            Event::Completed { worker, samples } => {
+                let turn = self.running.finish(worker);
+                self.workers.release(worker);
+                for sample in samples {
+                    profile.record(self.queues.slot(sample.request_type), sample);
+                }
+                Some(turn)
+            }
+            Event::Yielded { worker, served_ns } => {
+                let turn = self.running.on(worker).copied();
+                let waiting = self.running.give_up(worker, served_ns);
+                self.put_back(waiting);
+                self.workers.release(worker);
+                turn
+            }
+            Event::Tick => None,
+        }
+    }
+
+    /// Queues a preempted request: first of its type, or last of the aged.
+    fn put_back(&mut self, waiting: Waiting) {
+        let slot = self.queues.slot(waiting.request_type);
+        let aging = self.plan.aging_of(slot);
+        let aged = aging.is_some_and(|aging| waiting.served_ns >= aging.after_ns);
+        match self.aged_first.filter(|_| aged) {
+            Some(first) => self.queues.put_back_last(first + slot, waiting),
+            None => self.queues.put_back_first(slot, waiting),
+        }
+    }
+
+    /// Whether something waits and some worker is idle.
+    #[inline]
+    pub(crate) fn can_dispatch(&self) -> bool {
+        !self.queues.is_empty() && !self.workers.all_busy()
+    }
+
+    /// Whether two types are the same, or in one group and thus of similar length.
+    pub(crate) fn same_group(&self, first: RequestType, next: RequestType) -> bool {
+        let group = |request_type| self.plan.group_of(self.queues.slot(request_type));
+        first == next || group(first).is_some_and(|first| group(next) == Some(first))
+    }
+
+    /// The first request of the shortest group that has one and may use an idle worker
+    /// (Perséphone, algorithm 1). Within a group, the request that arrived first.
+    #[inline]
+    pub(crate) fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
+        let next = |members: &[usize]| self.next_of(self.oldest_of(members)?);
+        let urgent = self
+            .can_dispatch()
+            .then(|| self.urgent(now_ns, next))
+            .flatten();
+        let candidate = match urgent {
+            None => self.first_candidate(now_ns, Plan::groups),
+            Some(number) => self.first_candidate(now_ns, |plan| {
+                let first = plan.groups().nth(number);
+                first.into_iter().chain(plan.groups())
+            }),
+        };
+        Some(self.start(now_ns, &candidate?))
+    }
+
+    /// The group whose first request has the least of its allowance left, if that is less than the
+    /// shortest waiting group's. `first` gives the first request of some types. A request with nothing
+    /// left has missed its SLO and waits its turn: if it went first, all others would miss theirs.
+    #[inline]
+    pub(crate) fn urgent<'a>(
+        &'a self,
+        now_ns: u64,
+        first: impl Fn(&[usize]) -> Option<&'a Waiting>,
+    ) -> Option<usize> {
+        let mut least_ns = None;
+        let mut urgent = None;
+        for (number, (group, members)) in self.plan.groups().enumerate() {
+            group.allowance_ns?;
+            let Some(first) = first(members) else {
+                continue;
+            };
+            let left_ns = group.left_ns(first.waited_ns(now_ns));
+            match (least_ns, left_ns) {
+                (None, _) => least_ns = Some(left_ns.unwrap_or(0)),
+                (Some(least), Some(left)) if left < least => {
+                    least_ns = Some(left);
+                    urgent = Some(number);
+                }
+                _ => {}
+            }
+        }
+        urgent
+    }
+
+    /// The request that arrived first among those of a partition that has an idle worker.
+    pub(crate) fn dispatch_within_partition(&mut self, now_ns: u64) -> Option<Dispatch> {
+        let candidate = self.first_candidate(now_ns, Plan::partitions);
+        Some(self.start(now_ns, &candidate?))
+    }
+
+    /// The oldest request of the first group that has one and may use an idle worker. If there is none,
+    /// a request that is suspended on an idle worker which its group may not use: it began there under
+    /// another policy or plan, and can run nowhere else.
+    #[inline]
+    fn first_candidate<'a, I>(
+        &'a self,
+        now_ns: u64,
+        groups: impl Fn(&'a Plan) -> I,
+    ) -> Option<Candidate>
+    where
+        I: Iterator<Item = (&'a Group, &'a [usize])>,
+    {
+        if !self.can_dispatch() {
+            return None;
+        }
+        // A loop and no `find_map`, through which candidates would be copied.
+        for (group, members) in groups(&self.plan) {
+            let fits = |worker, waited_ns| group.may_use(worker, waited_ns);
+            let candidate = self.candidate(now_ns, group, members, fits);
+            if candidate.is_some() {
+                return candidate;
+            }
+        }
+        let anywhere = || {
+            groups(&self.plan)
+                .find_map(|(group, members)| self.candidate(now_ns, group, members, |_, _| true))
+        };
+        self.queues.any_suspended().then(anywhere)?
+    }
+
+    /// The first request of a group that an idle worker can run, and that worker. A suspended request
+    /// needs a worker that `fits`.
+    #[inline]
+    fn candidate(
+        &self,
+        now_ns: u64,
+        group: &Group,
+        members: &[usize],
+        fits: impl Fn(WorkerId, u64) -> bool,
+    ) -> Option<Candidate> {
+        let lanes = members.iter().copied();
+        if self.aged_first.is_none() && !self.queues.any_suspended() {
+            let lane = self.queues.oldest(lanes)?;
+            return self.new_candidate(now_ns, group, lane);
+        }
+        let new = self.queues.oldest(lanes.clone());
+        let first = new.and_then(|lane| self.new_candidate(now_ns, group, lane));
+        let suspended = self.suspended_candidate(now_ns, group, lanes.clone(), &fits);
+        let first = earlier(first, suspended);
+        if first.is_some() || (new.is_some() && !self.queues.any_suspended()) {
+            return first;
+        }
+        let aged_first = self.aged_first?;
+        let spare = group.aging.map_or(0, |aging| aging.spare);
+        if self.workers.idle() + self.running.stopping() <= spare {
+            return None;
+        }
+        let lanes = lanes.map(|slot| aged_first + slot);
+        let new = self.queues.oldest(lanes.clone());
+        let first = new.and_then(|lane| self.new_candidate(now_ns, group, lane));
+        earlier(first, self.suspended_candidate(now_ns, group, lanes, &fits))
+    }
+
+    /// The first request of `lane` that any worker of its group may take up.
+    #[inline]
+    fn new_candidate(&self, now_ns: u64, group: &Group, lane: usize) -> Option<Candidate> {
+        let first = self.queues.front(lane)?;
+        let delay_ns = first.waited_ns(now_ns);
+        let Self {
+            queues, workers, ..
+        } = self;
+        let idle = |range| eligible::worker_for_new(queues, workers, range);
+        let borrows = delay_ns >= group.borrow_after_ns;
+        let worker = idle(group.own)
+            .or_else(|| idle(group.further))
+            .or_else(|| {
+                borrows.then(|| eligible::worker_to_lend(queues, workers, group.borrowed))?
+            })?;
+        Some(Candidate::new(first, lane, worker, group, delay_ns))
+    }
+
+    /// The request that arrived first, of those suspended on idle workers that fit.
+    #[inline]
+    fn suspended_candidate(
+        &self,
+        now_ns: u64,
+        group: &Group,
+        lanes: impl Iterator<Item = usize> + Clone,
+        fits: impl Fn(WorkerId, u64) -> bool,
+    ) -> Option<Candidate> {
+        if !self.queues.any_suspended() {
+            return None;
+        }
+        let first_at = |worker| {
+            let (lane, first) = self.queues.first_at(lanes.clone(), worker)?;
+            let delay_ns = first.waited_ns(now_ns);
+            fits(worker, delay_ns).then(|| Candidate::new(first, lane, worker, group, delay_ns))
+        };
+        let candidates = self.workers.workers().filter_map(first_at);
+        candidates.min_by_key(|candidate| candidate.sequence)
+    }
+
+    #[inline]
+    fn start(&mut self, now_ns: u64, candidate: &Candidate) -> Dispatch {
+        let &Candidate {
+            lane,
+            worker,
+            suspended,
+            steals,
+            delay_ns,
+            sequence: _,
+        } = candidate;
+        self.workers.remove(worker);
+        let waiting = if suspended {
+            self.queues.pop_at(lane, worker)
+        } else {
+            self.queues.pop(lane)
+        };
+        let waiting = waiting.expect("it waited there");
+        let slot = self.queues.slot(waiting.request_type);
+        self.steals[slot] += u64::from(steals);
+        Dispatch {
+            action: self
+                .running
+                .start(now_ns, worker, waiting, HandOff::Dispatched),
+            slot,
+            delay_ns,
+        }
+    }
+
+    /// The next request of the type at `slot` that some idle worker can take up.
+    pub(crate) fn next_of(&self, slot: usize) -> Option<&Waiting> {
+        eligible::next_of(&self.queues, &self.workers, slot)
+    }
+
+    /// The type among `slots` whose [next](Self::next_of) request arrived first.
+    pub(crate) fn oldest_of(&self, slots: &[usize]) -> Option<usize> {
+        let next = |&slot: &usize| Some((self.next_of(slot)?.sequence, slot));
+        slots.iter().filter_map(next).min().map(|(_, slot)| slot)
+    }
+
+    /// Whether any request of the type at `slot` waits.
+    pub(crate) fn waits(&self, slot: usize) -> bool {
+        self.queues.queued(slot) > 0
+    }
+
+    /// The next request of the type at `slot`, on an idle worker; the worker, too.
+    pub(crate) fn dispatch_type(&mut self, now_ns: u64, slot: usize) -> Option<(WorkerId, Action)> {
+        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.workers, slot)?;
+        let action = self
+            .running
+            .start(now_ns, worker, waiting, HandOff::Dispatched);
+        Some((worker, action))
+    }
+
+    /// What is known of the type at `slot`.
+    pub(crate) fn type_status(&self, slot: usize, profile: &Profile) -> TypeStatus {
+        let (workers_reserved, worker_first) = self.plan.reservation(slot);
+        TypeStatus {
+            workers_reserved,
+            worker_first,
+            group: self.plan.group_of(slot),
+            service_ns_mean: profile.mean_ns(slot).unwrap_or(0.0),
+            share: profile.share(slot),
+            steals: self.steals[slot],
+            ..self.queues.type_status(slot)
+        }
+    }
+}
+
+impl Handover for Grouped {
+    fn hand_over(&mut self) -> Backlog {
+        backlog(&self.queues, &self.running)
+    }
+
+    fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
+        self.queues.fill_typed(&backlog);
+        self.running.fill(&backlog);
+        self.workers.take_running(&self.running);
+    }
+}

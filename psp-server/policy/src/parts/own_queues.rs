@@ -1,0 +1,169 @@
+//! The common half of policies whose dispatcher gives each request to one worker, which serves its
+//! own queue: the dispatcher's queue, a queue per worker, the running requests, and quanta.
+//!
+//! ```text
+//!   arrivals ──► dispatcher's queue ──┬──► queue of worker 0 ──► runs there
+//!                                     └──► queue of worker 1 ──► runs there
+//! ```
+//!
+//! A request that is sent to an idle worker is [`HandOff::Dispatched`]; a request that its worker finds
+//! in its queue is [`HandOff::Own`]. The policy says when a request goes to which worker, and where it
+//! waits after it was preempted.
+
+use crate::backlog::Backlog;
+use crate::event::{Action, HandOff, WorkerId};
+use crate::parts::handover::backlog;
+use crate::parts::quanta::Quanta;
+use crate::parts::queues::Queues;
+use crate::parts::ready::ReadyWorkers;
+use crate::parts::running::Running;
+use crate::parts::suspended::Lanes;
+use crate::parts::waiting::Waiting;
+use crate::parts::workers::worker_count;
+use crate::setup::SchedulerSetup;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct OwnQueues {
+    /// The lanes of the workers, by their numbers, and the dispatcher's last.
+    pub(crate) queues: Queues,
+    pub(crate) running: Running,
+    pub(crate) quanta: Quanta,
+    workers: u32,
+    ready: ReadyWorkers,
+}
+
+impl OwnQueues {
+    pub(crate) fn new(setup: &SchedulerSetup<'_>, quantum_ns: u64) -> Self {
+        Self {
+            queues: Queues::new(setup, Lanes::own_and(setup.workers, 1)),
+            running: Running::new(setup),
+            quanta: Quanta::new(setup, quantum_ns),
+            workers: worker_count(setup.workers),
+            ready: ReadyWorkers::new(setup.workers),
+        }
+    }
+
+    /// All workers.
+    pub(crate) fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
+        (0..self.workers).map(WorkerId)
+    }
+
+    /// The dispatcher's lane.
+    pub(crate) const fn dispatcher(&self) -> usize {
+        self.workers as usize
+    }
+
+    /// The next request that the dispatcher may send to any worker.
+    pub(crate) fn next_to_send(&self) -> Option<&Waiting> {
+        self.queues.front(self.dispatcher())
+    }
+
+    /// How many requests `worker` has: those in its queue, and the running one.
+    pub(crate) fn unfinished(&self, worker: WorkerId) -> usize {
+        let lane = worker.index();
+        self.queues.lane_len(lane)
+            + self.queues.lane_len_at(lane, worker)
+            + usize::from(self.running.is_busy(worker))
+    }
+
+    /// Sends the dispatcher's next request to `worker`.
+    pub(crate) fn send(&mut self, worker: WorkerId) {
+        self.enqueue(worker, Queues::move_first);
+    }
+
+    /// Sends `worker` the dispatcher's next request that is suspended there.
+    pub(crate) fn send_home(&mut self, worker: WorkerId) {
+        self.enqueue(worker, |queues, from, to| {
+            queues.move_first_at(worker, from, to);
+        });
+    }
+
+    fn enqueue(&mut self, worker: WorkerId, movement: impl Fn(&mut Queues, usize, usize)) {
+        let could_run = self.queues.can_run_own(worker);
+        movement(&mut self.queues, self.workers as usize, worker.index());
+        if self.running.is_busy(worker) {
+            if self.queues.waits_behind(worker) {
+                self.quanta.expose(worker);
+            }
+        } else if !could_run {
+            self.ready
+                .add_if_able(&self.queues, worker, HandOff::Dispatched);
+        }
+    }
+
+    /// Ends the turn on `worker`, which goes on with its own queue. Returns the request.
+    pub(crate) fn finish(&mut self, worker: WorkerId) -> Waiting {
+        let finished = self.running.finish(worker).waiting;
+        self.released(worker);
+        finished
+    }
+
+    /// The request on `worker` waits again, at the end of `lane`.
+    pub(crate) fn give_up(&mut self, worker: WorkerId, served_ns: u64, lane: usize) {
+        let waiting = self.running.give_up(worker, served_ns);
+        self.queues.put_back_last(lane, waiting);
+        self.released(worker);
+    }
+
+    fn released(&mut self, worker: WorkerId) {
+        self.quanta.stop(worker);
+        self.ready.add_if_able(&self.queues, worker, HandOff::Own);
+    }
+
+    /// Runs the next request that a ready worker has. Its quantum has no effect until another request
+    /// waits behind it.
+    pub(crate) fn run_next(&mut self, now_ns: u64) -> Option<Action> {
+        let (worker, hand_off) = self.ready.pop()?;
+        let waiting = self.queues.pop_for(worker.index(), worker)?;
+        let action = self.running.start(now_ns, worker, waiting, hand_off);
+        self.quanta.start(now_ns, worker, &self.running);
+        if !self.queues.waits_behind(worker) {
+            self.quanta.spare(worker);
+        }
+        Some(action)
+    }
+
+    /// Asks the longest expired worker to stop whose queue has another request.
+    pub(crate) fn preempt_next(&mut self, now_ns: u64) -> Option<Action> {
+        self.quanta.preempt_next(now_ns, &mut self.running)
+    }
+
+    /// For [`Handover::hand_over`](crate::Handover::hand_over).
+    pub(crate) fn hand_over(&mut self) -> Backlog {
+        backlog(&self.queues, &self.running)
+    }
+
+    /// For [`Handover::take_over`](crate::Handover::take_over): requests that run go on, and the
+    /// dispatcher sends all others again.
+    pub(crate) fn take_over(&mut self, now_ns: u64, backlog: &Backlog) {
+        let dispatcher = self.dispatcher();
+        self.queues.fill(backlog, |_| dispatcher);
+        self.running.fill(backlog);
+        self.quanta.take_over(now_ns, &self.running);
+        for worker in self.workers() {
+            self.quanta.spare(worker);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Policy;
+    use crate::rehearsal::{ONE, Rehearsal};
+    use crate::request_type::TypeSpec;
+
+    #[test]
+    fn what_cannot_be_preempted_runs_to_its_end() {
+        for policy in [Policy::from(Policy::jbsq()), Policy::jsq().into()] {
+            let types = [TypeSpec::new("ONE")];
+            let mut policy = Rehearsal::with_preemption(policy, 1, types, None);
+            assert_eq!(policy.arrives(0, 0, ONE), "0@0");
+            assert_eq!(policy.arrives(0, 1, ONE), "");
+            assert_eq!(policy.ticks(50_000), "");
+            assert_eq!(policy.deadline_ns(), None);
+            assert_eq!(policy.yields(60_000, 0), "1@0", "the handler gave way");
+            assert_eq!(policy.completes(70_000, 0), "0@0");
+        }
+    }
+}

@@ -1,0 +1,703 @@
+//! Bounded queues of waiting requests.
+//!
+//! A policy chooses how many *lanes* there are and in which one a request waits: one lane for all,
+//! one per worker, one per type. The bound is per type in each case: a type that has reached its
+//! capacity is refused, and no other type is affected. All lanes share one pool of
+//! entries, so memory follows the sum of the capacities and not lanes times capacity.
+//!
+//! Where only its home worker can resume a request, each lane has parts: the requests that any worker
+//! may run, and for each worker the requests that are [suspended](crate::parts::suspended) there. A
+//! worker's next request of a lane is the earlier of two.
+//!
+//! ```text
+//!   a lane      any worker:   3  5  6  9          worker 0 goes on with 2, and then begins 3
+//!               worker 0:     2  7                worker 1 begins 3
+//!               worker 1:     4
+//! ```
+
+use std::collections::VecDeque;
+
+use crate::backlog::{Backlog, RequestState};
+use crate::event::{Action, RequestId, WorkerId};
+use crate::parts::lists::{List, Lists};
+use crate::parts::suspended::{Lanes, Suspended};
+use crate::parts::waiting::Waiting;
+use crate::request_type::RequestType;
+use crate::scheduler::TypeStatus;
+use crate::setup::SchedulerSetup;
+
+/// Entries for which memory is set aside at construction. Queues whose capacities add up to more
+/// grow beyond it on demand.
+const ENTRIES_PREALLOCATED_MAX: usize = 1 << 16;
+
+/// Refused requests for which memory is set aside: as many as may arrive between two rounds of
+/// polling without an allocation.
+const REFUSED_PREALLOCATED: usize = 1024;
+
+/// How many of one type wait, may wait and were refused.
+#[derive(Debug, Clone, Copy)]
+struct Admission {
+    waiting: usize,
+    capacity: usize,
+    refused: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Queues {
+    /// What any worker may take up.
+    lanes: Vec<List>,
+    /// What is suspended.
+    suspended: Suspended,
+    lists: Lists<Waiting>,
+    /// Per type slot, `UNKNOWN` last.
+    admissions: Vec<Admission>,
+    refused: VecDeque<(RequestId, RequestType)>,
+    waiting: usize,
+    sequence_next: u64,
+}
+
+impl Queues {
+    /// Empty queues: these lanes, with the capacities of `setup`.
+    pub(crate) fn new(setup: &SchedulerSetup<'_>, lanes: Lanes) -> Self {
+        let unknown = std::iter::once(setup.queue_capacity);
+        let admissions: Vec<Admission> = setup
+            .types
+            .specs()
+            .iter()
+            .map(|spec| spec.queue_capacity.unwrap_or(setup.queue_capacity))
+            .chain(unknown)
+            .map(|capacity| Admission {
+                waiting: 0,
+                capacity,
+                refused: 0,
+            })
+            .collect();
+        let capacity_total = admissions
+            .iter()
+            .fold(0_usize, |total, slot| total.saturating_add(slot.capacity));
+        // A preempted request is let in beyond the capacity; there are no more than workers.
+        let entries = capacity_total.saturating_add(setup.workers);
+        Self {
+            lanes: vec![List::EMPTY; lanes.len()],
+            suspended: Suspended::new(setup, lanes),
+            lists: Lists::with_capacity(entries.min(ENTRIES_PREALLOCATED_MAX)),
+            admissions,
+            refused: VecDeque::with_capacity(REFUSED_PREALLOCATED),
+            waiting: 0,
+            sequence_next: 0,
+        }
+    }
+
+    /// One queue per type slot.
+    pub(crate) fn typed(setup: &SchedulerSetup<'_>) -> Self {
+        Self::new(setup, Lanes::shared(setup.types.len() + 1))
+    }
+
+    /// Place of `request_type` in per-type arrays; types that are not registered are `UNKNOWN`.
+    #[inline]
+    pub(crate) fn slot(&self, request_type: RequestType) -> usize {
+        let unknown = self.admissions.len() - 1;
+        request_type
+            .index()
+            .map_or(unknown, |index| index.min(unknown))
+    }
+
+    /// Queues a request at the end of `lane`, or keeps it for [`Queues::pop_refused`] when its
+    /// type has no room left. Says whether it waits.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        lane: usize,
+        now_ns: u64,
+        request: RequestId,
+        request_type: RequestType,
+    ) -> bool {
+        let slot = self.slot(request_type);
+        let admission = &mut self.admissions[slot];
+        if admission.waiting >= admission.capacity {
+            admission.refused += 1;
+            self.refused.push_back((request, request_type));
+            return false;
+        }
+        admission.waiting += 1;
+        self.waiting += 1;
+        let sequence = self.next_in_sequence();
+        let waiting = Waiting {
+            request,
+            request_type,
+            arrived_ns: now_ns,
+            served_ns: 0,
+            home: None,
+            sequence,
+            rank: sequence,
+        };
+        self.lists.push(&mut self.lanes[lane], waiting);
+        true
+    }
+
+    #[inline]
+    fn next_in_sequence(&mut self) -> u64 {
+        let sequence = self.sequence_next;
+        self.sequence_next += 1;
+        sequence
+    }
+
+    /// Puts a request that was preempted back at the end of `lane`, whatever the capacity.
+    pub(crate) fn put_back_last(&mut self, lane: usize, waiting: Waiting) {
+        let rank = self.next_in_sequence();
+        let home = self.count_in(&waiting);
+        let waiting = Waiting {
+            rank,
+            home,
+            ..waiting
+        };
+        self.append(lane, waiting);
+    }
+
+    /// Puts a request that was preempted back to where `lane` starts, behind those alone that
+    /// arrived before it, whatever the capacity. Those are mostly others that were put back, as
+    /// many as there are workers or their contexts; more when what waits was another policy's.
+    pub(crate) fn put_back_first(&mut self, lane: usize, waiting: Waiting) {
+        let rank = waiting.sequence;
+        let home = self.count_in(&waiting);
+        let waiting = Waiting {
+            rank,
+            home,
+            ..waiting
+        };
+        if home.is_some() {
+            self.append(lane, waiting);
+        } else {
+            let later = |other: &Waiting| other.sequence > waiting.sequence;
+            self.lists.insert(&mut self.lanes[lane], waiting, later);
+        }
+    }
+
+    /// Moves the first request of one lane that any worker may take up to the end of another, if
+    /// there is any.
+    pub(crate) fn move_first(&mut self, from: usize, to: usize) {
+        if let Some(waiting) = self.pop(from) {
+            self.put_back_last(to, waiting);
+        }
+    }
+
+    /// Moves the first request of one lane that is suspended on `worker` to the end of another.
+    pub(crate) fn move_first_at(&mut self, worker: WorkerId, from: usize, to: usize) {
+        if let Some(waiting) = self.pop_at(from, worker) {
+            self.put_back_last(to, waiting);
+        }
+    }
+
+    /// Counts a request that waits again. Returns its home worker, if requests have any.
+    fn count_in(&mut self, waiting: &Waiting) -> Option<WorkerId> {
+        let slot = self.slot(waiting.request_type);
+        self.admissions[slot].waiting += 1;
+        self.waiting += 1;
+        waiting.home.filter(|_| self.suspended.exist())
+    }
+
+    #[inline]
+    fn count_out(&mut self, waiting: &Waiting) {
+        let slot = self.slot(waiting.request_type);
+        self.admissions[slot].waiting -= 1;
+        self.waiting -= 1;
+    }
+
+    /// Puts a request at the end of its part of the lane; a suspended one into its place by rank.
+    fn append(&mut self, lane: usize, waiting: Waiting) {
+        match waiting.home {
+            Some(home) => self.suspended.insert(&mut self.lists, lane, home, waiting),
+            None => self.lists.push(&mut self.lanes[lane], waiting),
+        }
+    }
+
+    /// Puts what waits in `backlog` into the lanes that `lane_of` says, in order of arrival, and
+    /// takes over its refusals. These queues have held nothing yet.
+    pub(crate) fn fill(&mut self, backlog: &Backlog, mut lane_of: impl FnMut(&Waiting) -> usize) {
+        for (rank, request) in (0..).zip(&backlog.requests) {
+            let home = match request.state {
+                RequestState::Running { .. } => continue,
+                RequestState::Waiting => None,
+                RequestState::Suspended { home } => Some(home),
+            };
+            let mut waiting = Waiting::of(request, rank, home);
+            waiting.home = self.count_in(&waiting);
+            self.append(lane_of(&waiting), waiting);
+        }
+        self.sequence_next = backlog.requests.len() as u64;
+        self.refused.extend(&backlog.refused);
+        for (admission, rejections) in self.admissions.iter_mut().zip(&backlog.rejections) {
+            admission.refused = *rejections;
+        }
+    }
+
+    /// [`Queues::fill`] for queues with one lane per type slot.
+    pub(crate) fn fill_typed(&mut self, backlog: &Backlog) {
+        let unknown = self.admissions.len() - 1;
+        self.fill(backlog, |waiting| {
+            let index = waiting.request_type.index();
+            index.map_or(unknown, |index| index.min(unknown))
+        });
+    }
+
+    /// What waits, in order of arrival.
+    pub(crate) fn waiting(&self) -> Vec<Waiting> {
+        let lists = self.lanes.iter().chain(self.suspended.lists());
+        let mut all: Vec<Waiting> = lists
+            .flat_map(|list| self.lists.iter(list).copied())
+            .collect();
+        all.sort_unstable_by_key(|waiting| waiting.sequence);
+        all
+    }
+
+    /// Refusals that the driver has not polled, and the number of refusals per type slot.
+    pub(crate) fn refusals(&self) -> (Vec<(RequestId, RequestType)>, Vec<u64>) {
+        let counts = self.admissions.iter().map(|admission| admission.refused);
+        (self.refused.iter().copied().collect(), counts.collect())
+    }
+
+    /// How many requests wait in all lanes.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// How many requests wait in all lanes that any worker may take up.
+    pub(crate) fn unbound(&self) -> usize {
+        self.waiting - self.suspended.total()
+    }
+
+    /// How many requests wait of the type at `slot`.
+    pub(crate) fn queued(&self, slot: usize) -> usize {
+        self.admissions[slot].waiting
+    }
+
+    /// How many requests wait in `lane` that any worker may take up.
+    pub(crate) fn lane_len(&self, lane: usize) -> usize {
+        self.lanes[lane].len()
+    }
+
+    /// How many requests wait in `lane` that are suspended on `worker`.
+    pub(crate) fn lane_len_at(&self, lane: usize, worker: WorkerId) -> usize {
+        self.suspended.list(lane, worker).map_or(0, List::len)
+    }
+
+    /// Takes the first request of `lane` that any worker may take up.
+    #[inline]
+    pub(crate) fn pop(&mut self, lane: usize) -> Option<Waiting> {
+        let waiting = self.lists.pop(&mut self.lanes[lane])?;
+        self.count_out(&waiting);
+        Some(waiting)
+    }
+
+    /// The first request of `lane` that any worker may take up, left in place.
+    #[inline]
+    pub(crate) fn front(&self, lane: usize) -> Option<&Waiting> {
+        self.lists.first(&self.lanes[lane])
+    }
+
+    /// Takes the first request of `lane` that is suspended on `worker`.
+    pub(crate) fn pop_at(&mut self, lane: usize, worker: WorkerId) -> Option<Waiting> {
+        let waiting = self.suspended.pop(&mut self.lists, lane, worker)?;
+        self.count_out(&waiting);
+        Some(waiting)
+    }
+
+    /// The first request of `lane` that is suspended on `worker`, left in place.
+    pub(crate) fn front_at(&self, lane: usize, worker: WorkerId) -> Option<&Waiting> {
+        self.lists.first(self.suspended.list(lane, worker)?)
+    }
+
+    /// The next request of `lane` for `worker`, which is idle; left in place.
+    pub(crate) fn next_for(&self, lane: usize, worker: WorkerId) -> Option<&Waiting> {
+        self.earlier(lane, worker, self.suspended.has_context(worker))
+    }
+
+    /// The next request of `lane` for `worker`, if it suspends what it runs.
+    pub(crate) fn next_behind(&self, lane: usize, worker: WorkerId) -> Option<&Waiting> {
+        self.earlier(lane, worker, self.suspended.has_another_context(worker))
+    }
+
+    fn earlier(&self, lane: usize, worker: WorkerId, begins: bool) -> Option<&Waiting> {
+        let new = self.front(lane).filter(|_| begins);
+        let suspended = self.front_at(lane, worker);
+        new.into_iter()
+            .chain(suspended)
+            .min_by_key(|waiting| waiting.rank)
+    }
+
+    /// Takes [`Queues::next_for`].
+    pub(crate) fn pop_for(&mut self, lane: usize, worker: WorkerId) -> Option<Waiting> {
+        match self.next_for(lane, worker)?.home {
+            Some(home) => self.pop_at(lane, home),
+            None => self.pop(lane),
+        }
+    }
+
+    /// Whether `worker`, which is idle, finds something in its own lane.
+    pub(crate) fn can_run_own(&self, worker: WorkerId) -> bool {
+        self.next_for(worker.index(), worker).is_some()
+    }
+
+    /// Whether `worker` finds something in its own lane if it suspends what it runs.
+    pub(crate) fn waits_behind(&self, worker: WorkerId) -> bool {
+        self.next_behind(worker.index(), worker).is_some()
+    }
+
+    /// Whether any request is suspended.
+    #[inline]
+    pub(crate) const fn any_suspended(&self) -> bool {
+        self.suspended.total() > 0
+    }
+
+    /// How many requests are suspended on `worker`.
+    #[inline]
+    pub(crate) fn suspended(&self, worker: WorkerId) -> usize {
+        self.suspended.suspended(worker)
+    }
+
+    /// Whether `worker`, when it is idle, can begin a request.
+    #[inline]
+    pub(crate) fn has_context(&self, worker: WorkerId) -> bool {
+        self.suspended.has_context(worker)
+    }
+
+    /// Whether `worker` can begin a request if it suspends what it runs.
+    pub(crate) fn has_another_context(&self, worker: WorkerId) -> bool {
+        self.suspended.has_another_context(worker)
+    }
+
+    /// The lane whose first request arrived first, of the requests that any worker may run.
+    #[inline]
+    pub(crate) fn oldest(&self, lanes: impl IntoIterator<Item = usize>) -> Option<usize> {
+        lanes
+            .into_iter()
+            .filter_map(|lane| Some((self.front(lane)?.sequence, lane)))
+            .min()
+            .map(|(_, lane)| lane)
+    }
+
+    /// The request that arrived first, of the first requests of `lanes` that any worker may run.
+    pub(crate) fn first_of(&self, lanes: &[usize]) -> Option<&Waiting> {
+        self.front(self.oldest(lanes.iter().copied())?)
+    }
+
+    /// The request that arrived first, of the first requests of `lanes` that are suspended on
+    /// `worker`, and its lane.
+    pub(crate) fn first_at(
+        &self,
+        lanes: impl IntoIterator<Item = usize>,
+        worker: WorkerId,
+    ) -> Option<(usize, &Waiting)> {
+        lanes
+            .into_iter()
+            .filter_map(|lane| Some((lane, self.front_at(lane, worker)?)))
+            .min_by_key(|(_, waiting)| waiting.sequence)
+    }
+
+    /// The next refused request as an action for the driver.
+    #[inline]
+    pub(crate) fn pop_refused(&mut self) -> Option<Action> {
+        let (request, request_type) = self.refused.pop_front()?;
+        Some(Action::Reject {
+            request,
+            request_type,
+        })
+    }
+
+    /// How many requests of the type at `slot` wait and were refused; nothing else.
+    pub(crate) fn type_status(&self, slot: usize) -> TypeStatus {
+        let admission = &self.admissions[slot];
+        TypeStatus {
+            queued: admission.waiting,
+            rejections: admission.refused,
+            ..TypeStatus::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::backlog::BacklogRequest;
+    use crate::request_type::{TypeSpec, TypeTable};
+
+    const SHORT: RequestType = RequestType::new(0);
+    const LONG: RequestType = RequestType::new(1);
+
+    fn queues(lanes: usize) -> Queues {
+        let types: TypeTable = [
+            TypeSpec::new("SHORT").queue_capacity(2),
+            TypeSpec::new("LONG"),
+        ]
+        .into_iter()
+        .collect();
+        let setup = SchedulerSetup {
+            inline: false,
+            workers: 1,
+            types: &types,
+            queue_capacity: 3,
+            preemption: None,
+            seed: 0,
+        };
+        Queues::new(&setup, Lanes::shared(lanes))
+    }
+
+    fn pop_all(queues: &mut Queues, lane: usize) -> Vec<u32> {
+        std::iter::from_fn(|| queues.pop(lane))
+            .map(|waiting| waiting.request.0)
+            .collect()
+    }
+
+    #[test]
+    fn the_bound_is_per_type_whatever_the_lane() {
+        let mut queues = queues(2);
+        let pushed: Vec<bool> = [(0, SHORT), (1, SHORT), (0, SHORT), (0, LONG), (1, LONG)]
+            .into_iter()
+            .zip(0..)
+            .map(|((lane, request_type), id)| queues.push(lane, 0, RequestId(id), request_type))
+            .collect();
+        assert_eq!(pushed, [true, true, false, true, true]);
+        let counts = |slot| {
+            let status = queues.type_status(slot);
+            (status.queued, status.rejections)
+        };
+        assert_eq!((counts(0), counts(1)), ((2, 1), (2, 0)));
+        assert_eq!(
+            queues.pop_refused(),
+            Some(Action::Reject {
+                request: RequestId(2),
+                request_type: SHORT
+            })
+        );
+        assert_eq!(queues.pop_refused(), None);
+        assert_eq!(pop_all(&mut queues, 0), [0, 3]);
+        assert_eq!(pop_all(&mut queues, 1), [1, 4]);
+        assert!(queues.is_empty());
+    }
+
+    #[test]
+    fn a_request_that_moves_to_another_lane_is_counted_once() {
+        let mut queues = queues(2);
+        for id in 0..3 {
+            queues.push(0, 0, RequestId(id), LONG);
+        }
+        queues.move_first(0, 1);
+        queues.move_first(0, 1);
+        assert_eq!((queues.lane_len(0), queues.lane_len(1)), (1, 2));
+        assert_eq!((queues.len(), queues.type_status(1).queued), (3, 3));
+        assert_eq!(pop_all(&mut queues, 1), [0, 1]);
+        queues.move_first(1, 0);
+        assert_eq!((queues.lane_len(0), queues.lane_len(1)), (1, 0));
+    }
+
+    #[test]
+    fn oldest_follows_the_order_of_arrival() {
+        let mut queues = queues(2);
+        queues.push(1, 7, RequestId(0), LONG);
+        queues.push(0, 7, RequestId(1), SHORT);
+        assert_eq!(queues.oldest([0, 1]), Some(1));
+        assert_eq!(queues.oldest([0]), Some(0));
+        queues.pop(1);
+        assert_eq!(queues.oldest([0, 1]), Some(0));
+        assert_eq!(queues.oldest([1]), None);
+    }
+
+    #[test]
+    fn unregistered_types_share_the_unknown_slot() {
+        let queues = queues(1);
+        assert_eq!(queues.slot(RequestType::UNKNOWN), 2);
+        assert_eq!(queues.slot(RequestType::new(2)), 2);
+        assert_eq!(queues.slot(RequestType::new(1 << 30)), 2);
+    }
+
+    #[test]
+    fn what_was_preempted_goes_before_what_arrived_later() {
+        let mut queues = queues(1);
+        for id in 0..3 {
+            queues.push(0, 0, RequestId(id), LONG);
+        }
+        let [first, second] = [0, 1].map(|_| queues.pop(0).unwrap());
+        queues.put_back_first(0, first);
+        queues.put_back_first(0, second);
+        assert_eq!(pop_all(&mut queues, 0), [0, 1, 2]);
+        queues.put_back_first(0, second);
+        queues.put_back_last(0, first);
+        assert_eq!(pop_all(&mut queues, 0), [1, 0]);
+    }
+
+    #[test]
+    fn what_was_preempted_counts_and_is_let_in_when_the_queue_is_full() {
+        let mut queues = queues(1);
+        queues.push(0, 0, RequestId(0), SHORT);
+        let preempted = queues.pop(0).unwrap();
+        queues.push(0, 0, RequestId(1), SHORT);
+        queues.push(0, 0, RequestId(2), SHORT);
+        queues.put_back_last(0, preempted);
+        assert_eq!(queues.type_status(0).queued, 3);
+        assert!(!queues.push(0, 0, RequestId(3), SHORT));
+        assert_eq!(pop_all(&mut queues, 0), [1, 2, 0]);
+        assert!(queues.is_empty());
+    }
+
+    #[test]
+    fn a_backlog_fills_typed_queues_and_counts_against_their_capacities() {
+        let waits = |id, request_type| BacklogRequest {
+            request: RequestId(id),
+            request_type,
+            arrived_ns: 7,
+            served_ns: 0,
+            state: RequestState::Waiting,
+        };
+        let backlog = Backlog {
+            requests: vec![
+                waits(0, SHORT),
+                waits(1, LONG),
+                waits(2, RequestType::new(9)),
+                waits(3, SHORT),
+            ],
+            refused: vec![(RequestId(4), SHORT)],
+            rejections: vec![5],
+        };
+        let mut queues = queues(3);
+        queues.fill_typed(&backlog);
+        assert!(!queues.push(0, 8, RequestId(5), SHORT), "still full");
+        assert!(queues.push(1, 8, RequestId(6), LONG));
+        assert_eq!(queues.type_status(0).rejections, 6);
+        let refused = queues.pop_refused();
+        assert!(matches!(refused, Some(Action::Reject { request, .. }) if request.0 == 4));
+        assert_eq!(pop_all(&mut queues, 0), [0, 3]);
+        assert_eq!(pop_all(&mut queues, 1), [1, 6]);
+        assert_eq!(pop_all(&mut queues, 2), [2], "no type has its number");
+    }
+
+    /// What happens to a lane.
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Push,
+        Pop,
+        /// What was popped is put back, the n-th of it.
+        PutBackFirst(usize),
+        PutBackLast(usize),
+        /// All lanes are merged, and divided anew.
+        Redivide,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => Just(Step::Push),
+            4 => Just(Step::Pop),
+            2 => any::<usize>().prop_map(Step::PutBackFirst),
+            2 => any::<usize>().prop_map(Step::PutBackLast),
+            1 => Just(Step::Redivide),
+        ]
+    }
+
+    const LANES: usize = 3;
+
+    /// New queues, divided anew, with what waits in `queues` and what was popped of them.
+    fn refill(
+        queues: &Queues,
+        setup: &SchedulerSetup<'_>,
+        popped: &mut [Waiting],
+        lane_of: impl Fn(u32) -> usize,
+    ) -> Queues {
+        let runs = RequestState::Running {
+            worker: WorkerId(0),
+            started_ns: 0,
+            preempted: false,
+        };
+        let mut all: Vec<(u64, BacklogRequest)> = queues
+            .waiting()
+            .iter()
+            .map(|waiting| (waiting, RequestState::Waiting))
+            .chain(popped.iter().map(|popped| (popped, runs)))
+            .map(|(waiting, state)| (waiting.sequence, waiting.in_state(state)))
+            .collect();
+        all.sort_unstable_by_key(|&(sequence, _)| sequence);
+        for popped in popped {
+            let place = all
+                .iter()
+                .position(|&(sequence, _)| sequence == popped.sequence);
+            popped.sequence = place.unwrap() as u64;
+        }
+        let backlog = Backlog {
+            requests: all.into_iter().map(|(_, request)| request).collect(),
+            ..Backlog::default()
+        };
+        let mut refilled = Queues::new(setup, Lanes::shared(LANES));
+        refilled.fill(&backlog, |waiting| lane_of(waiting.request.0));
+        refilled
+    }
+
+    proptest! {
+        /// Against plain lists of ids, which ascend in order of arrival.
+        #[test]
+        fn agrees_with_lists(steps in prop::collection::vec((step(), 0..LANES), 0..200)) {
+            let types = TypeTable::new();
+            let setup = SchedulerSetup {
+                inline: false,
+                workers: 1,
+                types: &types,
+                queue_capacity: usize::MAX,
+                preemption: None,
+                seed: 0,
+            };
+            let mut queues = Queues::new(&setup, Lanes::shared(LANES));
+            let mut plain = vec![Vec::new(); LANES];
+            let mut popped = Vec::new();
+            for (id, (step, lane)) in (0..).zip(steps) {
+                let list = &mut plain[lane];
+                match step {
+                    Step::Push => {
+                        queues.push(lane, 0, RequestId(id), RequestType::UNKNOWN);
+                        list.push(id);
+                    }
+                    Step::Pop => {
+                        let expected = (!list.is_empty()).then(|| list.remove(0));
+                        let waiting = queues.pop(lane);
+                        prop_assert_eq!(waiting.map(|waiting| waiting.request.0), expected);
+                        popped.extend(waiting);
+                    }
+                    Step::PutBackFirst(_) | Step::PutBackLast(_) if popped.is_empty() => {}
+                    Step::PutBackFirst(nth) => {
+                        let waiting = popped.swap_remove(nth % popped.len());
+                        queues.put_back_first(lane, waiting);
+                        let id = waiting.request.0;
+                        let later = list.iter().position(|&other| other > id);
+                        list.insert(later.unwrap_or(list.len()), id);
+                    }
+                    Step::PutBackLast(nth) => {
+                        let waiting = popped.swap_remove(nth % popped.len());
+                        queues.put_back_last(lane, waiting);
+                        list.push(waiting.request.0);
+                    }
+                    Step::Redivide => {
+                        let lane_of = |id: u32| (id as usize + lane) % LANES;
+                        queues = refill(&queues, &setup, &mut popped, lane_of);
+                        let mut all = plain.concat();
+                        all.sort_unstable();
+                        plain = vec![Vec::new(); LANES];
+                        for id in all {
+                            plain[lane_of(id)].push(id);
+                        }
+                    }
+                }
+                prop_assert_eq!(queues.len(), plain.concat().len());
+                prop_assert_eq!(queues.type_status(0).queued, queues.len());
+                for (lane, list) in plain.iter().enumerate() {
+                    let waiting = queues.lists.iter(&queues.lanes[lane]);
+                    let ids: Vec<u32> = waiting.map(|waiting| waiting.request.0).collect();
+                    prop_assert_eq!(&ids, list);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! c-FCFS: one queue in order of arrival, served by any idle worker.
+
+use crate::backlog::{Backlog, Handover};
+use crate::event::{Action, Event, HandOff};
+use crate::parts::eligible;
+use crate::parts::handover::backlog;
+use crate::parts::queues::Queues;
+use crate::parts::running::Running;
+use crate::parts::suspended::Lanes;
+use crate::parts::workers::{WorkerSet, worker_count};
+use crate::scheduler::{Scheduler, TypeStatus};
+use crate::setup::SchedulerSetup;
+
+/// The one queue.
+pub(crate) const LANE: usize = 0;
+
+/// See the [module](self).
+pub(crate) struct CFcfs {
+    pub(crate) queues: Queues,
+    pub(crate) running: Running,
+    pub(crate) workers: WorkerSet,
+}
+
+impl CFcfs {
+    pub(crate) fn new(setup: &SchedulerSetup<'_>) -> Self {
+        Self {
+            queues: Queues::new(setup, Lanes::shared(1)),
+            running: Running::new(setup),
+            workers: WorkerSet::new(worker_count(setup.workers), setup.inline),
+        }
+    }
+}
+
+impl Scheduler for CFcfs {
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        match event {
+            Event::Arrived {
+                request,
+                request_type,
+            } => {
+                self.queues.push(LANE, now_ns, request, request_type);
+            }
+            Event::Completed { worker, .. } => {
+                self.running.finish(worker);
+                self.workers.release(worker);
+            }
+            Event::Yielded { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.queues.put_back_first(LANE, waiting);
+                self.workers.release(worker);
+            }
+            Event::Tick => {}
+        }
+    }
+
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        if let Some(refused) = self.queues.pop_refused() {
+            return Some(refused);
+        }
+        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.workers, LANE)?;
+        Some(
+            self.running
+                .start(now_ns, worker, waiting, HandOff::Dispatched),
+        )
+    }
+
+    fn handover(&mut self) -> Option<&mut dyn Handover> {
+        Some(self)
+    }
+
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        self.queues.type_status(slot)
+    }
+}
+
+impl Handover for CFcfs {
+    fn hand_over(&mut self) -> Backlog {
+        backlog(&self.queues, &self.running)
+    }
+
+    fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
+        self.queues.fill(&backlog, |_| LANE);
+        self.running.fill(&backlog);
+        self.workers.take_running(&self.running);
+    }
+}

@@ -1,0 +1,167 @@
+//! DARC: workers reserved for groups of types by their measured CPU demand, with cycle stealing by
+//! shorter groups and spillway workers for what found none (Perséphone 3).
+//!
+//! Without hints for every type it starts as c-FCFS and makes its first reservation when the
+//! first profiling window closes. The typed queues are the same before and after, so what waits
+//! is handed over where it stands.
+
+use crate::backlog::Handover;
+use crate::event::{Action, Event};
+use crate::parts::grouped::{Dispatch, Grouped};
+use crate::parts::profile::Profile;
+use crate::request_type::RequestType;
+use crate::scheduler::{Scheduler, TypeStatus};
+use crate::settings;
+use crate::setup::SchedulerSetup;
+
+/// See the [module](self).
+pub(crate) struct Darc {
+    settings: settings::Darc,
+    spillway: u32,
+    pub(crate) grouped: Grouped,
+    pub(crate) profile: Profile,
+    /// Per type slot: the longest that a request waited, in this window.
+    delay_ns_max: Vec<u64>,
+    /// Per registered type: its share of the CPU demand when workers were last reserved. `None`
+    /// when it was not known.
+    demand_reserved: Vec<Option<f64>>,
+    /// Whether the demand was still on the move at the last reservation.
+    unsettled: bool,
+    updates: u64,
+}
+
+impl Darc {
+    pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Darc) -> Self {
+        Self::over(setup, settings, Grouped::new(setup))
+    }
+
+    /// As [`Darc::new`], over queues of the caller's own.
+    pub(crate) fn over(
+        setup: &SchedulerSetup<'_>,
+        settings: &settings::Darc,
+        grouped: Grouped,
+    ) -> Self {
+        let types = setup.types.len();
+        let mut darc = Self {
+            settings: settings.clone(),
+            spillway: u32::try_from(settings.spillway).unwrap_or(u32::MAX),
+            grouped,
+            profile: Profile::new(setup, settings),
+            delay_ns_max: vec![0; types + 1],
+            demand_reserved: vec![None; types],
+            unsettled: false,
+            updates: 0,
+        };
+        if types > 0 && (0..types).all(|slot| darc.profile.mean_ns(slot).is_some()) {
+            darc.reserve();
+        }
+        darc
+    }
+
+    /// Learns from the window, and reserves workers anew if the demand has moved.
+    ///
+    /// If the demand was still moving, another reservation follows when the next window closes: a
+    /// moving average needs several windows to arrive, and the rest of its way may be too short to
+    /// cause a reservation by itself.
+    fn close_window(&mut self, now_ns: u64) {
+        let moved = self.profile.close_window(now_ns);
+        let outdated = self.demand_moved() && self.any_delayed(now_ns);
+        if self.unsettled || self.first_measured() || outdated {
+            self.reserve();
+            self.unsettled = moved > self.settings.demand_deviation;
+        }
+        self.delay_ns_max.fill(0);
+    }
+
+    /// Records how long a request waited before it was dispatched. Returns the action.
+    #[inline]
+    pub(crate) fn note_delay(&mut self, dispatch: &Dispatch) -> Action {
+        let delay_ns_max = &mut self.delay_ns_max[dispatch.slot];
+        *delay_ns_max = dispatch.delay_ns.max(*delay_ns_max);
+        dispatch.action
+    }
+
+    /// Whether a request waited too long for its type's mean service time. The mean is the window's
+    /// own: the moving average of a type that became short lags behind, and would excuse the delay.
+    /// Requests that still wait count, since a starved type reaches no worker.
+    fn any_delayed(&self, now_ns: u64) -> bool {
+        self.delay_ns_max
+            .iter()
+            .enumerate()
+            .any(|(slot, &dispatched_ns)| {
+                let oldest = self.grouped.queues.front(slot);
+                let waiting_ns = oldest.map_or(0, |waiting| waiting.waited_ns(now_ns));
+                self.profile.latest_ns(slot).is_some_and(|mean_ns| {
+                    let delay_ns = dispatched_ns.max(waiting_ns) as f64;
+                    delay_ns > self.settings.slowdown_trigger * mean_ns
+                })
+            })
+    }
+
+    /// Whether the service time of some type is known now and was not at the last reservation.
+    fn first_measured(&self) -> bool {
+        self.demand_reserved
+            .iter()
+            .enumerate()
+            .any(|(slot, before)| before.is_none() && self.profile.mean_ns(slot).is_some())
+    }
+
+    /// Whether some type's share of the demand is far from what workers were reserved for.
+    fn demand_moved(&self) -> bool {
+        self.demand_reserved
+            .iter()
+            .enumerate()
+            .any(|(slot, before)| {
+                let moved = self.profile.demand(slot) - before.unwrap_or(0.0);
+                moved.abs() > self.settings.demand_deviation
+            })
+    }
+
+    fn reserve(&mut self) {
+        let Self { profile, .. } = self;
+        let plan = &mut self.grouped.plan;
+        plan.regroup(self.settings.delta, |slot| profile.mean_ns(slot));
+        plan.reserve_by_demand(
+            |slot| profile.demand(slot),
+            self.spillway,
+            self.settings.stealing,
+        );
+        for (slot, demand) in self.demand_reserved.iter_mut().enumerate() {
+            *demand = profile.mean_ns(slot).map(|_| profile.demand(slot));
+        }
+        self.updates += 1;
+    }
+}
+
+impl Scheduler for Darc {
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        self.grouped.record(now_ns, event, &mut self.profile);
+        if self.profile.window_due(now_ns) {
+            self.close_window(now_ns);
+        }
+    }
+
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        if let Some(refused) = self.grouped.queues.pop_refused() {
+            return Some(refused);
+        }
+        let dispatch = self.grouped.dispatch(now_ns)?;
+        Some(self.note_delay(&dispatch))
+    }
+
+    fn handover(&mut self) -> Option<&mut dyn Handover> {
+        Some(&mut self.grouped)
+    }
+
+    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
+        self.grouped.same_group(first, next)
+    }
+
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        self.grouped.type_status(slot, &self.profile)
+    }
+
+    fn reservation_updates(&self) -> u64 {
+        self.updates
+    }
+}

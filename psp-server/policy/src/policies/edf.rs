@@ -1,0 +1,175 @@
+//! Earliest deadline first, without preemption: the waiting request whose deadline is nearest, on
+//! any idle worker (Liu and Layland 1973; Perséphone, table 5).
+//!
+//! A request's deadline is its arrival plus the SLO of its type. A type without an SLO has
+//! `slo-factor` mean service times: the hinted, later the measured ones. Types of unknown length, and
+//! `UNKNOWN`, have the longest SLO of all types. Their requests lose against requests that arrived
+//! with them, but not against requests that arrive much later, so none starves. If no length is known
+//! at all, the order is that of arrival.
+
+use crate::backlog::Handover;
+use crate::event::{Action, Event};
+use crate::parts::grouped::Grouped;
+use crate::parts::profile::Profile;
+use crate::parts::slos::Slos;
+use crate::scheduler::{Scheduler, TypeStatus};
+use crate::settings;
+use crate::settings::Darc;
+use crate::setup::SchedulerSetup;
+
+/// See the [module](self).
+pub(crate) struct Edf {
+    grouped: Grouped,
+    profile: Profile,
+    slos: Slos,
+}
+
+impl Edf {
+    pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Edf) -> Self {
+        let profile = Profile::new(setup, &Darc::default());
+        let mut slos = Slos::new(setup, settings.slo_factor);
+        slos.update(&profile);
+        Self {
+            grouped: Grouped::new(setup),
+            profile,
+            slos,
+        }
+    }
+
+    /// The type whose next request has the earliest deadline. Of equal ones, the request that
+    /// arrived first.
+    fn most_urgent(&self) -> Option<usize> {
+        let first = |(slot, &slo_ns): (usize, &f64)| {
+            let arrived_ns = self.grouped.next_of(slot)?.arrived_ns;
+            Some((arrived_ns.saturating_add(slo_ns as u64), arrived_ns, slot))
+        };
+        let urgent = self
+            .slos
+            .all_ns()
+            .iter()
+            .enumerate()
+            .filter_map(first)
+            .min();
+        urgent.map(|(_, _, slot)| slot)
+    }
+}
+
+impl Scheduler for Edf {
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        self.grouped.record(now_ns, event, &mut self.profile);
+        if self.profile.close_window_if_due(now_ns) {
+            self.slos.update(&self.profile);
+        }
+    }
+
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        if let Some(refused) = self.grouped.queues.pop_refused() {
+            return Some(refused);
+        }
+        if !self.grouped.can_dispatch() {
+            return None;
+        }
+        let slot = self.most_urgent()?;
+        let (_, action) = self.grouped.dispatch_type(now_ns, slot)?;
+        Some(action)
+    }
+
+    fn handover(&mut self) -> Option<&mut dyn Handover> {
+        Some(&mut self.grouped)
+    }
+
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        self.grouped.type_status(slot, &self.profile)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::policy::Policy;
+    use crate::rehearsal::{Rehearsal, UNKNOWN};
+    use crate::request_type::TypeSpec;
+    use crate::settings::Edf;
+
+    const US: fn(u64) -> Duration = Duration::from_micros;
+
+    /// A is long and urgent, B has 10 times 2 us, nothing is known of C.
+    fn types() -> [TypeSpec; 3] {
+        [
+            TypeSpec::new("A").service_time(US(100)).slo(US(5)),
+            TypeSpec::new("B").service_time(US(2)),
+            TypeSpec::new("C"),
+        ]
+    }
+
+    #[test]
+    fn the_nearest_deadline_goes_first_whatever_the_length() {
+        let mut edf = Rehearsal::new(Policy::edf(), 1, types());
+        let order = edf.order_of([UNKNOWN, 2, 1, 0, 1, 0], 1_000);
+        assert_eq!(order, [3, 5, 0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn the_factor_makes_slos_of_service_times() {
+        for (factor, expected) in [(10.0, [1, 0]), (5.0, [0, 1])] {
+            let types = [
+                TypeSpec::new("A").slo(US(15)),
+                TypeSpec::new("B").service_time(US(2)),
+            ];
+            let mut edf = Rehearsal::new(Edf::default().slo_factor(factor), 1, types);
+            assert_eq!(edf.order_of([1, 0], 1_000), expected, "{factor}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_waited_for_the_longest_slo_is_not_overtaken_any_more() {
+        let mut edf = Rehearsal::new(Policy::edf(), 1, types());
+        assert_eq!(edf.arrive_all([UNKNOWN, 2, 0]), "2@0");
+        edf.now_ns += 14_000;
+        assert_eq!(edf.arrive_all([0]), "");
+        edf.now_ns += 2_000;
+        assert_eq!(edf.arrive_all([0]), "");
+        let first = edf.finishes(0, 100_000);
+        assert_eq!(first, "3@0", "due after 19 us, the unknown after 20");
+        let next = edf.finishes(0, 100_000);
+        assert_eq!(next, "0@0", "the second A is due after 21");
+        assert_eq!(edf.drain(1_000), [1, 4]);
+    }
+
+    #[test]
+    fn without_any_knowledge_the_order_is_that_of_arrival() {
+        let types = [TypeSpec::new("A"), TypeSpec::new("B")];
+        let mut edf = Rehearsal::new(Policy::edf(), 2, types);
+        assert_eq!(edf.arrive_all([1, 9, 0, 1]), "0@0, 1@1");
+        assert_eq!(edf.drain(1_000), [2, 3]);
+    }
+
+    #[test]
+    fn measurements_give_a_type_its_deadline() {
+        let types = [TypeSpec::new("A").slo(US(50)), TypeSpec::new("B")];
+        let mut edf = Rehearsal::new(Policy::edf(), 1, types);
+        for id in 0..1_000 {
+            assert_eq!(edf.order_of([1], 1_000), [id]);
+        }
+        let order = edf.order_of([0, 1], 1_000);
+        assert_eq!(order, [1_000, 1_001], "as urgent as A");
+        edf.now_ns += 10_000_000_000;
+        assert_eq!(edf.order_of([1], 1_000), [1_002]);
+        let order = edf.order_of([0, 1], 1_000);
+        assert_eq!(order, [1_004, 1_003], "due after 10 us");
+    }
+
+    #[test]
+    fn what_waits_and_runs_goes_on_under_another_policy_and_back() {
+        let one_worker = |policy| Rehearsal::new(policy, 1, types());
+        let mut policy = one_worker(Policy::c_fcfs());
+        assert_eq!(policy.arrive_all([1, 1, 0]), "0@0");
+        assert_eq!(policy.switches(10, one_worker(Policy::edf())), "");
+        assert_eq!(policy.gives_way(0, 500), "2@0");
+        let next = policy.finishes(0, 100_000);
+        assert_eq!(next, "0@0", "before the one that arrived later");
+        assert_eq!(policy.switches(20, one_worker(Policy::darc())), "");
+        assert_eq!(policy.drain(1_000), [1]);
+    }
+}

@@ -1,0 +1,227 @@
+//! How long each group's requests may wait, and how the group lends: computed anew whenever a
+//! profiling window closes.
+
+use crate::parts::plan::{Aging, Loan};
+use crate::parts::slos::Slos;
+use crate::policies::darc::Darc;
+use crate::policies::lending::service_times::{ServiceTimes, Spread};
+use crate::settings;
+use crate::setup::{Preemption, SchedulerSetup};
+
+/// From this squared coefficient of variation on, a request that ran for long is expected to run
+/// on for about as long as a new one, or longer. An exponential distribution has 1.
+const SCV_MIN: f64 = 0.7;
+/// Aging pays only if at least this part of the requests reach the age.
+const AGED_SHARE_MIN: f64 = 0.0005;
+/// Shortest age, for preemptions that cost next to nothing.
+const AGED_NS_MIN: f64 = 1000.0;
+/// At most this part of the workers is kept idle for a group.
+const KEEP_SHARE_MAX: f64 = 0.45;
+/// Weight of a new window in the rates of arrival.
+const RATE_WEIGHT: f64 = 0.75;
+/// Mean service time of a type of which nothing is known; it counts only beside others.
+const MEAN_NS_UNKNOWN: f64 = 1e9;
+/// Share of a type that was not seen, so that a group has a mean all the same.
+const SHARE_MIN: f64 = 1e-9;
+
+/// How a group gets workers back when its requests wait.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Recall {
+    /// Never: preemption costs too much, or no longer group exists.
+    Never,
+    /// After its first request has waited for a part of its allowance.
+    Patiently,
+    /// At once, from its own aged requests too, so that `keep` workers are idle.
+    Ahead { keep: usize, after_ns: u64 },
+}
+
+/// How long the requests of one group may wait, and how it gets workers back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct GroupAllowance {
+    /// Mean service time.
+    pub(crate) mean_ns: f64,
+    /// For how long its requests may wait: their SLO without the mean service time and the cost
+    /// of a preemption.
+    pub(crate) allowance_ns: f64,
+    pub(crate) recall: Recall,
+    /// Whether all its types give way. A group that does not borrows no worker.
+    pub(crate) gives_way: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Allowances {
+    settings: settings::DarcLending,
+    cost_ns: f64,
+    /// Aging does not pay if it would keep more workers than this idle.
+    keep_max: usize,
+    /// The first worker that is lent: worker 0 cannot be preempted if it is the driver's own thread.
+    first_lent: u32,
+    slos: Slos,
+    /// Per type slot: whether the type gives way.
+    gives_way: Vec<bool>,
+    /// Per type slot.
+    service_times: Vec<ServiceTimes>,
+    /// Per type slot: arrivals since `counted_ns`.
+    arrivals: Vec<u64>,
+    counted_ns: u64,
+    /// Per type slot, per nanosecond.
+    rates: Vec<Option<f64>>,
+    groups: Vec<GroupAllowance>,
+    any_ahead: bool,
+}
+
+impl Allowances {
+    /// Nothing is known yet: call [`Allowances::renew`] next.
+    pub(crate) fn new(
+        setup: &SchedulerSetup<'_>,
+        settings: &settings::DarcLending,
+        preemption: Preemption,
+    ) -> Self {
+        let slots = setup.types.len() + 1;
+        Self {
+            settings: settings.clone(),
+            cost_ns: preemption.cost_ns as f64,
+            keep_max: (setup.workers as f64 * KEEP_SHARE_MAX) as usize,
+            first_lent: u32::from(setup.inline),
+            slos: Slos::new(setup, settings.slo_slowdown),
+            gives_way: (0..slots).map(|slot| setup.types.gives_way(slot)).collect(),
+            service_times: vec![ServiceTimes::new(); slots],
+            arrivals: vec![0; slots],
+            counted_ns: 0,
+            rates: vec![None; slots],
+            groups: Vec::with_capacity(slots + 1),
+            any_ahead: false,
+        }
+    }
+
+    /// Counts an arrival of the type at `slot`.
+    pub(crate) fn arrived(&mut self, slot: usize) {
+        self.arrivals[slot] += 1;
+    }
+
+    /// Counts what a worker measured.
+    pub(crate) fn measured(&mut self, slot: usize, count: u32, service_ns: u64) {
+        self.service_times[slot].record(count, service_ns);
+    }
+
+    /// The allowance of the group with that number.
+    pub(crate) fn of(&self, group: usize) -> &GroupAllowance {
+        &self.groups[group]
+    }
+
+    /// Whether any group [recalls ahead](Recall::Ahead).
+    pub(crate) const fn any_ahead(&self) -> bool {
+        self.any_ahead
+    }
+
+    /// Closes the window: takes the means of `darc`, and tells its plan which groups lend.
+    pub(crate) fn renew(&mut self, now_ns: u64, darc: &mut Darc) {
+        self.update_rates(now_ns);
+        self.groups.clear();
+        let after_ns = (self.cost_ns * self.settings.aged_after_costs).max(AGED_NS_MIN) as u64;
+        let rest = darc.grouped.plan.len() - 1;
+        for (number, (_, members)) in darc.grouped.plan.groups().enumerate() {
+            let allowance = if number == rest {
+                self.of_rest(members)
+            } else {
+                self.of_members(members, after_ns, darc)
+            };
+            self.groups.push(allowance);
+        }
+        let is_ahead =
+            |allowance: &GroupAllowance| matches!(allowance.recall, Recall::Ahead { .. });
+        self.any_ahead = self.groups.iter().any(is_ahead);
+        self.service_times.iter_mut().for_each(ServiceTimes::fade);
+        let loan = |number| self.loan(number);
+        darc.grouped.plan.lend(self.first_lent, loan);
+    }
+
+    fn loan(&self, number: usize) -> Loan {
+        let allowance = &self.groups[number];
+        Loan {
+            lends: allowance.recall != Recall::Never,
+            borrows: allowance.gives_way,
+            borrow_after_ns: (allowance.allowance_ns * self.settings.borrow_after) as u64,
+            allowance_ns: allowance.allowance_ns as u64,
+            aging: match allowance.recall {
+                Recall::Ahead { keep, after_ns } => Some(Aging {
+                    after_ns,
+                    spare: keep + keep / 2,
+                }),
+                Recall::Never | Recall::Patiently => None,
+            },
+        }
+    }
+
+    fn update_rates(&mut self, now_ns: u64) {
+        let passed_ns = now_ns.saturating_sub(self.counted_ns);
+        if passed_ns == 0 {
+            return;
+        }
+        self.counted_ns = now_ns;
+        for (rate, arrivals) in self.rates.iter_mut().zip(&mut self.arrivals) {
+            let latest = std::mem::take(arrivals) as f64 / passed_ns as f64;
+            let before = rate.unwrap_or(latest);
+            *rate = Some(before + (latest - before) * RATE_WEIGHT);
+        }
+    }
+
+    /// The rest borrows after the same wait as the longest group, and takes no worker back.
+    fn of_rest(&self, members: &[usize]) -> GroupAllowance {
+        let longest = self.groups.last();
+        GroupAllowance {
+            mean_ns: longest.map_or(MEAN_NS_UNKNOWN, |longest| longest.mean_ns),
+            allowance_ns: longest.map_or(0.0, |longest| longest.allowance_ns),
+            recall: Recall::Never,
+            gives_way: self.give_way(members),
+        }
+    }
+
+    fn of_members(&self, members: &[usize], after_ns: u64, darc: &Darc) -> GroupAllowance {
+        let (mut work, mut share, mut waits_ns) = (0.0, 0.0, f64::INFINITY);
+        for &slot in members {
+            let mean_ns = darc.profile.mean_ns(slot).unwrap_or(MEAN_NS_UNKNOWN);
+            let share_here = darc.profile.share(slot).max(SHARE_MIN);
+            work += mean_ns * share_here;
+            share += share_here;
+            let slo_ns = self.slos.of_mean(slot, mean_ns);
+            waits_ns = waits_ns.min(slo_ns - mean_ns);
+        }
+        let times = members.iter().map(|&slot| &self.service_times[slot]);
+        let spread = ServiceTimes::spread(times, after_ns);
+        let ages = |spread: &Spread| spread.scv >= SCV_MIN && spread.beyond >= AGED_SHARE_MIN;
+        let keep = spread
+            .filter(ages)
+            .map(|spread| self.idle_to_keep(members, &spread));
+        let recall = if let Some(keep) = keep.filter(|&keep| keep <= self.keep_max) {
+            Recall::Ahead { keep, after_ns }
+        } else if self.cost_ns <= waits_ns * self.settings.cost_max {
+            Recall::Patiently
+        } else {
+            Recall::Never
+        };
+        GroupAllowance {
+            mean_ns: work / share,
+            allowance_ns: (waits_ns - self.cost_ns).max(1.0),
+            recall,
+            gives_way: self.give_way(members),
+        }
+    }
+
+    fn give_way(&self, members: &[usize]) -> bool {
+        members.iter().all(|&slot| self.gives_way[slot])
+    }
+
+    /// Workers to keep idle, if the shortest requests cannot wait for a preemption: as many as
+    /// requests arrive during one, and at least one.
+    fn idle_to_keep(&self, members: &[usize], spread: &Spread) -> usize {
+        let shortest_waits_ns = spread.shortest_ns * (self.settings.slo_slowdown - 1.0);
+        if shortest_waits_ns >= self.cost_ns {
+            return 0;
+        }
+        let rates = members.iter().filter_map(|&slot| self.rates[slot]);
+        let arrivals = rates.sum::<f64>() * self.cost_ns;
+        (arrivals.round() as usize).max(1)
+    }
+}

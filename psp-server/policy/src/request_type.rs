@@ -1,0 +1,173 @@
+//! Request types: what a classifier returns, and what policies schedule by.
+
+use std::time::Duration;
+
+use crate::preempt::PreemptPolicy;
+
+/// Number of a request type: an index into the [`TypeTable`], or [`RequestType::UNKNOWN`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestType(u32);
+
+impl RequestType {
+    /// The type of requests that a classifier cannot name (Perséphone 4.2). They have the lowest
+    /// priority and run on spillway workers.
+    pub const UNKNOWN: Self = Self(u32::MAX);
+
+    /// The type registered at `index`. An index beyond the table counts as [`Self::UNKNOWN`].
+    #[inline]
+    #[must_use]
+    pub const fn new(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// Its index in the [`TypeTable`]; `None` for [`Self::UNKNOWN`].
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> Option<usize> {
+        if self.0 == u32::MAX {
+            None
+        } else {
+            Some(self.0 as usize)
+        }
+    }
+}
+
+/// A request type as a user registers it: a name, and what is known beforehand.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TypeSpec {
+    /// Name in statistics and in `-BUSY` replies.
+    pub name: String,
+    /// Expected service time. Seeds the profile until the first window closes.
+    pub service_time: Option<Duration>,
+    /// Target for the time from arrival to completion, for policies that weigh by SLO.
+    pub slo: Option<Duration>,
+    /// Expected share of all requests, 0 to 1. Types without it share what is left equally.
+    pub share: Option<f64>,
+    /// Requests that may wait in the typed queue; the server's default when absent.
+    pub queue_capacity: Option<usize>,
+    /// How its requests give way; as the server says if absent.
+    pub preempt: Option<PreemptPolicy>,
+}
+
+impl TypeSpec {
+    /// A type with no hints.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            service_time: None,
+            slo: None,
+            share: None,
+            queue_capacity: None,
+            preempt: None,
+        }
+    }
+
+    /// Sets the expected service time.
+    #[must_use]
+    pub fn service_time(mut self, service_time: Duration) -> Self {
+        self.service_time = Some(service_time);
+        self
+    }
+
+    /// Sets the SLO.
+    #[must_use]
+    pub fn slo(mut self, slo: Duration) -> Self {
+        self.slo = Some(slo);
+        self
+    }
+
+    /// Sets the expected share of all requests.
+    #[must_use]
+    pub fn share(mut self, share: f64) -> Self {
+        self.share = Some(share);
+        self
+    }
+
+    /// Sets how many requests may wait in the typed queue.
+    #[must_use]
+    pub fn queue_capacity(mut self, queue_capacity: usize) -> Self {
+        self.queue_capacity = Some(queue_capacity);
+        self
+    }
+
+    /// Says how its requests give way: [`PreemptPolicy::None`] for never,
+    /// [`PreemptPolicy::Cooperative`] for at checkpoints only, or the server's own mechanism.
+    #[must_use]
+    pub fn preempt(mut self, preempt: PreemptPolicy) -> Self {
+        self.preempt = Some(preempt);
+        self
+    }
+}
+
+/// All registered types, in the order of their indices. `UNKNOWN` is not part of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TypeTable {
+    specs: Vec<TypeSpec>,
+}
+
+impl TypeTable {
+    /// An empty table: every request is `UNKNOWN`.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers one more type and returns its number.
+    pub fn register(&mut self, spec: TypeSpec) -> RequestType {
+        let index = u32::try_from(self.specs.len()).expect("fewer than 2^32 types");
+        self.specs.push(spec);
+        RequestType::new(index)
+    }
+
+    /// The type registered as `name`.
+    #[must_use]
+    pub fn by_name(&self, name: &str) -> Option<RequestType> {
+        let index = self.specs.iter().position(|spec| spec.name == name)?;
+        Some(RequestType::new(u32::try_from(index).ok()?))
+    }
+
+    /// The registered types in order.
+    #[must_use]
+    pub fn specs(&self) -> &[TypeSpec] {
+        &self.specs
+    }
+
+    /// Number of registered types.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.specs.len()
+    }
+
+    /// Whether no type is registered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.specs.is_empty()
+    }
+
+    /// Index of `ty` in per-type arrays of `len() + 1` places, of which the last is `UNKNOWN`'s.
+    #[inline]
+    #[must_use]
+    pub fn slot(&self, ty: RequestType) -> usize {
+        ty.index().map_or(self.len(), |index| index.min(self.len()))
+    }
+
+    /// Whether requests of the type at `slot` give way at all; `UNKNOWN` ones do.
+    pub(crate) fn gives_way(&self, slot: usize) -> bool {
+        let spec = self.specs.get(slot);
+        spec.is_none_or(|spec| spec.preempt != Some(PreemptPolicy::None))
+    }
+
+    /// Name of the type at `slot`; `UNKNOWN` for the last.
+    #[must_use]
+    pub fn name_of_slot(&self, slot: usize) -> &str {
+        self.specs.get(slot).map_or("UNKNOWN", |spec| &spec.name)
+    }
+}
+
+impl FromIterator<TypeSpec> for TypeTable {
+    fn from_iter<I: IntoIterator<Item = TypeSpec>>(specs: I) -> Self {
+        Self {
+            specs: specs.into_iter().collect(),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What `policy.rs` makes of its table: the macro that turns one row into everything about a policy.
+
+/// Makes [`Policy`](crate::Policy) of rows. Each row has a line of help and
+///
+/// `"name": Settings, constructor() -> Type, Assigns, PreemptionUse, scheduler;`
+///
+/// `Settings` is a type of [`settings`](crate::settings) and names the variant. The constructor makes
+/// the default settings, as a policy or as themselves; a row without one has `_` there. The scheduler
+/// is a function or closure of a setup and the settings.
+macro_rules! policies {
+    ($(
+        #[doc = $help:expr]
+        $name:literal: $settings:ident, $(_)? $($constructor:ident() -> $made:ty)?,
+        $assigns:ident, $preemption:ident, $scheduler:expr;
+    )*) => {
+        /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the
+        /// state machine.
+        ///
+        /// Policies that run requests to completion have constructors that make the policy, with its
+        /// default settings: `Policy::darc()`. Those that [need preemption](Policy::needs_preemption)
+        /// have a quantum, which depends on the machine, and constructors that make the settings:
+        /// `Policy::mq().quantum_us(10)`. [`Into`] makes a policy of any settings, and a server's
+        /// builder takes either; so `Darc::default().delta(3.0)` works in place of `Policy::darc()`.
+        /// [`Policy::custom`] makes a policy of your own.
+        ///
+        /// In a configuration file it is a name, `policy = "darc"`, or a table of a name and settings:
+        ///
+        /// ```toml
+        /// [policy]
+        /// name = "darc"
+        /// delta = 3.0
+        /// ```
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(tag = "name")]
+        pub enum Policy {
+            $(
+                #[doc = $help]
+                #[serde(rename = $name)]
+                $settings(settings::$settings),
+            )*
+            /// A policy from outside this crate.
+            #[serde(untagged)]
+            Custom(Custom),
+        }
+
+        /// A [`Policy`] as a table of a configuration file.
+        #[derive(Deserialize)]
+        #[serde(tag = "name")]
+        pub(crate) enum Table {
+            $(
+                #[serde(rename = $name)]
+                $settings(settings::$settings),
+            )*
+        }
+
+        impl From<Table> for Policy {
+            fn from(table: Table) -> Self {
+                match table {
+                    $(Table::$settings(settings) => Self::$settings(settings),)*
+                }
+            }
+        }
+
+        $(
+            impl From<settings::$settings> for Policy {
+                fn from(settings: settings::$settings) -> Self {
+                    Self::$settings(settings)
+                }
+            }
+        )*
+
+        /// The rows without their settings and schedulers.
+        static ROWS: [Row; Policy::NAMES.len()] = [$(Row {
+            name: $name,
+            help: $help,
+            assigns: Assigns::$assigns,
+            preemption: PreemptionUse::$preemption,
+            by_default: || Policy::$settings(settings::$settings::default()),
+        }),*];
+
+        impl Policy {
+            /// The names of all policies of this crate.
+            pub const NAMES: [&'static str; [$($name),*].len()] = [$($name),*];
+
+            $($(
+                #[doc = $help]
+                #[must_use]
+                pub fn $constructor() -> $made {
+                    settings::$settings::default().into()
+                }
+            )?)*
+
+            /// The name by which [`FromStr`](std::str::FromStr) and configuration files know it.
+            #[must_use]
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Self::$settings(_) => $name,)*
+                    Self::Custom(custom) => custom.name(),
+                }
+            }
+
+            /// Checks the settings for a server with that many workers.
+            ///
+            /// # Errors
+            ///
+            /// [`PolicyError::NoWorkers`], [`PolicyError::Setting`] for the first setting that is out
+            /// of its range, and [`PolicyError::CustomName`].
+            pub fn validate(&self, workers: usize) -> Result<(), PolicyError> {
+                if workers == 0 {
+                    return Err(PolicyError::NoWorkers);
+                }
+                match self {
+                    $(Self::$settings(settings) => settings.validate(workers),)*
+                    Self::Custom(custom) => custom.validate(&Self::NAMES),
+                }
+            }
+
+            /// Makes the scheduler for a given number of workers and table of types.
+            ///
+            /// It does not check the settings. With settings that [`Policy::validate`] refuses, every
+            /// request is still served; where, and when reservations change, is unspecified.
+            ///
+            /// # Panics
+            ///
+            /// When there are no workers, or 2^32 and more.
+            #[must_use]
+            pub fn scheduler(&self, setup: &SchedulerSetup<'_>) -> Box<dyn Scheduler> {
+                match self {
+                    $(Self::$settings(settings) => Box::new($scheduler(setup, settings)),)*
+                    Self::Custom(custom) => custom.scheduler(setup),
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,91 @@
+//! The scheduler: one state machine for all workers.
+
+use crate::backlog::Handover;
+use crate::event::{Action, Event, WorkerId};
+use crate::request_type::RequestType;
+
+/// What a scheduler says about one type; see [`Scheduler::type_status`].
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TypeStatus {
+    /// Requests (or runs) that wait.
+    pub queued: usize,
+    /// Workers reserved for the type's group; 0 before the first reservation and for policies
+    /// without reservations. For a group that found no worker left, the spillway workers, which it
+    /// shares.
+    pub workers_reserved: usize,
+    /// First of the reserved workers, when there are any.
+    pub worker_first: Option<WorkerId>,
+    /// Number of the type's group, by ascending service time. `None` for `UNKNOWN`, for types of
+    /// unknown length, and for policies without groups.
+    pub group: Option<usize>,
+    /// Profiled mean service time in nanoseconds; 0 while unknown.
+    pub service_ns_mean: f64,
+    /// Profiled share of all requests, 0 to 1.
+    pub share: f64,
+    /// Times one of its requests ran on a worker reserved for a longer group.
+    pub steals: u64,
+    /// Times one of its requests was refused because the queue was full.
+    pub rejections: u64,
+}
+
+/// A scheduling policy at work: one state machine for all workers.
+///
+/// The driver reports events, then polls until `None`. It may run one action's request to its end
+/// (on a worker that is its own thread) before it polls for the next.
+///
+/// [`on_event`](Self::on_event), [`poll`](Self::poll) and [`deadline_ns`](Self::deadline_ns) are the
+/// policy. The other methods have defaults: no handover, no mixed runs, no telemetry.
+/// [`TypedQueues`](crate::TypedQueues) has ready-made parts for all of them.
+pub trait Scheduler: Send {
+    /// Records an event. `now_ns` never goes backwards.
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>);
+
+    /// The next action; `None` when every request that can run has been handed out.
+    fn poll(&mut self, now_ns: u64) -> Option<Action>;
+
+    /// When the scheduler needs an event at the latest, in nanoseconds: the end of the earliest
+    /// quantum, say. If nothing else happens before, the driver sends a [`Event::Tick`] then, and
+    /// polls. `None` when there is no such time.
+    fn deadline_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// How its requests go on under another policy. With `None`, the default, a running server
+    /// refuses to leave or adopt the policy, rather than lose requests.
+    fn handover(&mut self) -> Option<&mut dyn Handover> {
+        None
+    }
+
+    /// Whether requests of two types may travel in one run of pipelined requests: the types are the
+    /// same, or share queueing and workers and are of similar length. By default only equal types
+    /// travel together, so that a long request never delays a short one within its run. The answer
+    /// may change whenever an event is reported.
+    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
+        first == next
+    }
+
+    /// Telemetry of the type at `slot` of the [`TypeTable`](crate::TypeTable) (`UNKNOWN` comes last).
+    /// All zeros by default.
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        let _ = slot;
+        TypeStatus::default()
+    }
+
+    /// How often reservations were computed.
+    fn reservation_updates(&self) -> u64 {
+        0
+    }
+}
+
+/// Switches to another policy: `next` takes over everything that waits and runs in `scheduler`. Does
+/// nothing and returns false if either has no [`Handover`].
+#[must_use]
+pub fn switch(scheduler: &mut dyn Scheduler, next: &mut dyn Scheduler, now_ns: u64) -> bool {
+    match (scheduler.handover(), next.handover()) {
+        (Some(before), Some(after)) => {
+            after.take_over(now_ns, before.hand_over());
+            true
+        }
+        _ => false,
+    }
+}

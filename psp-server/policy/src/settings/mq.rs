@@ -1,0 +1,59 @@
+//! Settings of Shinjuku's multi queue.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::PolicyError;
+use crate::settings::check::{above_0, check, quantum_us};
+use crate::settings::requeue::Requeue;
+use crate::settings::sq::Sq;
+
+/// Settings of Shinjuku's multi queue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Mq {
+    /// As in [`Sq::quantum_us`].
+    pub quantum_us: f64,
+    /// Where a preempted request goes in its typed queue, by the service times of its type;
+    /// automatic unless set.
+    pub requeue: Requeue,
+    /// SLO of a type that was registered without one, in mean service times. Above 0; 10 unless
+    /// set.
+    pub slo_factor: f64,
+    /// Whether a request that would be chosen again at once keeps its worker for another quantum.
+    /// In the paper it is preempted and resumed. Off unless set.
+    pub spare_chosen: bool,
+    /// As in [`Sq::spare_finishing`].
+    pub spare_finishing: Option<bool>,
+}
+
+impl Default for Mq {
+    fn default() -> Self {
+        Self {
+            quantum_us: Sq::default().quantum_us,
+            requeue: Requeue::Automatic,
+            slo_factor: 10.0,
+            spare_chosen: false,
+            spare_finishing: None,
+        }
+    }
+}
+
+impl Mq {
+    quantum_setter! {}
+    spare_finishing_setter! {}
+    setters! {
+        requeue: Requeue,
+        slo_factor: f64,
+        spare_chosen: bool,
+    }
+
+    pub(crate) fn validate(&self, _workers: usize) -> Result<(), PolicyError> {
+        check(
+            "mq",
+            [
+                quantum_us(self.quantum_us),
+                above_0("slo-factor", self.slo_factor),
+            ],
+        )
+    }
+}

@@ -1,0 +1,39 @@
+//! Builder-style setters.
+
+/// Writes a builder-style setter for each field.
+macro_rules! setters {
+    ($($field:ident: $type:ty),* $(,)?) => {
+        $(
+            #[doc = concat!("Sets [`", stringify!($field), "`](field@Self::", stringify!($field), ").")]
+            #[must_use]
+            pub fn $field(mut self, $field: $type) -> Self {
+                self.$field = $field;
+                self
+            }
+        )*
+    };
+}
+
+/// Writes the builder-style setter of `quantum_us`, which takes whole numbers too.
+macro_rules! quantum_setter {
+    () => {
+        /// Sets [`quantum_us`](field@Self::quantum_us).
+        #[must_use]
+        pub fn quantum_us(mut self, quantum_us: impl Into<f64>) -> Self {
+            self.quantum_us = quantum_us.into();
+            self
+        }
+    };
+}
+
+/// Writes the builder-style setter of `spare_finishing`, an optional truth value.
+macro_rules! spare_finishing_setter {
+    () => {
+        /// Sets [`spare_finishing`](field@Self::spare_finishing).
+        #[must_use]
+        pub fn spare_finishing(mut self, spare_finishing: bool) -> Self {
+            self.spare_finishing = Some(spare_finishing);
+            self
+        }
+    };
+}

@@ -1,0 +1,144 @@
+//! Ready-made parts of a policy of your own.
+
+use crate::backlog::{Backlog, Handover};
+use crate::event::{Action, Event, HandOff, WorkerId};
+use crate::parts::eligible;
+use crate::parts::handover::backlog;
+use crate::parts::queues::Queues;
+use crate::parts::running::Running;
+use crate::parts::workers::{WorkerSet, worker_count};
+use crate::request_type::RequestType;
+use crate::scheduler::TypeStatus;
+use crate::setup::SchedulerSetup;
+
+/// A bounded queue per type, the idle workers, and the requests that run: everything that a policy
+/// needs beside its decision, which type runs next.
+///
+/// A [`Scheduler`](crate::Scheduler) passes it every event, polls
+/// [`next_refused`](Self::next_refused) first, and then [`run`](Self::run)s one of the types that
+/// [can run](Self::can_run). It is the scheduler's [`Handover`], too. Types are given by their
+/// slots, as in [`TypeTable::slot`](crate::TypeTable::slot).
+#[derive(Debug)]
+pub struct TypedQueues {
+    queues: Queues,
+    running: Running,
+    idle: WorkerSet,
+    slots: usize,
+}
+
+impl TypedQueues {
+    /// Empty queues with the capacities of `setup`, and idle workers.
+    ///
+    /// # Panics
+    ///
+    /// When there are no workers, or 2^32 and more.
+    #[must_use]
+    pub fn new(setup: &SchedulerSetup<'_>) -> Self {
+        Self {
+            queues: Queues::typed(setup),
+            running: Running::new(setup),
+            idle: WorkerSet::new(worker_count(setup.workers), setup.inline),
+            slots: setup.types.len() + 1,
+        }
+    }
+
+    /// Records an event. A request that yielded goes back to the head of its queue.
+    ///
+    /// # Panics
+    ///
+    /// When a worker completes or yields that ran nothing.
+    pub fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        match event {
+            Event::Arrived {
+                request,
+                request_type,
+            } => {
+                let slot = self.queues.slot(request_type);
+                self.queues.push(slot, now_ns, request, request_type);
+            }
+            Event::Completed { worker, .. } => {
+                self.running.finish(worker);
+                self.idle.release(worker);
+            }
+            Event::Yielded { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                let slot = self.queues.slot(waiting.request_type);
+                self.queues.put_back_first(slot, waiting);
+                self.idle.release(worker);
+            }
+            Event::Tick => {}
+        }
+    }
+
+    /// The refusal of the next request that found its queue full.
+    pub fn next_refused(&mut self) -> Option<Action> {
+        self.queues.pop_refused()
+    }
+
+    /// Number of type slots, `UNKNOWN` included, which is the last.
+    #[must_use]
+    pub const fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Number of requests that wait in the queue of a type.
+    #[must_use]
+    pub fn queued(&self, slot: usize) -> usize {
+        self.queues.queued(slot)
+    }
+
+    /// Whether an idle worker can run the next request of a type.
+    #[must_use]
+    pub fn can_run(&self, slot: usize) -> bool {
+        self.arrived_ns(slot).is_some()
+    }
+
+    /// When the next request of a type arrived, in nanoseconds; `None` if no idle worker can run
+    /// any.
+    #[must_use]
+    pub fn arrived_ns(&self, slot: usize) -> Option<u64> {
+        eligible::next_of(&self.queues, &self.idle, slot).map(|waiting| waiting.arrived_ns)
+    }
+
+    /// Runs the next request of a type on an idle worker: its home worker if it was preempted, else
+    /// the most recently active one, or worker 0 where that is the driver's own thread. `None` if
+    /// the type [cannot run](Self::can_run).
+    pub fn run(&mut self, now_ns: u64, slot: usize) -> Option<Action> {
+        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.idle, slot)?;
+        let hand_off = HandOff::Dispatched;
+        Some(self.running.start(now_ns, worker, waiting, hand_off))
+    }
+
+    /// The requests that run: worker, type, and start of the turn in nanoseconds.
+    pub fn running(&self) -> impl Iterator<Item = (WorkerId, RequestType, u64)> {
+        let turns = self.running.turns();
+        turns.map(|(worker, turn)| (worker, turn.waiting.request_type, turn.started_ns))
+    }
+
+    /// Asks the request on `worker` to stop, no earlier than `quantum_ns` after it began this turn.
+    /// `None` if nothing runs there, it was asked before, or its type never gives way.
+    ///
+    /// Only for a scheduler whose [`SchedulerSetup::preemption`] is not `None`.
+    pub fn preempt(&mut self, worker: WorkerId, quantum_ns: u64) -> Option<Action> {
+        self.running.preempt(worker, quantum_ns)
+    }
+
+    /// For [`Scheduler::type_status`](crate::Scheduler::type_status): how many requests of a type
+    /// wait and were refused.
+    #[must_use]
+    pub fn type_status(&self, slot: usize) -> TypeStatus {
+        self.queues.type_status(slot)
+    }
+}
+
+impl Handover for TypedQueues {
+    fn hand_over(&mut self) -> Backlog {
+        backlog(&self.queues, &self.running)
+    }
+
+    fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
+        self.queues.fill_typed(&backlog);
+        self.running.fill(&backlog);
+        self.idle.take_running(&self.running);
+    }
+}

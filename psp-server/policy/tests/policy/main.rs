@@ -1,0 +1,11 @@
+//! The policies through their public face, in virtual time.
+
+mod comparison;
+mod darc;
+mod files;
+mod kit;
+mod promises;
+mod properties;
+mod settings;
+mod simulation;
+mod switching;

@@ -1,0 +1,157 @@
+//! What each policy of this crate promises beyond what all policies do, as a table.
+
+use psp_policy::conformance::{AllowedWorkers, Idling, Order, Preempts, Promises, Quantum};
+use psp_policy::{DarcLending, HandOff, Policy, Preemption, Requeue};
+
+/// Policies that run every request to its end, on a worker that a dispatcher chooses from all.
+fn central() -> Promises {
+    Promises {
+        order: Order::Arrival,
+        ..Promises::default()
+    }
+}
+
+/// Policies whose workers have queues of their own, and preempt for the requests in them.
+fn own_queues() -> Promises {
+    Promises {
+        order: Order::ArrivalAtWorker,
+        idling: Idling::BesideQueues {
+            queued_max: usize::MAX,
+        },
+        own_thread_first: false,
+        preempts: Preempts::ForOthers,
+        hand_offs: &[HandOff::Dispatched, HandOff::Own],
+        ..central()
+    }
+}
+
+/// What a policy of this crate promises, where requests can be preempted as `preemption` says.
+pub(crate) fn promises_of(policy: &Policy, preemption: Option<Preemption>) -> Promises {
+    let preemptive = preemption.is_some();
+    let spares = |setting: Option<bool>| {
+        setting.unwrap_or_else(|| preemption.is_some_and(|preemption| !preemption.migrates))
+    };
+    match policy {
+        Policy::DFcfs(_) => Promises {
+            stays: true,
+            preempts: Preempts::Never,
+            hand_offs: &[HandOff::Own],
+            ..own_queues()
+        },
+        Policy::CFcfs(_) | Policy::Custom(_) => central(),
+        Policy::Stealing(_) => Promises {
+            order: Order::ArrivalAtWorker,
+            own_thread_first: false,
+            hand_offs: &[HandOff::Own, HandOff::Stolen],
+            ..central()
+        },
+        Policy::FixedPriority(_) | Policy::Sjf(_) => Promises {
+            order: Order::ShortestGroup,
+            ..central()
+        },
+        Policy::StaticPartition(_) => Promises {
+            order: Order::ArrivalInPartition,
+            workers: AllowedWorkers::Partition,
+            ..central()
+        },
+        Policy::Edf(_) | Policy::Drr(_) => Promises {
+            order: Order::ArrivalInType,
+            ..central()
+        },
+        Policy::Cscq(_) => Promises {
+            order: Order::ArrivalInHalf,
+            workers: AllowedWorkers::AnyWithLimit,
+            ..central()
+        },
+        Policy::Sq(settings) => Promises {
+            preempts: Preempts::OneForEachWaiting,
+            quantum: if settings.requeue == Requeue::Tail && !spares(settings.spare_finishing) {
+                Quantum::ForAnyWaiting {
+                    quantum_ns: nanoseconds(settings.quantum_us),
+                }
+            } else {
+                Quantum::None
+            },
+            ..central()
+        },
+        Policy::Mq(settings) => Promises {
+            order: Order::ArrivalInType,
+            preempts: Preempts::OneForEachWaiting,
+            quantum: if settings.spare_chosen || spares(settings.spare_finishing) {
+                Quantum::None
+            } else {
+                Quantum::ForAnyWaiting {
+                    quantum_ns: nanoseconds(settings.quantum_us),
+                }
+            },
+            ..central()
+        },
+        Policy::Jbsq(settings) => Promises {
+            idling: Idling::BesideQueues {
+                queued_max: settings.k - 1,
+            },
+            quantum: if settings.k == 1 {
+                Quantum::ForAnyWaiting {
+                    quantum_ns: nanoseconds(settings.quantum_us),
+                }
+            } else {
+                Quantum::ForOwnQueue {
+                    quantum_ns: nanoseconds(settings.quantum_us),
+                    queued_max: settings.k - 1,
+                }
+            },
+            ..own_queues()
+        },
+        Policy::Jsq(settings) => Promises {
+            stays: true,
+            quantum: Quantum::ForOwnQueue {
+                quantum_ns: nanoseconds(settings.quantum_us),
+                queued_max: usize::MAX,
+            },
+            ..own_queues()
+        },
+        Policy::Synergy(settings) => Promises {
+            preempts: if settings.conditional_preemption {
+                Preempts::ForOthers
+            } else {
+                Preempts::AfterQuantum
+            },
+            hand_offs: &[HandOff::Own, HandOff::Stolen],
+            ..own_queues()
+        },
+        Policy::DarcStatic(settings) => Promises {
+            order: Order::ShortestGroup,
+            workers: AllowedWorkers::AllButReserved {
+                reserved: settings.reserved,
+            },
+            ..central()
+        },
+        Policy::DarcLending(settings) if !preemptive => {
+            promises_of(&settings.darc.clone().into(), preemption)
+        }
+        Policy::DarcLending(settings) => Promises {
+            idling: Idling::UnlessLent(AllowedWorkers::Reservation(settings.darc.clone())),
+            own_thread_first: false,
+            order: Order::ArrivalInType,
+            preempts: Preempts::ForShorterOrAged {
+                aged_ns: aged_ns(settings, preemption),
+            },
+            ..central()
+        },
+        Policy::Darc(settings) => Promises {
+            order: Order::ShortestGroup,
+            workers: AllowedWorkers::Reservation(settings.clone()),
+            ..central()
+        },
+    }
+}
+
+/// The service time from which `darc-lending` may preempt a request for others of its group.
+fn aged_ns(settings: &DarcLending, preemption: Option<Preemption>) -> u64 {
+    let cost_ns = preemption.map_or(0, |preemption| preemption.cost_ns);
+    (cost_ns as f64 * settings.aged_after_costs).max(1_000.0) as u64
+}
+
+fn nanoseconds(micros: f64) -> u64 {
+    (micros * 1_000.0).round() as u64
+}

@@ -1,0 +1,193 @@
+//! Arbitrary policies: every name, with any valid settings.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use psp_policy::Policy;
+use psp_policy::{
+    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Requeue, Sq,
+    StaticPartition, Synergy,
+};
+
+/// Any policy with any settings that are valid for so many workers.
+pub(crate) fn any_policy(workers: usize) -> impl Strategy<Value = Policy> {
+    prop::sample::select(&Policy::NAMES[..])
+        .prop_flat_map(move |name| policy_with_any_settings(name, workers))
+}
+
+/// The policy of that name with any settings that are valid for so many workers.
+pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrategy<Policy> {
+    let by_default: Policy = name.parse().expect("a policy's name");
+    match by_default {
+        Policy::DFcfs(_)
+        | Policy::CFcfs(_)
+        | Policy::Stealing(_)
+        | Policy::FixedPriority(_)
+        | Policy::Sjf(_) => Just(by_default).boxed(),
+        Policy::StaticPartition(_) => delta()
+            .prop_map(|delta| StaticPartition::default().delta(delta).into())
+            .boxed(),
+        Policy::Edf(_) => slo_factor()
+            .prop_map(|slo_factor| Edf::default().slo_factor(slo_factor).into())
+            .boxed(),
+        Policy::Drr(_) => quantum_us()
+            .prop_map(|quantum_us| Drr { quantum_us }.into())
+            .boxed(),
+        Policy::Cscq(_) => (prop::option::of(1..workers.max(2)), delta())
+            .prop_map(move |(reserved, delta)| {
+                let reserved = reserved.filter(|&reserved| reserved < workers);
+                Cscq { reserved, delta }.into()
+            })
+            .boxed(),
+        Policy::DarcStatic(_) => (0..workers, delta())
+            .prop_map(|(reserved, delta)| {
+                DarcStatic::default().reserved(reserved).delta(delta).into()
+            })
+            .boxed(),
+        Policy::Sq(_) => (quantum_us(), requeue(), any::<Option<bool>>())
+            .prop_map(|(quantum_us, requeue, spare_finishing)| {
+                Sq {
+                    quantum_us,
+                    requeue,
+                    spare_finishing,
+                }
+                .into()
+            })
+            .boxed(),
+        Policy::Mq(_) => (
+            (quantum_us(), requeue(), slo_factor()),
+            (any::<bool>(), any::<Option<bool>>()),
+        )
+            .prop_map(
+                |((quantum_us, requeue, slo_factor), (spare_chosen, spare_finishing))| {
+                    Mq {
+                        quantum_us,
+                        requeue,
+                        slo_factor,
+                        spare_chosen,
+                        spare_finishing,
+                    }
+                    .into()
+                },
+            )
+            .boxed(),
+        Policy::Jbsq(_) => (1..5_usize, quantum_us())
+            .prop_map(|(k, quantum_us)| Jbsq { k, quantum_us }.into())
+            .boxed(),
+        Policy::Jsq(_) => (quantum_us(), any::<bool>())
+            .prop_map(|(quantum_us, most_served)| {
+                let ties = if most_served {
+                    JsqTies::MostServed
+                } else {
+                    JsqTies::LowestNumber
+                };
+                Jsq { quantum_us, ties }.into()
+            })
+            .boxed(),
+        Policy::Synergy(_) => synergy().prop_map(Policy::from).boxed(),
+        Policy::DarcLending(_) => darc_lending(workers).prop_map(Policy::from).boxed(),
+        Policy::Custom(_) => unreachable!("no name parses to a custom policy"),
+        Policy::Darc(_) => darc(workers).prop_map(Policy::from).boxed(),
+    }
+}
+
+fn darc_lending(workers: usize) -> impl Strategy<Value = DarcLending> {
+    let part = || 0.0..=1.0_f64;
+    (
+        (darc(workers), 1.1..20.0_f64, 0.0..2.0_f64),
+        (part(), part(), 0.0..5.0_f64),
+        (part(), 1.0..50.0_f64, any::<Option<bool>>()),
+    )
+        .prop_map(
+            |(
+                (darc, slo_slowdown, cost_max),
+                (patience, patience_min, patience_per_pressure),
+                (borrow_after, aged_after_costs, spare_finishing),
+            )| DarcLending {
+                slo_slowdown,
+                patience,
+                patience_min,
+                patience_per_pressure,
+                borrow_after,
+                cost_max,
+                aged_after_costs,
+                spare_finishing,
+                darc,
+            },
+        )
+}
+
+fn slo_factor() -> impl Strategy<Value = f64> {
+    0.001..1_000.0_f64
+}
+
+fn quantum_us() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.001), 1.0..20.0_f64, 100.0..1_000.0_f64]
+}
+
+fn requeue() -> impl Strategy<Value = Requeue> {
+    prop::sample::select(&[Requeue::Head, Requeue::Tail, Requeue::Automatic][..])
+}
+
+fn delta() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(1.0), Just(2.0), Just(100.0)]
+}
+
+fn synergy() -> impl Strategy<Value = Synergy> {
+    let threshold_us = prop_oneof![Just(0.0), 0.001..50.0_f64];
+    let quanta = (
+        quantum_us(),
+        0.1..5.0_f64,
+        0.1..20.0_f64,
+        threshold_us,
+        0.01..=1.0_f64,
+    )
+        .prop_map(
+            |(quantum_us, factor, congested_factor, threshold_us, weight)| {
+                Synergy::default()
+                    .quantum_us(quantum_us)
+                    .quantum_factor(factor)
+                    .congested_quantum_factor(congested_factor)
+                    .congestion_threshold_us(threshold_us)
+                    .ema_weight(weight)
+            },
+        );
+    let thresholds = (0..4_usize, 0..4_usize, 1.0..100.0_f64);
+    let switches = any::<[bool; 4]>();
+    (quanta, thresholds, switches).prop_map(
+        |(
+            quanta,
+            (steal, steal_long, long_factor),
+            [stealing, wait_queue, conditional, adaptive],
+        )| {
+            quanta
+                .steal_threshold(steal)
+                .steal_threshold_long(steal_long)
+                .long_factor(long_factor)
+                .stealing(stealing)
+                .wait_queue(wait_queue)
+                .conditional_preemption(conditional)
+                .adaptive_quantum(adaptive)
+        },
+    )
+}
+
+/// Short windows, and new reservations at the slightest occasion.
+fn darc(workers: usize) -> impl Strategy<Value = Darc> {
+    let windows = (1..20_u64, 1_000..3_000_u64, 1..5_u64, 0.01..=1.0_f64).prop_map(
+        |(samples_min, window_max_us, aged_min, weight)| {
+            Darc::default()
+                .slowdown_trigger(1.0)
+                .demand_deviation(0.01)
+                .samples_min(samples_min)
+                .window_max(Duration::from_micros(window_max_us))
+                .window_max_samples_min(aged_min)
+                .ewma_weight(weight)
+        },
+    );
+    (windows, delta(), 1..=workers, any::<bool>()).prop_map(
+        |(windows, delta, spillway, stealing)| {
+            windows.delta(delta).spillway(spillway).stealing(stealing)
+        },
+    )
+}

@@ -1,0 +1,429 @@
+//! The builder of servers.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::time::Instant;
+
+use mio::{Poll, Waker};
+use psp_policy::{Policy, PreemptPolicy, RequestType, TypeSpec, TypeTable};
+use psp_protocols::Framing;
+
+use crate::admission;
+use crate::classifier::Classifier;
+use crate::config::{Config, Topology};
+use crate::error::BuildError;
+use crate::handler::Handler;
+use crate::limits::DATAGRAM_BYTES_TOTAL_MAX;
+use crate::preempt;
+use crate::request_types;
+use crate::runtime::WAKER;
+use crate::runtime::host::cores::Cores;
+use crate::server::Server;
+use crate::shared::{PolicyMailbox, Shared};
+use crate::shutdown::Shutdown;
+use crate::signal_preemptible::SignalPreemptible;
+use crate::telemetry::Telemetry;
+use crate::transport::PacketPort;
+use crate::transport::datagram::buffer_len;
+use crate::transport::listener::{bind_udp, listen_tcp};
+
+/// Datagrams that may be between two states while every typed queue is full.
+const DATAGRAMS_SPARE: usize = 64;
+
+/// Settings and parts of a server. See [`Server::builder`].
+#[derive(Debug)]
+pub struct ServerBuilder<F, K, H> {
+    settings: Settings,
+    framing: F,
+    classifier: K,
+    handler: H,
+}
+
+/// The settings of a builder, which do not depend on the user's types.
+#[derive(Debug)]
+struct Settings {
+    tcp: Vec<SocketAddr>,
+    udp: Vec<SocketAddr>,
+    #[cfg(feature = "dpdk")]
+    dpdk: Option<crate::dpdk::DpdkConfig>,
+    types: Option<TypeTable>,
+    policy: Policy,
+    config: Config,
+    /// Values that were set one by one. They come before those of `config`.
+    workers: Option<usize>,
+    topology: Option<Topology>,
+    preempt: Option<PreemptPolicy>,
+    /// The handler's author signed [`SignalPreemptible`].
+    signal_preemptible: bool,
+    error: Option<BuildError>,
+}
+
+/// Stands in the builder for a framing or handler that was not given yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Missing;
+
+/// Stands in the builder for a handler that was not given yet, after
+/// [`signal_preemption`](ServerBuilder::signal_preemption).
+#[derive(Debug, Clone, Copy)]
+pub struct MissingPreemptible;
+
+/// A place in the builder that a handler `G` may take. A builder takes one handler.
+pub trait HandlerPlace<G> {
+    /// The builder allows [`PreemptPolicy::Signal`] for the handler.
+    const SIGNAL_PREEMPTIBLE: bool;
+}
+
+impl<G> HandlerPlace<G> for Missing {
+    const SIGNAL_PREEMPTIBLE: bool = false;
+}
+
+impl<G: SignalPreemptible> HandlerPlace<G> for MissingPreemptible {
+    const SIGNAL_PREEMPTIBLE: bool = true;
+}
+
+/// The classifier of a server without another: every request has the one type `request`.
+#[derive(Debug, Clone, Copy)]
+pub struct OneType;
+
+impl<H> Classifier<H> for OneType {
+    fn classify(&self, _request: &[u8], _head: &H) -> RequestType {
+        RequestType::new(0)
+    }
+
+    fn types(&self) -> TypeTable {
+        TypeTable::from_iter([TypeSpec::new("request")])
+    }
+}
+
+impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
+    /// Starts a builder. A framing and a handler are needed, and at least one address.
+    #[must_use]
+    pub fn builder() -> ServerBuilder<Missing, OneType, Missing> {
+        let settings = Settings {
+            tcp: Vec::new(),
+            udp: Vec::new(),
+            #[cfg(feature = "dpdk")]
+            dpdk: None,
+            types: None,
+            policy: Policy::default(),
+            config: Config::default(),
+            workers: None,
+            topology: None,
+            preempt: None,
+            signal_preemptible: false,
+            error: None,
+        };
+        ServerBuilder {
+            settings,
+            framing: Missing,
+            classifier: OneType,
+            handler: Missing,
+        }
+    }
+}
+
+impl<F, K, H> ServerBuilder<F, K, H> {
+    /// Serves TCP on `address`; may be called more than once. An address that does not resolve is
+    /// reported by [`build`](Self::build).
+    #[must_use]
+    pub fn tcp(mut self, address: impl ToSocketAddrs + std::fmt::Debug) -> Self {
+        let address = self.resolve(&address);
+        self.settings.tcp.extend(address);
+        self
+    }
+
+    /// Serves UDP on `address`; may be called more than once.
+    #[must_use]
+    pub fn udp(mut self, address: impl ToSocketAddrs + std::fmt::Debug) -> Self {
+        let address = self.resolve(&address);
+        self.settings.udp.extend(address);
+        self
+    }
+
+    /// Serves UDP on a port that the net thread polls through DPDK. A server has at most one port; a second
+    /// call replaces the first. Needs the feature `dpdk`.
+    ///
+    /// If each thread has a core to itself, the net thread polls all the time.
+    #[cfg(feature = "dpdk")]
+    #[must_use]
+    pub fn listen_dpdk(mut self, config: crate::dpdk::DpdkConfig) -> Self {
+        self.settings.dpdk = Some(config);
+        self
+    }
+
+    fn resolve(&mut self, address: &(impl ToSocketAddrs + std::fmt::Debug)) -> Option<SocketAddr> {
+        let none = || std::io::Error::new(std::io::ErrorKind::NotFound, "no address");
+        let resolved = address
+            .to_socket_addrs()
+            .and_then(|mut all| all.next().ok_or_else(none));
+        resolved
+            .map_err(|source| {
+                let address = format!("{address:?}");
+                self.settings
+                    .error
+                    .get_or_insert(BuildError::Resolve { address, source });
+            })
+            .ok()
+    }
+
+    /// Sets the protocol.
+    #[must_use]
+    pub fn framing<G: Framing>(self, framing: G) -> ServerBuilder<G, K, H> {
+        let Self {
+            settings,
+            classifier,
+            handler,
+            ..
+        } = self;
+        ServerBuilder {
+            settings,
+            framing,
+            classifier,
+            handler,
+        }
+    }
+
+    /// Sets the classifier. Without one, every request is of one type.
+    #[must_use]
+    pub fn classifier<L>(self, classifier: L) -> ServerBuilder<F, L, H> {
+        let Self {
+            settings,
+            framing,
+            handler,
+            ..
+        } = self;
+        ServerBuilder {
+            settings,
+            framing,
+            classifier,
+            handler,
+        }
+    }
+
+    /// Sets the handler, once.
+    #[must_use]
+    pub fn handler<G>(mut self, handler: G) -> ServerBuilder<F, K, G>
+    where
+        H: HandlerPlace<G>,
+    {
+        self.settings.signal_preemptible = H::SIGNAL_PREEMPTIBLE;
+        self.put_handler(handler)
+    }
+
+    fn put_handler<G>(self, handler: G) -> ServerBuilder<F, K, G> {
+        let Self {
+            settings,
+            framing,
+            classifier,
+            ..
+        } = self;
+        ServerBuilder {
+            settings,
+            framing,
+            classifier,
+            handler,
+        }
+    }
+
+    /// Registers request types in place of the classifier's own.
+    #[must_use]
+    pub fn types(mut self, types: impl IntoIterator<Item = TypeSpec>) -> Self {
+        self.settings.types = Some(types.into_iter().collect());
+        self
+    }
+
+    /// Sets the policy: a [`Policy`], or the settings of one.
+    ///
+    /// [`build`](Self::build) refuses a policy that [needs preemption](Policy::needs_preemption) if
+    /// [`Config::preempt`] is `none` or the topology is [`Inline`](Topology::Inline).
+    #[must_use]
+    pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
+        self.settings.policy = policy.into();
+        self
+    }
+
+    /// Sets the number of workers, whatever [`config`](Self::config) says.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.settings.workers = Some(workers);
+        self
+    }
+
+    /// Sets the topology, whatever [`config`](Self::config) says.
+    #[must_use]
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.settings.topology = Some(topology);
+        self
+    }
+
+    /// Sets the mechanism by which policies that share time preempt a request, whatever
+    /// [`config`](Self::config) says.
+    #[must_use]
+    pub fn preempt(mut self, preempt: PreemptPolicy) -> Self {
+        self.settings.preempt = Some(preempt);
+        self
+    }
+
+    /// Sets all settings at once. Values of [`workers`](Self::workers), [`topology`](Self::topology) and
+    /// [`preempt`](Self::preempt) come first, in whatever order the methods are called.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.settings.config = config;
+        self
+    }
+}
+
+impl<F, K, H: SignalPreemptible> ServerBuilder<F, K, H> {
+    /// Allows [`PreemptPolicy::Signal`] for this handler. May be called before [`handler`](Self::handler), too.
+    #[must_use]
+    pub fn signal_preemption(mut self) -> Self {
+        self.settings.signal_preemptible = true;
+        self
+    }
+}
+
+impl<F, K> ServerBuilder<F, K, Missing> {
+    /// Allows [`PreemptPolicy::Signal`] for the handler that follows, which has to be [`SignalPreemptible`].
+    #[must_use]
+    pub fn signal_preemption(self) -> ServerBuilder<F, K, MissingPreemptible> {
+        self.put_handler(MissingPreemptible)
+    }
+}
+
+impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K, H> {
+    /// Checks the settings and binds the addresses. Nothing is allocated or bound before all settings are checked.
+    ///
+    /// # Errors
+    /// A setting is out of its range, or an address cannot be bound.
+    pub fn build(mut self) -> Result<Server<F, K, H>, BuildError> {
+        if let Some(error) = self.settings.error.take() {
+            return Err(error);
+        }
+        self.settings.merge();
+        let Settings { config, policy, .. } = &self.settings;
+        config.validate()?;
+        preempt::validate(config.preempt, self.settings.signal_preemptible)?;
+        if self.settings.has_no_address() {
+            return Err(BuildError::NoAddress);
+        }
+        let cores = Cores::discover();
+        let topology = admission::topology(config, policy, cores.count);
+        let workers = config.workers.unwrap_or(match topology {
+            // One more for long requests than there are cores costs nothing while they are idle.
+            Topology::Inline => cores.count.max(2),
+            _ => cores.count.saturating_sub(1).max(2),
+        });
+        config.validate_stacks(workers)?;
+        let types = self.settings.types.take();
+        let types = types.unwrap_or_else(|| self.classifier.types());
+        request_types::validate(&types)?;
+        let Settings { config, policy, .. } = &self.settings;
+        let preempt_by_slot = request_types::preempt_by_slot(&types, config.preempt)?;
+        admission::admit(policy, config, topology, workers)?;
+        let datagrams = self.settings.datagrams(&types, workers)?;
+
+        let poll = Poll::new().map_err(BuildError::EventQueue)?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(BuildError::Waker)?;
+        let waker = Arc::new(waker);
+        let mut local_addrs = Vec::new();
+        let mut listeners = Vec::new();
+        for &address in &self.settings.tcp {
+            let listener = listen_tcp(address)?;
+            local_addrs.push(listener.local_addr().unwrap_or(address));
+            listeners.push(listener);
+        }
+        let mut udp_sockets = Vec::new();
+        for &address in &self.settings.udp {
+            let socket = bind_udp(address)?;
+            local_addrs.push(socket.local_addr().unwrap_or(address));
+            udp_sockets.push(socket);
+        }
+        let packet_port = self.settings.open_packet_port(workers, datagrams)?;
+        local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
+        let shared = Arc::new(Shared {
+            telemetry: Telemetry::new(types.len() + 1, workers),
+            connections_max: AtomicUsize::new(self.settings.config.connections_max),
+            idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),
+            config: self.settings.config.clone(),
+            topology,
+            workers,
+            policy: PolicyMailbox::new(self.settings.policy.clone()),
+            can_preempt: AtomicBool::new(false),
+            types,
+            preempt: preempt_by_slot,
+            shutdown: Shutdown::new(),
+            started: Instant::now(),
+        });
+        Ok(Server {
+            framing: self.framing,
+            classifier: self.classifier,
+            handler: self.handler,
+            shared,
+            cores,
+            poll,
+            waker,
+            listeners,
+            udp_sockets,
+            packet_port,
+            datagrams,
+            local_addrs,
+        })
+    }
+}
+
+impl Settings {
+    /// Puts the values that were set one by one into `config`.
+    fn merge(&mut self) {
+        let Self { config, .. } = self;
+        config.workers = self.workers.or(config.workers);
+        config.topology = self.topology.unwrap_or(config.topology);
+        config.preempt = self.preempt.unwrap_or(config.preempt);
+    }
+
+    /// Datagrams of sockets, or of a port, that may wait or be in flight.
+    fn datagrams(&self, types: &TypeTable, workers: usize) -> Result<usize, BuildError> {
+        let queued = request_types::queued_max(types, &self.config);
+        let datagrams = queued + workers + DATAGRAMS_SPARE;
+        let bytes_max = self.config.datagram_bytes_max;
+        let total = datagrams as u128 * buffer_len(bytes_max) as u128;
+        if !self.udp.is_empty() && total > DATAGRAM_BYTES_TOTAL_MAX.into() {
+            return Err(BuildError::Datagrams {
+                bytes_max,
+                datagrams,
+                total,
+                max: DATAGRAM_BYTES_TOTAL_MAX,
+            });
+        }
+        Ok(datagrams)
+    }
+
+    fn has_no_address(&self) -> bool {
+        #[cfg(feature = "dpdk")]
+        if self.dpdk.is_some() {
+            return false;
+        }
+        self.tcp.is_empty() && self.udp.is_empty()
+    }
+
+    /// Opens the DPDK port that the settings ask for, if any.
+    #[cfg(feature = "dpdk")]
+    fn open_packet_port(
+        &self,
+        workers: usize,
+        requests: usize,
+    ) -> Result<Option<PacketPort>, BuildError> {
+        let open = |config| PacketPort::open(config, workers, requests);
+        self.dpdk.as_ref().map(open).transpose().map_err(Into::into)
+    }
+
+    #[cfg(not(feature = "dpdk"))]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "the signature with the feature"
+    )]
+    fn open_packet_port(&self, _: usize, _: usize) -> Result<Option<PacketPort>, BuildError> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,54 @@
+//! Errors of DPDK.
+
+/// DPDK, or one of its ports, cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DpdkError {
+    /// The environment was not initialised. DPDK prints details to standard error.
+    #[error("DPDK's environment cannot be initialised: {0}")]
+    Eal(String),
+    /// A process has one environment, and its arguments cannot be changed.
+    #[error("DPDK's environment is already initialised, with `{running}`")]
+    OtherArguments {
+        /// The arguments of the running environment.
+        running: String,
+    },
+    /// A zero byte in a name or an argument.
+    #[error("names and arguments of DPDK cannot have zero bytes")]
+    Text,
+    /// A setting is out of its range.
+    #[error("{0}")]
+    Setting(String),
+    /// No device has that name.
+    #[error("DPDK has no device `{0}`")]
+    NoDevice(String),
+    /// No port has that number.
+    #[error(
+        "DPDK has no port {id}; it has {ports} ports. Bind a NIC to its driver first; a virtual device \
+         comes from `--vdev`"
+    )]
+    NoPort {
+        /// The number that was asked for.
+        id: u16,
+        /// How many ports there are.
+        ports: u16,
+    },
+    /// The port is in use in this process.
+    #[error("port {0} is in use")]
+    InUse(u16),
+    /// There is no memory for packet buffers.
+    #[error("no memory for {mbufs} mbufs: {reason}")]
+    Mempool {
+        /// How many were asked for.
+        mbufs: u32,
+        /// DPDK's reason.
+        reason: String,
+    },
+    /// A port or device refused something.
+    #[error("cannot {what} the port: {reason}")]
+    Port {
+        /// The operation.
+        what: &'static str,
+        /// DPDK's reason.
+        reason: String,
+    },
+}

@@ -1,0 +1,9 @@
+//! What can go wrong with a server as a whole.
+
+#[cfg(feature = "dpdk")]
+mod dpdk;
+mod server;
+
+#[cfg(feature = "dpdk")]
+pub use dpdk::DpdkError;
+pub use server::{BuildError, RunError, TypesError, WorkerFault};

@@ -1,0 +1,85 @@
+//! Checks the request types of a server.
+
+use std::collections::HashSet;
+
+use psp_policy::{PreemptPolicy, TypeSpec, TypeTable};
+
+use crate::config::Config;
+use crate::error::{BuildError, TypesError};
+use crate::limits::QUEUE_CAPACITY_MAX;
+
+/// How far shares may add up to more than 1, because they are rounded.
+const SHARES_SLACK: f64 = 1e-6;
+
+/// Refuses types that no server can have.
+pub(crate) fn validate(types: &TypeTable) -> Result<(), TypesError> {
+    if types.is_empty() {
+        return Err(TypesError::None);
+    }
+    let mut names = HashSet::new();
+    for (index, spec) in types.specs().iter().enumerate() {
+        if spec.name.is_empty() {
+            return Err(TypesError::Unnamed { index });
+        }
+        if !names.insert(&spec.name) {
+            return Err(TypesError::Duplicate(spec.name.clone()));
+        }
+        validate_spec(spec)?;
+    }
+    let shares: f64 = types.specs().iter().filter_map(|spec| spec.share).sum();
+    if shares > 1.0 + SHARES_SLACK {
+        return Err(TypesError::Shares(shares));
+    }
+    Ok(())
+}
+
+fn validate_spec(spec: &TypeSpec) -> Result<(), TypesError> {
+    let refuse = |setting, value: &dyn ToString, expected: &str| {
+        Err(TypesError::Setting {
+            name: spec.name.clone(),
+            setting,
+            value: value.to_string(),
+            expected: expected.to_owned(),
+        })
+    };
+    if let Some(share) = spec.share
+        && !(0.0..=1.0).contains(&share)
+    {
+        return refuse("share", &share, "between 0 and 1");
+    }
+    if let Some(capacity) = spec.queue_capacity
+        && !(1..=QUEUE_CAPACITY_MAX).contains(&capacity)
+    {
+        let expected = format!("between 1 and {QUEUE_CAPACITY_MAX}");
+        return refuse("queue_capacity", &capacity, &expected);
+    }
+    Ok(())
+}
+
+/// How requests of each type give way, by the type's slot. `UNKNOWN` comes last.
+pub(crate) fn preempt_by_slot(
+    types: &TypeTable,
+    server: PreemptPolicy,
+) -> Result<Vec<PreemptPolicy>, BuildError> {
+    let of = |spec: &TypeSpec| match spec.preempt {
+        None => Ok(server),
+        Some(PreemptPolicy::None) => Ok(PreemptPolicy::None),
+        Some(PreemptPolicy::Cooperative) if server != PreemptPolicy::None => {
+            Ok(PreemptPolicy::Cooperative)
+        }
+        Some(chosen) if chosen == server => Ok(server),
+        Some(chosen) => Err(BuildError::Preempt {
+            preempt: server,
+            reason: format!("type {} asks for {chosen}", spec.name),
+        }),
+    };
+    let slots = types.specs().iter().map(of);
+    slots.chain([Ok(server)]).collect()
+}
+
+/// Requests that all typed queues together hold, that of `UNKNOWN` included.
+pub(crate) fn queued_max(types: &TypeTable, config: &Config) -> usize {
+    let capacity = |spec: &TypeSpec| spec.queue_capacity.unwrap_or(config.queue_capacity);
+    let queued: usize = types.specs().iter().map(capacity).sum();
+    queued + config.queue_capacity
+}

@@ -1,0 +1,42 @@
+//! Wakes the net worker out of its event queue.
+
+use std::sync::Arc;
+
+use mio::Waker;
+
+use super::sleep_flag::SleepFlag;
+
+/// Wakes the net worker, at the cost of a system call only while it sleeps.
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    sleeper: SleepFlag,
+    waker: Arc<Waker>,
+}
+
+impl Doorbell {
+    pub(crate) fn new(waker: Arc<Waker>) -> Self {
+        Self {
+            sleeper: SleepFlag::default(),
+            waker,
+        }
+    }
+
+    /// Announces that the net worker is about to sleep. It must look for work once more after this call.
+    pub(crate) fn announce_sleep(&self) {
+        self.sleeper.announce();
+    }
+
+    /// The net worker is awake again.
+    pub(crate) fn awake(&self) {
+        self.sleeper.clear();
+    }
+
+    #[inline]
+    pub(crate) fn ring(&self) {
+        if self.sleeper.take()
+            && let Err(error) = self.waker.wake()
+        {
+            tracing::error!(%error, "cannot wake the net worker");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The dispatcher: classifies requests, reports events to the scheduler, counts.
+
+use std::sync::Arc;
+
+use psp_policy::{
+    Action, Event, Policy, RequestId, RequestType, Sample, Scheduler, TypeStatus, WorkerId,
+};
+
+use super::turns::Turns;
+use crate::classifier::Classifier;
+use crate::runtime::channel::turn_start::TurnStart;
+use crate::shared::Shared;
+
+/// How often queue lengths and reservations are published for other threads.
+const PUBLISH_INTERVAL_NS: u64 = 10_000_000;
+/// How often the scheduler gets a tick while nothing else happens.
+const TICK_INTERVAL_NS: u64 = 1_000_000;
+/// If a tick did not move the deadline, the next tick comes after this time: the deadline must not keep the net
+/// thread awake.
+const UNMOVED_DEADLINE_NS: u64 = 10_000;
+
+/// Runs on the net thread (Perséphone 5.1 puts both on one core, too): on kernel sockets the
+/// system calls cost more than the decisions, and a hop between threads would cost more than both.
+pub(crate) struct Dispatcher<K> {
+    classifier: K,
+    scheduler: Box<dyn Scheduler>,
+    shared: Arc<Shared>,
+    turns: Turns,
+    /// Requests (or runs) that arrived or gave way, and were neither run nor refused since.
+    waiting: usize,
+    /// The counts of the schedulers that were in force before.
+    before: Counted,
+    publish_at_ns: u64,
+    tick_at_ns: u64,
+    ticked_ns: u64,
+}
+
+/// The counts that a scheduler keeps itself, from its start.
+struct Counted {
+    /// Per type slot.
+    steals: Vec<u64>,
+    reservation_updates: u64,
+}
+
+impl<K> Dispatcher<K> {
+    /// `starts` says when the turns of each worker begin.
+    pub(crate) fn new(
+        classifier: K,
+        scheduler: Box<dyn Scheduler>,
+        shared: Arc<Shared>,
+        starts: Vec<Arc<TurnStart>>,
+    ) -> Self {
+        Self {
+            classifier,
+            scheduler,
+            turns: Turns::new(shared.clone(), starts),
+            waiting: 0,
+            before: Counted {
+                steals: vec![0; shared.types.len() + 1],
+                reservation_updates: 0,
+            },
+            shared,
+            publish_at_ns: 0,
+            tick_at_ns: 0,
+            ticked_ns: 0,
+        }
+    }
+
+    /// Goes on under another policy with all waiting and running requests.
+    pub(crate) fn switch_to(&mut self, now_ns: u64, policy: &Policy) {
+        for (slot, steals) in self.before.steals.iter_mut().enumerate() {
+            *steals += self.scheduler.type_status(slot).steals;
+        }
+        self.before.reservation_updates += self.scheduler.reservation_updates();
+        let mut next = self.shared.scheduler(policy);
+        if psp_policy::switch(&mut *self.scheduler, &mut *next, now_ns) {
+            self.scheduler = next;
+        }
+        self.publish_at_ns = now_ns;
+    }
+
+    /// The request's type. An answer beyond the table, or a panic, is `UNKNOWN`.
+    #[inline]
+    pub(crate) fn classify<H>(&self, request: &[u8], head: &H) -> RequestType
+    where
+        K: Classifier<H>,
+    {
+        let classify = std::panic::AssertUnwindSafe(|| self.classifier.classify(request, head));
+        let request_type = std::panic::catch_unwind(classify).unwrap_or(RequestType::UNKNOWN);
+        match request_type.index() {
+            Some(index) if index < self.shared.types.len() => request_type,
+            _ => RequestType::UNKNOWN,
+        }
+    }
+
+    /// Whether requests of two types may travel in one run. They give way by the same mechanism then.
+    pub(crate) fn same_run(&self, first: RequestType, next: RequestType) -> bool {
+        let preempt = |request_type| self.shared.preempt[self.shared.types.slot(request_type)];
+        self.scheduler.same_run(first, next) && preempt(first) == preempt(next)
+    }
+
+    /// Counts requests that were accepted from a peer.
+    #[inline]
+    pub(crate) fn count_arrival(&self, request_type: RequestType) {
+        self.shared.telemetry.types[self.shared.types.slot(request_type)]
+            .0
+            .arrivals
+            .add(1);
+    }
+
+    /// Takes back the count of a request that will arrive again.
+    pub(crate) fn uncount_arrival(&self, request_type: RequestType) {
+        self.shared.telemetry.types[self.shared.types.slot(request_type)]
+            .0
+            .arrivals
+            .sub(1);
+    }
+
+    pub(crate) fn count_rejection(&self, request_type: RequestType) {
+        self.shared.telemetry.types[self.shared.types.slot(request_type)]
+            .0
+            .rejections
+            .add(1);
+    }
+
+    pub(crate) fn type_name(&self, request_type: RequestType) -> &str {
+        self.shared
+            .types
+            .name_of_slot(self.shared.types.slot(request_type))
+    }
+
+    /// How many requests wait, in all queues.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    #[inline]
+    pub(crate) fn arrived(&mut self, now_ns: u64, request: RequestId, request_type: RequestType) {
+        self.waiting += 1;
+        self.scheduler.on_event(
+            now_ns,
+            Event::Arrived {
+                request,
+                request_type,
+            },
+        );
+    }
+
+    #[inline]
+    pub(crate) fn completed(&mut self, now_ns: u64, worker: WorkerId, samples: &[Sample]) {
+        self.turns.completed(worker);
+        self.scheduler
+            .on_event(now_ns, Event::Completed { worker, samples });
+    }
+
+    pub(crate) fn yielded(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
+        self.waiting += 1;
+        self.turns.yielded(worker);
+        self.scheduler
+            .on_event(now_ns, Event::Yielded { worker, served_ns });
+    }
+
+    /// The next action. A preemption comes only when the turn has had its quantum.
+    #[inline]
+    pub(crate) fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        if let Some(due) = self.turns.next_due(now_ns) {
+            return Some(due);
+        }
+        loop {
+            // The action is returned as it is in memory. If it were unwrapped and wrapped again, it would be
+            // copied in other pieces than it was written in, and the processor would wait for that.
+            let polled = self.scheduler.poll(now_ns);
+            let Some(action) = &polled else {
+                return None;
+            };
+            self.waiting -= usize::from(!matches!(action, Action::Preempt { .. }));
+            if self.turns.decided(now_ns, action) {
+                return polled;
+            }
+        }
+    }
+
+    /// When [`Dispatcher::tick`] has to be called at the latest, if no event comes before.
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        let moved_ns = |deadline_ns| {
+            if deadline_ns > self.ticked_ns {
+                deadline_ns
+            } else {
+                self.ticked_ns + UNMOVED_DEADLINE_NS
+            }
+        };
+        let scheduler_ns = self.scheduler.deadline_ns().map(moved_ns);
+        scheduler_ns
+            .into_iter()
+            .chain(self.turns.deadline_ns())
+            .min()
+    }
+
+    /// Does the periodic work, and ticks at the scheduler's deadlines.
+    pub(crate) fn tick(&mut self, now_ns: u64) {
+        let deadline_ns = self.scheduler.deadline_ns().unwrap_or(u64::MAX);
+        if now_ns >= self.tick_at_ns || now_ns >= deadline_ns {
+            self.ticked_ns = now_ns;
+            self.tick_at_ns = now_ns + TICK_INTERVAL_NS;
+            self.scheduler.on_event(now_ns, Event::Tick);
+            self.turns.watch(now_ns);
+        }
+        if now_ns >= self.publish_at_ns {
+            self.publish_at_ns = now_ns + PUBLISH_INTERVAL_NS;
+            self.publish();
+        }
+    }
+
+    fn publish(&self) {
+        let telemetry = &self.shared.telemetry;
+        for (slot, counters) in telemetry.types.iter().enumerate() {
+            let status = self.scheduler.type_status(slot);
+            counters.0.publish(&TypeStatus {
+                steals: status.steals + self.before.steals[slot],
+                ..status
+            });
+        }
+        let updates = self.before.reservation_updates + self.scheduler.reservation_updates();
+        telemetry.reservation_updates.set(updates);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod late_workers;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use psp_policy::{TypeSpec, TypeTable};
+
+    #[test]
+    fn requests_that_arrived_or_gave_way_wait_until_they_run_or_are_refused() {
+        let types: TypeTable = [TypeSpec::new("ONE").queue_capacity(3)]
+            .into_iter()
+            .collect();
+        let shared = Arc::new(Shared::example(Config::default(), types, 1));
+        let scheduler = Policy::c_fcfs().scheduler(&shared.scheduler_setup());
+        let starts = vec![Arc::new(TurnStart::new())];
+        let classify = |_: &[u8]| RequestType::new(0);
+        let mut dispatcher = Dispatcher::new(classify, scheduler, shared, starts);
+        for id in 0..4 {
+            dispatcher.arrived(0, RequestId(id), RequestType::new(0));
+        }
+        assert_eq!(dispatcher.waiting(), 4);
+        let worker = WorkerId(0);
+        let refused = dispatcher.poll(0);
+        assert!(matches!(refused, Some(Action::Reject { .. })));
+        assert_eq!(dispatcher.waiting(), 3);
+        for waiting in [2, 1] {
+            assert!(matches!(dispatcher.poll(0), Some(Action::Run { .. })));
+            assert!(dispatcher.poll(0).is_none());
+            assert_eq!(dispatcher.waiting(), waiting);
+            dispatcher.completed(0, worker, &[]);
+        }
+        assert!(matches!(dispatcher.poll(0), Some(Action::Run { .. })));
+        assert_eq!(dispatcher.waiting(), 0);
+        dispatcher.yielded(0, worker, 1);
+        assert_eq!(dispatcher.waiting(), 1);
+        dispatcher.switch_to(0, &Policy::darc());
+        assert!(matches!(dispatcher.poll(0), Some(Action::Run { .. })));
+        assert_eq!(dispatcher.waiting(), 0);
+    }
+}

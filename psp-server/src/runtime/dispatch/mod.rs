@@ -1,0 +1,4 @@
+//! The dispatcher, and its account of the turns on each worker.
+
+pub(crate) mod dispatcher;
+mod turns;

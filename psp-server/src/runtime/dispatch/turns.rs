@@ -1,0 +1,450 @@
+//! The turn that runs on each worker, as the net thread knows it, and when a turn is asked to give way.
+//!
+//! ```text
+//!            Run               Preempt            had its quantum            preempt_warn_ms
+//!   idle ──────────► runs ──────────────► due ──────────────────► asked ─────────────────────► late
+//!     ▲                │ Completed          │ Completed              │ Yielded: honoured
+//!     └────────────────┴────────────────────┴────────────────────────┘
+//! ```
+//!
+//! Policies count a quantum from when they gave the request to its worker. The worker may take longer to wake
+//! than a short quantum lasts. So a turn is asked to give way when it has had the quantum since its [own
+//! beginning](TurnStart). A turn that has not begun is not asked. It is checked ever more rarely, and does not
+//! hold up other turns.
+
+use std::sync::Arc;
+
+use psp_policy::{Action, PreemptPolicy, RequestType, WorkerId};
+
+use crate::runtime::channel::turn_start::TurnStart;
+use crate::shared::Shared;
+use crate::telemetry::TurnCounters;
+
+/// There is at most one warning in this time, for all workers together.
+const WARN_INTERVAL_NS: u64 = 1_000_000_000;
+/// The shortest and the longest time after which a due turn is checked again.
+const LOOK_NS_MIN: u64 = 5_000;
+const LOOK_NS_MAX: u64 = 1_000_000;
+
+/// See the [module](self).
+pub(crate) struct Turns {
+    shared: Arc<Shared>,
+    workers: Vec<Turn>,
+    starts: Vec<Arc<TurnStart>>,
+    quantum_ns_min: u64,
+    /// When the next due turn is checked, if there is one.
+    look_ns: Option<u64>,
+    /// How long a request may take to give way before a warning. `None`: no warning.
+    warn_after_ns: Option<u64>,
+    warn_again_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    request_type: RequestType,
+    /// The turn's number, as both ends of the worker's link count.
+    number: u64,
+    stop: Option<Stop>,
+}
+
+/// A decision to end a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stop {
+    decided_ns: u64,
+    /// The time that the turn must have had.
+    quantum_ns: u64,
+    /// When to check again whether the turn has had that. `None` once it was asked to give way.
+    look_ns: Option<u64>,
+    is_late: bool,
+}
+
+/// The shortest quantum of a mechanism: the time that a worker may take from the announcement of the turn to
+/// the request's next instruction, with the registers that a signal saved, or in a thread that waited.
+const fn quantum_ns_min(preempt: PreemptPolicy) -> u64 {
+    match preempt {
+        PreemptPolicy::None | PreemptPolicy::Cooperative => 0,
+        PreemptPolicy::Signal => 5_000,
+        PreemptPolicy::KernelThread => 10_000,
+    }
+}
+
+impl Turns {
+    /// `starts` says when the turns of each worker begin.
+    pub(crate) fn new(shared: Arc<Shared>, starts: Vec<Arc<TurnStart>>) -> Self {
+        let idle = Turn {
+            request_type: RequestType::UNKNOWN,
+            number: 0,
+            stop: None,
+        };
+        let warn_ms = shared.config.preempt_warn_ms;
+        Self {
+            workers: vec![idle; shared.workers],
+            starts,
+            quantum_ns_min: quantum_ns_min(shared.config.preempt),
+            look_ns: None,
+            warn_after_ns: (warn_ms > 0).then(|| warn_ms.saturating_mul(1_000_000)),
+            warn_again_ns: 0,
+            shared,
+        }
+    }
+
+    /// Records a decision of the scheduler. Returns whether to carry it out now; otherwise [`Turns::next_due`]
+    /// returns it when it is due.
+    #[inline]
+    pub(crate) fn decided(&mut self, now_ns: u64, action: &Action) -> bool {
+        match *action {
+            Action::Run {
+                worker,
+                request_type,
+                ..
+            } => {
+                let turn = &mut self.workers[worker.index()];
+                *turn = Turn {
+                    request_type,
+                    number: turn.number + 1,
+                    stop: None,
+                };
+                self.count(worker, |counters| counters.turns.add(1));
+                true
+            }
+            Action::Preempt { worker, quantum_ns } => {
+                self.workers[worker.index()].stop = Some(Stop {
+                    decided_ns: now_ns,
+                    quantum_ns: quantum_ns.max(self.quantum_ns_min),
+                    look_ns: Some(now_ns),
+                    is_late: false,
+                });
+                let is_asked = self.ask_if_had(now_ns, worker);
+                self.look_ns = self.earliest_look_ns();
+                is_asked
+            }
+            Action::Reject { .. } => true,
+        }
+    }
+
+    /// The next preemption that came before the turn had had its quantum, and is due now.
+    #[inline]
+    pub(crate) fn next_due(&mut self, now_ns: u64) -> Option<Action> {
+        if self.look_ns.is_none_or(|look_ns| look_ns > now_ns) {
+            return None;
+        }
+        let workers = (0..self.shared.workers as u32).map(WorkerId);
+        let asked = { workers }.find(|&worker| self.ask_if_had(now_ns, worker));
+        self.look_ns = self.earliest_look_ns();
+        let worker = asked?;
+        let quantum_ns = self.workers[worker.index()].stop?.quantum_ns;
+        Some(Action::Preempt { worker, quantum_ns })
+    }
+
+    fn earliest_look_ns(&self) -> Option<u64> {
+        let stops = self.workers.iter().filter_map(|turn| turn.stop);
+        stops.filter_map(|stop| stop.look_ns).min()
+    }
+
+    /// Checks a turn if it is time for that. Returns whether the turn is asked to give way by this call.
+    fn ask_if_had(&mut self, now_ns: u64, worker: WorkerId) -> bool {
+        let turn = &mut self.workers[worker.index()];
+        let Some(stop) = &mut turn.stop else {
+            return false;
+        };
+        if stop.look_ns.is_none_or(|look_ns| look_ns > now_ns) {
+            return false;
+        }
+        let left_ns = match self.starts[worker.index()].had_ns(turn.number, now_ns) {
+            Some(had_ns) => stop.quantum_ns.saturating_sub(had_ns),
+            None => now_ns
+                .saturating_sub(stop.decided_ns)
+                .clamp(LOOK_NS_MIN, LOOK_NS_MAX),
+        };
+        stop.look_ns = (left_ns > 0).then(|| now_ns.saturating_add(left_ns));
+        if left_ns == 0 {
+            self.count(worker, |counters| counters.preemptions_asked.add(1));
+        }
+        left_ns == 0
+    }
+
+    /// The request on `worker` is complete.
+    #[inline]
+    pub(crate) fn completed(&mut self, worker: WorkerId) {
+        self.workers[worker.index()].stop = None;
+    }
+
+    /// The request on `worker` gave way.
+    pub(crate) fn yielded(&mut self, worker: WorkerId) {
+        self.workers[worker.index()].stop = None;
+        self.count(worker, |counters| counters.preemptions_honoured.add(1));
+    }
+
+    /// When to call [`Turns::next_due`] or [`Turns::watch`] next.
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        self.look_ns.into_iter().chain(self.watch_ns()).min()
+    }
+
+    fn watch_ns(&self) -> Option<u64> {
+        let after_ns = self.warn_after_ns?;
+        let stops = self.workers.iter().filter_map(|turn| turn.stop);
+        stops
+            .filter(|stop| !stop.is_late)
+            .map(|stop| stop.decided_ns.saturating_add(after_ns))
+            .min()
+    }
+
+    /// Counts and logs turns that have not given way in time, each turn once.
+    pub(crate) fn watch(&mut self, now_ns: u64) {
+        let Some(after_ns) = self.warn_after_ns else {
+            return;
+        };
+        for (index, worker) in (0..self.workers.len()).zip((0..).map(WorkerId)) {
+            let turn = &mut self.workers[index];
+            let request_type = turn.request_type;
+            let Some(stop) = &mut turn.stop else {
+                continue;
+            };
+            if stop.is_late || now_ns < stop.decided_ns.saturating_add(after_ns) {
+                continue;
+            }
+            stop.is_late = true;
+            let (for_ms, has_begun) = (
+                now_ns.saturating_sub(stop.decided_ns) / 1_000_000,
+                stop.look_ns.is_none(),
+            );
+            self.count(worker, |counters| counters.preemptions_late.add(1));
+            if now_ns >= self.warn_again_ns {
+                self.warn_again_ns = now_ns.saturating_add(WARN_INTERVAL_NS);
+                let types = &self.shared.types;
+                let name = types.name_of_slot(types.slot(request_type));
+                let reason = if has_begun {
+                    "blocks, reaches no checkpoint, or runs in no_preempt"
+                } else {
+                    "has not begun, because its worker gets no processor"
+                };
+                tracing::warn!("worker {index} has not given way for {for_ms} ms: {name} {reason}");
+            }
+        }
+    }
+
+    /// Counts for `worker` and for the type of the request that runs there.
+    #[inline]
+    fn count(&self, worker: WorkerId, count: impl Fn(&TurnCounters)) {
+        let telemetry = &self.shared.telemetry;
+        let slot = self
+            .shared
+            .types
+            .slot(self.workers[worker.index()].request_type);
+        count(&telemetry.types[slot].0.turns);
+        count(&telemetry.turns[worker.index()].0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use psp_policy::TypeSpec;
+    use psp_policy::{HandOff, RequestId};
+
+    const LONG: RequestType = RequestType::new(0);
+    const MS: u64 = 1_000_000;
+
+    /// Two workers.
+    fn turns(preempt_warn_ms: u64) -> Turns {
+        turns_by(PreemptPolicy::Cooperative, preempt_warn_ms)
+    }
+
+    /// The same where requests give way by `preempt`.
+    fn turns_by(preempt: PreemptPolicy, preempt_warn_ms: u64) -> Turns {
+        let config = Config {
+            preempt,
+            preempt_warn_ms,
+            ..Config::default()
+        };
+        let types = [TypeSpec::new("LONG")].into_iter().collect();
+        let shared = Arc::new(Shared::example(config, types, 2));
+        let starts = (0..2).map(|_| Arc::new(TurnStart::new())).collect();
+        Turns::new(shared, starts)
+    }
+
+    /// Sends `worker` a request, which the worker has not begun yet.
+    fn send(turns: &mut Turns, now_ns: u64, worker: u32) {
+        let action = Action::Run {
+            worker: WorkerId(worker),
+            request: RequestId(worker),
+            request_type: LONG,
+            hand_off: HandOff::Dispatched,
+        };
+        assert!(turns.decided(now_ns, &action));
+    }
+
+    /// The turn begins now.
+    fn begin(turns: &Turns, now_ns: u64, worker: usize) {
+        let number = turns.workers[worker].number;
+        turns.starts[worker].announce(number, now_ns);
+    }
+
+    fn run(turns: &mut Turns, now_ns: u64, worker: u32) {
+        send(turns, now_ns, worker);
+        begin(turns, now_ns, worker as usize);
+    }
+
+    /// Returns whether the turn is asked at once.
+    fn ask(turns: &mut Turns, now_ns: u64, worker: u32, quantum_ns: u64) -> bool {
+        let worker = WorkerId(worker);
+        turns.decided(now_ns, &Action::Preempt { worker, quantum_ns })
+    }
+
+    /// The worker that is asked at `now_ns`.
+    fn due(turns: &mut Turns, now_ns: u64) -> Option<u32> {
+        let action = turns.next_due(now_ns)?;
+        match action {
+            Action::Preempt { worker, .. } => Some(worker.0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Turns, asked, honoured, late: of `worker`, and of all by type.
+    fn counted(turns: &Turns, worker: usize) -> ([u64; 4], [u64; 4]) {
+        let read = |counters: &TurnCounters| {
+            [
+                counters.turns.get(),
+                counters.preemptions_asked.get(),
+                counters.preemptions_honoured.get(),
+                counters.preemptions_late.get(),
+            ]
+        };
+        let telemetry = &turns.shared.telemetry;
+        (
+            read(&telemetry.turns[worker].0),
+            read(&telemetry.types[0].0.turns),
+        )
+    }
+
+    #[test]
+    fn a_request_that_gives_way_is_counted_and_one_that_completes_first_is_not() {
+        let mut turns = turns(100);
+        run(&mut turns, 0, 0);
+        run(&mut turns, 0, 1);
+        assert!(ask(&mut turns, 5, 0, 5));
+        assert!(ask(&mut turns, 5, 1, 5));
+        turns.yielded(WorkerId(0));
+        turns.completed(WorkerId(1));
+        run(&mut turns, 9, 0);
+        turns.completed(WorkerId(0));
+        assert_eq!(counted(&turns, 0), ([2, 1, 1, 0], [3, 2, 1, 0]));
+        assert_eq!(counted(&turns, 1).0, [1, 1, 0, 0]);
+        assert_eq!(turns.deadline_ns(), None);
+    }
+
+    #[test]
+    fn a_quantum_runs_from_when_the_turn_began() {
+        let mut turns = turns(0);
+        run(&mut turns, 0, 0);
+        send(&mut turns, 0, 1);
+        begin(&turns, 60, 1);
+        assert!(ask(&mut turns, 100, 0, 100));
+        assert!(!ask(&mut turns, 100, 1, 100), "it had 40");
+        assert_eq!(turns.deadline_ns(), Some(160));
+        assert_eq!(due(&mut turns, 159), None);
+        assert_eq!(due(&mut turns, 160), Some(1));
+        assert_eq!(due(&mut turns, 1_000), None, "each once");
+        assert_eq!(turns.deadline_ns(), None);
+        assert_eq!(counted(&turns, 1).0, [1, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_request_that_completes_before_its_quantum_is_over_is_never_asked() {
+        let mut turns = turns(0);
+        send(&mut turns, 0, 0);
+        assert!(!ask(&mut turns, 10, 0, 10));
+        turns.completed(WorkerId(0));
+        run(&mut turns, 20, 0);
+        assert_eq!(due(&mut turns, u64::MAX), None);
+        assert_eq!(counted(&turns, 0).0, [2, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_turn_that_does_not_begin_is_checked_ever_more_rarely_and_holds_up_no_other() {
+        let mut turns = turns(100);
+        send(&mut turns, 0, 0);
+        assert!(!ask(&mut turns, 1_000, 0, 1_000));
+        let mut looks = Vec::new();
+        while let Some(at_ns) = turns.deadline_ns().filter(|&at_ns| at_ns < 100 * MS) {
+            looks.push(at_ns);
+            assert_eq!(due(&mut turns, at_ns), None);
+        }
+        let waits = looks.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(waits.clone().is_sorted() && waits.max() == Some(LOOK_NS_MAX));
+        assert!(looks.len() < 120, "{}", looks.len());
+        run(&mut turns, 50 * MS, 1);
+        assert!(ask(&mut turns, 60 * MS, 1, 1_000));
+        turns.yielded(WorkerId(1));
+        turns.watch(101 * MS);
+        assert_eq!(
+            counted(&turns, 0).0,
+            [1, 0, 0, 1],
+            "it is late all the same"
+        );
+        begin(&turns, 200 * MS, 0);
+        assert_eq!(due(&mut turns, 200 * MS + 999), None);
+        assert_eq!(due(&mut turns, 200 * MS + 1_000), Some(0));
+    }
+
+    #[test]
+    fn several_turns_that_are_due_at_once_are_asked_one_by_one() {
+        let mut turns = turns(0);
+        for worker in [0, 1] {
+            send(&mut turns, 0, worker);
+            assert!(!ask(&mut turns, 5, worker, 5));
+            begin(&turns, 10, worker as usize);
+        }
+        let asked = [LOOK_NS_MIN + 5; 3].map(|now_ns| due(&mut turns, now_ns));
+        assert_eq!(asked, [Some(0), Some(1), None]);
+    }
+
+    #[test]
+    fn quanta_are_no_shorter_than_what_a_mechanism_needs_to_begin() {
+        for (preempt, least_ns) in [
+            (PreemptPolicy::Cooperative, 1),
+            (PreemptPolicy::Signal, 5_000),
+            (PreemptPolicy::KernelThread, 10_000),
+        ] {
+            let mut turns = turns_by(preempt, 0);
+            run(&mut turns, 0, 0);
+            run(&mut turns, 0, 1);
+            assert!(!ask(&mut turns, 0, 0, 1), "{preempt}");
+            assert!(!ask(&mut turns, 0, 1, 70_000));
+            assert_eq!(turns.deadline_ns(), Some(least_ns), "{preempt}");
+            assert_eq!(due(&mut turns, least_ns - 1), None);
+            assert_eq!(due(&mut turns, least_ns), Some(0));
+            assert_eq!(turns.deadline_ns(), Some(70_000), "longer ones stay");
+        }
+    }
+
+    #[test]
+    fn a_request_that_does_not_give_way_is_late_once() {
+        let mut turns = turns(100);
+        run(&mut turns, 0, 1);
+        run(&mut turns, 0, 0);
+        ask(&mut turns, 7 * MS, 1, MS);
+        ask(&mut turns, 9 * MS, 0, MS);
+        assert_eq!(turns.watch_ns(), Some(107 * MS));
+        turns.watch(107 * MS - 1);
+        assert_eq!(counted(&turns, 1).0, [1, 1, 0, 0]);
+        turns.watch(107 * MS);
+        turns.watch(108 * MS);
+        assert_eq!(counted(&turns, 1).0, [1, 1, 0, 1]);
+        assert_eq!(turns.watch_ns(), Some(109 * MS));
+        turns.completed(WorkerId(0));
+        turns.yielded(WorkerId(1));
+        assert_eq!(counted(&turns, 1).1, [2, 2, 1, 1]);
+        assert_eq!(turns.watch_ns(), None);
+    }
+
+    #[test]
+    fn the_watch_can_be_off() {
+        let mut turns = turns(0);
+        run(&mut turns, 0, 0);
+        ask(&mut turns, 0, 0, 0);
+        turns.watch(u64::MAX);
+        assert_eq!((turns.watch_ns(), counted(&turns, 0).0[3]), (None, 0));
+    }
+}

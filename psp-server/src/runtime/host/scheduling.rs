@@ -1,0 +1,357 @@
+//! How threads share their cores: scheduling classes, slices and pinning, as the kernel is told.
+//!
+//! ```text
+//!   net thread   short slice: on waking it runs before the running thread, even a spinning client
+//!   workers      SCHED_BATCH, nice 19: they run when no other thread wants the core
+//!   preempted    SCHED_IDLE: they lose their core at once to any other thread that wakes there
+//! ```
+//!
+//! None of these needs a privilege. Only leaving SCHED_IDLE does ([`can_be_raised`]). The kernel also tells how
+//! long a thread has run ([`ThreadClock`]). `unsafe` is for `sched_setattr`, `sched_getattr` and the clocks of
+//! other threads, which no safe library offers.
+
+use std::io;
+
+/// Tells the kernel that the calling thread runs for at most about `slice_us` at a time, from 100 to 100 000. A
+/// thread with a shorter slice than the running thread's may preempt that on waking (Linux 6.12 and later;
+/// earlier kernels ignore it). A real-time thread keeps its settings.
+///
+/// The net thread of a server calls this by itself ([`Config::net_slice_us`](crate::Config::net_slice_us)). A
+/// client on the same machine, which would wait for the workers' slices to end, may call it, too.
+pub fn shorten_slice(slice_us: u64) {
+    if slice_us > 0
+        && let Err(error) = system::set_slice(slice_us)
+    {
+        tracing::debug!(slice_us, %error, "cannot shorten the thread's slice");
+    }
+}
+
+/// Tells the kernel not to delay the calling thread's timeouts. Otherwise it joins timeouts of several threads
+/// to within 50 us.
+pub(crate) fn sharpen_timers() {
+    if let Err(error) = system::set_timer_slack() {
+        tracing::debug!(%error, "timeouts of the net thread may be late");
+    }
+}
+
+/// Gives the calling thread the scheduling class of background work and a nice value.
+pub(crate) fn lower_priority(nice: i32) {
+    if let Err(error) = system::set_batch(nice) {
+        tracing::warn!(nice, %error, "cannot lower the thread's priority");
+    }
+}
+
+/// A thread's number, and its standing among the threads of its core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    thread: i32,
+    attributes: system::Attributes,
+}
+
+impl Standing {
+    /// The calling thread's present standing.
+    pub(crate) fn of_this_thread() -> io::Result<Self> {
+        Ok(Self {
+            thread: system::this_thread(),
+            attributes: system::attributes()?,
+        })
+    }
+
+    /// Takes the standing away: from here on every thread that wakes on its core runs before it, and it has the
+    /// core only while no other thread wants it. Any thread may call this.
+    pub(crate) fn suspend(&self) -> io::Result<()> {
+        system::set_attributes(self.thread, self.attributes.idle())
+    }
+
+    /// Gives the standing back. Any thread may call this.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error, without the privilege.
+    pub(crate) fn restore(&self) -> io::Result<()> {
+        system::set_attributes(self.thread, self.attributes)
+    }
+}
+
+/// How long a thread has run on a processor. Any thread may read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ThreadClock(std::num::NonZeroI32);
+
+impl ThreadClock {
+    /// The clock of the calling thread, if the kernel has one.
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        std::num::NonZeroI32::new(system::clock_of_this_thread()?).map(Self)
+    }
+
+    /// In nanoseconds. `None` if the thread has ended.
+    pub(crate) fn now_ns(self) -> Option<u64> {
+        system::clock_ns(self.0.get())
+    }
+
+    /// As a number that is not 0.
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0.get().cast_unsigned().into()
+    }
+
+    /// From [`to_bits`](Self::to_bits); `None` from 0.
+    pub(crate) fn from_bits(bits: u64) -> Option<Self> {
+        let id = u32::try_from(bits).ok()?.cast_signed();
+        std::num::NonZeroI32::new(id).map(Self)
+    }
+}
+
+/// Whether a thread may leave SCHED_IDLE again: the process has CAP_SYS_NICE, or a limit RLIMIT_NICE that
+/// allows its nice value. Tries it on a new thread.
+pub(crate) fn can_be_raised() -> bool {
+    let attempt = || {
+        let standing = Standing::of_this_thread()?;
+        standing.suspend()?;
+        standing.restore()
+    };
+    std::thread::spawn(attempt)
+        .join()
+        .is_ok_and(|raised| raised.is_ok())
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod system {
+    use std::io;
+
+    /// The kernel's settings for a thread.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) struct Attributes {
+        pub(super) policy: i32,
+        pub(super) nice: i32,
+        /// Of a real-time thread; 0 for others.
+        pub(super) priority: u32,
+        /// 0 is the system's default.
+        pub(super) slice_ns: u64,
+    }
+
+    impl Attributes {
+        /// The attributes of a thread that runs only when no other wants its core. The nice value stays: it has
+        /// no effect then, and could not be lowered again.
+        pub(super) fn idle(self) -> Self {
+            Self {
+                policy: libc::SCHED_IDLE,
+                priority: 0,
+                ..self
+            }
+        }
+    }
+
+    pub(super) fn set_slice(slice_us: u64) -> io::Result<()> {
+        // SAFETY: `sched_getscheduler` takes a number and touches no memory; 0 is this thread.
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        if policy != libc::SCHED_OTHER {
+            return Ok(());
+        }
+        let nice = rustix::process::getpriority_process(None)?;
+        let attributes = Attributes {
+            policy,
+            nice,
+            priority: 0,
+            slice_ns: slice_us * 1000,
+        };
+        set_attributes(THIS_THREAD, attributes)
+    }
+
+    pub(super) fn set_timer_slack() -> io::Result<()> {
+        Ok(rustix::thread::set_current_timer_slack(
+            std::num::NonZero::new(1),
+        )?)
+    }
+
+    pub(super) fn set_batch(nice: i32) -> io::Result<()> {
+        let attributes = Attributes {
+            policy: libc::SCHED_BATCH,
+            nice,
+            priority: 0,
+            slice_ns: 0,
+        };
+        set_attributes(THIS_THREAD, attributes)
+    }
+
+    pub(super) fn this_thread() -> i32 {
+        rustix::thread::gettid().as_raw_nonzero().get()
+    }
+
+    /// Those of the calling thread.
+    pub(super) fn attributes() -> io::Result<Attributes> {
+        let mut attributes = ZEROED;
+        let size = size_of::<libc::sched_attr>();
+        // SAFETY: the kernel writes at most `size` bytes into `attributes`, which is that long.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_sched_getattr,
+                THIS_THREAD,
+                &raw mut attributes,
+                size,
+                0,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Attributes {
+            policy: attributes.sched_policy as i32,
+            nice: attributes.sched_nice,
+            priority: attributes.sched_priority,
+            slice_ns: attributes.sched_runtime,
+        })
+    }
+
+    pub(super) fn set_attributes(thread: i32, attributes: Attributes) -> io::Result<()> {
+        let attributes = libc::sched_attr {
+            sched_policy: attributes.policy as u32,
+            sched_nice: attributes.nice,
+            sched_priority: attributes.priority,
+            sched_runtime: attributes.slice_ns,
+            ..ZEROED
+        };
+        // SAFETY: the kernel reads `size` bytes of `attributes`, which lives until the call returns
+        // and is as long as it says, and writes nothing. A thread that is gone is an error. No flags.
+        let result =
+            unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    pub(super) fn clock_of_this_thread() -> Option<i32> {
+        let mut clock = 0;
+        // SAFETY: the thread that is named is the caller, which runs; the result is written to a local
+        // variable.
+        let result = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
+        (result == 0).then_some(clock)
+    }
+
+    pub(super) fn clock_ns(clock: i32) -> Option<u64> {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the kernel writes a `timespec`, which is a local variable. The clock of a thread that has
+        // ended is an error, or by then another thread's: a wrong time, but no wrong memory.
+        let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+        if result != 0 {
+            return None;
+        }
+        Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    const THIS_THREAD: i32 = 0;
+
+    const ZEROED: libc::sched_attr = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: 0,
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: 0,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+
+    #[cfg(test)]
+    mod tests {
+        use super::super::{Standing, can_be_raised};
+        use super::*;
+
+        fn on_a_thread<T: Send + 'static>(body: fn() -> io::Result<T>) -> T {
+            std::thread::spawn(body).join().unwrap().unwrap()
+        }
+
+        #[test]
+        fn the_kernel_takes_what_it_is_told() {
+            let before = on_a_thread(attributes);
+            let sliced = on_a_thread(|| {
+                set_slice(100)?;
+                attributes()
+            });
+            assert_eq!((sliced.policy, sliced.nice), (before.policy, before.nice));
+            // Kernels before 6.12 have no slices for single threads and report none.
+            let slice_ns = sliced.slice_ns;
+            assert!(
+                slice_ns == 100_000 || slice_ns == before.slice_ns,
+                "{slice_ns}"
+            );
+            let batch = on_a_thread(|| {
+                set_batch(19)?;
+                attributes()
+            });
+            assert_eq!((batch.policy, batch.nice), (libc::SCHED_BATCH, 19));
+        }
+
+        #[test]
+        fn a_thread_is_suspended_and_restored_where_that_is_allowed() {
+            let (before, suspended) = on_a_thread(|| {
+                let standing = Standing::of_this_thread()?;
+                standing.suspend()?;
+                Ok((standing.attributes, attributes()?))
+            });
+            assert_eq!(suspended.policy, libc::SCHED_IDLE);
+            assert_eq!(suspended.nice, before.nice);
+            if !can_be_raised() {
+                return psp_skip::skip("no right to leave SCHED_IDLE again (CAP_SYS_NICE)");
+            }
+            let (before, after) = on_a_thread(|| {
+                set_batch(19)?;
+                let standing = Standing::of_this_thread()?;
+                standing.suspend()?;
+                standing.restore()?;
+                Ok((standing.attributes, attributes()?))
+            });
+            assert_eq!(after, before);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::io;
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) struct Attributes;
+
+    impl Attributes {
+        pub(super) fn idle(self) -> Self {
+            self
+        }
+    }
+
+    pub(super) fn set_slice(_slice_us: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn this_thread() -> i32 {
+        0
+    }
+
+    pub(super) fn attributes() -> io::Result<Attributes> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn set_attributes(_thread: i32, _attributes: Attributes) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn set_timer_slack() -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn clock_of_this_thread() -> Option<i32> {
+        None
+    }
+
+    pub(super) fn clock_ns(_clock: i32) -> Option<u64> {
+        None
+    }
+
+    pub(super) fn set_batch(nice: i32) -> io::Result<()> {
+        Ok(rustix::process::setpriority_process(None, nice)?)
+    }
+}

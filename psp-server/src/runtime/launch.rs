@@ -1,0 +1,226 @@
+//! Starts the threads of a server, and ends them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use psp_policy::{PreemptPolicy, Scheduler, WorkerId};
+use psp_protocols::Framing;
+
+use super::channel::doorbell::Doorbell;
+use super::channel::turn_start::TurnStart;
+use super::dispatch::dispatcher::Dispatcher;
+use super::drain_report::DrainReport;
+use super::host::clock::Clock;
+use super::host::cores::Cores;
+use super::host::scheduling::{can_be_raised, sharpen_timers, shorten_slice};
+use super::host::spin::Spin;
+use super::net::net_worker::{NetWorker, Parts};
+use super::net::workers::Link;
+use super::team::Team;
+use super::worker::contexts::{ContextPreempter, serve_on_contexts};
+use super::worker::notices::{Notices, death_error, start_error};
+use super::worker::setup::WorkerSetup;
+use super::worker::threads::TeamSetup;
+use super::worker::to_completion::serve_to_completion;
+use super::worker_link::channel;
+use crate::classifier::Classifier;
+use crate::config::Topology;
+use crate::error::{RunError, WorkerFault};
+use crate::handler::Handler;
+use crate::shared::Shared;
+use crate::shutdown::Shutdown;
+use crate::transport::Packets;
+use crate::transport::endpoint::Endpoint;
+
+/// How long workers may take to end once the net worker is done.
+const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// What a server's threads start with.
+pub(crate) struct Launch<F: Framing, K, H: Handler<F::Head>> {
+    pub(crate) poll: Poll,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
+    pub(crate) port: Option<(Packets, Arc<Endpoint<H::Connection>>)>,
+    pub(crate) classifier: K,
+    pub(crate) scheduler: Box<dyn Scheduler>,
+    pub(crate) handler: Arc<H>,
+    pub(crate) framing: Arc<F>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) cores: Cores,
+    /// Datagrams of sockets, and of the port, that may wait or be in flight.
+    pub(crate) datagrams: usize,
+}
+
+/// Runs a server on this thread and its workers' threads until its shutdown is triggered. Calls `on_ready` when all
+/// workers are ready, before the first request.
+pub(crate) fn launch<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
+    launch: Launch<F, K, H>,
+    shutdown: &Shutdown,
+    on_ready: impl FnOnce(),
+) -> Result<DrainReport, RunError> {
+    let notices = Notices::new();
+    let mut threads = Threads::default();
+    let served = serve(launch, shutdown, &notices, &mut threads, on_ready);
+    threads.join();
+    let abandoned = served?;
+    notices.death().map_or(Ok(DrainReport { abandoned }), Err)
+}
+
+/// The same. The workers' threads may still run when it returns, but were told to stop.
+fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
+    launch: Launch<F, K, H>,
+    shutdown: &Shutdown,
+    notices: &Notices,
+    threads: &mut Threads,
+    on_ready: impl FnOnce(),
+) -> Result<usize, RunError> {
+    let clock = Clock::new();
+    let doorbell = Arc::new(Doorbell::new(launch.waker.clone()));
+    let Launch { shared, cores, .. } = &launch;
+    let inline = shared.topology == Topology::Inline;
+    let count = shared.workers + usize::from(!inline);
+    let spin_longest = Duration::from_micros(shared.config.spin_us);
+    let spin = Spin::new(cores, count, inline, spin_longest);
+    let background = inline || count > cores.count;
+
+    // Beside a net thread that is worker 0 nothing is preempted.
+    let preempt = match inline {
+        true => PreemptPolicy::None,
+        false => shared.config.preempt,
+    };
+    let lowers = preempt == PreemptPolicy::KernelThread && can_be_raised();
+    if preempt == PreemptPolicy::KernelThread && !lowers {
+        tracing::warn!(
+            "without CAP_SYS_NICE or an RLIMIT_NICE for their nice value, preempted requests share \
+             their core with the requests that preempt them"
+        );
+    }
+    let mut links = Vec::with_capacity(shared.workers);
+    let mut starts = Vec::with_capacity(shared.workers);
+    for index in 0..shared.workers {
+        let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
+        let start = Arc::new(TurnStart::new());
+        starts.push(start.clone());
+        let setup = WorkerSetup {
+            worker,
+            notifier: notices.notifier(worker),
+            handler: launch.handler.clone(),
+            framing: launch.framing.clone(),
+            shared: shared.clone(),
+            clock: clock.clone(),
+            spin: spin.turn,
+            cores: cores.clone(),
+            core_index: if inline { index } else { index + 1 },
+            threads: count,
+            background,
+        };
+        if inline && index == 0 {
+            let executor = setup.executor_on_net_thread();
+            let executor = executor.map_err(|fault| start_error(worker, fault))?;
+            setup.notifier.ready();
+            links.push(Link::Inline(executor));
+            continue;
+        }
+        let (mut link, port) = channel(doorbell.clone());
+        match preempt {
+            PreemptPolicy::KernelThread => {
+                let contexts = setup.shared.config.contexts_per_worker;
+                let team = Team::new(contexts, lowers, setup.clock.clone(), start);
+                let team = Arc::new(team);
+                link.attach_team(team.clone());
+                TeamSetup::new(setup, team.clone(), port).start_thread()?;
+                threads.teams.push(team);
+            }
+            preempt => {
+                let preempter = Arc::new(ContextPreempter::new(preempt));
+                link.attach_preempter(Box::new(preempter.clone()));
+                let life = move |setup: &WorkerSetup<F, H>| {
+                    setup.apply_scheduling();
+                    if preempt == PreemptPolicy::None {
+                        let executor = setup.executor(Rc::default())?;
+                        setup.notifier.ready();
+                        serve_to_completion(executor, port, setup.spin);
+                        return Ok(());
+                    }
+                    serve_on_contexts(setup.clone(), port, start, &preempter)
+                };
+                let handle = setup.spawn(format!("psp-worker-{index}"), life)?;
+                link.attach(handle.thread().clone());
+                threads.handles.push(handle);
+            }
+        }
+        links.push(Link::Thread(link));
+    }
+    if background {
+        shorten_slice(shared.config.net_slice_us);
+    } else {
+        cores.pin(0, count);
+    }
+    sharpen_timers();
+    let Launch {
+        poll,
+        listeners,
+        endpoints,
+        port,
+        classifier,
+        scheduler,
+        handler,
+        framing,
+        shared,
+        datagrams,
+        ..
+    } = launch;
+    let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone(), starts);
+    let workers = shared.workers;
+    let net_worker = NetWorker::new(Parts {
+        poll,
+        doorbell,
+        listeners,
+        endpoints,
+        port,
+        links,
+        dispatcher,
+        handler,
+        framing,
+        shared,
+        clock,
+        datagrams,
+        spin,
+    })
+    .map_err(RunError::Events)?;
+    notices.wait_until_ready(workers, shutdown)?;
+    on_ready();
+    let served = catch_unwind(AssertUnwindSafe(|| net_worker.serve(shutdown)));
+    served.unwrap_or_else(|payload| match payload.downcast::<WorkerFault>() {
+        // The net thread is worker 0.
+        Ok(fault) => Err(death_error(WorkerId(0), *fault)),
+        Err(payload) => resume_unwind(payload),
+    })
+}
+
+/// The threads of all workers.
+#[derive(Default)]
+struct Threads {
+    handles: Vec<JoinHandle<()>>,
+    teams: Vec<Arc<Team>>,
+}
+
+impl Threads {
+    /// Waits for the threads. A worker that is stuck in a handler is left behind.
+    fn join(mut self) {
+        let teams = self.teams.iter().flat_map(|team| team.take_threads());
+        self.handles.extend(teams);
+        let deadline = Instant::now() + JOIN_TIMEOUT;
+        for handle in self.handles {
+            while !handle.is_finished() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}

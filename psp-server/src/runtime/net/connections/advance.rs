@@ -1,0 +1,199 @@
+//! The next step of a connection: send output, frame requests, or read.
+
+use psp_protocols::{Framing, Rejection};
+
+use super::parse::{Parsed, parse};
+use super::readiness::Condition;
+use super::slot::{Phase, READ_BYTES_MAX, RanOn};
+use super::table::Connections;
+use crate::classifier::Classifier;
+use crate::runtime::dispatch::dispatcher::Dispatcher;
+use crate::transport::input::{Fill, POOLED_LEN};
+use crate::transport::output::Flush;
+use crate::transport::request_key::ConnectionIndex;
+use crate::transport::run::Stream;
+
+/// Output that the net worker sends in one go, in bytes; other connections wait meanwhile.
+const SEND_BYTES_MAX: usize = 256 * 1024;
+/// Unsent output of a worker's reply from which on a worker sends the rest, too.
+const BACKGROUND_FLUSH_BYTES_MIN: usize = 32 * 1024;
+
+impl<F: Framing, C> Connections<F, C> {
+    /// Advances up to `count` connections that have something to do.
+    pub(in crate::runtime::net) fn advance_ready<K: Classifier<F::Head>>(
+        &mut self,
+        count: usize,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        for _ in 0..count {
+            let Some(index) = self.ready.pop() else {
+                break;
+            };
+            match self.slots[index.get()].phase {
+                Phase::Home(_) => self.advance(index, dispatcher, now_ns),
+                Phase::Lingering { .. } => self.linger(index),
+                Phase::Free | Phase::Queued(_) | Phase::Lent { .. } => {}
+            }
+        }
+    }
+
+    fn advance<K: Classifier<F::Head>>(
+        &mut self,
+        index: ConnectionIndex,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        let mut read_left = READ_BYTES_MAX;
+        loop {
+            let slot = &mut self.slots[index.get()];
+            let Phase::Home(stream) = &mut slot.phase else {
+                return;
+            };
+            let Stream { connection, run } = &mut **stream;
+            if connection.failed {
+                return self.close(index);
+            }
+            if !connection.output.is_empty() {
+                if slot.readiness.has(Condition::Blocked) {
+                    return self.wait_for_peer(index);
+                }
+                let background = slot.last_run.ran_on == RanOn::Worker
+                    && !slot.readiness.has(Condition::FlushRefused)
+                    && connection.output.len() >= BACKGROUND_FLUSH_BYTES_MIN;
+                if background {
+                    // Sending a long reply takes as long as making it: the same workers do it.
+                    run.frames.clear();
+                    slot.phase.queue();
+                    let request_type = slot.last_run.request_type;
+                    self.net().background_flushes.add(1);
+                    dispatcher.arrived(now_ns, index.request_id(), request_type);
+                    return;
+                }
+                let sent = connection.send(SEND_BYTES_MAX);
+                let blocked = connection.flush == Flush::Blocked;
+                slot.readiness.set(Condition::Blocked, blocked);
+                slot.last_active_ns = now_ns;
+                self.shared.telemetry.net.0.bytes_sent.add(sent as u64);
+                if connection.flush == Flush::Budget && !connection.failed {
+                    return self.ready.push(index);
+                }
+                continue;
+            }
+            if connection.closing {
+                return self.start_lingering(index, now_ns);
+            }
+            let input = connection.input.data();
+            match parse(
+                &*self.framing,
+                &mut slot.cursor,
+                input,
+                run,
+                dispatcher,
+                now_ns,
+            ) {
+                Ok(Parsed::Run(request_type)) => {
+                    slot.phase.queue();
+                    slot.last_run.request_type = request_type;
+                    slot.last_active_ns = now_ns;
+                    dispatcher.arrived(now_ns, index.request_id(), request_type);
+                    return;
+                }
+                Ok(Parsed::NeedMore { .. }) if slot.readiness.has(Condition::InputEnded) => {
+                    if self.draining {
+                        self.start_lingering(index, now_ns);
+                    } else {
+                        self.close(index);
+                    }
+                    return;
+                }
+                Ok(Parsed::NeedMore { .. })
+                    if !slot.readiness.has(Condition::Readable)
+                        || (self.draining && slot.drain_read_left == 0) =>
+                {
+                    if self.draining {
+                        slot.readiness.set(Condition::InputEnded, true);
+                        continue;
+                    }
+                    let output = &mut connection.output;
+                    self.framing.encode_interim(&mut slot.cursor, output);
+                    if !output.is_empty() {
+                        continue;
+                    }
+                    return self.wait_for_peer(index);
+                }
+                Ok(Parsed::NeedMore { len_min }) => {
+                    if read_left == 0 {
+                        return self.ready.push(index);
+                    }
+                    read_left = self.read(index, len_min, read_left);
+                }
+                Err(error) => {
+                    self.net().malformed.add(1);
+                    self.refuse(index, &Rejection::Malformed(&error));
+                }
+            }
+        }
+    }
+
+    /// Reads once. `len_min` bytes of the next request are announced. Returns what is left of `read_left`, the
+    /// input that the connection may have read in its turn.
+    fn read(&mut self, index: ConnectionIndex, len_min: usize, read_left: usize) -> usize {
+        let slot = &mut self.slots[index.get()];
+        let Phase::Home(stream) = &mut slot.phase else {
+            return 0;
+        };
+        let connection = &mut stream.connection;
+        connection.input.make_room(len_min, &mut self.memory.input);
+        match connection.input.read_from(&mut connection.socket) {
+            Ok(Fill::Read { count, drained }) => {
+                // A short read has emptied the socket; further input is a new event. The end of the input is not
+                // a new event if it came before this read.
+                let readable = !drained || slot.readiness.has(Condition::PeerClosed);
+                slot.readiness.set(Condition::Readable, readable);
+                if self.draining {
+                    slot.drain_read_left = slot.drain_read_left.saturating_sub(count);
+                }
+                let net = &self.shared.telemetry.net.0;
+                net.bytes_received.add(count as u64);
+                let large = connection.held_bytes().max(slot.held_bytes) > POOLED_LEN;
+                if large && !self.memory.account(slot, net) {
+                    self.refuse(index, &Rejection::OutOfBuffers);
+                }
+                return read_left.saturating_sub(count);
+            }
+            Ok(Fill::Blocked) => slot.readiness.set(Condition::Readable, false),
+            Ok(Fill::End) => slot.readiness.set(Condition::InputEnded, true),
+            Err(_) => connection.failed = true,
+        }
+        read_left
+    }
+
+    /// Tells the peer the reason, and closes once that is sent.
+    fn refuse(&mut self, index: ConnectionIndex, rejection: &Rejection<'_>) {
+        let Phase::Home(stream) = &mut self.slots[index.get()].phase else {
+            return;
+        };
+        let connection = &mut stream.connection;
+        self.framing
+            .encode_rejection(rejection, &[], &mut connection.output);
+        connection.closing = true;
+        connection.input.consume(connection.input.data().len());
+        connection.input.return_buffer(&mut self.memory.input);
+    }
+
+    /// The connection waits for its peer, with as little memory as it can.
+    fn wait_for_peer(&mut self, index: ConnectionIndex) {
+        let slot = &mut self.slots[index.get()];
+        if let Phase::Home(stream) = &mut slot.phase {
+            self.memory.take_back(&mut stream.connection);
+        }
+        if !self.memory.account(slot, &self.shared.telemetry.net.0) {
+            let stream = slot.phase.stream();
+            let peer = stream.map(|stream| stream.connection.peer);
+            let held_bytes = slot.held_bytes;
+            tracing::debug!(?peer, held_bytes, "closed: over the buffer budget");
+            self.close(index);
+        }
+    }
+}

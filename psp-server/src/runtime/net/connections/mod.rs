@@ -1,0 +1,34 @@
+//! The net worker's table of connections, and what a connection does next.
+//!
+//! ```text
+//!            ┌──────── output waits: send it ◄─────────────┐
+//!            ▼                                             │
+//!   Home ── frames in the input ──► Queued ──► Lent ──► Home again
+//!     │ └── none: read ──► (blocked: wait for the socket)
+//!     └── closing, end of input ──► Lingering ──► Free
+//! ```
+//!
+//! One run of requests per connection is in flight at a time, and a connection with unsent output
+//! starts no new run: replies keep their order, and a slow reader holds back only itself.
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `table.rs` | the table: accepts, lends, takes back, closes |
+//! | `slot.rs` | one connection as the table knows it: its phase |
+//! | `readiness.rs` | what is known of a connection's socket |
+//! | `ready_queue.rs` | connections that have something to do |
+//! | `advance.rs` | the next step of a connection: send, frame, read |
+//! | `parse.rs` | frames and classifies input into a run |
+//! | `lingering.rs` | closing without losing the last reply |
+//! | `memory.rs` | buffers, and the bytes held for all peers |
+
+mod advance;
+mod lingering;
+mod memory;
+mod parse;
+mod readiness;
+mod ready_queue;
+mod slot;
+mod table;
+
+pub(super) use table::Connections;

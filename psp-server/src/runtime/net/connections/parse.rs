@@ -1,0 +1,72 @@
+//! Frames and classifies input into a run.
+
+use psp_policy::RequestType;
+use psp_protocols::{FrameError, Framing, Step};
+
+use crate::classifier::Classifier;
+use crate::runtime::dispatch::dispatcher::Dispatcher;
+use crate::transport::run::{Frame, RUN_LEN_MAX, Run};
+
+/// What the input of a connection holds.
+pub(super) enum Parsed {
+    /// A run, which begins with a request of this type.
+    Run(RequestType),
+    /// No whole request: the next one has at least `len_min` bytes.
+    NeedMore { len_min: usize },
+}
+
+/// Fills `run` with as many requests at the start of `input` as may travel together.
+pub(super) fn parse<F: Framing, K: Classifier<F::Head>>(
+    framing: &F,
+    cursor: &mut F::Cursor,
+    input: &[u8],
+    run: &mut Run<F::Head>,
+    dispatcher: &Dispatcher<K>,
+    now_ns: u64,
+) -> Result<Parsed, FrameError> {
+    run.clear();
+    run.arrived_ns = now_ns;
+    let mut offset = 0;
+    let mut len_min = 1;
+    while offset < input.len() && run.frames.len() < RUN_LEN_MAX {
+        match framing.next_frame(cursor, &input[offset..]) {
+            Ok(Step::Frame { len, head }) => {
+                let frame = &input[offset..offset + len];
+                let request_type = dispatcher.classify(frame, &head);
+                if let Some(first) = run.frames.first()
+                    && !dispatcher.same_run(first.request_type, request_type)
+                {
+                    break;
+                }
+                run.discard_after = framing.discard_after(frame, &head);
+                run.closes = framing.closes_after(frame, &head);
+                run.frames.push(Frame {
+                    len,
+                    request_type,
+                    head,
+                });
+                dispatcher.count_arrival(request_type);
+                offset += len;
+                if run.discard_after > 0 || run.closes {
+                    break;
+                }
+            }
+            Ok(Step::NeedMore { len_min: needed }) => {
+                len_min = needed;
+                break;
+            }
+            Err(error) => {
+                *cursor = F::Cursor::default();
+                if run.frames.is_empty() {
+                    return Err(error);
+                }
+                // The requests before the error are served; then the error is found again.
+                break;
+            }
+        }
+    }
+    match run.frames.first() {
+        Some(first) => Ok(Parsed::Run(first.request_type)),
+        None => Ok(Parsed::NeedMore { len_min }),
+    }
+}

@@ -1,0 +1,142 @@
+//! One connection as the table knows it.
+
+use psp_policy::RequestType;
+use psp_protocols::Framing;
+
+use super::readiness::Readiness;
+use crate::transport::run::Stream;
+
+/// Input that one connection may have read before others have their turn, in bytes.
+pub(super) const READ_BYTES_MAX: usize = 256 * 1024;
+
+/// An entry of the table.
+pub(super) struct Slot<F: Framing, C> {
+    pub(super) phase: Phase<C, F::Head>,
+    /// How far the framing has looked into the next request.
+    pub(super) cursor: F::Cursor,
+    pub(super) readiness: Readiness,
+    pub(super) last_run: LastRun,
+    pub(super) last_active_ns: u64,
+    /// Memory held for the peer, as last counted.
+    pub(super) held_bytes: usize,
+    /// Input that is still read while the server drains, in bytes: a peer that never pauses must
+    /// not keep the server from stopping.
+    pub(super) drain_read_left: usize,
+}
+
+/// Where a connection is on its way.
+pub(super) enum Phase<C, D> {
+    /// The slot has no connection.
+    Free,
+    /// The net worker reads from it and writes to it.
+    Home(Box<Stream<C, D>>),
+    /// Its run waits in a typed queue.
+    Queued(Box<Stream<C, D>>),
+    /// A worker has it.
+    Lent {
+        /// The socket became writable meanwhile.
+        became_writable: bool,
+    },
+    /// The last reply is sent. The peer may read it until then.
+    Lingering {
+        stream: Box<Stream<C, D>>,
+        until_ns: u64,
+        /// Input that the peer may still send.
+        bytes_left: usize,
+    },
+}
+
+/// The last run of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LastRun {
+    pub(super) request_type: RequestType,
+    pub(super) ran_on: RanOn,
+}
+
+/// The thread that ran a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RanOn {
+    NetThread,
+    Worker,
+}
+
+impl<F: Framing, C> Slot<F, C> {
+    pub(super) fn free() -> Self {
+        Self {
+            phase: Phase::Free,
+            cursor: F::Cursor::default(),
+            readiness: Readiness::default(),
+            last_run: LastRun {
+                request_type: RequestType::UNKNOWN,
+                ran_on: RanOn::NetThread,
+            },
+            last_active_ns: 0,
+            held_bytes: 0,
+            drain_read_left: READ_BYTES_MAX,
+        }
+    }
+}
+
+impl<C, D> Phase<C, D> {
+    /// The connection, if the net worker has it.
+    pub(super) fn stream(&self) -> Option<&Stream<C, D>> {
+        match self {
+            Self::Home(stream) | Self::Queued(stream) | Self::Lingering { stream, .. } => {
+                Some(stream)
+            }
+            Self::Free | Self::Lent { .. } => None,
+        }
+    }
+
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self, Self::Free)
+    }
+
+    pub(super) fn is_lingering(&self) -> bool {
+        matches!(self, Self::Lingering { .. })
+    }
+
+    /// `Home` becomes `Queued`.
+    #[inline]
+    pub(super) fn queue(&mut self) {
+        *self = match std::mem::replace(self, Self::Free) {
+            Self::Home(stream) => Self::Queued(stream),
+            other => other,
+        };
+    }
+
+    /// `Queued` becomes `Home`.
+    pub(super) fn unqueue(&mut self) {
+        *self = match std::mem::replace(self, Self::Free) {
+            Self::Queued(stream) => Self::Home(stream),
+            other => other,
+        };
+    }
+
+    /// `Home` becomes `Lingering`.
+    pub(super) fn linger(&mut self, until_ns: u64, bytes_left: usize) {
+        *self = match std::mem::replace(self, Self::Free) {
+            Self::Home(stream) => Self::Lingering {
+                stream,
+                until_ns,
+                bytes_left,
+            },
+            other => other,
+        };
+    }
+
+    /// `Queued` becomes `Lent`. `None` in another phase.
+    #[inline]
+    pub(super) fn lend(&mut self) -> Option<Box<Stream<C, D>>> {
+        let lent = Self::Lent {
+            became_writable: false,
+        };
+        match std::mem::replace(self, lent) {
+            Self::Queued(stream) => Some(stream),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+}

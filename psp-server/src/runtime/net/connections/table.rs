@@ -1,0 +1,265 @@
+//! The table: accepts connections, lends them, takes them back, closes them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+use mio::{Interest, Registry};
+use psp_protocols::{Framing, Rejection};
+
+use super::super::tokens::Tokens;
+use super::memory::Memory;
+use super::readiness::{Condition, Readiness};
+use super::ready_queue::ReadyQueue;
+use super::slot::{Phase, RanOn, Slot};
+use crate::runtime::dispatch::dispatcher::Dispatcher;
+use crate::shared::Shared;
+use crate::telemetry::NetCounters;
+use crate::transport::connection::Connection;
+use crate::transport::output::Flush;
+use crate::transport::request_key::ConnectionIndex;
+use crate::transport::run::{Run, Stream};
+
+/// All connections of one net worker.
+pub(in crate::runtime::net) struct Connections<F: Framing, C> {
+    pub(super) framing: Arc<F>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) slots: Vec<Slot<F, C>>,
+    free: Vec<ConnectionIndex>,
+    pub(super) ready: ReadyQueue,
+    pub(super) memory: Memory,
+    pub(super) lingering: usize,
+    pub(super) draining: bool,
+}
+
+impl<F: Framing, C> Connections<F, C> {
+    pub(in crate::runtime::net) fn new(framing: Arc<F>, shared: Arc<Shared>) -> Self {
+        Self {
+            framing,
+            slots: Vec::new(),
+            free: Vec::new(),
+            ready: ReadyQueue::default(),
+            memory: Memory::new(shared.config.buffered_bytes_max),
+            lingering: 0,
+            draining: false,
+            shared,
+        }
+    }
+
+    pub(in crate::runtime::net) fn open(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Connections that have something left to do. A lingering connection has not: its last reply is sent.
+    pub(in crate::runtime::net) fn unfinished(&self) -> usize {
+        self.open() - self.lingering
+    }
+
+    pub(in crate::runtime::net) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(in crate::runtime::net) fn has_lingering(&self) -> bool {
+        self.lingering > 0
+    }
+
+    /// Takes a new connection in. `state` is the handler's for it.
+    pub(in crate::runtime::net) fn accept(
+        &mut self,
+        mut socket: TcpStream,
+        peer: SocketAddr,
+        registry: &Registry,
+        tokens: Tokens,
+        state: C,
+        now_ns: u64,
+    ) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::free());
+            let index = ConnectionIndex::new(self.slots.len() - 1);
+            index.expect("connections_max is below the limit of indices")
+        });
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let setup = socket
+            .set_nodelay(true)
+            .and_then(|()| registry.register(&mut socket, tokens.connection(index), interest));
+        if let Err(error) = setup {
+            tracing::debug!(%peer, %error, "connection lost at once");
+            self.free.push(index);
+            return;
+        }
+        self.slots[index.get()] = Slot {
+            phase: Phase::Home(Box::new(Stream {
+                connection: Connection::new(index, socket, peer, state),
+                run: Run::default(),
+            })),
+            readiness: Readiness::of(&[Condition::Readable]),
+            last_active_ns: now_ns,
+            ..Slot::free()
+        };
+        self.net().connections_accepted.add(1);
+        self.net().connections_open.set(self.open() as u64);
+        self.ready.push(index);
+    }
+
+    /// The event queue has an event of a connection's socket.
+    pub(in crate::runtime::net) fn on_event(
+        &mut self,
+        index: ConnectionIndex,
+        readable: bool,
+        writable: bool,
+        closed: bool,
+    ) {
+        let Some(slot) = self.slots.get_mut(index.get()) else {
+            return;
+        };
+        if slot.phase.is_free() {
+            return;
+        }
+        if readable {
+            slot.readiness.set(Condition::Readable, true);
+        }
+        if closed {
+            slot.readiness.set(Condition::PeerClosed, true);
+        }
+        if writable {
+            slot.readiness.set(Condition::Blocked, false);
+            slot.readiness.set(Condition::FlushRefused, false);
+        }
+        match &mut slot.phase {
+            Phase::Home(_) | Phase::Lingering { .. } => self.ready.push(index),
+            Phase::Lent { became_writable } => *became_writable |= writable,
+            Phase::Free | Phase::Queued(_) => {}
+        }
+    }
+
+    /// Lends the connection whose run the scheduler dispatched. `None` if it is lent already:
+    /// its run yielded.
+    #[inline]
+    pub(in crate::runtime::net) fn lend(
+        &mut self,
+        index: ConnectionIndex,
+    ) -> Option<Box<Stream<C, F::Head>>> {
+        let mut stream = self.slots[index.get()].phase.lend()?;
+        let output = &mut stream.connection.output;
+        output.lend_buffer(&mut self.memory.output);
+        Some(stream)
+    }
+
+    /// Takes a connection back after its run. `remote` says that another thread than the net thread ran it.
+    pub(in crate::runtime::net) fn take_back<K>(
+        &mut self,
+        mut stream: Box<Stream<C, F::Head>>,
+        remote: bool,
+        dispatcher: &Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        let Stream { connection, run } = &mut *stream;
+        let index = connection.index;
+        let slot = &mut self.slots[index.get()];
+        debug_assert!(matches!(slot.phase, Phase::Lent { .. }));
+        let writable = matches!(
+            slot.phase,
+            Phase::Lent {
+                became_writable: true
+            }
+        );
+        let blocked = connection.flush == Flush::Blocked && !writable;
+        slot.readiness.set(Condition::Blocked, blocked);
+        slot.last_run.ran_on = if remote {
+            RanOn::Worker
+        } else {
+            RanOn::NetThread
+        };
+        slot.last_active_ns = now_ns;
+        if run.unfinished().is_empty() {
+            stream.end_run();
+        } else {
+            for frame in run.unfinished() {
+                dispatcher.uncount_arrival(frame.request_type);
+            }
+            // The rest of the run is framed again from its start.
+            slot.cursor = F::Cursor::default();
+        }
+        slot.phase = Phase::Home(stream);
+        self.ready.push(index);
+    }
+
+    /// Refuses the run that the scheduler rejected.
+    pub(in crate::runtime::net) fn reject<K>(
+        &mut self,
+        index: ConnectionIndex,
+        dispatcher: &Dispatcher<K>,
+    ) {
+        let slot = &mut self.slots[index.get()];
+        debug_assert!(matches!(slot.phase, Phase::Queued(_)));
+        slot.phase.unqueue();
+        let Phase::Home(stream) = &mut slot.phase else {
+            return;
+        };
+        let Stream { connection, run } = &mut **stream;
+        let refused_flush = run.frames.is_empty();
+        slot.readiness.set(Condition::FlushRefused, refused_flush);
+        for frame in std::mem::take(&mut run.frames) {
+            let rejection = Rejection::Busy {
+                type_name: dispatcher.type_name(frame.request_type),
+            };
+            let request = &connection.input.data()[..frame.len];
+            self.framing
+                .encode_rejection(&rejection, request, &mut connection.output);
+            connection.input.consume(frame.len);
+            dispatcher.count_rejection(frame.request_type);
+        }
+        stream.end_run();
+        self.ready.push(index);
+    }
+
+    pub(super) fn close(&mut self, index: ConnectionIndex) {
+        let slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
+        self.lingering -= usize::from(slot.phase.is_lingering());
+        self.free.push(index);
+        let net = &self.shared.telemetry.net.0;
+        self.memory.release(slot.held_bytes, net);
+        net.connections_open.set(self.open() as u64);
+    }
+
+    /// Closes connections that have been idle, stuck or lingering for too long.
+    pub(in crate::runtime::net) fn sweep(&mut self, idle_timeout_s: u64, now_ns: u64) {
+        let over = |timeout_s: u64, since_ns: u64| {
+            timeout_s > 0
+                && now_ns.saturating_sub(since_ns) > timeout_s.saturating_mul(1_000_000_000)
+        };
+        for index in (0..self.slots.len()).map_while(ConnectionIndex::new) {
+            let slot = &self.slots[index.get()];
+            let timeout_s = match &slot.phase {
+                Phase::Home(stream) if stream.connection.output.is_empty() => idle_timeout_s,
+                Phase::Home(_) => self.shared.config.output_timeout_s,
+                Phase::Lingering { until_ns, .. } if now_ns >= *until_ns => {
+                    self.close(index);
+                    continue;
+                }
+                _ => continue,
+            };
+            if over(timeout_s, slot.last_active_ns) {
+                self.net().connections_timed_out.add(1);
+                self.close(index);
+            }
+        }
+    }
+
+    /// Takes no more requests: received requests are served, then connections close.
+    pub(in crate::runtime::net) fn drain(&mut self) {
+        self.draining = true;
+        for index in (0..self.slots.len()).map_while(ConnectionIndex::new) {
+            let slot = &mut self.slots[index.get()];
+            // Input may have come in without an event yet.
+            slot.readiness.set(Condition::Readable, true);
+            if matches!(slot.phase, Phase::Home(_)) {
+                self.ready.push(index);
+            }
+        }
+    }
+
+    pub(super) fn net(&self) -> &NetCounters {
+        &self.shared.telemetry.net.0
+    }
+}

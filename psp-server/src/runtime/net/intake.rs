@@ -1,0 +1,64 @@
+//! Classifies datagrams and hands them to the dispatcher.
+
+use psp_protocols::Framing;
+
+use crate::classifier::Classifier;
+use crate::runtime::dispatch::dispatcher::Dispatcher;
+use crate::telemetry::{NetCounters, PacketCounters};
+use crate::transport::datagram::Datagram;
+
+/// What a datagram needs on its way to the scheduler.
+pub(crate) struct Intake<'a, F, K> {
+    pub(crate) framing: &'a F,
+    pub(crate) dispatcher: &'a mut Dispatcher<K>,
+    pub(crate) net: &'a NetCounters,
+    /// When the datagrams came.
+    pub(crate) now_ns: u64,
+}
+
+impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
+    pub(super) fn packet_counters(&self) -> &'a PacketCounters {
+        &self.net.packets
+    }
+
+    /// A datagram came that is longer than allowed.
+    pub(super) fn count_too_long(&self) {
+        self.net.datagrams_received.add(1);
+        self.net.malformed.add(1);
+    }
+
+    /// Classifies a datagram. `false` if it is not exactly one request.
+    #[inline]
+    pub(crate) fn classify<C>(&self, datagram: &mut Datagram<C, F::Head>) -> bool {
+        self.net.datagrams_received.add(1);
+        let request = datagram.request(self.framing.envelope());
+        let whole = request.and_then(|request| Some((request, self.framing.head_of(request)?)));
+        let Some((request, head)) = whole else {
+            self.net.malformed.add(1);
+            return false;
+        };
+        let request_type = self.dispatcher.classify(request, &head);
+        (datagram.request_type, datagram.arrived_ns) = (request_type, self.now_ns);
+        datagram.head = head;
+        self.dispatcher.count_arrival(request_type);
+        true
+    }
+
+    /// Tells the scheduler about a classified datagram.
+    #[inline]
+    pub(crate) fn enqueue<C>(&mut self, datagram: &Datagram<C, F::Head>) {
+        let id = datagram.index.request_id();
+        self.dispatcher
+            .arrived(datagram.arrived_ns, id, datagram.request_type);
+    }
+
+    /// Classifies and enqueues a datagram. `false` if it is not exactly one request.
+    #[inline]
+    pub(super) fn admit<C>(&mut self, datagram: &mut Datagram<C, F::Head>) -> bool {
+        let is_request = self.classify(datagram);
+        if is_request {
+            self.enqueue(datagram);
+        }
+        is_request
+    }
+}

@@ -1,0 +1,33 @@
+//! The net worker: one thread that reads, frames, dispatches, and, in the topology `inline`, runs
+//! the requests of worker 0 itself.
+//!
+//! ```text
+//!   accepting ──► connections ─┐                          ┌─► worker 0, inline
+//!   datagram sockets ──────────┼─► dispatcher ─► workers ─┼─► ring ─► worker 1
+//!   polled port ───────────────┘                          └─► …
+//!                          requests: lends and takes back
+//! ```
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `net_worker.rs` | coordinates: the turn of the loop, when to sleep, draining |
+//! | `tokens.rs` | what an event of the event queue is about |
+//! | `accepting.rs` | accepts connections |
+//! | `connections/` | the table of connections, and what a connection does next |
+//! | `datagram_sockets.rs` | receives datagrams from sockets |
+//! | `polled_port.rs` | receives datagrams from a polled port |
+//! | `intake.rs` | classifies datagrams and hands them to the dispatcher |
+//! | `requests.rs` | lends requests to workers and takes them back |
+//! | `workers.rs` | the links to the workers: messages out, completions in |
+
+mod accepting;
+mod connections;
+mod datagram_sockets;
+pub(crate) mod intake;
+pub(crate) mod net_worker;
+mod polled_port;
+mod requests;
+mod tokens;
+pub(crate) mod workers;
+
+pub(crate) use tokens::WAKER;

@@ -1,0 +1,476 @@
+//! The net worker's loop. See the [room](super).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mio::net::TcpListener;
+use mio::{Events, Poll};
+use psp_policy::{Action, RequestId, WorkerId};
+use psp_protocols::Framing;
+
+use super::accepting::Acceptor;
+use super::connections::Connections;
+use super::datagram_sockets::DatagramSockets;
+use super::intake::Intake;
+use super::polled_port::PolledPort;
+use super::requests::Requests;
+use super::tokens::{ALARM, Source, Tokens};
+use super::workers::{Link, Workers};
+use crate::classifier::Classifier;
+use crate::config::Topology;
+use crate::error::RunError;
+use crate::handler::Handler;
+use crate::runtime::channel::doorbell::Doorbell;
+use crate::runtime::channel::message::Report;
+use crate::runtime::dispatch::dispatcher::Dispatcher;
+use crate::runtime::host::alarm::Alarm;
+use crate::runtime::host::clock::Clock;
+use crate::runtime::host::spin::Spin;
+use crate::shared::Shared;
+use crate::shutdown::Shutdown;
+use crate::telemetry::NetCounters;
+use crate::transport::Packets;
+use crate::transport::datagram::DatagramPool;
+use crate::transport::endpoint::Endpoint;
+
+const EVENTS_PER_TURN: usize = 512;
+const DATAGRAMS_PER_TURN: usize = 64;
+const CONNECTIONS_PER_TURN: usize = 512;
+/// How often a net worker that polls a port looks at its event queue.
+const EVENTS_INTERVAL_NS: u64 = 20_000;
+/// A net worker that polls a port sleeps, if it may, when nothing has come for this long.
+const IDLE_NS: u64 = 50_000;
+/// Actions carried out before the net worker looks at its sockets again.
+const ACTIONS_PER_TURN: usize = 256;
+/// Time after which a turn of the loop starts no more actions.
+const TURN_NS_MAX: u64 = 200_000;
+const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
+const SWEEP_INTERVAL_LINGER_NS: u64 = 50_000_000;
+
+/// What a net worker starts with.
+pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
+    pub(crate) poll: Poll,
+    pub(crate) doorbell: Arc<Doorbell>,
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
+    /// A port to poll.
+    pub(crate) port: Option<(Packets, Arc<Endpoint<H::Connection>>)>,
+    pub(crate) links: Vec<Link<F, H>>,
+    pub(crate) dispatcher: Dispatcher<K>,
+    pub(crate) handler: Arc<H>,
+    pub(crate) framing: Arc<F>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) clock: Clock,
+    /// Datagrams of sockets, and of the port, that may wait or be in flight.
+    pub(crate) datagrams: usize,
+    pub(crate) spin: Spin,
+}
+
+/// See the [room](super).
+pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
+    poll: Poll,
+    events: Events,
+    tokens: Tokens,
+    alarm: Alarm,
+    doorbell: Arc<Doorbell>,
+    acceptor: Acceptor<F, H>,
+    sockets: DatagramSockets<H::Connection>,
+    port: Option<PolledPort<H::Connection>>,
+    requests: Requests<F, H::Connection>,
+    workers: Workers<F, H>,
+    dispatcher: Dispatcher<K>,
+    framing: Arc<F>,
+    shared: Arc<Shared>,
+    clock: Clock,
+    spin: Spin,
+    /// The last turn ended before all of the scheduler's decisions were carried out.
+    unfinished: bool,
+    now_ns: u64,
+    sweep_at_ns: u64,
+    busy_at_ns: u64,
+    events_at_ns: u64,
+    draining_until_ns: Option<u64>,
+}
+
+impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H> {
+    pub(crate) fn new(parts: Parts<F, K, H>) -> io::Result<Self> {
+        let Parts {
+            poll,
+            doorbell,
+            listeners,
+            endpoints,
+            port,
+            links,
+            dispatcher,
+            handler,
+            framing,
+            shared,
+            clock,
+            datagrams,
+            spin,
+        } = parts;
+        let registry = poll.registry();
+        let tokens = Tokens::new(listeners.len(), endpoints.len());
+        let buffers = if endpoints.is_empty() { 0 } else { datagrams };
+        let packets = if port.is_none() { 0 } else { datagrams };
+        let requests = Requests {
+            connections: Connections::new(framing.clone(), shared.clone()),
+            datagrams: DatagramPool::new(buffers, shared.config.datagram_bytes_max, packets),
+        };
+        Ok(Self {
+            events: Events::with_capacity(EVENTS_PER_TURN),
+            alarm: Alarm::new(registry, ALARM)?,
+            acceptor: Acceptor::new(
+                listeners,
+                registry,
+                tokens,
+                framing.clone(),
+                handler,
+                shared.clone(),
+            )?,
+            sockets: DatagramSockets::new(endpoints, registry, tokens)?,
+            port: port.map(|(packets, endpoint)| PolledPort::new(packets, endpoint)),
+            requests,
+            workers: Workers::new(links, ACTIONS_PER_TURN),
+            unfinished: false,
+            now_ns: clock.now_ns(),
+            sweep_at_ns: 0,
+            busy_at_ns: 0,
+            events_at_ns: 0,
+            draining_until_ns: None,
+            poll,
+            tokens,
+            doorbell,
+            dispatcher,
+            framing,
+            shared,
+            clock,
+            spin,
+        })
+    }
+
+    /// Serves until the shutdown is triggered and everything in flight is answered, or the drain
+    /// timeout is over. Then the workers stop, too. Returns the number of connections and datagrams that were
+    /// given up.
+    pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
+        loop {
+            self.wait().map_err(RunError::Events)?;
+            self.now_ns = self.clock.now_ns();
+            let stop = shutdown.is_triggered() || self.shared.shutdown.is_triggered();
+            if stop && self.draining_until_ns.is_none() {
+                self.start_draining();
+            }
+            self.receive_reports();
+            if let Some(policy) = self.shared.policy.take() {
+                self.dispatcher.switch_to(self.now_ns, &policy);
+                tracing::info!(policy = policy.spelled(), "policy changed");
+            }
+            if self.draining_until_ns.is_none() {
+                self.receive_requests();
+            }
+            self.dispatcher.tick(self.now_ns);
+            self.serve_turn();
+            if let Some(port) = &self.port {
+                port.flush(&self.net().packets);
+            }
+            self.sweep();
+            if let Some(until_ns) = self.draining_until_ns {
+                let open = self.requests.open();
+                if open == 0 || self.now_ns >= until_ns {
+                    return Ok(self.requests.unfinished());
+                }
+            }
+        }
+    }
+
+    /// Waits for events, for as long as there is nothing to do.
+    fn wait(&mut self) -> io::Result<()> {
+        let mut timeout = self.timeout();
+        if timeout.is_zero() && self.port.is_some() {
+            // The port is polled more often than the event queue can be.
+            if self.now_ns < self.events_at_ns {
+                return Ok(());
+            }
+            self.events_at_ns = self.now_ns + EVENTS_INTERVAL_NS;
+        }
+        if !timeout.is_zero() {
+            timeout = timeout.min(self.until_deadline());
+            self.doorbell.announce_sleep();
+            if self.receive_reports() > 0 {
+                timeout = Duration::ZERO;
+            }
+        }
+        let polled = self.poll.poll(&mut self.events, Some(timeout));
+        self.doorbell.awake();
+        match polled {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            polled => polled?,
+        }
+        self.note_events();
+        Ok(())
+    }
+
+    /// Passes the events on to their sources.
+    fn note_events(&mut self) {
+        let receives = self.draining_until_ns.is_none();
+        for event in &self.events {
+            match self.tokens.source(event.token()) {
+                Some(Source::Connection(index)) => self.requests.connections.on_event(
+                    index,
+                    event.is_readable() || event.is_read_closed() || event.is_error(),
+                    event.is_writable() || event.is_error(),
+                    event.is_read_closed() || event.is_error(),
+                ),
+                Some(Source::Listener(index)) if receives => self.acceptor.on_event(index),
+                Some(Source::DatagramSocket(index)) if receives => self.sockets.on_event(index),
+                Some(Source::Alarm) => self.alarm.rang(),
+                Some(Source::Listener(_) | Source::DatagramSocket(_) | Source::Waker) | None => {}
+            }
+        }
+        if !self.events.is_empty() {
+            self.busy_at_ns = self.now_ns;
+        }
+    }
+
+    /// How long the event queue may sleep.
+    fn timeout(&self) -> Duration {
+        // The net worker polls for new work while it is idle, and for workers while requests wait for one.
+        let spin = match (self.workers.lent(), self.dispatcher.waiting()) {
+            (0, _) => self.spin.idle,
+            (_, 0) => Duration::ZERO,
+            _ => self.spin.turn,
+        };
+        let spinning = u128::from(self.now_ns.saturating_sub(self.busy_at_ns)) < spin.as_nanos();
+        let receives_datagrams =
+            self.sockets.has_readable() && self.requests.datagrams.has_buffers();
+        let polling = self.port.is_some() && self.port_poll_at_ns().is_none();
+        if polling
+            || spinning
+            || self.unfinished
+            || self.requests.connections.has_ready()
+            || self.acceptor.has_readable()
+            || receives_datagrams
+        {
+            return Duration::ZERO;
+        }
+        Duration::from_nanos(self.sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
+    }
+
+    /// The longest timeout with which the scheduler's deadline is kept. The event queue's timeout counts
+    /// milliseconds; if that is too late, the alarm is set.
+    fn until_deadline(&mut self) -> Duration {
+        let deadlines_ns = [self.dispatcher.deadline_ns(), self.port_poll_at_ns()];
+        let Some(deadline_ns) = deadlines_ns.into_iter().flatten().min() else {
+            return Duration::MAX;
+        };
+        let now_ns = self.clock.now_ns();
+        if deadline_ns > now_ns && self.alarm.set(now_ns, deadline_ns) {
+            return Duration::MAX;
+        }
+        Duration::from_nanos(deadline_ns.saturating_sub(now_ns))
+    }
+
+    /// When the port has to be polled again, if the net worker need not poll it all the time: nothing has come
+    /// for a while, and other threads may need the core.
+    fn port_poll_at_ns(&self) -> Option<u64> {
+        let idle_sleep = self.port.as_ref()?.idle_sleep()?;
+        let idle =
+            self.spin.idle.is_zero() && self.now_ns.saturating_sub(self.busy_at_ns) >= IDLE_NS;
+        let idle_sleep_ns = u64::try_from(idle_sleep.as_nanos()).unwrap_or(u64::MAX);
+        idle.then(|| self.now_ns.saturating_add(idle_sleep_ns))
+    }
+
+    /// Accepts connections and receives datagrams.
+    fn receive_requests(&mut self) {
+        self.acceptor.accept(
+            &mut self.requests.connections,
+            self.poll.registry(),
+            self.tokens,
+            self.now_ns,
+        );
+        for index in 0..self.sockets.len() {
+            for _ in 0..DATAGRAMS_PER_TURN {
+                if !self.receive_datagram(index) {
+                    break;
+                }
+                self.look_at_workers();
+            }
+        }
+        let packets = &self.shared.telemetry.net.0.packets;
+        if self.port.as_mut().is_some_and(|port| port.poll(packets)) {
+            self.busy_at_ns = self.now_ns;
+            while self.read_frames() {
+                self.look_at_workers();
+            }
+        }
+    }
+
+    /// Receives a datagram from a socket. Returns whether there may be another.
+    fn receive_datagram(&mut self, index: usize) -> bool {
+        let intake = Intake {
+            framing: &*self.framing,
+            dispatcher: &mut self.dispatcher,
+            net: &self.shared.telemetry.net.0,
+            now_ns: self.now_ns,
+        };
+        self.sockets
+            .receive(index, &mut self.requests.datagrams, intake)
+    }
+
+    /// Reads some frames of the port's burst. Returns whether there were any.
+    fn read_frames(&mut self) -> bool {
+        let intake = Intake {
+            framing: &*self.framing,
+            dispatcher: &mut self.dispatcher,
+            net: &self.shared.telemetry.net.0,
+            now_ns: self.now_ns,
+        };
+        match &mut self.port {
+            Some(port) => port.read(&mut self.requests.datagrams, intake),
+            None => false,
+        }
+    }
+
+    /// Takes completed requests back and gives workers their next ones, so that no worker waits for the end
+    /// of a burst. Does nothing if the net thread is a worker itself: its own request would
+    /// hold up the burst, and the most urgent request of the burst is known only at its end.
+    fn look_at_workers(&mut self) {
+        if self.shared.topology == Topology::Dedicated {
+            self.now_ns = self.clock.now_ns();
+            self.receive_reports();
+            self.carry_out(u64::MAX);
+        }
+    }
+
+    /// Receives a report of each worker. Returns the number of reports.
+    fn receive_reports(&mut self) -> usize {
+        let mut received = 0;
+        if self.workers.lent() == 0 {
+            return received;
+        }
+        for index in 0..self.workers.count() {
+            let Some(report) = self.workers.receive(index) else {
+                continue;
+            };
+            received += 1;
+            self.busy_at_ns = self.now_ns;
+            let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
+            let dispatcher = &mut self.dispatcher;
+            match report {
+                Report::Completed(task) => {
+                    self.requests
+                        .take_back(task, worker, true, dispatcher, self.now_ns);
+                }
+                Report::Yielded { served_ns } => {
+                    dispatcher.yielded(self.now_ns, worker, served_ns);
+                }
+            }
+        }
+        received
+    }
+
+    /// Reads requests, has them run and sends replies until nothing is left to do or the turn has
+    /// taken its time.
+    fn serve_turn(&mut self) {
+        let end_ns = self.now_ns + TURN_NS_MAX;
+        loop {
+            let connections = &mut self.requests.connections;
+            connections.advance_ready(CONNECTIONS_PER_TURN, &mut self.dispatcher, self.now_ns);
+            self.carry_out(end_ns);
+            if !self.requests.connections.has_ready() || self.now_ns > end_ns {
+                return;
+            }
+            self.now_ns = self.clock.now_ns();
+        }
+    }
+
+    /// Carries out the scheduler's decisions. That includes the requests of worker 0 if the net thread is it.
+    fn carry_out(&mut self, end_ns: u64) {
+        self.unfinished = !self.act(end_ns);
+        self.workers.wake_parked();
+    }
+
+    /// Returns whether all decisions were carried out.
+    fn act(&mut self, end_ns: u64) -> bool {
+        for _ in 0..ACTIONS_PER_TURN {
+            if self.now_ns > end_ns {
+                return false;
+            }
+            match self.dispatcher.poll(self.now_ns) {
+                None => return true,
+                Some(Action::Reject {
+                    request,
+                    request_type,
+                }) => self
+                    .requests
+                    .reject(request, request_type, &self.dispatcher),
+                Some(Action::Preempt { worker, .. }) => self.workers.preempt(worker),
+                Some(Action::Run {
+                    worker, request, ..
+                }) => self.run(worker, request),
+            }
+        }
+        false
+    }
+
+    /// Runs a request on `worker`, or resumes it there if it yielded.
+    fn run(&mut self, worker: WorkerId, request: RequestId) {
+        let task = self.requests.lend(request);
+        if self.workers.inline(worker).is_none() {
+            return self.workers.run(worker, request, task);
+        }
+        // The request may take long.
+        self.workers.wake_parked();
+        let Some(mut task) = task else {
+            unreachable!("a request on the net thread never yields");
+        };
+        if let Some(executor) = self.workers.inline(worker) {
+            self.now_ns = executor.run(&mut task);
+        }
+        let dispatcher = &mut self.dispatcher;
+        self.requests
+            .take_back(task, worker, false, dispatcher, self.now_ns);
+        self.busy_at_ns = self.now_ns;
+    }
+
+    fn sweep(&mut self) {
+        if self.now_ns < self.sweep_at_ns {
+            return;
+        }
+        let connections = &mut self.requests.connections;
+        let idle_timeout_s = self.shared.idle_timeout_s.load(Ordering::Relaxed);
+        connections.sweep(idle_timeout_s, self.now_ns);
+        let draining = self.draining_until_ns.is_some();
+        if !draining {
+            self.acceptor.retry();
+            self.sockets.retry();
+        }
+        let interval_ns = if connections.has_lingering() || draining {
+            SWEEP_INTERVAL_LINGER_NS
+        } else {
+            SWEEP_INTERVAL_NS
+        };
+        self.sweep_at_ns = self.now_ns + interval_ns;
+    }
+
+    fn start_draining(&mut self) {
+        tracing::info!(
+            connections = self.requests.connections.open(),
+            in_flight = self.workers.lent(),
+            "draining"
+        );
+        let drain_ms = self.shared.config.drain_timeout_ms;
+        let drain_ns = drain_ms.saturating_mul(1_000_000);
+        self.draining_until_ns = Some(self.now_ns.saturating_add(drain_ns));
+        self.sweep_at_ns = self.now_ns;
+        self.acceptor.close(self.poll.registry());
+        self.sockets.close();
+        self.requests.connections.drain();
+    }
+
+    fn net(&self) -> &NetCounters {
+        &self.shared.telemetry.net.0
+    }
+}

@@ -1,0 +1,115 @@
+//! The net worker's links to its workers.
+
+use psp_policy::{RequestId, WorkerId};
+use psp_protocols::Framing;
+
+use crate::handler::Handler;
+use crate::runtime::channel::message::{Message, Report};
+use crate::runtime::task::Task;
+use crate::runtime::worker::executor::Executor;
+use crate::runtime::worker_link::{WorkerLink, wake_parked};
+
+/// How the net worker reaches one worker.
+pub(crate) enum Link<F: Framing, H: Handler<F::Head>> {
+    /// The net thread is that worker.
+    Inline(Executor<F, H>),
+    /// The worker has a thread of its own.
+    Thread(WorkerLink<Task<H::Connection, F::Head>>),
+}
+
+/// All workers of a server.
+pub(super) struct Workers<F: Framing, H: Handler<F::Head>> {
+    links: Vec<Link<F, H>>,
+    /// Tasks that workers hold.
+    lent: usize,
+    /// Workers that were sent a message since [`wake_parked`](Self::wake_parked).
+    sent_to: Vec<WorkerId>,
+}
+
+impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
+    /// `sends_max` is the number of messages between two calls of [`wake_parked`](Self::wake_parked).
+    pub(super) fn new(links: Vec<Link<F, H>>, sends_max: usize) -> Self {
+        Self {
+            links,
+            lent: 0,
+            sent_to: Vec::with_capacity(sends_max),
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Tasks that workers hold.
+    pub(super) fn lent(&self) -> usize {
+        self.lent
+    }
+
+    /// The executor of the worker that the net thread is, if it is that worker.
+    #[inline]
+    pub(super) fn inline(&mut self, worker: WorkerId) -> Option<&mut Executor<F, H>> {
+        match &mut self.links[worker.index()] {
+            Link::Inline(executor) => Some(executor),
+            Link::Thread(_) => None,
+        }
+    }
+
+    /// The next report of the worker at `index`.
+    #[inline]
+    pub(super) fn receive(&mut self, index: usize) -> Option<Report<Task<H::Connection, F::Head>>> {
+        let Link::Thread(link) = &mut self.links[index] else {
+            return None;
+        };
+        let report = link.receive()?;
+        self.lent -= usize::from(matches!(report, Report::Completed(_)));
+        Some(report)
+    }
+
+    /// Sends a task to a worker with a thread of its own, or has the worker resume the task that it holds.
+    #[inline]
+    pub(super) fn run(
+        &mut self,
+        worker: WorkerId,
+        request: RequestId,
+        task: Option<Task<H::Connection, F::Head>>,
+    ) {
+        let Link::Thread(link) = &mut self.links[worker.index()] else {
+            unreachable!("the net thread runs its own tasks");
+        };
+        let message = match task {
+            Some(task) => {
+                self.lent += 1;
+                Message::Run { request, task }
+            }
+            None => Message::Resume(request),
+        };
+        let sent = link.send(message);
+        assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
+        self.sent_to.push(worker);
+    }
+
+    /// Asks the request that runs on `worker` to give way.
+    pub(super) fn preempt(&mut self, worker: WorkerId) {
+        // A request on the net thread itself is complete by now.
+        if let Link::Thread(link) = &mut self.links[worker.index()] {
+            link.preempt();
+        }
+    }
+
+    /// Wakes workers that fell asleep while messages were sent to them.
+    pub(super) fn wake_parked(&mut self) {
+        if self.sent_to.is_empty() {
+            return;
+        }
+        let links = &self.links;
+        wake_parked(
+            self.sent_to
+                .iter()
+                .filter_map(|worker| match &links[worker.index()] {
+                    Link::Thread(link) => Some(link),
+                    Link::Inline(_) => None,
+                }),
+        );
+        self.sent_to.clear();
+    }
+}

@@ -1,0 +1,364 @@
+//! Runs requests: the same code on a worker's thread and on the net thread.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use psp_policy::{PreemptPolicy, RequestType, Sample, WorkerId};
+use psp_protocols::{Framing, Rejection};
+
+use super::notices::fault_of;
+use crate::error::WorkerFault;
+use crate::fiber::preemptible;
+use crate::handler::{Handler, Request};
+use crate::reply::{Reply, ReplyOutcome};
+use crate::runtime::host::clock::Clock;
+use crate::runtime::task::Task;
+use crate::shared::Shared;
+use crate::telemetry::Counter;
+use crate::transport::connection::Connection;
+use crate::transport::datagram::Datagram;
+use crate::transport::output::Flush;
+use crate::transport::run::{Run, Stream};
+
+/// A run that has taken this long gives the worker back; its rest is queued again.
+const RUN_NS_MAX: u64 = 1_000_000;
+
+/// Which thread sends the replies of a run, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// The worker itself, when the run is done.
+    AtOnce,
+    /// The net worker, when the runs of its turn are done: a peer that waits for replies on many connections is
+    /// woken once for all of them.
+    WithTheTurn,
+}
+
+/// The handler of one worker, and everything that it needs.
+pub(crate) struct Executor<F: Framing, H: Handler<F::Head>> {
+    worker: WorkerId,
+    handler: Arc<H>,
+    framing: Arc<F>,
+    shared: Arc<Shared>,
+    clock: Clock,
+    state: H::Worker,
+    sending: Sending,
+    /// Time that the present run spent between turns, in nanoseconds.
+    away_ns: Rc<Cell<u64>>,
+}
+
+impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
+    /// To be called on the worker's own thread. Time in `away_ns`, which runs spend between turns, does not
+    /// count as service.
+    ///
+    /// # Errors
+    /// When the handler cannot make the worker's state.
+    pub(crate) fn new(
+        worker: WorkerId,
+        handler: Arc<H>,
+        framing: Arc<F>,
+        shared: Arc<Shared>,
+        clock: Clock,
+        sending: Sending,
+        away_ns: Rc<Cell<u64>>,
+    ) -> Result<Self, WorkerFault> {
+        let state = make_state(&*handler, worker)?;
+        Ok(Self {
+            worker,
+            handler,
+            framing,
+            shared,
+            clock,
+            state,
+            sending,
+            away_ns,
+        })
+    }
+
+    /// The time that this run has had the worker, from an arbitrary start.
+    #[inline]
+    fn service_clock_ns(&self) -> u64 {
+        // The thread may have moved between two cores whose clocks differ.
+        self.clock.now_ns().saturating_sub(self.away_ns.get())
+    }
+
+    /// How long a request waited if its handler begins at `service_ns` of the service clock.
+    #[inline]
+    fn waited(&self, arrived_ns: u64, service_ns: u64) -> Duration {
+        let now_ns = service_ns + self.away_ns.get();
+        Duration::from_nanos(now_ns.saturating_sub(arrived_ns))
+    }
+
+    /// Runs the task's requests, sends the replies, and leaves the measurements in the task. Returns when the
+    /// last handler returned, in nanoseconds of the runtime's clock.
+    pub(crate) fn run(&mut self, task: &mut Task<H::Connection, F::Head>) -> u64 {
+        let end_ns = match task {
+            Task::Stream(stream) => {
+                let Stream { connection, run } = &mut **stream;
+                self.run_connection(connection, run)
+            }
+            Task::Datagram(datagram) => self.run_datagram(datagram),
+        };
+        end_ns + self.away_ns.get()
+    }
+
+    /// Returns the service clock's time at the end.
+    fn run_connection(
+        &mut self,
+        connection: &mut Connection<H::Connection>,
+        run: &mut Run<F::Head>,
+    ) -> u64 {
+        run.samples.clear();
+        run.done = 0;
+        let start_ns = self.service_clock_ns();
+        let mut now_ns = start_ns;
+        while let Some(frame) = run.frames.get(run.done) {
+            let mark = connection.output.len();
+            let payload = &connection.input.data()[..frame.len];
+            let mut reply =
+                Reply::to_stream(&mut connection.output, self.shared.config.reply_bytes_max);
+            let request = Request {
+                payload,
+                head: &frame.head,
+                request_type: frame.request_type,
+                connection: &connection.state,
+                peer: connection.peer,
+                worker: self.worker,
+                waited: self.waited(run.arrived_ns, now_ns),
+            };
+            let outcome = self.shared.guard(
+                &*self.handler,
+                self.worker,
+                &mut self.state,
+                request,
+                &mut reply,
+            );
+            let limit_bytes = self.shared.config.reply_bytes_max;
+            if let Some(rejection) = self.shared.refusal(self.worker, outcome, limit_bytes) {
+                connection.output.truncate(mark);
+                self.framing
+                    .encode_rejection(&rejection, payload, &mut connection.output);
+            }
+            connection.closing |= outcome.is_ok_and(|outcome| outcome.close);
+            connection.input.consume(frame.len);
+            run.done += 1;
+            let end_ns = self.service_clock_ns();
+            let service_ns = end_ns.saturating_sub(now_ns);
+            self.shared
+                .measure(self.worker, frame.request_type, service_ns);
+            record(&mut run.samples, frame.request_type, service_ns);
+            now_ns = end_ns;
+            if connection.output.len() > self.shared.config.output_high_water_bytes {
+                self.send(connection);
+                if !connection.output.is_empty() {
+                    break;
+                }
+                now_ns = self.service_clock_ns();
+            }
+            if connection.closing || now_ns.saturating_sub(start_ns) > RUN_NS_MAX {
+                break;
+            }
+        }
+        self.send(connection);
+        now_ns
+    }
+
+    fn send(&mut self, connection: &mut Connection<H::Connection>) {
+        match self.sending {
+            Sending::AtOnce => {
+                let sent = connection.send(usize::MAX);
+                self.shared.telemetry.workers[self.worker.index()]
+                    .bytes_sent
+                    .add(sent as u64);
+            }
+            Sending::WithTheTurn => connection.flush = Flush::Budget,
+        }
+    }
+
+    /// Returns the service clock's time at the end.
+    #[inline]
+    fn run_datagram(&mut self, datagram: &mut Datagram<H::Connection, F::Head>) -> u64 {
+        let start_ns = self.service_clock_ns();
+        let Datagram {
+            peer,
+            body,
+            endpoint: Some(endpoint),
+            request_type,
+            head,
+            arrived_ns,
+            sample,
+            ..
+        } = datagram
+        else {
+            return start_ns;
+        };
+        let (peer, request_type, arrived_ns) = (*peer, *request_type, *arrived_ns);
+        let envelope = self.framing.envelope();
+        let shape = envelope.shape();
+        let reply_len_max = body.reply_len_max(shape);
+        let (received, free) = body.split();
+        let (header_room, room) = free.split_at_mut(shape.header_len.min(free.len()));
+        let payload = received.get(shape.header_len..).unwrap_or_default();
+        let limit_bytes = match header_room.len() == shape.header_len {
+            true => room.len().min(reply_len_max),
+            false => 0,
+        };
+        let room = &mut room[..limit_bytes];
+        let mut reply = Reply::to_datagram(room);
+        let request = Request {
+            payload,
+            head,
+            request_type,
+            connection: &endpoint.state,
+            peer,
+            worker: self.worker,
+            waited: self.waited(arrived_ns, start_ns),
+        };
+        let outcome = self.shared.guard(
+            &*self.handler,
+            self.worker,
+            &mut self.state,
+            request,
+            &mut reply,
+        );
+        let mut written = reply.outcome().written;
+        if let Some(rejection) = self.shared.refusal(self.worker, outcome, limit_bytes) {
+            let mut reply = Reply::to_datagram(room);
+            self.framing
+                .encode_rejection(&rejection, payload, &mut reply);
+            let outcome = reply.outcome();
+            written = if outcome.overflowed {
+                0
+            } else {
+                outcome.written
+            };
+        }
+        let end_ns = self.service_clock_ns();
+        let service_ns = end_ns.saturating_sub(start_ns);
+        if written > 0 {
+            let at_once = self.sending == Sending::AtOnce;
+            let sent = body.send(
+                written,
+                envelope,
+                &endpoint.outlet,
+                peer,
+                self.worker,
+                at_once,
+            );
+            let counters = &self.shared.telemetry.workers[self.worker.index()];
+            counters.bytes_sent.add(sent.bytes as u64);
+            counters.replies_unsent.add(sent.dropped as u64);
+        }
+        self.shared.measure(self.worker, request_type, service_ns);
+        *sample = Some(Sample {
+            request_type,
+            count: 1,
+            service_ns,
+        });
+        end_ns
+    }
+}
+
+fn record(
+    samples: &mut smallvec::SmallVec<[Sample; 4]>,
+    request_type: RequestType,
+    service_ns: u64,
+) {
+    match samples
+        .iter_mut()
+        .find(|sample| sample.request_type == request_type)
+    {
+        Some(sample) => {
+            sample.count += 1;
+            sample.service_ns += service_ns;
+        }
+        None => samples.push(Sample {
+            request_type,
+            count: 1,
+            service_ns,
+        }),
+    }
+}
+
+/// Makes a worker's state. Catches a panic.
+fn make_state<D, H: Handler<D>>(handler: &H, worker: WorkerId) -> Result<H::Worker, WorkerFault> {
+    match catch_unwind(AssertUnwindSafe(|| handler.try_init_worker(worker))) {
+        Ok(made) => made.map_err(WorkerFault::State),
+        Err(payload) => Err(fault_of(payload)),
+    }
+}
+
+/// The handler panicked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Panicked;
+
+impl Shared {
+    /// Calls the handler. Counts a panic, and makes the worker's state anew: the panic may have left it half
+    /// changed.
+    #[inline]
+    fn guard<D, H: Handler<D>>(
+        &self,
+        handler: &H,
+        worker: WorkerId,
+        state: &mut H::Worker,
+        request: Request<'_, H::Connection, D>,
+        reply: &mut Reply<'_>,
+    ) -> Result<ReplyOutcome, Panicked> {
+        let slot = self.types.slot(request.request_type);
+        let preempt = self.preempt[slot];
+        let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
+        let handled = catch_unwind(|| match preempt {
+            PreemptPolicy::None => handle(),
+            _ => preemptible(slot, preempt, handle),
+        });
+        match handled {
+            Ok(()) => Ok(reply.outcome()),
+            Err(_) => {
+                self.telemetry.workers[worker.index()].panics.add(1);
+                match make_state(handler, worker) {
+                    Ok(made) => *state = made,
+                    // The worker ends: it has no state to run a request with.
+                    Err(fault) => resume_unwind(Box::new(fault)),
+                }
+                Err(Panicked)
+            }
+        }
+    }
+
+    /// The rejection that a request's peer gets in place of a reply, if the handler panicked or the reply is
+    /// longer than `limit_bytes`.
+    #[inline]
+    fn refusal(
+        &self,
+        worker: WorkerId,
+        outcome: Result<ReplyOutcome, Panicked>,
+        limit_bytes: usize,
+    ) -> Option<Rejection<'static>> {
+        match outcome {
+            Err(Panicked) => Some(Rejection::HandlerFailed),
+            Ok(outcome) if outcome.overflowed => {
+                let counters = &self.telemetry.workers[worker.index()];
+                counters.replies_too_large.add(1);
+                Some(Rejection::ReplyTooLarge { limit_bytes })
+            }
+            Ok(_) => None,
+        }
+    }
+
+    #[inline]
+    fn measure(&self, worker: WorkerId, request_type: RequestType, service_ns: u64) {
+        let slot = self.types.slot(request_type);
+        let work = &self.telemetry.workers[worker.index()].types[slot].0;
+        work.completions.add(1);
+        work.service_ns.add(service_ns);
+        raise(&work.service_ns_max, service_ns);
+    }
+}
+
+fn raise(max: &Counter, value: u64) {
+    if value > max.get() {
+        max.set(value);
+    }
+}

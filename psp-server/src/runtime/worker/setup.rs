@@ -1,0 +1,132 @@
+//! What each thread of a worker starts with, and starting it.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use psp_policy::WorkerId;
+use psp_protocols::Framing;
+
+use super::executor::{Executor, Sending};
+use super::notices::{Notifier, fault_of};
+use crate::error::{RunError, WorkerFault};
+use crate::handler::Handler;
+use crate::runtime::host::clock::Clock;
+use crate::runtime::host::cores::Cores;
+use crate::runtime::host::scheduling::lower_priority;
+use crate::shared::Shared;
+
+/// See the [module](self).
+pub(crate) struct WorkerSetup<F, H> {
+    pub(crate) worker: WorkerId,
+    pub(crate) notifier: Notifier,
+    pub(crate) handler: Arc<H>,
+    pub(crate) framing: Arc<F>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) clock: Clock,
+    /// How long an idle worker polls before it sleeps.
+    pub(crate) spin: Duration,
+    pub(crate) cores: Cores,
+    /// Index of the worker's core.
+    pub(crate) core_index: usize,
+    /// Threads of the server that would have a core each.
+    pub(crate) threads: usize,
+    /// Whether threads share cores instead, and the worker gives way to the net thread.
+    pub(crate) background: bool,
+}
+
+impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
+    /// Tells the kernel how the calling thread, the worker's only one, shares its core.
+    pub(crate) fn apply_scheduling(&self) {
+        if self.background {
+            lower_priority(self.shared.config.background_nice);
+        } else {
+            self.cores.pin(self.core_index, self.threads);
+        }
+    }
+
+    /// The same for a thread of a team: it stays on the team's core in any case.
+    pub(crate) fn apply_team_scheduling(&self) {
+        if self.background {
+            lower_priority(self.shared.config.background_nice);
+        }
+        self.cores.pin_shared(self.core_index);
+    }
+
+    /// Starts a thread of the worker. If the worker dies, the task that it holds is lost. Then the server stops
+    /// with an error: better than a server that answers some requests and not others.
+    ///
+    /// # Errors
+    /// When the system has no thread.
+    pub(crate) fn spawn(
+        &self,
+        name: String,
+        life: impl FnOnce(&Self) -> Result<(), WorkerFault> + Send + 'static,
+    ) -> Result<JoinHandle<()>, RunError> {
+        let setup = self.clone();
+        let body = move || {
+            let fault = match catch_unwind(AssertUnwindSafe(|| life(&setup))) {
+                Ok(Ok(())) => return,
+                Ok(Err(fault)) => fault,
+                Err(payload) => fault_of(payload),
+            };
+            setup.notifier.died(fault);
+            setup.shared.shutdown.trigger();
+        };
+        let thread = std::thread::Builder::new().name(name.clone()).spawn(body);
+        thread.map_err(|source| RunError::Thread { name, source })
+    }
+
+    /// An executor for the calling thread. It takes `away_ns` off its measurements.
+    ///
+    /// # Errors
+    /// When the handler cannot make the worker's state.
+    pub(crate) fn executor(&self, away_ns: Rc<Cell<u64>>) -> Result<Executor<F, H>, WorkerFault> {
+        self.make_executor(Sending::AtOnce, away_ns)
+    }
+
+    /// An executor for the net thread, which is the worker.
+    ///
+    /// # Errors
+    /// See [`executor`](Self::executor).
+    pub(crate) fn executor_on_net_thread(&self) -> Result<Executor<F, H>, WorkerFault> {
+        self.make_executor(Sending::WithTheTurn, Rc::default())
+    }
+
+    fn make_executor(
+        &self,
+        sending: Sending,
+        away_ns: Rc<Cell<u64>>,
+    ) -> Result<Executor<F, H>, WorkerFault> {
+        Executor::new(
+            self.worker,
+            self.handler.clone(),
+            self.framing.clone(),
+            self.shared.clone(),
+            self.clock.clone(),
+            sending,
+            away_ns,
+        )
+    }
+}
+
+impl<F, H> Clone for WorkerSetup<F, H> {
+    fn clone(&self) -> Self {
+        Self {
+            worker: self.worker,
+            notifier: self.notifier.clone(),
+            handler: self.handler.clone(),
+            framing: self.framing.clone(),
+            shared: self.shared.clone(),
+            clock: self.clock.clone(),
+            spin: self.spin,
+            cores: self.cores.clone(),
+            core_index: self.core_index,
+            threads: self.threads,
+            background: self.background,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The handle to a running server.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use psp_policy::{Policy, PolicyError};
+
+use super::state::Shared;
+use crate::admission;
+use crate::config::{Config, Topology};
+use crate::telemetry::Snapshot;
+
+/// A handle to a running server, for handlers and operators. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ServerHandle {
+    shared: Arc<Shared>,
+}
+
+impl ServerHandle {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// All counters.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::read(&self.shared.telemetry, &self.shared.types)
+    }
+
+    /// The policy that was set last. The net thread may be about to put it in force.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.shared.policy.policy()
+    }
+
+    /// Changes the policy. The net thread puts it in force before it next reads from a socket. Queued and
+    /// running requests go on under the new policy, and no request is lost. If the old policy never preempts, requests
+    /// that run at the change run to their end. The measurements of the old policy
+    /// are lost: a policy starts from the hints of the request types.
+    ///
+    /// # Errors
+    /// The error that [`ServerBuilder::build`](crate::ServerBuilder::build) would have for this policy. The old
+    /// policy stays in force.
+    pub fn set_policy(&self, policy: impl Into<Policy>) -> Result<(), PolicyError> {
+        let policy = policy.into();
+        let shared = &self.shared;
+        admission::admit(&policy, &shared.config, shared.topology, shared.workers)?;
+        admission::admit_switch(
+            &[&shared.policy.policy(), &policy],
+            &shared.scheduler_setup(),
+        )?;
+        shared.policy.post(policy);
+        Ok(())
+    }
+
+    /// The topology in force; never [`Topology::Auto`].
+    #[must_use]
+    pub fn topology(&self) -> Topology {
+        self.shared.topology
+    }
+
+    /// Number of workers.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.shared.workers
+    }
+
+    /// The settings that the server was built with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// Time since the server was built.
+    #[must_use]
+    pub fn uptime(&self) -> Duration {
+        self.shared.started.elapsed()
+    }
+
+    /// Connections that may be open at once.
+    #[must_use]
+    pub fn connections_max(&self) -> usize {
+        self.shared.connections_max.load(Ordering::Relaxed)
+    }
+
+    /// Changes how many connections may be open at once. Open connections stay open.
+    pub fn set_connections_max(&self, connections_max: usize) {
+        self.shared
+            .connections_max
+            .store(connections_max, Ordering::Relaxed);
+    }
+
+    /// Seconds after which an idle connection is closed; 0 for never.
+    #[must_use]
+    pub fn idle_timeout_s(&self) -> u64 {
+        self.shared.idle_timeout_s.load(Ordering::Relaxed)
+    }
+
+    /// Changes the idle timeout; 0 for never.
+    pub fn set_idle_timeout_s(&self, idle_timeout_s: u64) {
+        self.shared
+            .idle_timeout_s
+            .store(idle_timeout_s, Ordering::Relaxed);
+    }
+
+    /// Stops the server as its [`Shutdown`](crate::Shutdown) would.
+    pub fn shut_down(&self) {
+        self.shared.shutdown.trigger();
+    }
+}

@@ -1,0 +1,99 @@
+//! What all threads of a server read.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use psp_policy::{Policy, PreemptPolicy, Scheduler, SchedulerSetup, TypeTable, WorkerId};
+
+use crate::admission;
+use crate::config::{Config, Topology};
+use crate::shared::PolicyMailbox;
+use crate::shutdown::Shutdown;
+use crate::telemetry::Telemetry;
+
+/// Settings, counters and the way to stop. All threads and all
+/// [`ServerHandle`](super::ServerHandle)s share it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) topology: Topology,
+    pub(crate) workers: usize,
+    pub(crate) policy: PolicyMailbox,
+    /// The policy in force can preempt requests.
+    pub(crate) can_preempt: AtomicBool,
+    pub(crate) types: TypeTable,
+    /// How requests of each type give way, by the type's slot; `UNKNOWN` comes last.
+    pub(crate) preempt: Vec<PreemptPolicy>,
+    pub(crate) telemetry: Telemetry,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) started: Instant,
+    /// Connections that may be open at once; may change while the server runs.
+    pub(crate) connections_max: AtomicUsize,
+    /// Idle timeout; may change while the server runs.
+    pub(crate) idle_timeout_s: AtomicU64,
+}
+
+impl Shared {
+    /// A scheduler for a policy that is about to be in force. Tasks that are sent to workers from now on may be
+    /// preempted if the policy can do that.
+    pub(crate) fn scheduler(&self, policy: &Policy) -> Box<dyn Scheduler> {
+        let setup = self.scheduler_setup();
+        let can_preempt = setup.preemption.is_some() && policy.can_preempt();
+        // The rings order this against the tasks.
+        self.can_preempt.store(can_preempt, Ordering::Relaxed);
+        policy.scheduler(&setup)
+    }
+
+    /// Whether the policy in force can preempt requests.
+    #[inline]
+    pub(crate) fn can_preempt(&self) -> bool {
+        self.can_preempt.load(Ordering::Relaxed)
+    }
+
+    /// The setup of every scheduler of this server.
+    pub(crate) fn scheduler_setup(&self) -> SchedulerSetup<'_> {
+        SchedulerSetup {
+            workers: self.workers,
+            types: &self.types,
+            queue_capacity: self.config.queue_capacity,
+            inline: self.topology == Topology::Inline,
+            preemption: admission::preemption(&self.config, self.topology),
+            seed: self.config.seed,
+        }
+    }
+
+    /// Names a worker and, if `slot` is the slot of a type, that type. Does not allocate, lock or panic.
+    pub(crate) fn describe(
+        &self,
+        worker: WorkerId,
+        slot: usize,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        write!(out, "worker {}", worker.0)?;
+        if slot <= self.types.len() {
+            let name = self.types.name_of_slot(slot);
+            write!(out, " in a request of type {name}")?;
+        }
+        Ok(())
+    }
+
+    /// The state of a server with so many workers that does not run.
+    #[cfg(test)]
+    pub(crate) fn example(config: Config, types: TypeTable, workers: usize) -> Self {
+        Self {
+            telemetry: Telemetry::new(types.len() + 1, workers),
+            connections_max: AtomicUsize::new(config.connections_max),
+            idle_timeout_s: AtomicU64::new(config.idle_timeout_s),
+            preempt: vec![config.preempt; types.len() + 1],
+            config,
+            topology: Topology::Dedicated,
+            workers,
+            policy: PolicyMailbox::new(Policy::c_fcfs()),
+            can_preempt: AtomicBool::new(false),
+            types,
+            shutdown: Shutdown::new(),
+            started: Instant::now(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A run: consecutive pipelined requests of one connection that travel together.
+
+use psp_policy::{RequestType, Sample};
+use smallvec::SmallVec;
+
+use super::connection::Connection;
+
+/// Requests of one run at most.
+pub(crate) const RUN_LEN_MAX: usize = 64;
+
+/// Requests that a run holds without an allocation. A connection that pipelines more keeps its allocation.
+const FRAMES_INLINE: usize = 4;
+
+/// What the net worker lends to a worker: a connection, and the requests of it to run. One allocation for
+/// both, which lives as long as the connection.
+pub(crate) struct Stream<C, D> {
+    pub(crate) connection: Connection<C>,
+    pub(crate) run: Run<D>,
+}
+
+impl<C, D> Stream<C, D> {
+    /// Applies what follows the last request of the run: all requests are answered.
+    pub(crate) fn end_run(&mut self) {
+        let beyond = std::mem::take(&mut self.run.discard_after);
+        self.connection.input.discard(beyond);
+        self.connection.closing |= std::mem::take(&mut self.run.closes);
+    }
+}
+
+/// Requests at the start of a connection's input, and what became of them.
+#[derive(Debug)]
+pub(crate) struct Run<D> {
+    /// The requests. Empty: the worker sends output only.
+    pub(crate) frames: SmallVec<[Frame<D>; FRAMES_INLINE]>,
+    /// When the net worker framed them.
+    pub(crate) arrived_ns: u64,
+    /// How many requests are done.
+    pub(crate) done: usize,
+    /// Bytes after the run that belong to its last request and are dropped unseen.
+    pub(crate) discard_after: u64,
+    /// The last request of the run is the connection's last.
+    pub(crate) closes: bool,
+    /// The worker's measurements.
+    pub(crate) samples: SmallVec<[Sample; 4]>,
+}
+
+/// One request of a run.
+#[derive(Debug)]
+pub(crate) struct Frame<D> {
+    pub(crate) len: usize,
+    pub(crate) request_type: RequestType,
+    /// What the framing learnt about the request.
+    pub(crate) head: D,
+}
+
+impl<D> Default for Run<D> {
+    fn default() -> Self {
+        Self {
+            frames: SmallVec::new(),
+            arrived_ns: 0,
+            done: 0,
+            discard_after: 0,
+            closes: false,
+            samples: SmallVec::new(),
+        }
+    }
+}
+
+impl<D> Run<D> {
+    /// Forgets the requests, to be filled again.
+    pub(crate) fn clear(&mut self) {
+        self.frames.clear();
+        self.done = 0;
+        self.discard_after = 0;
+        self.closes = false;
+    }
+
+    /// The requests that are not done.
+    pub(crate) fn unfinished(&self) -> &[Frame<D>] {
+        &self.frames[self.done..]
+    }
+}

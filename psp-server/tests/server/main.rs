@@ -1,0 +1,10 @@
+//! Whole servers in this process.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod readme;
+mod refused;
+mod serving;
+mod starting;
+mod switching;
+mod tutorial;

@@ -1,0 +1,170 @@
+//! A server whose workers cannot start, or die later, ends with an error that names the worker and the cause.
+
+use std::error::Error;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use psp_server::protocols::Sink;
+use psp_server::{
+    Config, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RunError, Server,
+    Shutdown, Topology, WorkerId,
+};
+
+use crate::common::{Client, Lines, PATIENCE};
+
+/// How a worker fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    Error,
+    Panic,
+}
+
+/// Makes `states` states of a worker, and then fails to.
+struct Failing {
+    failure: Failure,
+    worker: WorkerId,
+    states: usize,
+    made: AtomicUsize,
+}
+
+impl Failing {
+    fn new(failure: Failure, worker: u32, states: usize) -> Self {
+        Self {
+            failure,
+            worker: WorkerId(worker),
+            states,
+            made: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Handler for Failing {
+    type Worker = ();
+    type Connection = ();
+
+    fn init_worker(&self, _worker: WorkerId) {
+        unreachable!("the server calls try_init_worker")
+    }
+
+    fn try_init_worker(&self, worker: WorkerId) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if worker != self.worker || self.made.fetch_add(1, Ordering::SeqCst) < self.states {
+            return Ok(());
+        }
+        match self.failure {
+            Failure::Error => Err("no database".into()),
+            Failure::Panic => panic!("no database"),
+        }
+    }
+
+    fn connect(&self, _peer: SocketAddr) {}
+
+    fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
+        assert_ne!(request.payload, b"panic\n");
+        reply.put(request.payload);
+    }
+}
+
+type Kind = (Topology, PreemptPolicy, Policy);
+
+/// Each kind of worker.
+fn kinds() -> impl Iterator<Item = Kind> {
+    let linux = cfg!(target_os = "linux");
+    let kernel_thread = linux.then(|| {
+        let mq = Policy::mq().into();
+        (Topology::Dedicated, PreemptPolicy::KernelThread, mq)
+    });
+    let cooperative = PreemptPolicy::Cooperative;
+    [
+        (Topology::Inline, cooperative, Policy::darc()),
+        (Topology::Dedicated, PreemptPolicy::None, Policy::darc()),
+        (Topology::Dedicated, cooperative, Policy::darc()),
+        (Topology::Dedicated, cooperative, Policy::mq().into()),
+    ]
+    .into_iter()
+    .chain(kernel_thread)
+}
+
+/// Runs a server until it ends. `with` gets its address and its shutdown while it runs.
+fn run(
+    handler: Failing,
+    workers: usize,
+    (topology, preempt, policy): Kind,
+    with: impl FnOnce(SocketAddr, &Shutdown),
+) -> Result<DrainReport, RunError> {
+    let config = Config {
+        workers: Some(workers),
+        topology,
+        preempt,
+        drain_timeout_ms: 100,
+        ..Config::default()
+    };
+    let server = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .handler(handler)
+        .policy(policy)
+        .config(config)
+        .build()
+        .unwrap();
+    let address = server.local_addrs()[0];
+    let shutdown = Shutdown::new();
+    let until = shutdown.clone();
+    let (ended, ending) = mpsc::channel();
+    std::thread::spawn(move || ended.send(server.run_until(&until)));
+    with(address, &shutdown);
+    ending.recv_timeout(PATIENCE).expect("the server ends")
+}
+
+#[test]
+fn a_worker_that_cannot_start_is_an_error_with_its_cause() {
+    for kind in kinds() {
+        for (failure, cause) in [
+            (Failure::Error, "its state cannot be made: no database"),
+            (Failure::Panic, "panicked: no database"),
+        ] {
+            // In the topology `inline` the net thread is worker 0.
+            for worker in [0, 1] {
+                let handler = Failing::new(failure, worker, 0);
+                let error = run(handler, 2, kind.clone(), |_, _| {}).unwrap_err();
+                let expected = format!("worker {worker} cannot start: {cause}");
+                assert_eq!(error.to_string(), expected, "{kind:?}");
+                assert!(matches!(error, RunError::WorkerStart { .. }), "{error:?}");
+            }
+        }
+    }
+}
+
+/// A worker loses its state when its handler panics. It dies if it gets no other.
+#[test]
+fn a_worker_that_dies_later_is_an_error_with_its_cause() {
+    for kind in kinds() {
+        let handler = Failing::new(Failure::Error, 0, 1);
+        let error = run(handler, 1, kind.clone(), |address, _| {
+            let mut client = TcpStream::connect(address).unwrap();
+            client.write_all(b"panic\n").unwrap();
+        });
+        let error = error.unwrap_err();
+        let expected = "worker 0 died: its state cannot be made: no database";
+        assert_eq!(error.to_string(), expected, "{kind:?}");
+        assert!(matches!(error, RunError::WorkerDied { .. }), "{error:?}");
+    }
+}
+
+/// Without a further context, requests run on instead of giving way.
+#[test]
+fn a_worker_goes_on_without_a_further_context() {
+    for kind in kinds() {
+        let handler = Failing::new(Failure::Panic, 0, 1);
+        let report = run(handler, 1, kind.clone(), |address, shutdown| {
+            let mut client = Client::new(TcpStream::connect(address).unwrap());
+            for request in ["one", "two"] {
+                client.send(&format!("{request}\n"));
+                assert_eq!(client.line(), request, "{kind:?}");
+            }
+            shutdown.trigger();
+        });
+        assert_eq!(report.unwrap().abandoned, 0, "{kind:?}");
+    }
+}
