@@ -142,6 +142,7 @@ impl Framing for PspFraming {
             Rejection::TooManyConnections => "too many connections",
             Rejection::OutOfBuffers => "out of buffers",
             Rejection::ShuttingDown => "shutting down",
+            Rejection::Expired => "expired",
         };
         let (request_type, id, run_time_ns) = Header::decode(request).map_or((0, 0, 0), |header| {
             (header.request_type, header.id, header.run_time_ns)
@@ -227,6 +228,7 @@ mod tests {
             (Rejection::TooManyConnections, "too many connections"),
             (Rejection::OutOfBuffers, "out of buffers"),
             (Rejection::ShuttingDown, "shutting down"),
+            (Rejection::Expired, "expired"),
         ];
         for (rejection, text) in cases {
             let reply = refused(&rejection, &request);

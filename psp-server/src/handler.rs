@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use psp_policy::{RequestType, WorkerId};
 
+use crate::presence::PeerWatch;
 use crate::reply::Reply;
 use crate::shared::ServerHandle;
 
@@ -95,6 +96,18 @@ pub struct Request<'a, C, H = ()> {
     pub worker: WorkerId,
     /// How long the request waited: from when the net worker had read and framed it until its handler began.
     pub waited: Duration,
+    /// The peer of a connection; `None` for a datagram.
+    pub(crate) watch: Option<PeerWatch<'a>>,
+}
+
+impl<C, H> Request<'_, C, H> {
+    /// Whether nobody waits for the reply any more: [`is_abandoned`](crate::is_abandoned), for this request and
+    /// on any thread. A handler may ask at any time. What it writes then reaches nobody.
+    #[inline]
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.watch.is_some_and(|watch| watch.is_gone())
+    }
 }
 
 impl<H, F> Handler<H> for F

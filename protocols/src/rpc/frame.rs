@@ -1,8 +1,11 @@
 //! Where a request ends, and how requests are refused.
 
+use std::time::Duration;
+
 use crate::framing::{FrameError, Framing, Rejection, Step};
 use crate::sink::Sink;
 
+use super::failure::Failure;
 use super::fields::peek_id;
 use super::head::RpcHead;
 use super::message::Response;
@@ -62,6 +65,10 @@ impl Framing for Rpc {
         }
     }
 
+    fn deadline(&self, head: &RpcHead) -> Option<Duration> {
+        head.deadline()
+    }
+
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let (status, error) = match rejection {
             Rejection::Busy { type_name } => (
@@ -79,6 +86,10 @@ impl Framing for Rpc {
             }
             Rejection::OutOfBuffers => (Status::ResourceExhausted, "out of buffers".to_owned()),
             Rejection::ShuttingDown => (Status::Unavailable, "shutting down".to_owned()),
+            Rejection::Expired => {
+                let Failure { status, error } = Failure::deadline_exceeded();
+                (status, error.into_owned())
+            }
         };
         let id = peek_id(request).unwrap_or_default();
         Response::failed(id, status, error).encode_frame(out);
@@ -168,6 +179,11 @@ mod tests {
                 Rejection::ShuttingDown,
                 Status::Unavailable,
                 "shutting down",
+            ),
+            (
+                Rejection::Expired,
+                Status::DeadlineExceeded,
+                "the deadline has passed",
             ),
         ] {
             for (request, id) in [(&frame[..], 77), (b"", 0)] {

@@ -80,6 +80,8 @@ pub(crate) struct PacketCounters {
 pub(crate) struct DispatchCounters {
     pub(crate) arrivals: Counter,
     pub(crate) rejections: Counter,
+    pub(crate) abandoned: Counter,
+    pub(crate) expired: Counter,
     pub(crate) queued: Counter,
     pub(crate) workers_reserved: Counter,
     pub(crate) worker_first: Counter,

@@ -105,6 +105,12 @@ pub struct TypeSnapshot {
     pub completions: u64,
     /// Requests refused because the typed queue was full.
     pub rejections: u64,
+    /// Requests that did not run because their connection had been closed when their turn came.
+    pub abandoned: u64,
+    /// Requests that did not run because they had waited too long when their turn came: longer than
+    /// [`TypeSpec::max_wait`](crate::TypeSpec::max_wait) or their own
+    /// [deadline](crate::protocols::Framing::deadline).
+    pub expired: u64,
     /// Entries in the typed queue now; one entry may be a run of pipelined requests.
     pub queued: u64,
     /// Service time of all completed requests, in nanoseconds.
@@ -190,6 +196,8 @@ impl Snapshot {
                 arrivals: dispatch.arrivals.get(),
                 completions: work().map(|work| work.completions.get()).sum(),
                 rejections: dispatch.rejections.get(),
+                abandoned: dispatch.abandoned.get(),
+                expired: dispatch.expired.get(),
                 queued: dispatch.queued.get(),
                 service_ns_total: work().map(|work| work.service_ns.get()).sum(),
                 service_ns_max: work()

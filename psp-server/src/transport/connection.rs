@@ -1,12 +1,14 @@
 //! One TCP connection: its socket, its buffers and the handler's state.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 
 use mio::net::TcpStream;
 
 use super::input::InputBuffer;
 use super::output::{Flush, OutputQueue};
 use super::request_key::ConnectionIndex;
+use crate::presence::{Presence, has_unread};
 
 /// A connection has one owner at a time: the net worker, or the worker that runs its requests. That keeps
 /// replies in order without a lock.
@@ -15,6 +17,8 @@ pub(crate) struct Connection<C> {
     pub(crate) index: ConnectionIndex,
     pub(crate) socket: TcpStream,
     pub(crate) peer: SocketAddr,
+    /// Whether the peer is still there.
+    pub(crate) presence: Presence,
     /// The handler's state of the connection.
     pub(crate) state: C,
     pub(crate) input: InputBuffer,
@@ -38,6 +42,7 @@ impl<C> Connection<C> {
             index,
             socket,
             peer,
+            presence: Presence::default(),
             state,
             input: InputBuffer::default(),
             output: OutputQueue::default(),
@@ -55,6 +60,17 @@ impl<C> Connection<C> {
             Err(_) => self.failed = true,
         }
         before - self.output.len()
+    }
+
+    /// Whether the peer is known to be gone. Only the connection's owner may ask.
+    #[inline]
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.presence.is_gone(self.socket.as_fd())
+    }
+
+    /// Whether the socket has input that was not read.
+    pub(crate) fn has_unread(&self) -> bool {
+        has_unread(self.socket.as_fd())
     }
 
     /// Bytes of memory held for the peer.

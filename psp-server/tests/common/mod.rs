@@ -52,6 +52,7 @@ impl Framing for Lines {
             Rejection::TooManyConnections => "!too many connections".into(),
             Rejection::OutOfBuffers => "!out of buffers".into(),
             Rejection::ShuttingDown => "!shutting down".into(),
+            Rejection::Expired => "!expired".into(),
         };
         out.put(text.as_bytes());
         out.put(b" ");

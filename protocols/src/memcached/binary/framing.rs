@@ -69,7 +69,7 @@ impl Framing for BinaryFraming {
             Rejection::Busy { .. } => Status::Busy,
             Rejection::HandlerFailed | Rejection::ReplyTooLarge { .. } => Status::InternalError,
             Rejection::OutOfBuffers => Status::OutOfMemory,
-            Rejection::ShuttingDown => Status::TemporaryFailure,
+            Rejection::ShuttingDown | Rejection::Expired => Status::TemporaryFailure,
         };
         if let Some(header) = Header::decode(request) {
             error(out, &header, status);
@@ -152,6 +152,7 @@ mod tests {
             ),
             (Rejection::OutOfBuffers, Status::OutOfMemory),
             (Rejection::ShuttingDown, Status::TemporaryFailure),
+            (Rejection::Expired, Status::TemporaryFailure),
         ] {
             let mut out = Vec::new();
             BinaryFraming::default().encode_rejection(&rejection, &SET.encode(), &mut out);

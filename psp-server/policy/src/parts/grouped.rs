@@ -111,12 +111,16 @@ impl Grouped {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
                 let slot = self.queues.slot(request_type);
-                self.queues.push(slot, now_ns, request, request_type);
+                self.queues
+                    .push(slot, now_ns, request, request_type, deadline_ns);
                 None
             }
-            Event::Completed { worker, samples } => {
+            Event::Completed {
+                worker, samples, ..
+            } => {
                 let turn = self.running.finish(worker);
                 self.workers.release(worker);
                 for sample in samples {

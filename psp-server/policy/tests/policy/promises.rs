@@ -54,7 +54,11 @@ pub(crate) fn promises_of(policy: &Policy, preemption: Option<Preemption>) -> Pr
             workers: AllowedWorkers::Partition,
             ..central()
         },
-        Policy::Edf(_) | Policy::Drr(_) => Promises {
+        Policy::Edf(_) => Promises {
+            order: Order::Deadline,
+            ..central()
+        },
+        Policy::Drr(_) => Promises {
             order: Order::ArrivalInType,
             ..central()
         },

@@ -1,6 +1,7 @@
 //! Runs requests: the same code on a worker's thread and on the net thread.
 
 use std::cell::Cell;
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use psp_protocols::{Framing, Rejection};
 
 use super::notices::fault_of;
 use crate::error::WorkerFault;
-use crate::fiber::preemptible;
+use crate::fiber::{for_peer, preemptible};
 use crate::handler::{Handler, Request};
+use crate::presence::PeerWatch;
 use crate::reply::{Reply, ReplyOutcome};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::task::Task;
@@ -127,6 +129,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 peer: connection.peer,
                 worker: self.worker,
                 waited: self.waited(run.arrived_ns, now_ns),
+                watch: Some(PeerWatch {
+                    presence: &connection.presence,
+                    socket: connection.socket.as_fd(),
+                }),
             };
             let outcome = self.shared.guard(
                 &*self.handler,
@@ -157,7 +163,8 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 }
                 now_ns = self.service_clock_ns();
             }
-            if connection.closing || now_ns.saturating_sub(start_ns) > RUN_NS_MAX {
+            let has_had_its_time = now_ns.saturating_sub(start_ns) > RUN_NS_MAX;
+            if connection.closing || has_had_its_time || connection.is_abandoned() {
                 break;
             }
         }
@@ -215,6 +222,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             peer,
             worker: self.worker,
             waited: self.waited(arrived_ns, start_ns),
+            watch: None,
         };
         let outcome = self.shared.guard(
             &*self.handler,
@@ -308,10 +316,13 @@ impl Shared {
     ) -> Result<ReplyOutcome, Panicked> {
         let slot = self.types.slot(request.request_type);
         let preempt = self.preempt[slot];
+        let watch = request.watch;
         let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
-        let handled = catch_unwind(|| match preempt {
-            PreemptPolicy::None => handle(),
-            _ => preemptible(slot, preempt, handle),
+        let handled = catch_unwind(|| {
+            for_peer(watch.as_ref(), || match preempt {
+                PreemptPolicy::None => handle(),
+                _ => preemptible(slot, preempt, handle),
+            });
         });
         match handled {
             Ok(()) => Ok(reply.outcome()),

@@ -4,6 +4,7 @@ use psp_policy::RequestType;
 use psp_protocols::Framing;
 
 use super::readiness::Readiness;
+use crate::presence::Presence;
 use crate::transport::run::Stream;
 
 /// Input that one connection may have read before others have their turn, in bytes.
@@ -15,6 +16,10 @@ pub(super) struct Slot<F: Framing, C> {
     /// How far the framing has looked into the next request.
     pub(super) cursor: F::Cursor,
     pub(super) readiness: Readiness,
+    /// Whether the peer is still there; `None` without a connection.
+    pub(super) presence: Option<Presence>,
+    /// When the peer's last bytes came, as far as the net worker knows.
+    pub(super) received_ns: u64,
     pub(super) last_run: LastRun,
     pub(super) last_active_ns: u64,
     /// Memory held for the peer, as last counted.
@@ -66,6 +71,8 @@ impl<F: Framing, C> Slot<F, C> {
             phase: Phase::Free,
             cursor: F::Cursor::default(),
             readiness: Readiness::default(),
+            presence: None,
+            received_ns: 0,
             last_run: LastRun {
                 request_type: RequestType::UNKNOWN,
                 ran_on: RanOn::NetThread,
