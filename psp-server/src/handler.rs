@@ -102,7 +102,7 @@ pub struct Request<'a, C, H = ()> {
 
 impl<C, H> Request<'_, C, H> {
     /// Whether nobody waits for the reply any more: [`is_abandoned`](crate::is_abandoned), for this request and
-    /// on any thread. A handler may ask at any time. What it writes then reaches nobody.
+    /// on any thread. A handler may ask at any time, and stop halfway: its reply is not sent.
     #[inline]
     #[must_use]
     pub fn is_abandoned(&self) -> bool {

@@ -50,7 +50,8 @@ pub(crate) fn for_peer<T>(watch: Option<&PeerWatch<'_>>, body: impl FnOnce() -> 
 /// the peer has ended it later than [`Config::half_close_grace_ms`](crate::Config::half_close_grace_ms) after its
 /// last bytes.
 ///
-/// Long work asks now and then, where it calls [`checkpoint`](crate::checkpoint), and stops. A call costs two loads.
+/// Long work asks now and then, where it calls [`checkpoint`](crate::checkpoint), and stops. Its reply is not sent.
+/// A call costs two loads.
 /// `false` for datagrams, and on threads that run no request.
 ///
 /// The net thread notices that a peer has gone. So `false` is also the answer in a request that the net thread runs

@@ -32,6 +32,8 @@ pub struct NetSnapshot {
     pub connections_timed_out: u64,
     /// Connections closed because they exceeded the budget for buffered bytes.
     pub connections_over_budget: u64,
+    /// Connections that their peers left while a request waited or ran.
+    pub connections_abandoned: u64,
     /// Bytes received over TCP.
     pub bytes_received: u64,
     /// Bytes sent, by the net worker and by workers.
@@ -240,6 +242,7 @@ impl Snapshot {
                 connections_refused: net.connections_refused.get(),
                 connections_timed_out: net.connections_timed_out.get(),
                 connections_over_budget: net.connections_over_budget.get(),
+                connections_abandoned: net.connections_abandoned.get(),
                 bytes_received: net.bytes_received.get(),
                 bytes_sent: net.bytes_sent.get()
                     + sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),

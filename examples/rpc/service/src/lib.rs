@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   frame ─► RpcHandler: envelope ─► Call ─► Service::call ─► payload, or Failure ─► response
-//!               │ malformed                    │ give_way: checkpoint, deadline
+//!               │ malformed                    │ give_way: checkpoint, client, deadline
 //!               └─► INVALID_ARGUMENT           └─► DEADLINE_EXCEEDED
 //! ```
 //!
@@ -45,8 +45,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use psp_protocols::rpc::{Failure, RequestRef, ResponseRef, RpcHead, peek_id};
-use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId, checkpoint};
+use psp_protocols::rpc::{Failure, RequestRef, ResponseRef, RpcHead, Status, peek_id};
+use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId, checkpoint, is_abandoned};
 
 /// Most bytes of the payload buffer that are kept for the next request.
 const PAYLOAD_KEPT_MAX: usize = 64 << 10;
@@ -107,13 +107,16 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A [`checkpoint`], which lets other requests run first, and a check of the deadline. Long work calls
-    /// this now and then.
+    /// A [`checkpoint`], which lets other requests run first, and a check of the client and the deadline. Long
+    /// work calls this now and then.
     ///
     /// # Errors
-    /// [`Failure::deadline_exceeded`].
+    /// [`Status::Cancelled`] when the client has gone, and [`Failure::deadline_exceeded`].
     pub fn give_way(&self) -> Result<(), Failure> {
         checkpoint();
+        if is_abandoned() {
+            return Err(Failure::new(Status::Cancelled, "the client has gone"));
+        }
         self.in_time()
     }
 
@@ -158,7 +161,7 @@ impl<S: Service> RpcHandler<S> {
         waited: Duration,
     ) -> Result<(), Failure> {
         let call = Call::begun(request, waited);
-        // The deadline may have passed while the request was queued.
+        // The server refuses requests whose deadlines passed in the queue. This worker may have begun later.
         call.in_time()?;
         self.0.call(&mut worker.state, &call, &mut worker.payload)?;
         call.in_time()

@@ -142,7 +142,12 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 &mut reply,
             );
             let limit_bytes = self.shared.config.reply_bytes_max;
-            if let Some(rejection) = self.shared.refusal(self.worker, outcome, limit_bytes) {
+            let refusal = self.shared.refusal(self.worker, outcome, limit_bytes);
+            let is_abandoned = connection.is_abandoned();
+            if is_abandoned {
+                // The handler may have stopped halfway.
+                connection.output.truncate(mark);
+            } else if let Some(rejection) = refusal {
                 connection.output.truncate(mark);
                 self.framing
                     .encode_rejection(&rejection, payload, &mut connection.output);
@@ -164,7 +169,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 now_ns = self.service_clock_ns();
             }
             let has_had_its_time = now_ns.saturating_sub(start_ns) > RUN_NS_MAX;
-            if connection.closing || has_had_its_time || connection.is_abandoned() {
+            if connection.closing || has_had_its_time || is_abandoned {
                 break;
             }
         }

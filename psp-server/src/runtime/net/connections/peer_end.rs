@@ -44,8 +44,9 @@ pub(in crate::runtime::net) struct EventTime {
 }
 
 impl<F: Framing, C> Slot<F, C> {
-    /// Records what an event says about the peer. To be called before the event's conditions are set.
-    pub(super) fn note_peer(&mut self, event: SocketEvent, at: EventTime, grace_ns: u64) {
+    /// Records what an event says about the peer, and returns whether the peer has left. To be called before the
+    /// event's conditions are set.
+    pub(super) fn note_peer(&mut self, event: SocketEvent, at: EventTime, grace_ns: u64) -> bool {
         if event.readable && !event.ended {
             self.received_ns = at.latest_ns;
         }
@@ -55,11 +56,14 @@ impl<F: Framing, C> Slot<F, C> {
         } else if event.ended && !had_ended {
             self.state_at_end(at, grace_ns)
         } else {
-            return;
+            return false;
         };
-        if let Some(presence) = &self.presence {
-            presence.set(state);
-        }
+        let Some(presence) = &self.presence else {
+            return false;
+        };
+        let was_here = presence.state() == State::Here;
+        presence.set(state);
+        was_here && state != State::Here
     }
 
     fn state_at_end(&self, at: EventTime, grace_ns: u64) -> State {

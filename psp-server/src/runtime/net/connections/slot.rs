@@ -99,6 +99,11 @@ impl<C, D> Phase<C, D> {
         matches!(self, Self::Free)
     }
 
+    /// Whether a run of the connection waits or runs.
+    pub(super) fn has_request(&self) -> bool {
+        matches!(self, Self::Queued(_) | Self::Lent { .. })
+    }
+
     pub(super) fn is_lingering(&self) -> bool {
         matches!(self, Self::Lingering { .. })
     }

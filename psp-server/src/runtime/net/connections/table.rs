@@ -119,7 +119,10 @@ impl<F: Framing, C> Connections<F, C> {
             return;
         }
         let grace_ms = self.shared.config.half_close_grace_ms;
-        slot.note_peer(event, at, grace_ms.saturating_mul(1_000_000));
+        if slot.note_peer(event, at, grace_ms.saturating_mul(1_000_000)) && slot.phase.has_request()
+        {
+            self.shared.telemetry.net.0.connections_abandoned.add(1);
+        }
         let SocketEvent { writable, .. } = event;
         if event.readable || event.ended || event.failed {
             slot.readiness.set(Condition::Readable, true);
