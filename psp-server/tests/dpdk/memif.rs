@@ -101,7 +101,7 @@ fn requests_give_way_by_contexts_and_by_threads() {
             workers: Some(1),
             ..config(Topology::Dedicated)
         };
-        let policy = Policy::sq().quantum_us(50).into();
+        let policy = Policy::sq().quantum_us(50);
         let server = TestServer::start(wire.server(), policy, config);
         let mut client = wire.client();
         exchange(&mut client, 200);

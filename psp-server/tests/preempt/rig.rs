@@ -199,7 +199,7 @@ impl Default for Setup {
     /// A quantum that is over as soon as a request waits: far shorter than a thread takes to wake.
     fn default() -> Self {
         Self {
-            policy: Policy::sq().quantum_us(1.0).into(),
+            policy: Policy::sq().quantum_us(1.0),
             short: TypeSpec::new("short"),
             long: TypeSpec::new("long"),
         }

@@ -124,7 +124,7 @@ fn the_admin_channel_changes_the_policy_and_shows_counters() {
     assert_eq!(ask("policy mq quantum-us=20"), "ok");
     assert!(ask("policy").contains("quantum-us=20"));
     assert!(ask("policy best").starts_with("error: no policy is called `best`"));
-    assert_eq!(server.handle.policy(), Policy::mq().quantum_us(20).into());
+    assert_eq!(server.handle.policy(), Policy::mq().quantum_us(20));
     assert!(ask("stats").contains("preemptions_asked"));
     assert!(ask("dance").starts_with("error: commands are"));
     let flood = TcpStream::connect(address).unwrap();
