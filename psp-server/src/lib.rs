@@ -115,6 +115,7 @@ mod shared;
 pub mod shutdown;
 mod signal_preemptible;
 mod sleep;
+mod spawned_server;
 pub mod telemetry;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -132,6 +133,7 @@ pub use server::{DrainReport, Server};
 pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
 pub use sleep::sleep;
+pub use spawned_server::SpawnedServer;
 
 #[cfg(feature = "dpdk")]
 pub use transport::dpdk;

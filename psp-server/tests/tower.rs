@@ -6,23 +6,18 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use common::{Client, Lines, PATIENCE};
 use psp_server::protocols::Sink;
 use psp_server::tower::{Failure, TowerHandler};
 use psp_server::{
-    Config, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, Server, Shutdown,
-    Topology, checkpoint,
+    Config, Handler, Policy, PreemptPolicy, Reply, Request, Server, SpawnedServer, Topology,
+    checkpoint,
 };
 use tower::{Service, ServiceBuilder, service_fn};
 
-struct Running {
-    address: std::net::SocketAddr,
-    shutdown: Shutdown,
-    thread: JoinHandle<DrainReport>,
-}
+struct Running(SpawnedServer);
 
 impl Running {
     fn start(handler: impl Handler, policy: impl Into<Policy>, config: Config) -> Self {
@@ -34,24 +29,16 @@ impl Running {
             .handler(handler)
             .build()
             .unwrap();
-        let address = server.local_addrs()[0];
-        let shutdown = Shutdown::new();
-        let until = shutdown.clone();
-        let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
-        Self {
-            address,
-            shutdown,
-            thread,
-        }
+        Self(server.spawn().unwrap())
     }
 
     fn connect(&self) -> Client {
-        Client::new(std::net::TcpStream::connect(self.address).unwrap())
+        Client::new(std::net::TcpStream::connect(self.0.local_addrs()[0]).unwrap())
     }
 
     fn stop(self) {
-        self.shutdown.trigger();
-        assert_eq!(self.thread.join().unwrap().abandoned, 0);
+        self.0.shut_down();
+        assert_eq!(self.0.join().unwrap().abandoned, 0);
     }
 }
 

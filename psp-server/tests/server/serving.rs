@@ -288,7 +288,7 @@ fn a_stopping_server_answers_the_requests_that_it_has() {
         let mut long = long_request_in_flight(&server);
         let mut idle = server.connect();
         assert_eq!(idle.ask("short"), "ok short");
-        server.shutdown.trigger();
+        server.handle.shut_down();
         assert_eq!(idle.line(), "", "idle connections are closed");
         until("no new connections", || {
             std::net::TcpStream::connect(server.address).is_err()
