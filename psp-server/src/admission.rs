@@ -70,10 +70,10 @@ pub(crate) fn preemption(config: &Config, topology: Topology) -> Option<Preempti
 /// `cooperative` and `signal` are those of an idle machine with a margin, `kernel-thread` is as measured.
 const fn cost_ns(preempt: PreemptPolicy) -> Option<u64> {
     match preempt {
-        PreemptPolicy::None => None,
         PreemptPolicy::Cooperative => Some(1_000),
         PreemptPolicy::Signal => Some(5_000),
         PreemptPolicy::KernelThread => Some(20_000),
+        _ => None,
     }
 }
 

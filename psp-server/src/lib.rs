@@ -39,7 +39,7 @@
 //!     }
 //!
 //!     fn encode_rejection(&self, why: &Rejection<'_>, _request: &[u8], out: &mut dyn Sink) {
-//!         out.put(format!("ERROR {why:?}\n").as_bytes());
+//!         out.put(format!("ERROR {why}\n").as_bytes());
 //!     }
 //! }
 //!

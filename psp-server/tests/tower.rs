@@ -43,11 +43,9 @@ impl Running {
 }
 
 fn workers(workers: usize) -> Config {
-    Config {
-        workers: Some(workers),
-        topology: Topology::Dedicated,
-        ..Config::default()
-    }
+    Config::default()
+        .workers(workers)
+        .topology(Topology::Dedicated)
 }
 
 fn decode(request: &Request<'_, ()>) -> Result<String, std::str::Utf8Error> {
@@ -80,10 +78,7 @@ fn middleware_and_service_answer_in_order() {
         .service(shout);
     for topology in [Topology::Inline, Topology::Dedicated] {
         let handler = TowerHandler::new(service.clone(), decode, encode);
-        let config = Config {
-            topology,
-            ..workers(2)
-        };
+        let config = workers(2).topology(topology);
         let server = Running::start(handler, Policy::c_fcfs(), config);
         let mut client = server.connect();
         client.send("shout a\nfail\npanic\nb\n");
@@ -193,10 +188,7 @@ fn a_service_that_is_broken_is_replaced() {
     let service = Fragile::default();
     let clones = Arc::clone(&service.clones);
     let handler = TowerHandler::new(service, decode, encode);
-    let config = Config {
-        preempt: PreemptPolicy::None,
-        ..workers(1)
-    };
+    let config = workers(1).preempt(PreemptPolicy::None);
     let server = Running::start(handler, Policy::c_fcfs(), config);
     let mut client = server.connect();
     for round in 0..3 {

@@ -33,7 +33,7 @@ struct Row {
     help: &'static str,
     assigns: Assigns,
     preemption: PreemptionUse,
-    by_default: fn(),
+    by_default: fn() -> Policy,
 }
 
 policies! {

@@ -32,6 +32,7 @@ macro_rules! policies {
         /// ```
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(tag = "name")]
+        #[non_exhaustive]
         pub enum Policy {
             $(
                 #[doc = $help]

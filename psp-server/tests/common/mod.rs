@@ -51,6 +51,7 @@ impl Framing for Lines {
             Rejection::TooManyConnections => "!too many connections".into(),
             Rejection::OutOfBuffers => "!out of buffers".into(),
             Rejection::ShuttingDown => "!shutting down".into(),
+            other => format!("!{other}"),
         };
         out.put(text.as_bytes());
         out.put(b" ");
@@ -115,7 +116,7 @@ pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestS
             _ => RequestType::new(0),
         })
         .policy(policy)
-        .config(Config { topology, ..config })
+        .config(config.topology(topology))
         .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
             let line = std::str::from_utf8(request.payload)
                 .unwrap_or("binary")

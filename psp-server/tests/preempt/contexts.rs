@@ -60,13 +60,13 @@ impl Running {
             .types([TypeSpec::new("short"), TypeSpec::new("spin")])
             .classifier(|line: &[u8]| RequestType::new(line.starts_with(b"spin").into()))
             .policy(policy)
-            .config(Config {
-                workers: Some(WORKERS),
-                topology,
-                preempt,
-                background_nice: 0,
-                ..Config::default()
-            })
+            .config(
+                Config::default()
+                    .workers(WORKERS)
+                    .topology(topology)
+                    .preempt(preempt)
+                    .background_nice(0),
+            )
             .handler(counting.clone())
             .build()
             .unwrap()

@@ -93,13 +93,11 @@ fn run(
     (topology, preempt, policy): Kind,
     with: impl FnOnce(SocketAddr, &Shutdown),
 ) -> Result<DrainReport, RunError> {
-    let config = Config {
-        workers: Some(workers),
-        topology,
-        preempt,
-        drain_timeout_ms: 100,
-        ..Config::default()
-    };
+    let config = Config::default()
+        .workers(workers)
+        .topology(topology)
+        .preempt(preempt)
+        .drain_timeout_ms(100);
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
@@ -183,12 +181,12 @@ fn a_spawned_server_serves_at_once_and_ends_with_its_owner() {
                 reply.put(request.payload);
             })
             .policy(policy)
-            .config(Config {
-                workers: Some(2),
-                topology,
-                preempt,
-                ..Config::default()
-            })
+            .config(
+                Config::default()
+                    .workers(2)
+                    .topology(topology)
+                    .preempt(preempt),
+            )
             .build()
             .unwrap()
             .spawn()

@@ -27,12 +27,10 @@ impl Running {
             port: 0,
             mode,
             policy: policy.into(),
-            server: psp_server::Config {
-                workers: Some(1),
-                topology: Topology::Dedicated,
-                preempt,
-                ..psp_server::Config::default()
-            },
+            server: psp_server::Config::default()
+                .workers(1)
+                .topology(Topology::Dedicated)
+                .preempt(preempt),
             ..Config::default()
         })
         .unwrap();

@@ -130,13 +130,11 @@ impl Point {
             dilate: self.dilation,
             stretch: self.stretch,
             policy: self.policy.clone(),
-            server: psp_server::Config {
-                workers: Some(WORKERS),
-                topology: Topology::Dedicated,
-                queue_capacity: QUEUE_CAPACITY,
-                background_nice: 0,
-                ..psp_server::Config::default()
-            },
+            server: psp_server::Config::default()
+                .workers(WORKERS)
+                .topology(Topology::Dedicated)
+                .queue_capacity(QUEUE_CAPACITY)
+                .background_nice(0),
             ..Config::default()
         })
         .unwrap();
