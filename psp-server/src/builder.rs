@@ -27,6 +27,7 @@ use crate::telemetry::Telemetry;
 use crate::transport::PacketPort;
 use crate::transport::datagram::buffer_len;
 use crate::transport::listener::{bind_udp, listen_tcp};
+use crate::transport::socket::ListenerSocket;
 
 /// Datagrams that may be between two states while every typed queue is full.
 const DATAGRAMS_SPARE: usize = 64;
@@ -331,7 +332,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         for &address in &self.settings.tcp {
             let listener = listen_tcp(address)?;
             local_addrs.push(listener.local_addr().unwrap_or(address));
-            listeners.push(listener);
+            listeners.push(ListenerSocket::Tcp(listener));
         }
         let mut udp_sockets = Vec::new();
         for &address in &self.settings.udp {

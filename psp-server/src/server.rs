@@ -3,19 +3,21 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mio::net::{TcpListener, UdpSocket};
+use mio::net::UdpSocket;
 use mio::{Poll, Waker};
 use psp_protocols::Framing;
 
 use crate::classifier::Classifier;
 use crate::error::RunError;
 use crate::handler::Handler;
+use crate::peer::Peer;
 use crate::runtime::host::cores::Cores;
 use crate::runtime::{Launch, launch};
 use crate::shared::{ServerHandle, Shared};
 use crate::shutdown::Shutdown;
 use crate::transport::PacketPort;
 use crate::transport::endpoint::{Endpoint, Outlet};
+use crate::transport::socket::ListenerSocket;
 
 pub use crate::runtime::DrainReport;
 
@@ -28,7 +30,7 @@ pub struct Server<F, K, H> {
     pub(crate) cores: Cores,
     pub(crate) poll: Poll,
     pub(crate) waker: Arc<Waker>,
-    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) listeners: Vec<ListenerSocket>,
     pub(crate) udp_sockets: Vec<UdpSocket>,
     pub(crate) packet_port: Option<PacketPort>,
     /// Datagrams of sockets, or of a port, that may wait or be in flight.
@@ -93,12 +95,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             .map(|(socket, &address)| {
                 Arc::new(Endpoint {
                     outlet: Outlet::Socket(socket),
-                    state: handler.connect(address),
+                    state: handler.connect(Peer::Ip(address)),
                 })
             })
             .collect();
         let port = packet_port.map(|port| {
-            let state = handler.connect(port.address());
+            let state = handler.connect(Peer::Ip(port.address()));
             let (packets, transmitters) = port.serve();
             let outlet = Outlet::Port(transmitters);
             (packets, Arc::new(Endpoint { outlet, state }))

@@ -1,4 +1,4 @@
-//! How bytes come in and go out: TCP connections and UDP datagrams on kernel sockets, and, with the feature
+//! How bytes come in and go out: connections (TCP and Unix) and UDP datagrams on kernel sockets, and, with the feature
 //! `dpdk`, UDP datagrams on polled ports.
 //!
 //! A connection, or a datagram, travels as a whole: the net worker reads and frames, lends it to
@@ -14,6 +14,7 @@
 //! | file | job |
 //! | --- | --- |
 //! | `listener.rs` | binds sockets |
+//! | `socket.rs` | the sockets of connections, and the sockets that accept them |
 //! | `input.rs`, `output.rs` | buffers of a connection |
 //! | `connection.rs` | a connection: socket, buffers, the handler's state |
 //! | `run.rs` | the requests of a connection that travel together |
@@ -35,6 +36,7 @@ mod no_dpdk;
 pub(crate) mod output;
 pub(crate) mod request_key;
 pub(crate) mod run;
+pub(crate) mod socket;
 
 #[cfg(feature = "dpdk")]
 pub(crate) use dpdk::{Packet, PacketPort, Packets, Transmitters};

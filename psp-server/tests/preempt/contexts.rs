@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    Config, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
     ServerHandle, Shutdown, Topology, TypeSpec, WorkerId, checkpoint,
 };
 
@@ -31,7 +31,7 @@ impl Handler for Counting {
         self.made.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         if request.request_type == RequestType::new(1) {

@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mio::net::TcpListener;
 use mio::{Interest, Registry};
 use psp_protocols::{Framing, Rejection};
 use rustix::io::Errno;
@@ -14,6 +13,7 @@ use super::connections::Connections;
 use super::tokens::Tokens;
 use crate::handler::Handler;
 use crate::shared::Shared;
+use crate::transport::socket::ListenerSocket;
 
 const ACCEPTS_PER_TURN: usize = 64;
 
@@ -28,14 +28,14 @@ pub(super) struct Acceptor<F, H> {
 }
 
 struct Listener {
-    socket: TcpListener,
+    socket: ListenerSocket,
     /// Connections may wait to be accepted.
     readable: bool,
 }
 
 impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
     pub(super) fn new(
-        sockets: Vec<TcpListener>,
+        sockets: Vec<ListenerSocket>,
         registry: &Registry,
         tokens: Tokens,
         framing: Arc<F>,

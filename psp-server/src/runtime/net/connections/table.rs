@@ -1,9 +1,7 @@
 //! The table: accepts connections, lends them, takes them back, closes them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mio::net::TcpStream;
 use mio::{Interest, Registry};
 use psp_protocols::{Framing, Rejection};
 
@@ -12,6 +10,7 @@ use super::memory::Memory;
 use super::readiness::{Condition, Readiness};
 use super::ready_queue::ReadyQueue;
 use super::slot::{Phase, RanOn, Slot};
+use crate::peer::Peer;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::shared::Shared;
 use crate::telemetry::NetCounters;
@@ -19,6 +18,7 @@ use crate::transport::connection::Connection;
 use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::{Run, Stream};
+use crate::transport::socket::Socket;
 
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
@@ -66,8 +66,8 @@ impl<F: Framing, C> Connections<F, C> {
     /// Takes a new connection in. `state` is the handler's for it.
     pub(in crate::runtime::net) fn accept(
         &mut self,
-        mut socket: TcpStream,
-        peer: SocketAddr,
+        mut socket: Socket,
+        peer: Peer,
         registry: &Registry,
         tokens: Tokens,
         state: C,
@@ -80,7 +80,7 @@ impl<F: Framing, C> Connections<F, C> {
         });
         let interest = Interest::READABLE | Interest::WRITABLE;
         let setup = socket
-            .set_nodelay(true)
+            .send_at_once()
             .and_then(|()| registry.register(&mut socket, tokens.connection(index), interest));
         if let Err(error) = setup {
             tracing::debug!(%peer, %error, "connection lost at once");
