@@ -13,7 +13,9 @@
 //!
 //! | file | job |
 //! | --- | --- |
-//! | `listener.rs` | binds sockets |
+//! | `listener.rs` | binds sockets to addresses |
+//! | `socket_file.rs` | binds Unix sockets, and removes their files |
+//! | `listen_fds.rs` | sockets that a service manager passes |
 //! | `socket.rs` | the sockets of connections, and the sockets that accept them |
 //! | `input.rs`, `output.rs` | buffers of a connection |
 //! | `connection.rs` | a connection: socket, buffers, the handler's state |
@@ -30,6 +32,7 @@ pub(crate) mod datagram;
 pub mod dpdk;
 pub(crate) mod endpoint;
 pub(crate) mod input;
+pub(crate) mod listen_fds;
 pub(crate) mod listener;
 #[cfg(not(feature = "dpdk"))]
 mod no_dpdk;
@@ -37,6 +40,7 @@ pub(crate) mod output;
 pub(crate) mod request_key;
 pub(crate) mod run;
 pub(crate) mod socket;
+pub(crate) mod socket_file;
 
 #[cfg(feature = "dpdk")]
 pub(crate) use dpdk::{Packet, PacketPort, Packets, Transmitters};
