@@ -11,7 +11,7 @@ use crate::error::BuildError;
 use crate::transport::listen_fds::{Passed, take_passed};
 use crate::transport::listener::{bind_udp, listen_tcp};
 use crate::transport::socket::ListenerSocket;
-use crate::transport::socket_file::listen_unix;
+use crate::transport::socket_file::{SocketFile, listen_unix};
 
 /// The permissions that a file may have.
 const MODE_MAX: u32 = 0o777;
@@ -123,8 +123,7 @@ impl Bound {
             Place::Unix(path) => match listen_unix(&path, unix_mode) {
                 Ok((file, listener)) => {
                     self.unix_paths.push(path);
-                    let listener = ListenerSocket::Unix(Some(file), listener);
-                    self.listeners.push(listener);
+                    self.add_unix(Some(file), listener);
                 }
                 Err(source) => return Err(BuildError::BindUnix { path, source }),
             },
@@ -152,6 +151,14 @@ impl Bound {
         self.tcp_addrs.push(address);
     }
 
+    fn add_unix(&mut self, file: Option<SocketFile>, listener: UnixListener) {
+        let listener = ListenerSocket::Unix {
+            _file: file,
+            listener,
+        };
+        self.listeners.push(listener);
+    }
+
     fn adopt_tcp(&mut self, listener: net::TcpListener) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -173,8 +180,7 @@ impl Bound {
         let address = listener.local_addr()?;
         self.unix_paths
             .extend(address.as_pathname().map(PathBuf::from));
-        let listener = UnixListener::from_std(listener);
-        self.listeners.push(ListenerSocket::Unix(None, listener));
+        self.add_unix(None, UnixListener::from_std(listener));
         Ok(())
     }
 
