@@ -1,7 +1,6 @@
 //! Connections: the state of each, and the registry of all open ones.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -9,6 +8,7 @@ use std::time::Instant;
 use imbl::OrdMap;
 use parking_lot::Mutex;
 use psp_protocols::resp::Version;
+use psp_server::Peer;
 
 use crate::command::CommandTable;
 
@@ -18,7 +18,7 @@ pub struct ClientInfo {
     /// The connection's number; never reused.
     pub id: u64,
     /// The client's address.
-    pub peer: SocketAddr,
+    pub peer: Peer,
     connected_at: Instant,
     version: AtomicU8,
     authenticated: AtomicBool,
@@ -150,7 +150,7 @@ pub struct Registry {
 
 impl Registry {
     /// Adds a connection.
-    pub fn connect(self: &Arc<Self>, peer: SocketAddr, authenticated: bool) -> Client {
+    pub fn connect(self: &Arc<Self>, peer: Peer, authenticated: bool) -> Client {
         let id = self.accepted.fetch_add(1, Ordering::Relaxed) + 1;
         let info = Arc::new(ClientInfo {
             id,

@@ -1,11 +1,10 @@
 //! The state that all connections of a server share.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use psp_server::{Policy, ServerHandle, Topology};
+use psp_server::{Peer, Policy, ServerHandle, Topology};
 use psp_store::{Keyspace, unix_time_ms};
 
 use crate::client::{Client, Registry};
@@ -67,7 +66,7 @@ impl ServerState {
     }
 
     /// Registers an accepted connection.
-    pub fn connect(&self, peer: SocketAddr) -> Client {
+    pub fn connect(&self, peer: Peer) -> Client {
         self.clients
             .connect(peer, !self.settings.requires_password())
     }
