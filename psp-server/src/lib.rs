@@ -39,7 +39,7 @@
 //!     }
 //!
 //!     fn encode_rejection(&self, why: &Rejection<'_>, _request: &[u8], out: &mut dyn Sink) {
-//!         out.put(format!("ERROR {why:?}\n").as_bytes());
+//!         out.put(format!("ERROR {why}\n").as_bytes());
 //!     }
 //! }
 //!
@@ -118,6 +118,7 @@ mod shared;
 pub mod shutdown;
 mod signal_preemptible;
 mod sleep;
+mod spawned_server;
 pub mod telemetry;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -137,6 +138,7 @@ pub use server::{DrainReport, Server};
 pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
 pub use sleep::sleep;
+pub use spawned_server::SpawnedServer;
 
 #[cfg(feature = "dpdk")]
 pub use transport::dpdk;

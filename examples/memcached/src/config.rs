@@ -70,11 +70,9 @@ impl Default for Config {
             sockets: SocketConfig::default(),
             transport: TransportConfig::default(),
             policy: Policy::darc(),
-            server: psp_server::Config {
-                connections_max: 1024,
-                datagram_bytes_max: DATAGRAM_LEN_MAX,
-                ..psp_server::Config::default()
-            },
+            server: psp_server::Config::default()
+                .connections_max(1024)
+                .datagram_bytes_max(DATAGRAM_LEN_MAX),
         }
     }
 }

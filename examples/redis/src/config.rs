@@ -87,12 +87,11 @@ impl Limits {
     /// The framing that enforces these limits.
     #[must_use]
     pub fn framing(&self) -> Resp {
-        Resp {
-            bulk_len_max: self.proto_max_bulk_len,
-            elements_max: self.arguments_max,
-            inline_len_max: self.inline_len_max,
-            frame_len_max: self.request_len_max,
-        }
+        Resp::default()
+            .bulk_len_max(self.proto_max_bulk_len)
+            .elements_max(self.arguments_max)
+            .inline_len_max(self.inline_len_max)
+            .frame_len_max(self.request_len_max)
     }
 }
 

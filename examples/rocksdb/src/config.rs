@@ -64,11 +64,9 @@ impl Default for Config {
             sockets: SocketConfig::default(),
             limits: Limits::default(),
             policy: Policy::darc(),
-            server: psp_server::Config {
+            server: psp_server::Config::default()
                 // A request may open a RocksDB file, which needs large stack frames.
-                stack_bytes: 1 << 20,
-                ..psp_server::Config::default()
-            },
+                .stack_bytes(1 << 20),
         }
     }
 }

@@ -111,7 +111,7 @@ mod tests {
         words.extend(["--policy", "mq quantum-us=20"]);
         let config = resolve(&words).unwrap();
         assert!(config.udp && config.bind.len() == 2);
-        assert_eq!(config.policy, Policy::mq().quantum_us(20).into());
+        assert_eq!(config.policy, Policy::mq().quantum_us(20));
         assert_eq!(config.server.workers, Some(3));
         let printed = toml::to_string(&config).expect("serialises");
         assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);

@@ -17,9 +17,7 @@ pub type RpcServer = Server<Rpc, PspRpcClassifier, RpcHandler<RpcService>>;
 /// When a setting is out of its range, or an address cannot be bound.
 pub fn build(config: Config) -> Result<RpcServer, BuildError> {
     let builder = Server::builder()
-        .framing(Rpc {
-            message_len_max: config.message_len_max,
-        })
+        .framing(Rpc::default().message_len_max(config.message_len_max))
         .classifier(classifier())
         .policy(config.policy)
         .config(config.server)

@@ -8,6 +8,7 @@ use super::counters::{Counter, PacketCounters, Telemetry, TurnCounters};
 /// All counters of a server at about one moment: each figure is exact, but two figures may be some
 /// events apart.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Connections, datagrams and buffers.
     pub net: NetSnapshot,
@@ -21,6 +22,7 @@ pub struct Snapshot {
 
 /// What the net worker counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct NetSnapshot {
     /// Connections accepted since the start.
     pub connections_accepted: u64,
@@ -55,6 +57,7 @@ pub struct NetSnapshot {
 
 /// What the net worker counts about a polled port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct PacketSnapshot {
     /// Frames received.
     pub frames: u64,
@@ -73,6 +76,7 @@ pub struct PacketSnapshot {
 
 /// How many frames were dropped for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct DropSnapshot {
     /// The reason's [name](DropReason::name).
     pub reason: &'static str,
@@ -101,6 +105,7 @@ impl PacketSnapshot {
 
 /// The figures of one request type.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct TypeSnapshot {
     /// Its registered name.
     pub name: String,
@@ -131,6 +136,7 @@ pub struct TypeSnapshot {
 /// Turns on workers: of one type's requests (or runs), or on one worker. A request that is never
 /// preempted has one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct TurnSnapshot {
     /// Turns that began.
     pub turns: u64,
@@ -155,6 +161,7 @@ impl TurnSnapshot {
 
 /// What one worker counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct WorkerSnapshot {
     /// Requests that the worker completed.
     pub completions: u64,
