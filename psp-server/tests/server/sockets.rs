@@ -10,12 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use psp_server::protocols::Sink;
 use psp_server::{
     BuildError, Config, DrainReport, Handler, Missing, OneType, Peer, Refusal, Reply, Request,
-    Server, ServerBuilder, ServerHandle, Shutdown, WorkerId,
+    Server, ServerBuilder, ServerHandle, SpawnedServer, WorkerId,
 };
 use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
@@ -80,7 +79,7 @@ struct Running {
     addresses: Vec<SocketAddr>,
     paths: Vec<PathBuf>,
     handle: ServerHandle,
-    thread: Option<JoinHandle<DrainReport>>,
+    server: SpawnedServer,
 }
 
 impl Running {
@@ -90,9 +89,7 @@ impl Running {
             addresses: server.local_addrs().to_vec(),
             paths: server.unix_paths().to_vec(),
             handle: server.handle(),
-            thread: Some(std::thread::spawn(|| {
-                server.run_until(&Shutdown::new()).unwrap()
-            })),
+            server: server.spawn().unwrap(),
         }
     }
 
@@ -104,18 +101,9 @@ impl Running {
         Line::unix(&self.paths[0])
     }
 
-    fn stop(mut self) -> DrainReport {
+    fn stop(self) -> DrainReport {
         self.handle.shut_down();
-        self.thread.take().unwrap().join().unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.handle.shut_down();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.server.join().unwrap()
     }
 }
 
@@ -434,14 +422,14 @@ fn serves_passed_sockets() {
                 server.local_addrs(),
                 server.unix_paths()
             );
-            let handle = server.handle();
-            let thread = std::thread::spawn(|| server.run_until(&Shutdown::new()).unwrap());
+            let server = server.spawn().unwrap();
+            let handle = server.handle().clone();
             until("a connection comes and goes", || {
                 let net = handle.snapshot().net;
                 net.connections_accepted > 0 && net.connections_open == 0
             });
             handle.shut_down();
-            thread.join().unwrap();
+            server.join().unwrap();
         }
     }
 }
