@@ -35,7 +35,8 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
     /// socket or port on which they came in.
     type Connection: Send + Sync + 'static;
 
-    /// Called once before the first request, with a handle to the server's counters and limits.
+    /// Called once before the first request, with a handle to the server's counters and limits. Requests have it,
+    /// too: [`Request::server`].
     fn init(&self, server: ServerHandle) {
         let _ = server;
     }
@@ -95,6 +96,15 @@ pub struct Request<'a, C, H = ()> {
     pub worker: WorkerId,
     /// How long the request waited: from when the net worker had read and framed it until its handler began.
     pub waited: Duration,
+    pub(crate) server: &'a ServerHandle,
+}
+
+impl<'a, C, H> Request<'a, C, H> {
+    /// The server that runs the request: its counters, its limits and its policy. Clone the handle to keep it.
+    #[must_use]
+    pub const fn server(&self) -> &'a ServerHandle {
+        self.server
+    }
 }
 
 impl<H, F> Handler<H> for F

@@ -21,7 +21,7 @@ pub fn build(config: Config) -> Result<RpcServer, BuildError> {
         .classifier(classifier())
         .policy(config.policy)
         .config(config.server)
-        .handler(RpcHandler(RpcService::default()));
+        .handler(RpcHandler(RpcService));
     for &address in &config.bind {
         builder = builder.tcp((address, config.port));
     }

@@ -16,7 +16,7 @@ use crate::handler::{Handler, Request};
 use crate::reply::{Reply, ReplyOutcome};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::task::Task;
-use crate::shared::Shared;
+use crate::shared::{ServerHandle, Shared};
 use crate::telemetry::Counter;
 use crate::transport::connection::Connection;
 use crate::transport::datagram::Datagram;
@@ -42,6 +42,8 @@ pub(crate) struct Executor<F: Framing, H: Handler<F::Head>> {
     handler: Arc<H>,
     framing: Arc<F>,
     shared: Arc<Shared>,
+    /// For requests.
+    server: ServerHandle,
     clock: Clock,
     state: H::Worker,
     sending: Sending,
@@ -69,6 +71,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             worker,
             handler,
             framing,
+            server: ServerHandle::new(shared.clone()),
             shared,
             clock,
             state,
@@ -127,6 +130,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 peer: connection.peer,
                 worker: self.worker,
                 waited: self.waited(run.arrived_ns, now_ns),
+                server: &self.server,
             };
             let outcome = self.shared.guard(
                 &*self.handler,
@@ -215,6 +219,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             peer,
             worker: self.worker,
             waited: self.waited(arrived_ns, start_ns),
+            server: &self.server,
         };
         let outcome = self.shared.guard(
             &*self.handler,
