@@ -8,6 +8,7 @@
 //! pending, for a bounded time. The module says what this means for futures that wait for sockets or timers.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -21,7 +22,22 @@ use crate::shared::ServerHandle;
 /// `H` is the [head](psp_protocols::Framing::Head) of the server's framing: a handler of RESP commands is a
 /// `Handler<RespHead>`.
 ///
-/// Any `Fn(Request<'_, (), H>, &mut Reply<'_>)` is a handler without state per worker or connection.
+/// Any `Fn(Request<'_, (), H>, &mut Reply<'_>)` is a handler without state per worker or connection. It returns nothing,
+/// or a `Result<(), E>` whose error [fails](Reply::fail) the request: the peer gets the error's text in place of the
+/// reply.
+///
+/// ```
+/// # use psp_server::protocols::Sink;
+/// # use psp_server::{Handler, Reply, Request};
+/// fn double(request: Request<'_, ()>, reply: &mut Reply<'_>) -> Result<(), Box<dyn std::error::Error>> {
+///     let number: u32 = std::str::from_utf8(request.payload)?.trim_end().parse()?;
+///     reply.put(format!("{}\n", 2 * number).as_bytes());
+///     Ok(())
+/// }
+///
+/// # fn takes(_: impl Handler) {}
+/// # takes(double);
+/// ```
 pub trait Handler<H = ()>: Send + Sync + 'static {
     /// State of one context of a worker: one request at a time touches it, so it needs no locks.
     ///
@@ -67,7 +83,8 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
     /// Called when a connection was accepted.
     fn connect(&self, peer: SocketAddr) -> Self::Connection;
 
-    /// Runs one request and writes its reply. Writing nothing sends nothing.
+    /// Runs one request and writes its reply. Writing nothing sends nothing. [`Reply::fail`] refuses the request
+    /// with a text for the peer.
     ///
     /// A panic costs this request alone: its reply is discarded and the peer gets
     /// [`Rejection::HandlerFailed`](psp_protocols::Rejection::HandlerFailed).
@@ -107,9 +124,41 @@ impl<'a, C, H> Request<'a, C, H> {
     }
 }
 
-impl<H, F> Handler<H> for F
+/// What a closure that is a [`Handler`] may return: nothing, or a `Result<(), E>` with an error that has a text.
+pub trait Outcome: sealed::Outcome {}
+
+impl Outcome for () {}
+
+impl<E: Display> Outcome for Result<(), E> {}
+
+mod sealed {
+    use std::fmt::Display;
+
+    use crate::reply::Reply;
+
+    /// Seals the trait of the same name.
+    pub trait Outcome {
+        /// Fails the reply if this is an error.
+        fn settle(self, reply: &mut Reply<'_>);
+    }
+
+    impl Outcome for () {
+        fn settle(self, _reply: &mut Reply<'_>) {}
+    }
+
+    impl<E: Display> Outcome for Result<(), E> {
+        fn settle(self, reply: &mut Reply<'_>) {
+            if let Err(error) = self {
+                reply.fail(error);
+            }
+        }
+    }
+}
+
+impl<H, F, O> Handler<H> for F
 where
-    F: Fn(Request<'_, (), H>, &mut Reply<'_>) + Send + Sync + 'static,
+    F: Fn(Request<'_, (), H>, &mut Reply<'_>) -> O + Send + Sync + 'static,
+    O: Outcome,
 {
     type Worker = ();
     type Connection = ();
@@ -119,6 +168,6 @@ where
     fn connect(&self, _peer: SocketAddr) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, (), H>, reply: &mut Reply<'_>) {
-        self(request, reply);
+        self(request, reply).settle(reply);
     }
 }
