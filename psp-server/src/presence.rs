@@ -6,11 +6,11 @@
 //!                the same while a worker has the socket ► unsure ── the worker looks for unread input ─► gone, here
 //! ```
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use rustix::net::{RecvFlags, recv};
+use nix::sys::socket::{MsgFlags, recv};
 
 /// See the [module](self). One allocation for each connection, which the net worker and the connection share.
 ///
@@ -45,49 +45,45 @@ impl Presence {
         self.0.store(state as u8, Ordering::Relaxed);
     }
 
-    /// Decides [`State::Unsure`] by the peer's `socket`, which the caller owns for now. Returns whether the peer
-    /// is gone.
+    /// Replaces [`State::Unsure`], unless the net worker knows more by now.
+    fn decide(&self, state: State) {
+        let (from, to) = (State::Unsure as u8, state as u8);
+        let order = Ordering::Relaxed;
+        let _ = self.0.compare_exchange(from, to, order, order);
+    }
+}
+
+/// The view of a peer that the owner of its connection has: the worker that runs a request, or the net worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeerWatch<'a> {
+    pub(crate) presence: &'a Presence,
+    /// The connection's socket, open for as long as the connection is borrowed.
+    pub(crate) socket: RawFd,
+}
+
+impl PeerWatch<'_> {
+    /// Whether the peer is gone. Looks at the socket if the net worker was not sure.
     #[inline]
-    pub(crate) fn is_gone(&self, socket: BorrowedFd<'_>) -> bool {
-        match self.state() {
+    pub(crate) fn is_gone(&self) -> bool {
+        match self.presence.state() {
             State::Here => false,
             State::Gone => true,
-            State::Unsure => self.decide(socket),
+            State::Unsure => self.look(),
         }
     }
 
     #[cold]
-    fn decide(&self, socket: BorrowedFd<'_>) -> bool {
-        let decided = if has_unread(socket) {
-            State::Here
-        } else {
-            State::Gone
-        };
-        // The net worker may know more by now.
-        let (from, to) = (State::Unsure as u8, decided as u8);
-        let order = Ordering::Relaxed;
-        let _ = self.0.compare_exchange(from, to, order, order);
-        self.state() == State::Gone
+    fn look(&self) -> bool {
+        let has_unread = self.has_unread();
+        self.presence
+            .decide(if has_unread { State::Here } else { State::Gone });
+        self.presence.state() == State::Gone
     }
-}
 
-/// Whether `socket` has input that was not read.
-pub(crate) fn has_unread(socket: BorrowedFd<'_>) -> bool {
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    recv(socket, &mut [0_u8; 1], flags).is_ok_and(|(_, count)| count > 0)
-}
-
-/// The peer of the request that a worker runs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PeerWatch<'a> {
-    pub(crate) presence: &'a Presence,
-    pub(crate) socket: BorrowedFd<'a>,
-}
-
-impl PeerWatch<'_> {
-    #[inline]
-    pub(crate) fn is_gone(&self) -> bool {
-        self.presence.is_gone(self.socket)
+    /// Whether the socket has input that was not read.
+    pub(crate) fn has_unread(&self) -> bool {
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        recv(self.socket, &mut [0_u8; 1], flags).is_ok_and(|count| count > 0)
     }
 }
 
@@ -95,7 +91,7 @@ impl PeerWatch<'_> {
 mod tests {
     use std::io::Write;
     use std::net::{Shutdown, TcpListener, TcpStream};
-    use std::os::fd::AsFd;
+    use std::os::fd::AsRawFd;
 
     use super::*;
 
@@ -115,9 +111,13 @@ mod tests {
             let mut end = [0; 8];
             while server.peek(&mut end).unwrap() != sent.len() {}
             let presence = Presence::default();
-            assert!(!presence.is_gone(server.as_fd()), "nothing was noted");
+            let watch = PeerWatch {
+                presence: &presence,
+                socket: server.as_raw_fd(),
+            };
+            assert!(!watch.is_gone(), "nothing was noted");
             presence.set(State::Unsure);
-            assert_eq!(presence.is_gone(server.as_fd()), gone);
+            assert_eq!(watch.is_gone(), gone);
             assert_ne!(presence.state(), State::Unsure, "it is asked once");
         }
     }
@@ -128,6 +128,10 @@ mod tests {
         client.write_all(b"more").unwrap();
         let presence = Presence::default();
         presence.clone().set(State::Gone);
-        assert!(presence.is_gone(server.as_fd()));
+        let watch = PeerWatch {
+            presence: &presence,
+            socket: server.as_raw_fd(),
+        };
+        assert!(watch.is_gone());
     }
 }

@@ -1,6 +1,5 @@
 //! The work: spin or sleep, then echo.
 
-use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use psp_protocols::Sink;
 use psp_protocols::psp_header::{Header, Kind};
 use psp_server::preempt::SignalPreemptible;
 use psp_server::{
-    Handler, PreemptPolicy, Reply, Request, WorkerId, checkpoint, is_abandoned, no_preempt,
+    Handler, Peer, PreemptPolicy, Reply, Request, WorkerId, checkpoint, is_abandoned, no_preempt,
 };
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +39,7 @@ impl Synthetic {
     fn spend(&self, run_time: Duration) {
         let between = match self.preempt {
             PreemptPolicy::Cooperative => checkpoint,
-            PreemptPolicy::None | PreemptPolicy::KernelThread | PreemptPolicy::Signal => || {},
+            _ => || {},
         };
         match self.mode {
             Mode::Spin => {
@@ -66,7 +65,7 @@ impl Handler for Synthetic {
         }
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         // The framing passes only frames with a header.

@@ -71,7 +71,7 @@ pub fn is_abandoned() -> bool {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::os::fd::AsFd;
+    use std::os::fd::AsRawFd;
 
     use super::*;
     use crate::presence::{Presence, State};
@@ -82,7 +82,7 @@ mod tests {
         let (first, other) = (Presence::default(), Presence::default());
         let watch = |presence| PeerWatch {
             presence,
-            socket: socket.as_fd(),
+            socket: socket.as_raw_fd(),
         };
         assert!(!is_abandoned(), "there is no request");
         for_peer(Some(&watch(&first)), || {

@@ -31,11 +31,9 @@ fn start_with(
     (policy, topology, workers): (Policy, Topology, usize),
     half_close_grace_ms: u64,
 ) -> TestServer {
-    let config = Config {
-        workers: Some(workers),
-        half_close_grace_ms,
-        ..Config::default()
-    };
+    let config = Config::default()
+        .workers(workers)
+        .half_close_grace_ms(half_close_grace_ms);
     start(policy, topology, config)
 }
 
@@ -156,7 +154,7 @@ impl Watching {
     fn start(preempt: PreemptPolicy, workers: usize) -> Self {
         let policy = match preempt {
             PreemptPolicy::None => Policy::c_fcfs(),
-            _ => Policy::sq().quantum_us(500.0).into(),
+            _ => Policy::sq().quantum_us(500.0),
         };
         let (begun, ended) = <(Arc<AtomicUsize>, Arc<Mutex<BTreeSet<String>>>)>::default();
         let (begins, ends) = (begun.clone(), ended.clone());
@@ -164,13 +162,13 @@ impl Watching {
             .tcp("127.0.0.1:0")
             .framing(Lines)
             .policy(policy)
-            .config(Config {
-                workers: Some(workers),
-                topology: Topology::Dedicated,
-                half_close_grace_ms: 0,
-                preempt,
-                ..Config::default()
-            })
+            .config(
+                Config::default()
+                    .workers(workers)
+                    .topology(Topology::Dedicated)
+                    .half_close_grace_ms(0)
+                    .preempt(preempt),
+            )
             .handler(move |request: Request<'_, ()>, _: &mut Reply<'_>| {
                 begins.fetch_add(1, Ordering::SeqCst);
                 let name = String::from_utf8_lossy(request.payload)

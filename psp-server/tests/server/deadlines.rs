@@ -14,10 +14,7 @@ const MAX_WAIT: Duration = Duration::from_millis(5);
 /// One worker, at whose gate a long request waits.
 fn busy(policy: Policy) -> TestServer {
     let [short, long] = types();
-    let config = Config {
-        workers: Some(1),
-        ..Config::default()
-    };
+    let config = Config::default().workers(1);
     let types = [short, long.max_wait(MAX_WAIT)];
     start_typed(policy, Topology::Dedicated, config, types)
 }

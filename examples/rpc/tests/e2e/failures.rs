@@ -191,7 +191,7 @@ fn a_request_whose_deadline_passes_in_the_queue_does_not_run() {
         let response = behind.receive().unwrap();
         assert_eq!(ahead.receive().unwrap().status(), Status::Ok);
         if response.status() != Status::Ok {
-            let expected = (Status::DeadlineExceeded, "the deadline has passed");
+            let expected = (Status::DeadlineExceeded, "the request waited too long");
             assert_eq!(end(&response), expected);
             break;
         }

@@ -23,6 +23,7 @@
 //! | `peer_end.rs` | notices that a peer has gone |
 //! | `lingering.rs` | closing without losing the last reply |
 //! | `memory.rs` | buffers, and the bytes held for all peers |
+//! | `per_address.rs` | how many connections each address has |
 
 mod advance;
 mod dropping;
@@ -30,6 +31,7 @@ mod lingering;
 mod memory;
 mod parse;
 pub(super) mod peer_end;
+mod per_address;
 mod readiness;
 mod ready_queue;
 mod slot;

@@ -97,10 +97,12 @@ mod tests {
     use psp_protocols::psp_header::PspFraming;
 
     use super::*;
+    use crate::peer::Peer;
     use crate::presence::Presence;
     use crate::transport::connection::Connection;
     use crate::transport::request_key::ConnectionIndex;
     use crate::transport::run::{Run, Stream};
+    use crate::transport::socket::Socket;
 
     const MS: u64 = 1_000_000;
     const GRACE_NS: u64 = 100 * MS;
@@ -130,9 +132,9 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, peer) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
-        let socket = mio::net::TcpStream::from_std(socket);
+        let socket = Socket::Tcp(mio::net::TcpStream::from_std(socket));
         let index = ConnectionIndex::new(0).unwrap();
-        let connection = Connection::new(index, socket, peer, ());
+        let connection = Connection::new(index, socket, Peer::Ip(peer), ());
         let slot = Slot {
             presence: Some(connection.presence.clone()),
             phase: Phase::Home(Box::new(Stream {

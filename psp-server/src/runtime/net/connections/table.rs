@@ -1,18 +1,18 @@
 //! The table: accepts connections, lends them, takes them back, closes them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mio::net::TcpStream;
 use mio::{Interest, Registry};
 use psp_protocols::Framing;
 
 use super::super::tokens::Tokens;
 use super::memory::Memory;
 use super::peer_end::{EventTime, SocketEvent};
+use super::per_address::PerAddress;
 use super::readiness::{Condition, Readiness};
 use super::ready_queue::ReadyQueue;
 use super::slot::{Phase, RanOn, Slot};
+use crate::peer::Peer;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::shared::Shared;
 use crate::telemetry::NetCounters;
@@ -20,6 +20,7 @@ use crate::transport::connection::Connection;
 use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::{Run, Stream};
+use crate::transport::socket::Socket;
 
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
@@ -29,6 +30,7 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     free: Vec<ConnectionIndex>,
     pub(super) ready: ReadyQueue,
     pub(super) memory: Memory,
+    per_address: PerAddress,
     pub(super) lingering: usize,
     pub(super) draining: bool,
 }
@@ -41,6 +43,7 @@ impl<F: Framing, C> Connections<F, C> {
             free: Vec::new(),
             ready: ReadyQueue::default(),
             memory: Memory::new(shared.config.buffered_bytes_max),
+            per_address: PerAddress::new(shared.config.connections_per_address_max),
             lingering: 0,
             draining: false,
             shared,
@@ -64,11 +67,16 @@ impl<F: Framing, C> Connections<F, C> {
         self.lingering > 0
     }
 
+    /// Whether the peer's address may have another connection.
+    pub(in crate::runtime::net) fn has_room_for(&self, peer: &Peer) -> bool {
+        self.per_address.has_room(peer)
+    }
+
     /// Takes a new connection in. `state` is the handler's for it.
     pub(in crate::runtime::net) fn accept(
         &mut self,
-        mut socket: TcpStream,
-        peer: SocketAddr,
+        mut socket: Socket,
+        peer: Peer,
         registry: &Registry,
         tokens: Tokens,
         state: C,
@@ -81,7 +89,7 @@ impl<F: Framing, C> Connections<F, C> {
         });
         let interest = Interest::READABLE | Interest::WRITABLE;
         let setup = socket
-            .set_nodelay(true)
+            .send_at_once()
             .and_then(|()| registry.register(&mut socket, tokens.connection(index), interest));
         if let Err(error) = setup {
             tracing::debug!(%peer, %error, "connection lost at once");
@@ -98,6 +106,7 @@ impl<F: Framing, C> Connections<F, C> {
             received_ns: now_ns,
             readiness: Readiness::of(&[Condition::Readable]),
             last_active_ns: now_ns,
+            counted: self.per_address.count(&peer),
             ..Slot::free()
         };
         self.net().connections_accepted.add(1);
@@ -202,6 +211,7 @@ impl<F: Framing, C> Connections<F, C> {
         let slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
         self.lingering -= usize::from(slot.phase.is_lingering());
         self.free.push(index);
+        self.per_address.release(slot.counted);
         let net = &self.shared.telemetry.net.0;
         self.memory.release(slot.held_bytes, net);
         net.connections_open.set(self.open() as u64);
