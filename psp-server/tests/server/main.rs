@@ -4,6 +4,7 @@
 mod common;
 mod readme;
 mod refused;
+mod replies;
 mod serving;
 mod sockets;
 mod starting;
