@@ -2,7 +2,8 @@
 //! fixed priority with workers set aside for the shortest group (Perséphone 5.3).
 //!
 //! A type's priority is its service-time hint. A type without one has that of its measured mean;
-//! until there is one it comes last, together with `UNKNOWN`, in order of arrival.
+//! until there is one it comes last, together with `UNKNOWN`, in order of arrival, but for one request of
+//! each untried type ([`grouped`](crate::parts::grouped)).
 
 use crate::backlog::Handover;
 use crate::event::{Action, Event};
