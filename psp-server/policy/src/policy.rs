@@ -39,39 +39,39 @@ struct Row {
 
 policies! {
     /// One queue per worker; each request joins one at random.
-    "d-fcfs": DFcfs, d_fcfs() -> Policy, Workers, Arrival, Never, |setup, _| DFcfs::new(setup);
+    "d-fcfs": DFcfs, d_fcfs(), Workers, Arrival, Never, |setup, _| DFcfs::new(setup);
     /// One queue, any idle worker.
-    "c-fcfs": CFcfs, c_fcfs() -> Policy, Dispatcher, Arrival, Never, |setup, _| CFcfs::new(setup);
+    "c-fcfs": CFcfs, c_fcfs(), Dispatcher, Arrival, Never, |setup, _| CFcfs::new(setup);
     /// One queue per worker; idle workers take from the queues of others.
-    "stealing": Stealing, stealing() -> Policy, Workers, Arrival, Never, |setup, _| Stealing::new(setup);
+    "stealing": Stealing, stealing(), Workers, Arrival, Never, |setup, _| Stealing::new(setup);
     /// The shortest waiting type first, any idle worker.
-    "fixed-priority": FixedPriority, fixed_priority() -> Policy, Dispatcher, Length, Never, |setup, _| FixedPriority::new(setup);
+    "fixed-priority": FixedPriority, fixed_priority(), Dispatcher, Length, Never, |setup, _| FixedPriority::new(setup);
     /// Workers divided among groups of types once, by their demand.
-    "static-partition": StaticPartition, static_partition() -> Policy, Dispatcher, Length, Never, StaticPartition::new;
+    "static-partition": StaticPartition, static_partition(), Dispatcher, Length, Never, StaticPartition::new;
     /// Workers reserved for groups of types by their measured demand.
-    "darc": Darc, darc() -> Policy, Dispatcher, Length, Never, Darc::new;
+    "darc": Darc, darc(), Dispatcher, Length, Never, Darc::new;
     /// Fixed priority with workers set aside for the shortest types.
     "darc-static": DarcStatic, _, Dispatcher, Length, Never, FixedPriority::with_reserved;
     /// DARC that lends idle reserved workers and takes them back by preemption; without it, DARC.
-    "darc-lending": DarcLending, darc_lending() -> Policy, Dispatcher, Length, WherePossible, Lending::new;
+    "darc-lending": DarcLending, darc_lending(), Dispatcher, Length, WherePossible, Lending::new;
     /// The type with the shortest measured service time first, any idle worker.
-    "sjf": Sjf, sjf() -> Policy, Dispatcher, Length, Never, |setup, _| sjf::scheduler(setup);
+    "sjf": Sjf, sjf(), Dispatcher, Length, Never, |setup, _| sjf::scheduler(setup);
     /// The earliest deadline first, any idle worker.
-    "edf": Edf, edf() -> Policy, Dispatcher, Length, Never, Edf::new;
+    "edf": Edf, edf(), Dispatcher, Length, Never, Edf::new;
     /// Types take turns, each for as much service time as the others; any idle worker.
-    "drr": Drr, drr() -> Policy, Dispatcher, Length, Never, Drr::new;
+    "drr": Drr, drr(quantum_us), Dispatcher, Length, Never, Drr::new;
     /// One queue for short and one for long types, with a limit on the workers that run long ones.
-    "cscq": Cscq, cscq() -> Policy, Dispatcher, Length, Never, Cscq::new;
+    "cscq": Cscq, cscq(), Dispatcher, Length, Never, Cscq::new;
     /// Shinjuku: one queue, and quanta while others wait.
-    "sq": Sq, sq() -> settings::Sq, Dispatcher, Arrival, Needed, Sq::new;
+    "sq": Sq, sq(quantum_us), Dispatcher, Arrival, Needed, Sq::new;
     /// Shinjuku: typed queues weighed by SLO, and quanta while others wait.
-    "mq": Mq, mq() -> settings::Mq, Dispatcher, Length, Needed, Mq::new;
+    "mq": Mq, mq(quantum_us), Dispatcher, Length, Needed, Mq::new;
     /// Concord: each request to the worker with the fewest, which are bounded.
-    "jbsq": Jbsq, jbsq() -> settings::Jbsq, Dispatcher, Arrival, Needed, Jbsq::new;
+    "jbsq": Jbsq, jbsq(quantum_us), Dispatcher, Arrival, Needed, Jbsq::new;
     /// Tiny Quanta: each request to the worker with the fewest, which take turns there.
-    "jsq": Jsq, jsq() -> settings::Jsq, Dispatcher, Arrival, Needed, Jsq::new;
+    "jsq": Jsq, jsq(quantum_us), Dispatcher, Arrival, Needed, Jsq::new;
     /// Synergy: one queue per worker, stealing, and long requests preempted for those behind them.
-    "synergy": Synergy, synergy() -> settings::Synergy, Workers, Length, Needed, Synergy::new;
+    "synergy": Synergy, synergy(quantum_us), Workers, Length, Needed, Synergy::new;
 }
 
 impl Policy {
@@ -79,6 +79,21 @@ impl Policy {
     #[must_use]
     pub fn darc_static(reserved: usize) -> Self {
         settings::DarcStatic::default().reserved(reserved).into()
+    }
+
+    /// Sets the quantum of a policy that has one, in microseconds. The settings of the policy, such as
+    /// [`settings::Mq`], say what it means and what it is unless set.
+    ///
+    /// # Panics
+    ///
+    /// When the policy has no quantum.
+    #[must_use]
+    pub fn quantum_us(mut self, quantum_us: impl Into<f64>) -> Self {
+        match self.quantum_us_mut() {
+            Some(quantum) => *quantum = quantum_us.into(),
+            None => panic!("policy {self} has no quantum"),
+        }
+        self
     }
 
     /// A policy from outside this crate, which runs requests to completion and has a dispatcher;

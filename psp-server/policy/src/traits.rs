@@ -20,6 +20,7 @@ pub(crate) enum GoesBy {
 
 /// Whether a policy preempts requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PreemptionUse {
     /// It runs every request to completion.
     Never,

@@ -2,9 +2,11 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod hints;
 mod readme;
 mod refused;
 mod serving;
+mod sockets;
 mod starting;
 mod switching;
 mod tutorial;

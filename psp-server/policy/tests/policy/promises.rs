@@ -151,6 +151,7 @@ pub(crate) fn promises_of(policy: &Policy, preemption: Option<Preemption>) -> Pr
             workers: AllowedWorkers::Reservation(settings.clone()),
             ..by_length()
         },
+        other => unreachable!("{other:?} promises nothing"),
     }
 }
 
