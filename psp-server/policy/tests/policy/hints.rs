@@ -41,14 +41,7 @@ struct Inline {
 impl Inline {
     fn new(policy: &Policy, workers: usize, first_fast_ns: u64) -> Self {
         let types: TypeTable = ["FAST", "SLOW"].map(TypeSpec::new).into_iter().collect();
-        let setup = SchedulerSetup {
-            workers,
-            types: &types,
-            queue_capacity: 1_000,
-            inline: true,
-            preemption: None,
-            seed: 1,
-        };
+        let setup = SchedulerSetup::new(workers, &types).inline(true);
         Self {
             scheduler: policy.scheduler(&setup),
             now_ns: 0,

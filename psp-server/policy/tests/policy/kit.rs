@@ -182,10 +182,7 @@ fn a_request_is_asked_to_stop_once() {
 #[test]
 fn a_policy_that_begins_unknown_lengths_on_the_own_thread_is_found() {
     let forgetful = Policy::custom("forgetful", |setup| {
-        Policy::darc().scheduler(&SchedulerSetup {
-            inline: false,
-            ..setup.clone()
-        })
+        Policy::darc().scheduler(&setup.clone().inline(false))
     });
     let promises = Promises {
         order: Order::ShortestGroup,
