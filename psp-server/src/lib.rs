@@ -128,7 +128,7 @@ pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuil
 pub use classifier::Classifier;
 pub use config::{Config, Topology};
 pub use error::{BuildError, RunError, TypesError, WorkerFault};
-pub use handler::{Handler, Request};
+pub use handler::{Handler, Outcome, Request};
 pub use peer::{Credentials, Peer};
 pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, no_preempt};
 pub use refusal::Refusal;

@@ -21,7 +21,7 @@ pub fn build(config: Config) -> Result<RpcServer, BuildError> {
         .classifier(classifier())
         .policy(config.policy)
         .config(config.server)
-        .handler(RpcHandler(RpcService::default()));
+        .handler(RpcHandler(RpcService));
     let mut builder = config.sockets.listen(builder, &config.bind, config.port);
     if config.udp {
         let transport = &config.transport;

@@ -169,6 +169,8 @@ pub struct WorkerSnapshot {
     pub service_ns_total: u64,
     /// Panics of the handler that the worker survived.
     pub panics: u64,
+    /// Requests that the handler failed with a text for the peer.
+    pub failures: u64,
     /// Bytes that the worker sent itself.
     pub bytes_sent: u64,
     /// Replies that were longer than the limit or, in a datagram, than the frame. Their peers got an error
@@ -229,6 +231,7 @@ impl Snapshot {
                 .map(|work| work.0.service_ns.get())
                 .sum(),
             panics: worker.panics.get(),
+            failures: worker.failures.get(),
             bytes_sent: worker.bytes_sent.get(),
             replies_too_large: worker.replies_too_large.get(),
             replies_unsent: worker.replies_unsent.get(),

@@ -1,7 +1,7 @@
 //! A server with a line protocol, as a user would write it, and clients for it.
 #![allow(dead_code)]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -206,6 +206,14 @@ impl Client {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// What comes until the end of the stream.
+    pub(crate) fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        // The peer may reset the connection if it has not read all requests.
+        let _ = self.reader.read_to_string(&mut rest);
+        rest
     }
 
     pub(crate) fn ask(&mut self, request: &str) -> String {

@@ -5,6 +5,7 @@ mod common;
 mod hints;
 mod readme;
 mod refused;
+mod replies;
 mod serving;
 mod sockets;
 mod starting;
