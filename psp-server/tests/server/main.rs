@@ -4,6 +4,7 @@ mod abandoned;
 #[path = "../common/mod.rs"]
 mod common;
 mod deadlines;
+mod hints;
 mod readme;
 mod refused;
 mod replies;

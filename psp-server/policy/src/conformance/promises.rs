@@ -17,6 +17,9 @@ pub struct Promises {
     pub stays: bool,
     /// A request that may use the driver's own thread does so whenever that is idle.
     pub own_thread_first: bool,
+    /// No request begins on the driver's own thread whose length the policy does not know, if there are other
+    /// workers and types. The length is known of types whose status has a mean service time.
+    pub own_thread_spared: bool,
     /// When requests are preempted.
     pub preempts: Preempts,
     /// For how long a request keeps its worker while others wait.
@@ -35,6 +38,7 @@ impl Default for Promises {
             idling: Idling::Never,
             stays: false,
             own_thread_first: true,
+            own_thread_spared: false,
             preempts: Preempts::Never,
             quantum: Quantum::None,
             hand_offs: &[HandOff::Dispatched],
@@ -56,7 +60,9 @@ pub enum Order {
     /// Of requests that have deadlines of their own and never ran, the earliest deadline; of requests of
     /// each type without a deadline, the first arrival.
     Deadline,
-    /// Of the shortest group that may use the worker, the request that arrived first.
+    /// Of the shortest group that may use the worker, the request that arrived first. Before all groups, once
+    /// the length of any type is known, the untried types: those without a hint of which no request was
+    /// measured and none runs.
     ShortestGroup,
     /// Of the shortest group, and of all other groups together, the request that arrived first.
     ArrivalInHalf,
@@ -154,7 +160,10 @@ impl Order {
     pub(super) fn is_before(self, seen: &Seen<'_>, one: Place, other: Place) -> bool {
         let (a, b) = (one.slot, other.slot);
         let arrived_before = one.id < other.id;
-        let unknown_last = |slot| seen.group(slot).unwrap_or(usize::MAX);
+        let rank = |slot| {
+            let by_group = || seen.group(slot).map_or(usize::MAX, |group| group + 1);
+            if seen.is_untried(slot) { 0 } else { by_group() }
+        };
         match self {
             Self::Arrival => arrived_before,
             Self::ArrivalInType => a == b && arrived_before,
@@ -168,7 +177,7 @@ impl Order {
                 (None, None) => a == b && arrived_before,
                 _ => false,
             },
-            Self::ShortestGroup => (unknown_last(a), one.id) < (unknown_last(b), other.id),
+            Self::ShortestGroup => (rank(a), one.id) < (rank(b), other.id),
             Self::None | Self::ArrivalAtWorker => false,
         }
     }

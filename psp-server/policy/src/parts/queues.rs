@@ -56,7 +56,8 @@ pub(crate) struct Queues {
     suspended: Suspended,
     lists: Lists<Waiting>,
     /// Where requests with deadlines of their own wait that any worker may run, if not in their lanes.
-    by_deadline: Option<ByDeadline>,
+    /// Empty, or one for each lane.
+    by_deadline: Vec<ByDeadline>,
     /// Per type slot, `UNKNOWN` last.
     admissions: Vec<Admission>,
     refused: VecDeque<(RequestId, RequestType)>,
@@ -89,7 +90,7 @@ impl Queues {
             lanes: vec![List::EMPTY; lanes.len()],
             suspended: Suspended::new(setup, lanes),
             lists: Lists::with_capacity(entries.min(ENTRIES_PREALLOCATED_MAX)),
-            by_deadline: None,
+            by_deadline: Vec::new(),
             admissions,
             refused: VecDeque::with_capacity(REFUSED_PREALLOCATED),
             waiting: 0,
@@ -103,13 +104,13 @@ impl Queues {
     }
 
     /// Keeps requests apart that have deadlines of their own: they leave by [`Queues::pop_due`] instead
-    /// of through their lanes. Nothing waits yet.
+    /// of through their lanes. For queues with one lane per type slot, in which nothing waits yet.
     pub(crate) fn by_deadline(self) -> Self {
-        let capacities = self.admissions.iter().map(|slot| slot.capacity);
-        let entries = capacities.fold(0, usize::saturating_add);
-        let entries = entries.min(ENTRIES_PREALLOCATED_MAX);
+        let share_max = ENTRIES_PREALLOCATED_MAX / self.admissions.len();
+        let entries = self.admissions.iter();
+        let entries = entries.map(|slot| slot.capacity.min(share_max));
         Self {
-            by_deadline: Some(ByDeadline::with_capacity(entries)),
+            by_deadline: entries.map(ByDeadline::with_capacity).collect(),
             ..self
         }
     }
@@ -161,7 +162,7 @@ impl Queues {
     /// Puts a request that any worker may run at the end of its lane, or where it is due.
     #[inline]
     fn append_new(&mut self, lane: usize, waiting: Waiting) {
-        match (waiting.deadline_ns, &mut self.by_deadline) {
+        match (waiting.deadline_ns, self.by_deadline.get_mut(lane)) {
             (Some(deadline_ns), Some(due)) => due.push(deadline_ns, waiting),
             _ => self.lists.push(&mut self.lanes[lane], waiting),
         }
@@ -197,7 +198,7 @@ impl Queues {
             home,
             ..waiting
         };
-        let is_due = waiting.deadline_ns.is_some() && self.by_deadline.is_some();
+        let is_due = waiting.deadline_ns.is_some() && !self.by_deadline.is_empty();
         if home.is_some() || is_due {
             self.append(lane, waiting);
         } else {
@@ -335,14 +336,14 @@ impl Queues {
         self.lists.first(&self.lanes[lane])
     }
 
-    /// The request that is due first, of those that wait [apart](Queues::by_deadline); left in place.
-    pub(crate) fn first_due(&self) -> Option<&Waiting> {
-        self.by_deadline.as_ref()?.first()
+    /// The request that is due first, of those that wait [apart](Queues::by_deadline) from `lane`; left in place.
+    pub(crate) fn first_due(&self, lane: usize) -> Option<&Waiting> {
+        self.by_deadline.get(lane)?.first()
     }
 
     /// Takes [`Queues::first_due`].
-    pub(crate) fn pop_due(&mut self) -> Option<Waiting> {
-        let waiting = self.by_deadline.as_mut()?.pop()?;
+    pub(crate) fn pop_due(&mut self, lane: usize) -> Option<Waiting> {
+        let waiting = self.by_deadline.get_mut(lane)?.pop()?;
         self.count_out(&waiting);
         Some(waiting)
     }
