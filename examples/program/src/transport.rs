@@ -81,10 +81,11 @@ impl TransportConfig {
                 .iter()
                 .fold(builder, |builder, &address| builder.udp((address, port))),
             #[cfg(feature = "dpdk")]
-            Transport::Dpdk => builder.listen_dpdk(psp_server::dpdk::DpdkConfig {
-                port,
-                ..self.dpdk.clone()
-            }),
+            Transport::Dpdk => {
+                let mut config = self.dpdk.clone();
+                config.port = port;
+                builder.listen_dpdk(config)
+            }
         }
     }
 }
