@@ -1,7 +1,9 @@
 //! Whole servers in this process.
 
+mod abandoned;
 #[path = "../common/mod.rs"]
 mod common;
+mod deadlines;
 mod hints;
 mod readme;
 mod refused;
