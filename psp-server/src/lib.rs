@@ -111,6 +111,7 @@ pub mod reply;
 mod request_types;
 mod runtime;
 pub mod server;
+pub mod settings;
 mod shared;
 pub mod shutdown;
 mod signal_preemptible;
@@ -120,20 +121,23 @@ pub mod telemetry;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod transport;
+mod watch;
 
 pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuilder};
 pub use classifier::Classifier;
 pub use config::{Config, Topology};
-pub use error::{BuildError, RunError, TypesError, WorkerFault};
+pub use error::{BuildError, RunError, SettingsError, TypesError, WorkerFault};
 pub use handler::{Handler, Outcome, Request};
 pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, no_preempt};
 pub use reply::Reply;
 pub use runtime::shorten_slice;
 pub use server::{DrainReport, Server};
+pub use settings::Settings;
 pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
 pub use sleep::sleep;
 pub use spawned_server::SpawnedServer;
+pub use watch::Watch;
 
 #[cfg(feature = "dpdk")]
 pub use transport::dpdk;

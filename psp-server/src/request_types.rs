@@ -11,6 +11,24 @@ use crate::limits::QUEUE_CAPACITY_MAX;
 /// How far shares may add up to more than 1, because they are rounded.
 const SHARES_SLACK: f64 = 1e-6;
 
+/// `types` with the hints of a file. Without types, those of the file are the types.
+pub(crate) fn with_hints(
+    mut types: TypeTable,
+    hints: &[TypeSpec],
+) -> Result<TypeTable, TypesError> {
+    if types.is_empty() {
+        return Ok(hints.iter().cloned().collect());
+    }
+    let unknown = hints.iter().find(|hint| !types.adjust(hint));
+    match unknown {
+        None => Ok(types),
+        Some(hint) => Err(TypesError::Unknown {
+            name: hint.name.clone(),
+            known: types.specs().iter().map(|spec| spec.name.clone()).collect(),
+        }),
+    }
+}
+
 /// Refuses types that no server can have.
 pub(crate) fn validate(types: &TypeTable) -> Result<(), TypesError> {
     if types.is_empty() {

@@ -49,6 +49,8 @@ pub mod conformance;
 mod custom;
 mod error;
 mod event;
+#[doc(hidden)]
+pub mod keys;
 mod parts;
 mod policies;
 mod policy;
