@@ -80,8 +80,8 @@ pub trait Framing: Send + Sync + 'static {
 
     /// Writes the reply for a request that the server refuses.
     ///
-    /// `request` is the refused frame (empty for [`Rejection::Malformed`] and
-    /// [`Rejection::TooManyConnections`]). A protocol without such a reply writes nothing.
+    /// `request` is the refused frame (empty for [`Rejection::Malformed`],
+    /// [`Rejection::TooManyConnections`] and [`Rejection::Refused`]). A protocol without such a reply writes nothing.
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink);
 }
 
@@ -149,9 +149,12 @@ pub enum Rejection<'a> {
     /// The bytes are not a request.
     #[error("{0}")]
     Malformed(&'a FrameError),
-    /// The connection limit is reached.
+    /// The connection limit is reached, or that of the peer's address.
     #[error("too many connections")]
     TooManyConnections,
+    /// The handler refuses the connection. The text says why.
+    #[error("{0}")]
+    Refused(&'a str),
     /// The server's budget for buffered bytes is exhausted.
     #[error("out of buffers")]
     OutOfBuffers,

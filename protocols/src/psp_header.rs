@@ -149,6 +149,7 @@ impl Framing for PspFraming {
             Rejection::ReplyTooLarge { .. } => "reply too large",
             Rejection::Malformed(error) => &error.reason,
             Rejection::TooManyConnections => "too many connections",
+            Rejection::Refused(reason) => reason,
             Rejection::OutOfBuffers => "out of buffers",
             Rejection::ShuttingDown => "shutting down",
         };
@@ -236,6 +237,7 @@ mod tests {
             ),
             (Rejection::Malformed(&error), "psp header: unknown kind"),
             (Rejection::TooManyConnections, "too many connections"),
+            (Rejection::Refused("not from there"), "not from there"),
             (Rejection::OutOfBuffers, "out of buffers"),
             (Rejection::ShuttingDown, "shutting down"),
         ];

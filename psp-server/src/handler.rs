@@ -9,11 +9,12 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use psp_policy::{RequestType, WorkerId};
 
+use crate::peer::Peer;
+use crate::refusal::Refusal;
 use crate::reply::Reply;
 use crate::shared::ServerHandle;
 
@@ -80,8 +81,20 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
         Ok(self.init_worker(worker))
     }
 
-    /// Called when a connection was accepted.
-    fn connect(&self, peer: SocketAddr) -> Self::Connection;
+    /// Says whether the server takes a connection, before its first request. Called on the net thread, before
+    /// [`connect`](Self::connect), so it should decide at once. Without an implementation every peer is welcome.
+    ///
+    /// # Errors
+    /// The reason, which the peer gets as [`Rejection::Refused`](psp_protocols::Rejection::Refused). Then the
+    /// connection is closed.
+    fn accept(&self, peer: &Peer) -> Result<(), Refusal> {
+        let _ = peer;
+        Ok(())
+    }
+
+    /// Called on the net thread when a connection was accepted, and at the start for each socket or port of
+    /// datagrams, with its own address.
+    fn connect(&self, peer: Peer) -> Self::Connection;
 
     /// Runs one request and writes its reply. Writing nothing sends nothing. [`Reply::fail`] refuses the request
     /// with a text for the peer.
@@ -108,7 +121,7 @@ pub struct Request<'a, C, H = ()> {
     /// State of the connection on which the request came in.
     pub connection: &'a C,
     /// The sender.
-    pub peer: SocketAddr,
+    pub peer: Peer,
     /// The worker that runs the request.
     pub worker: WorkerId,
     /// How long the request waited: from when the net worker had read and framed it until its handler began.
@@ -165,7 +178,7 @@ where
 
     fn init_worker(&self, _worker: WorkerId) {}
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, (), H>, reply: &mut Reply<'_>) {
         self(request, reply).settle(reply);

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Display, Write as _};
 
+use crate::transport::socket::Socket;
 use bytes::Bytes;
-use mio::net::TcpStream;
 use psp_protocols::Sink;
 
 use crate::transport::output::OutputQueue;
@@ -35,7 +35,7 @@ pub struct Reply<'a> {
 enum Target<'a> {
     Stream {
         output: &'a mut OutputQueue,
-        socket: &'a mut TcpStream,
+        socket: &'a mut Socket,
     },
     Datagram(&'a mut [u8]),
 }
@@ -69,7 +69,7 @@ pub(crate) struct ReplyOutcome {
 impl<'a> Reply<'a> {
     pub(crate) fn to_stream(
         output: &'a mut OutputQueue,
-        socket: &'a mut TcpStream,
+        socket: &'a mut Socket,
         limit_bytes: usize,
     ) -> Self {
         let ahead = output.len();

@@ -1,15 +1,17 @@
 //! A server that is ready to run, and how it runs.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use mio::net::{TcpListener, UdpSocket};
+use mio::net::UdpSocket;
 use mio::{Poll, Waker};
 use psp_protocols::Framing;
 
 use crate::classifier::Classifier;
 use crate::error::RunError;
 use crate::handler::Handler;
+use crate::peer::Peer;
 use crate::runtime::host::cores::Cores;
 use crate::runtime::{Launch, launch};
 use crate::shared::{ServerHandle, Shared};
@@ -17,6 +19,7 @@ use crate::shutdown::Shutdown;
 use crate::spawned_server::SpawnedServer;
 use crate::transport::PacketPort;
 use crate::transport::endpoint::{Endpoint, Outlet};
+use crate::transport::socket::ListenerSocket;
 
 pub use crate::runtime::DrainReport;
 
@@ -29,20 +32,28 @@ pub struct Server<F, K, H> {
     pub(crate) cores: Cores,
     pub(crate) poll: Poll,
     pub(crate) waker: Arc<Waker>,
-    pub(crate) listeners: Vec<TcpListener>,
-    pub(crate) udp_sockets: Vec<UdpSocket>,
+    pub(crate) listeners: Vec<ListenerSocket>,
+    pub(crate) udp_sockets: Vec<(UdpSocket, SocketAddr)>,
     pub(crate) packet_port: Option<PacketPort>,
     /// Datagrams of sockets, or of a port, that may wait or be in flight.
     pub(crate) datagrams: usize,
     pub(crate) local_addrs: Vec<SocketAddr>,
+    pub(crate) unix_paths: Vec<PathBuf>,
 }
 
 impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
     /// The addresses that the server listens on: first TCP, then UDP, each in the order given, and last the
-    /// address of a polled port.
+    /// address of a polled port. A name that resolves to several addresses has them in this order, too.
     #[must_use]
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.local_addrs
+    }
+
+    /// The paths of the Unix sockets that the server listens on, in the order given. A socket without a path, such
+    /// as one of Linux' abstract namespace, is not among them.
+    #[must_use]
+    pub fn unix_paths(&self) -> &[PathBuf] {
+        &self.unix_paths
     }
 
     /// A handle to the server's counters and limits.
@@ -108,6 +119,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             packet_port,
             datagrams,
             local_addrs,
+            unix_paths,
         } = self;
         shutdown.attach(waker.clone());
         shared.shutdown.attach(waker.clone());
@@ -118,16 +130,15 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         handler.init(ServerHandle::new(shared.clone()));
         let endpoints = udp_sockets
             .into_iter()
-            .zip(&local_addrs[listeners.len()..])
-            .map(|(socket, &address)| {
+            .map(|(socket, address)| {
                 Arc::new(Endpoint {
                     outlet: Outlet::Socket(socket),
-                    state: handler.connect(address),
+                    state: handler.connect(Peer::Ip(address)),
                 })
             })
             .collect();
         let port = packet_port.map(|port| {
-            let state = handler.connect(port.address());
+            let state = handler.connect(Peer::Ip(port.address()));
             let (packets, transmitters) = port.serve();
             let outlet = Outlet::Port(transmitters);
             (packets, Arc::new(Endpoint { outlet, state }))
@@ -144,6 +155,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             );
             for address in local_addrs {
                 tracing::info!("listening on {address}");
+            }
+            for path in unix_paths {
+                tracing::info!("listening on unix:{}", path.display());
             }
             on_ready();
         };

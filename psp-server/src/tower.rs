@@ -70,7 +70,6 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,6 +81,7 @@ use psp_policy::WorkerId;
 use tower_service::Service;
 
 use crate::handler::{Handler, Request};
+use crate::peer::Peer;
 use crate::preempt::checkpoint;
 use crate::reply::Reply;
 use crate::sleep::rest;
@@ -252,7 +252,7 @@ where
         ServiceWorker::new(self.clone_service())
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(
         &self,

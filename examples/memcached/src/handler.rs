@@ -1,11 +1,10 @@
 //! The handler that the runtime calls: it turns frames into requests.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use psp_protocols::Sink;
 use psp_protocols::memcached::is_binary;
-use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId};
+use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId};
 
 use crate::counters::WorkerCounters;
 use crate::operations::Operations;
@@ -69,7 +68,7 @@ impl Handler for MemcachedHandler {
         self.server.counters.add_worker()
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(
         &self,

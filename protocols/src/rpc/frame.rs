@@ -76,6 +76,7 @@ impl Framing for Rpc {
                 Status::Internal
             }
             Rejection::Malformed(_) => Status::InvalidArgument,
+            Rejection::Refused(_) => Status::PermissionDenied,
             Rejection::ShuttingDown => Status::Unavailable,
         };
         let id = peek_id(request).unwrap_or_default();
@@ -157,6 +158,11 @@ mod tests {
                 Rejection::TooManyConnections,
                 Status::ResourceExhausted,
                 "too many connections",
+            ),
+            (
+                Rejection::Refused("not from there"),
+                Status::PermissionDenied,
+                "not from there",
             ),
             (
                 Rejection::OutOfBuffers,

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server, ServerHandle,
-    SpawnedServer, Topology, TypeSpec, WorkerId, checkpoint,
+    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    ServerHandle, SpawnedServer, Topology, TypeSpec, WorkerId, checkpoint,
 };
 
 use crate::common::{Client, Lines, until};
@@ -30,7 +30,7 @@ impl Handler for Counting {
         self.made.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         if request.request_type == RequestType::new(1) {

@@ -2,13 +2,12 @@
 
 #![allow(unsafe_code)]
 
-use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
+    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
     SignalPreemptible, Topology, TypeSpec, WorkerId,
 };
 
@@ -46,7 +45,7 @@ impl Handler for Fatal {
 
     fn init_worker(&self, _worker: WorkerId) {}
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         match request.payload.trim_ascii() {

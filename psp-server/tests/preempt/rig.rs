@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    Config, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
     ServerHandle, Shutdown, SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint,
     no_preempt,
 };
@@ -127,7 +127,7 @@ impl Handler for Rig {
 
     fn init_worker(&self, _worker: WorkerId) {}
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         let line = std::str::from_utf8(request.payload).unwrap().trim_end();

@@ -9,7 +9,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use psp_server::{
-    Config, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
+    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
     SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint, protocols::Sink,
 };
 
@@ -43,7 +43,7 @@ impl Handler for Work {
 
     fn init_worker(&self, _worker: WorkerId) {}
 
-    fn connect(&self, _peer: std::net::SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         let line = std::str::from_utf8(request.payload).unwrap().trim_end();

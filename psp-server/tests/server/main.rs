@@ -6,6 +6,7 @@ mod readme;
 mod refused;
 mod replies;
 mod serving;
+mod sockets;
 mod starting;
 mod switching;
 mod tutorial;

@@ -1,9 +1,7 @@
 //! Each wrong configuration ends with one line that names the setting, its value and its limit.
 
-use std::net::SocketAddr;
-
 use psp_server::{
-    BuildError, Config, Handler, Missing, OneType, Policy, PreemptPolicy, Reply, Request,
+    BuildError, Config, Handler, Missing, OneType, Peer, Policy, PreemptPolicy, Reply, Request,
     RequestType, Server, ServerBuilder, SignalPreemptible, Topology, TypeSpec, WorkerId,
 };
 
@@ -214,7 +212,7 @@ impl Handler for Preemptible {
 
     fn init_worker(&self, _worker: WorkerId) {}
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), _request: Request<'_, ()>, _reply: &mut Reply<'_>) {}
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RunError, Server,
+    Config, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RunError, Server,
     Shutdown, Topology, WorkerId,
 };
 
@@ -58,7 +58,7 @@ impl Handler for Failing {
         }
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         assert_ne!(request.payload, b"panic\n");

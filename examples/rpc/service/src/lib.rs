@@ -42,11 +42,10 @@
 //! # }
 //! ```
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psp_protocols::rpc::{Failure, RequestRef, ResponseRef, RpcHead, peek_id};
-use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId, checkpoint};
+use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId, checkpoint};
 
 /// Most bytes of the payload buffer that are kept for the next request.
 const PAYLOAD_KEPT_MAX: usize = 64 << 10;
@@ -175,7 +174,7 @@ impl<S: Service> Handler<RpcHead> for RpcHandler<S> {
         }
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(
         &self,

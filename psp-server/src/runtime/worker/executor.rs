@@ -13,6 +13,7 @@ use super::notices::fault_of;
 use crate::error::WorkerFault;
 use crate::fiber::preemptible;
 use crate::handler::{Handler, Request};
+use crate::peer::Peer;
 use crate::reply::{Reply, ReplyOutcome};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::task::Task;
@@ -234,7 +235,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             head,
             request_type,
             connection: &endpoint.state,
-            peer,
+            peer: Peer::Ip(peer),
             worker: self.worker,
             waited: self.waited(arrived_ns, start_ns),
             server: &self.server,
