@@ -1,7 +1,7 @@
 //! Settings of a server, for builders and TOML files.
 
 use psp_policy::PreemptPolicy;
-use psp_policy::keys::EitherCase;
+use psp_policy::internal::EitherCase;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::BuildError;

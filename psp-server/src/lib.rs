@@ -95,14 +95,15 @@
 
 mod admission;
 #[cfg(feature = "dpdk")]
-#[doc(hidden)]
-pub mod bench_support;
+mod bench_support;
 mod builder;
 pub mod classifier;
 pub mod config;
 pub mod error;
 mod fiber;
 pub mod handler;
+#[doc(hidden)]
+pub mod internal;
 mod late_waker;
 mod limits;
 mod listen;
@@ -135,7 +136,6 @@ pub use peer::{Credentials, Peer};
 pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, no_preempt};
 pub use refusal::Refusal;
 pub use reply::Reply;
-pub use runtime::shorten_slice;
 pub use server::{DrainReport, Server};
 pub use settings::Settings;
 pub use shared::ServerHandle;

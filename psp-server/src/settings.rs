@@ -18,7 +18,7 @@
 
 use std::path::Path;
 
-use psp_policy::keys::EitherCase;
+use psp_policy::internal::EitherCase;
 use psp_policy::{Policy, TypeSpec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -154,6 +154,7 @@ pub fn parse<C: DeserializeOwned>(text: &str, path: Option<&Path>) -> Result<C, 
 
 /// `read`, which serde has made of the table `server` in `named`, with the values of `own` where that table has none.
 /// For programs whose defaults are not those of [`Config`].
+#[doc(hidden)]
 #[must_use]
 pub fn server_over(own: &Config, named: &Table, read: Config) -> Config {
     let Some(Value::Table(named)) = named.get("server") else {

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use psp_server::settings::{self, server_over};
+use psp_server::internal::server_over;
+use psp_server::settings;
 use toml::Table;
 
 use crate::configuration::ProgramConfig;

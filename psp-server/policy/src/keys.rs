@@ -15,7 +15,7 @@ use serde::de::{
 ///
 /// # Errors
 /// Those of the format and of the type.
-pub fn either_case<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub(crate) fn either_case<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     T::deserialize(EitherCase(deserializer))
