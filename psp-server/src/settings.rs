@@ -16,6 +16,11 @@
 //!
 //! `docs/configuration.md` lists all keys.
 
+/// The page's program compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/configuration.md")]
+pub struct Page;
+
 use std::path::Path;
 
 use psp_policy::internal::EitherCase;

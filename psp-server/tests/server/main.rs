@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod configuration;
 mod readme;
 mod refused;
 mod replies;
