@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod configuration;
+mod hints;
 mod readme;
 mod refused;
 mod replies;
