@@ -123,10 +123,10 @@ mod tests {
             TypeTable::from_iter([get.share(0.5), TypeSpec::new("SCAN")])
         };
         let hint = TypeSpec::new("GET").service_time(Duration::from_micros(3));
-        let types = with_hints(own(), &[hint.clone()]).unwrap();
+        let types = with_hints(own(), std::slice::from_ref(&hint)).unwrap();
         assert_eq!(types.specs()[0], hint.clone().share(0.5));
         assert_eq!(types.specs()[1], TypeSpec::new("SCAN"));
-        let only = with_hints(TypeTable::new(), &[hint.clone()]).unwrap();
+        let only = with_hints(TypeTable::new(), std::slice::from_ref(&hint)).unwrap();
         assert_eq!(only.specs(), [hint]);
         let unknown = with_hints(own(), &[TypeSpec::new("get")]).unwrap_err();
         let expected = "there is no request type get; the types are GET, SCAN";
