@@ -12,8 +12,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
-use psp_server::bench_support::{Side, measure_stages};
 use psp_server::dpdk::{DpdkConfig, Mac};
+use psp_server::internal::{Side, measure_stages};
 use psp_server::policy::{Action, Event, RequestId, Sample, SchedulerSetup};
 use psp_server::protocols::Sink;
 use psp_server::protocols::packet::udp::HEADERS_LEN;

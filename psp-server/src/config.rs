@@ -1,7 +1,8 @@
 //! Settings of a server, for builders and TOML files.
 
 use psp_policy::PreemptPolicy;
-use serde::{Deserialize, Serialize};
+use psp_policy::internal::EitherCase;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::BuildError;
 use crate::limits::{
@@ -51,8 +52,11 @@ impl std::fmt::Display for Topology {
 
 /// Resources of a server and the behaviour of its threads. Every field has a default and a setter:
 /// `Config::default().workers(2).connections_max(100)`.
+///
+/// In a configuration file the names have dashes; underscores are accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(remote = "Self")]
 #[non_exhaustive]
 pub struct Config {
     /// Number of workers, 1024 at most. Without it the server chooses by the number of cores.
@@ -115,6 +119,19 @@ pub struct Config {
     pub preempt_warn_ms: u64,
     /// Seed of the policies that choose at random.
     pub seed: u64,
+}
+
+impl Serialize for Config {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Config {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // This is the derived function, for keys in one case.
+        Self::deserialize(EitherCase(deserializer))
+    }
 }
 
 impl Default for Config {

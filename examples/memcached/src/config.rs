@@ -28,7 +28,7 @@ const MIB: usize = 1 << 20;
 
 /// The whole configuration. A file sets any part of it; the rest keeps its defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
     pub listen: Vec<IpAddr>,

@@ -7,7 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use psp_server::dpdk::{DpdkClient, DpdkConfig, mbufs_lost};
+use psp_server::dpdk::{DpdkClient, DpdkConfig};
+use psp_server::internal::mbufs_lost;
 use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming};
 use psp_server::protocols::{Framing, Sink};
 use psp_server::{
