@@ -142,6 +142,7 @@ mod tests {
         let head = head_of(&frame);
         assert_eq!(head.method(&frame), Some(&b"Get"[..]));
         assert!(head.complete);
+        assert_eq!(head.deadline(), Some(Duration::from_micros(7)));
         assert_eq!(head.request(&frame), RequestRef::from_frame(&frame));
         // Unknown fields of all wire types, then a method that another replaces, and the id.
         let message = [
@@ -157,6 +158,7 @@ mod tests {
         let head = head_of(&frame);
         assert_eq!(head.method(&frame), Some(&b"M"[..]));
         assert_eq!(head.request(&frame).map(|request| request.id), Ok(5));
+        assert_eq!(head.deadline(), None, "it has none");
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub(crate) fn take_next(
     Some((worker, waiting?))
 }
 
-/// Takes the request of `lane` that is [due first](Queues::first_due), and the worker of `range` for it.
+/// Takes the request of `lane` that is [due first](Queues::first_due), and a worker of `range` for it.
 pub(crate) fn take_due(
     queues: &mut Queues,
     idle: &mut WorkerSet,

@@ -386,7 +386,7 @@ impl Grouped {
 
     /// The workers on which requests of the type at `slot` may begin, whatever the plan.
     #[inline]
-    fn open_to(&self, slot: usize) -> WorkerRange {
+    pub(crate) fn open_to(&self, slot: usize) -> WorkerRange {
         self.own_thread
             .open_to(!self.own_thread.is_spared() || self.knows_length(slot))
     }
@@ -443,21 +443,6 @@ impl Grouped {
     /// The next request of the type at `slot` that some idle worker can take up.
     pub(crate) fn next_of(&self, slot: usize) -> Option<&Waiting> {
         eligible::next_of(&self.queues, &self.workers, self.open_to(slot), slot)
-    }
-
-    /// The first of the type's requests with deadlines of their own, if an idle worker can begin it.
-    pub(crate) fn next_due(&self, slot: usize) -> Option<&Waiting> {
-        let due = self.queues.first_due(slot)?;
-        eligible::worker_for_new(&self.queues, &self.workers, self.open_to(slot)).map(|_| due)
-    }
-
-    /// Starts the [first](Self::next_due) of the type's requests with deadlines of their own.
-    pub(crate) fn dispatch_due(&mut self, now_ns: u64, slot: usize) -> Option<Action> {
-        let open = self.open_to(slot);
-        let (worker, waiting) =
-            eligible::take_due(&mut self.queues, &mut self.workers, open, slot)?;
-        let hand_off = HandOff::Dispatched;
-        Some(self.running.start(now_ns, worker, waiting, hand_off))
     }
 
     /// The type among `slots` whose [next](Self::next_of) request arrived first.

@@ -20,7 +20,6 @@
 //! deadlines.
 
 use std::collections::VecDeque;
-use std::iter;
 
 use crate::backlog::{Backlog, RequestState};
 use crate::event::{Action, RequestId, WorkerId};
@@ -56,8 +55,9 @@ pub(crate) struct Queues {
     /// What is suspended.
     suspended: Suspended,
     lists: Lists<Waiting>,
-    /// Per lane: where requests with deadlines of their own wait that any worker may run, if not in their lane.
-    by_deadline: Option<Vec<ByDeadline>>,
+    /// Where requests with deadlines of their own wait that any worker may run, if not in their lanes.
+    /// Empty, or one for each lane.
+    by_deadline: Vec<ByDeadline>,
     /// Per type slot, `UNKNOWN` last.
     admissions: Vec<Admission>,
     refused: VecDeque<(RequestId, RequestType)>,
@@ -90,7 +90,7 @@ impl Queues {
             lanes: vec![List::EMPTY; lanes.len()],
             suspended: Suspended::new(setup, lanes),
             lists: Lists::with_capacity(entries.min(ENTRIES_PREALLOCATED_MAX)),
-            by_deadline: None,
+            by_deadline: Vec::new(),
             admissions,
             refused: VecDeque::with_capacity(REFUSED_PREALLOCATED),
             waiting: 0,
@@ -104,15 +104,13 @@ impl Queues {
     }
 
     /// Keeps requests apart that have deadlines of their own: they leave by [`Queues::pop_due`] instead
-    /// of through their lanes. Nothing waits yet.
+    /// of through their lanes. For queues with one lane per type slot, in which nothing waits yet.
     pub(crate) fn by_deadline(self) -> Self {
-        let capacities = self.admissions.iter().map(|slot| slot.capacity);
-        let capacities = capacities.chain(iter::repeat(0)).take(self.lanes.len());
-        let by_deadline = capacities
-            .map(|capacity| ByDeadline::with_capacity(capacity.min(ENTRIES_PREALLOCATED_MAX)))
-            .collect();
+        let share_max = ENTRIES_PREALLOCATED_MAX / self.admissions.len();
+        let entries = self.admissions.iter();
+        let entries = entries.map(|slot| slot.capacity.min(share_max));
         Self {
-            by_deadline: Some(by_deadline),
+            by_deadline: entries.map(ByDeadline::with_capacity).collect(),
             ..self
         }
     }
@@ -164,8 +162,8 @@ impl Queues {
     /// Puts a request that any worker may run at the end of its lane, or where it is due.
     #[inline]
     fn append_new(&mut self, lane: usize, waiting: Waiting) {
-        match (waiting.deadline_ns, &mut self.by_deadline) {
-            (Some(deadline_ns), Some(due)) => due[lane].push(deadline_ns, waiting),
+        match (waiting.deadline_ns, self.by_deadline.get_mut(lane)) {
+            (Some(deadline_ns), Some(due)) => due.push(deadline_ns, waiting),
             _ => self.lists.push(&mut self.lanes[lane], waiting),
         }
     }
@@ -200,7 +198,7 @@ impl Queues {
             home,
             ..waiting
         };
-        let is_due = waiting.deadline_ns.is_some() && self.by_deadline.is_some();
+        let is_due = waiting.deadline_ns.is_some() && !self.by_deadline.is_empty();
         if home.is_some() || is_due {
             self.append(lane, waiting);
         } else {
@@ -281,7 +279,7 @@ impl Queues {
         let lists = self.lanes.iter().chain(self.suspended.lists());
         let mut all: Vec<Waiting> = lists
             .flat_map(|list| self.lists.iter(list))
-            .chain(self.by_deadline.iter().flatten().flat_map(ByDeadline::iter))
+            .chain(self.by_deadline.iter().flat_map(ByDeadline::iter))
             .copied()
             .collect();
         all.sort_unstable_by_key(|waiting| waiting.sequence);
@@ -338,14 +336,14 @@ impl Queues {
         self.lists.first(&self.lanes[lane])
     }
 
-    /// The request of `lane` that is due first, of those that wait [apart](Queues::by_deadline); left in place.
+    /// The request that is due first, of those that wait [apart](Queues::by_deadline) from `lane`; left in place.
     pub(crate) fn first_due(&self, lane: usize) -> Option<&Waiting> {
-        self.by_deadline.as_ref()?.get(lane)?.first()
+        self.by_deadline.get(lane)?.first()
     }
 
     /// Takes [`Queues::first_due`].
     pub(crate) fn pop_due(&mut self, lane: usize) -> Option<Waiting> {
-        let waiting = self.by_deadline.as_mut()?.get_mut(lane)?.pop()?;
+        let waiting = self.by_deadline.get_mut(lane)?.pop()?;
         self.count_out(&waiting);
         Some(waiting)
     }

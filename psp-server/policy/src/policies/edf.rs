@@ -9,7 +9,8 @@
 //! at all, the order is that of arrival.
 
 use crate::backlog::Handover;
-use crate::event::{Action, Event};
+use crate::event::{Action, Event, HandOff};
+use crate::parts::eligible;
 use crate::parts::grouped::Grouped;
 use crate::parts::slos::Slos;
 use crate::parts::waiting::Waiting;
@@ -21,10 +22,10 @@ use crate::setup::SchedulerSetup;
 /// What runs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
-    /// The next request of the type at this slot.
+    /// The next request of the type at this slot that has no deadline of its own, or has run.
     OfType(usize),
-    /// The first of this type's requests that have deadlines of their own and have not run.
-    DueOfType(usize),
+    /// The first of its other requests.
+    Due(usize),
 }
 
 /// See the [module](self).
@@ -51,16 +52,23 @@ impl Edf {
             (deadline_ns, waiting.sequence, next)
         };
         let first = |(slot, &slo_ns): (usize, &f64)| {
-            let waiting = self.grouped.next_of(slot)?;
-            Some(rank(waiting, slo_ns, Next::OfType(slot)))
+            let next = self.grouped.next_of(slot);
+            let next = next.map(|waiting| rank(waiting, slo_ns, Next::OfType(slot)));
+            let due = self.next_due(slot);
+            next.into_iter()
+                .chain(due.map(|waiting| rank(waiting, slo_ns, Next::Due(slot))))
+                .min()
         };
-        let of_types = self.slos.all_ns().iter().enumerate().filter_map(first);
-        let first_due = |slot| {
-            let waiting = self.grouped.next_due(slot)?;
-            Some(rank(waiting, 0.0, Next::DueOfType(slot)))
-        };
-        let due = (0..self.slos.all_ns().len()).filter_map(first_due);
-        of_types.chain(due).min().map(|(_, _, next)| next)
+        let all = self.slos.all_ns().iter().enumerate();
+        all.filter_map(first).min().map(|(_, _, next)| next)
+    }
+
+    /// The first of a type's requests with deadlines of their own, if an idle worker can begin it.
+    fn next_due(&self, slot: usize) -> Option<&Waiting> {
+        let grouped = &self.grouped;
+        let due = grouped.queues.first_due(slot)?;
+        let open = grouped.open_to(slot);
+        eligible::worker_for_new(&grouped.queues, &grouped.workers, open).map(|_| due)
     }
 
     fn dispatch(&mut self, now_ns: u64, next: Next) -> Option<Action> {
@@ -69,7 +77,13 @@ impl Edf {
             Next::OfType(slot) => grouped
                 .dispatch_type(now_ns, slot)
                 .map(|(_, action)| action),
-            Next::DueOfType(slot) => grouped.dispatch_due(now_ns, slot),
+            Next::Due(slot) => {
+                let open = grouped.open_to(slot);
+                let (queues, workers) = (&mut grouped.queues, &mut grouped.workers);
+                let (worker, waiting) = eligible::take_due(queues, workers, open, slot)?;
+                let hand_off = HandOff::Dispatched;
+                Some(grouped.running.start(now_ns, worker, waiting, hand_off))
+            }
         }
     }
 }

@@ -318,4 +318,32 @@ mod tests {
         assert!(matches!(dispatcher.poll(0), Some(Action::Run { .. })));
         assert_eq!(dispatcher.waiting(), 0);
     }
+
+    #[test]
+    fn the_earlier_of_two_deadlines_holds() {
+        let ms = Duration::from_millis;
+        let types = [TypeSpec::new("ANY"), TypeSpec::new("SOON").max_wait(ms(5))];
+        let shared = Arc::new(Shared::example(
+            Config::default(),
+            types.into_iter().collect(),
+            1,
+        ));
+        let scheduler = Policy::c_fcfs().scheduler(&shared.scheduler_setup());
+        let classify = |_: &[u8]| RequestType::UNKNOWN;
+        let dispatcher = Dispatcher::new(classify, scheduler, shared, Vec::new());
+        let [any, soon] = [0, 1].map(RequestType::new);
+        for (request_type, own, wait_ms) in [
+            (any, None, None),
+            (RequestType::UNKNOWN, None, None),
+            (any, Some(ms(9)), Some(9)),
+            (soon, None, Some(5)),
+            (soon, Some(ms(9)), Some(5)),
+            (soon, Some(ms(2)), Some(2)),
+        ] {
+            let deadline_ns = dispatcher.latest_turn_ns(7, request_type, own);
+            assert_eq!(deadline_ns, wait_ms.map(|ms| 7 + ms * 1_000_000));
+        }
+        let for_ever = dispatcher.latest_turn_ns(7, any, Some(Duration::MAX));
+        assert_eq!(for_ever, Some(u64::MAX));
+    }
 }
