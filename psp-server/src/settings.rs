@@ -173,7 +173,7 @@ pub fn server_over(own: &Config, named: &Table, read: Config) -> Config {
     merge().unwrap_or(read)
 }
 
-/// The page's program compiles and runs.
+/// The page's program compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/configuration.md")]
 pub struct Page;

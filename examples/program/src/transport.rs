@@ -81,10 +81,7 @@ impl TransportConfig {
                 .iter()
                 .fold(builder, |builder, &address| builder.udp((address, port))),
             #[cfg(feature = "dpdk")]
-            Transport::Dpdk => builder.listen_dpdk(psp_server::dpdk::DpdkConfig {
-                port,
-                ..self.dpdk.clone()
-            }),
+            Transport::Dpdk => builder.listen_dpdk(self.dpdk.clone().port(port)),
         }
     }
 }
