@@ -22,9 +22,27 @@ pub struct ClientInfo {
     connected_at: Instant,
     version: AtomicU8,
     authenticated: AtomicBool,
+    standing: AtomicU8,
     last_command: AtomicUsize,
     active_ms: AtomicU64,
     labels: Mutex<Labels>,
+}
+
+/// Which commands a connection may run, apart from authentication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Standing {
+    /// All commands.
+    Admitted,
+    /// None: protected mode refuses the connection.
+    Denied,
+    /// Those that end a transaction: the server refused MULTI.
+    InRefusedTransaction,
+}
+
+impl Standing {
+    /// By number.
+    const ALL: [Self; 3] = [Self::Admitted, Self::Denied, Self::InRefusedTransaction];
 }
 
 /// The names that a client gives itself and its library. Empty until the client sets them.
@@ -63,6 +81,18 @@ impl ClientInfo {
     /// Sets whether the client may run all commands.
     pub fn set_authenticated(&self, authenticated: bool) {
         self.authenticated.store(authenticated, Ordering::Relaxed);
+    }
+
+    /// Which commands the client may run, apart from authentication.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let number = usize::from(self.standing.load(Ordering::Relaxed));
+        Standing::ALL[number]
+    }
+
+    /// Changes which commands the client may run.
+    pub fn set_standing(&self, standing: Standing) {
+        self.standing.store(standing as u8, Ordering::Relaxed);
     }
 
     /// The client's names for itself and its library.
@@ -158,6 +188,7 @@ impl Registry {
             connected_at: Instant::now(),
             version: AtomicU8::new(2),
             authenticated: AtomicBool::new(authenticated),
+            standing: AtomicU8::new(Standing::Admitted as u8),
             last_command: AtomicUsize::new(usize::MAX),
             active_ms: AtomicU64::new(0),
             labels: Mutex::default(),

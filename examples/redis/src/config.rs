@@ -20,6 +20,8 @@ pub struct Config {
     /// Password that clients must give before they run other commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requirepass: Option<String>,
+    /// Whether a server without a password refuses connections from other machines; true by default.
+    pub protected_mode: bool,
     /// The least severe level of log messages.
     pub log_level: LogLevel,
     /// Limits on requests.
@@ -36,6 +38,7 @@ impl Default for Config {
             bind: vec![Ipv4Addr::LOCALHOST.into()],
             port: 6379,
             requirepass: None,
+            protected_mode: true,
             log_level: LogLevel::default(),
             limits: Limits::default(),
             policy: Policy::darc(),
@@ -103,6 +106,9 @@ pub struct Flags {
     /// Password that clients must give.
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
+    /// Refuse other machines while no password is set [default: yes].
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
+    protected_mode: Option<bool>,
     /// Most connections at once [default: 10000].
     #[arg(long, value_name = "N")]
     maxclients: Option<usize>,
@@ -125,6 +131,18 @@ pub struct Flags {
     server: ServerFlags,
 }
 
+/// A switch in Redis' words.
+///
+/// # Errors
+/// A message that names both words.
+pub fn yes_or_no(word: &str) -> Result<bool, &'static str> {
+    match word {
+        _ if word.eq_ignore_ascii_case("yes") => Ok(true),
+        _ if word.eq_ignore_ascii_case("no") => Ok(false),
+        _ => Err("argument must be 'yes' or 'no'"),
+    }
+}
+
 impl ProgramFlags for Flags {
     type Config = Config;
 
@@ -132,6 +150,7 @@ impl ProgramFlags for Flags {
         self.listen.apply_to(&mut config.bind, &mut config.port);
         self.server.apply_to(config.common());
         config.requirepass = self.requirepass.or(config.requirepass.take());
+        replace(&mut config.protected_mode, self.protected_mode);
         let Config { limits, server, .. } = config;
         replace(&mut limits.proto_max_bulk_len, self.proto_max_bulk_len);
         replace(&mut limits.arguments_max, self.arguments_max);

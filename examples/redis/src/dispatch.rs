@@ -5,6 +5,7 @@ use std::time::Instant;
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
 
+use crate::admission::{self, Verdict};
 use crate::client::Client;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
@@ -34,6 +35,18 @@ pub fn dispatch(
         return Outcome::Keep;
     }
     let mut reply = Encoder::new(out, client.version());
+    match admission::verdict(client, command, args) {
+        Verdict::Run => {}
+        Verdict::Refuse(error) => {
+            reply.error(&error.to_string());
+            return Outcome::Keep;
+        }
+        Verdict::Close(None) => return Outcome::Close,
+        Verdict::Close(Some(last_words)) => {
+            reply.error(last_words);
+            return Outcome::Close;
+        }
+    }
     let table = CommandTable::get();
     let Some(index) = table.index_of(command) else {
         reply.error(&CommandError::unknown_command(args).to_string());

@@ -9,6 +9,7 @@
 //!
 //! [`command`] defines what a command is. [`commands`] holds the commands, one file per family.
 
+pub mod admission;
 pub mod client;
 pub mod command;
 pub mod commands;

@@ -1,7 +1,7 @@
 //! The settings that `CONFIG GET` and `CONFIG SET` read and change while the server runs.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
@@ -12,6 +12,7 @@ pub struct Settings {
     /// The configuration at the start.
     pub config: Config,
     password: RwLock<Option<Box<[u8]>>>,
+    protected_mode: AtomicBool,
     value_len_max: AtomicUsize,
     log_level: RwLock<LogLevel>,
     logging: OnceLock<Box<dyn Fn(LogLevel) + Send + Sync>>,
@@ -39,6 +40,7 @@ impl Settings {
             .map(|password| password.as_bytes().into());
         Self {
             password: RwLock::new(password),
+            protected_mode: AtomicBool::new(config.protected_mode),
             value_len_max: AtomicUsize::new(config.limits.proto_max_bulk_len),
             log_level: RwLock::new(config.log_level),
             logging: OnceLock::new(),
@@ -72,6 +74,17 @@ impl Settings {
         *self.password.write() = (!password.is_empty()).then(|| password.into());
     }
 
+    /// Whether a server without a password refuses connections from other machines.
+    #[must_use]
+    pub fn protected_mode(&self) -> bool {
+        self.protected_mode.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether a server without a password refuses connections from other machines.
+    pub fn set_protected_mode(&self, protected: bool) {
+        self.protected_mode.store(protected, Ordering::Relaxed);
+    }
+
     /// The least severe level of log messages.
     #[must_use]
     pub fn log_level(&self) -> LogLevel {
@@ -91,13 +104,15 @@ impl Settings {
         let _ = self.logging.set(Box::new(log));
     }
 
-    /// Adopts the changeable settings of a configuration that was read again. Also records the
-    /// password in `started`, the configuration at the start.
+    /// Adopts the changeable settings of a configuration that was read again. Also records those that
+    /// the program does not know by itself in `started`, the configuration at the start.
     pub fn take_over(&self, started: &mut Config, config: &Config) {
         let password = config.requirepass.as_deref().unwrap_or_default();
         self.set_log_level(config.log_level);
         self.set_password(password.as_bytes());
+        self.set_protected_mode(config.protected_mode);
         started.requirepass.clone_from(&config.requirepass);
+        started.protected_mode = config.protected_mode;
     }
 
     /// Longest string that a key may hold, in bytes.

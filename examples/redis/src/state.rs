@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use psp_server::{Policy, ServerHandle, Topology};
 use psp_store::{Keyspace, unix_time_ms};
 
+use crate::admission;
 use crate::client::{Client, Registry};
 use crate::command::CommandTable;
 use crate::settings::Settings;
@@ -68,8 +69,11 @@ impl ServerState {
 
     /// Registers an accepted connection.
     pub fn connect(&self, peer: SocketAddr) -> Client {
-        self.clients
-            .connect(peer, !self.settings.requires_password())
+        let client = self
+            .clients
+            .connect(peer, !self.settings.requires_password());
+        client.set_standing(admission::standing_of(peer, &self.settings));
+        client
     }
 
     /// Creates the counters of one more worker.

@@ -7,7 +7,7 @@ use psp_server::Policy;
 use psp_server::policy::PolicyError;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
-use crate::config::LogLevel;
+use crate::config::{LogLevel, yes_or_no};
 use crate::error::CommandError;
 use crate::glob;
 use crate::parse::Result;
@@ -106,6 +106,11 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("psp-topology", |server| server.topology().to_string()),
     Parameter::fixed("psp-workers", |server| server.workers().to_string()),
     Parameter::new(
+        "protected-mode",
+        |server| word_of(server.settings.protected_mode()),
+        set_protected_mode,
+    ),
+    Parameter::new(
         "requirepass",
         |server| String::from_utf8_lossy(&server.settings.password()).into_owned(),
         |server, password| {
@@ -125,6 +130,16 @@ fn number<T: std::str::FromStr>(value: &[u8]) -> Result<T, &'static str> {
     let text = std::str::from_utf8(value).ok();
     text.and_then(|text| text.parse().ok())
         .ok_or("argument couldn't be parsed into an integer")
+}
+
+fn word_of(switch: bool) -> String {
+    if switch { "yes" } else { "no" }.to_owned()
+}
+
+fn set_protected_mode(server: &ServerState, value: &[u8]) -> Setting {
+    let protected = yes_or_no(&String::from_utf8_lossy(value))?;
+    server.settings.set_protected_mode(protected);
+    Ok(())
 }
 
 fn set_maxclients(server: &ServerState, value: &[u8]) -> Setting {

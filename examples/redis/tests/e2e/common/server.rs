@@ -15,6 +15,8 @@ const CONFIG_FILE: &str = "psp-redis.toml";
 /// How to start the server. An option that is not set keeps the server's default.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Options {
+    /// The address to listen on; 127.0.0.1 by default.
+    pub(crate) bind: Option<&'static str>,
     pub(crate) topology: Option<&'static str>,
     pub(crate) policy: Option<&'static str>,
     pub(crate) workers: Option<usize>,
@@ -26,6 +28,10 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    fn bind(&self) -> &'static str {
+        self.bind.unwrap_or("127.0.0.1")
+    }
+
     /// Flags that every Redis-compatible server knows.
     fn common_flags(&self) -> Vec<String> {
         flags([
@@ -118,7 +124,8 @@ impl Server {
 
 fn psp_redis(options: &Options, directory: &Path) -> Start {
     let mut command = Command::new(env!("CARGO_BIN_EXE_psp-redis"));
-    command.args(["--bind", "127.0.0.1", "--port", "0", "--log-level", "info"]);
+    command.args(["--bind", options.bind(), "--port", "0"]);
+    command.args(["--log-level", "info"]);
     command
         .args(options.common_flags())
         .args(options.scheduling_flags());
@@ -138,7 +145,7 @@ fn redis_server(program: &OsStr, options: &Options, directory: &Path) -> Start {
     let mut command = Command::new(program);
     command.args([
         "--bind",
-        "127.0.0.1",
+        options.bind(),
         "--port",
         &port.to_string(),
         "--save",
