@@ -36,7 +36,7 @@ pub fn build(config: Config) -> anyhow::Result<RedisServer> {
         .config(config.server)
         .policy(config.policy)
         .framing(config.limits.framing())
-        .classifier(size_class::classifier(&state.store))
+        .classifier(size_class::classifier(&state.store, &state.clients))
         .handler(RedisHandler::new(Arc::clone(&state)));
     for address in config.bind {
         builder = builder.tcp((address, config.port));

@@ -9,7 +9,7 @@ use psp_server::policy::PolicyError;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::config::{LogLevel, yes_or_no};
 use crate::error::CommandError;
-use crate::glob;
+use crate::glob::{self, Steps};
 use crate::parse::Result;
 use crate::state::ServerState;
 
@@ -197,10 +197,11 @@ fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
         .iter()
         .map(|pattern| pattern.to_ascii_lowercase())
         .collect();
+    let steps = Steps::new();
     let wanted = |parameter: &&Parameter| {
         patterns
             .iter()
-            .any(|pattern| glob::matches(pattern, parameter.name.as_bytes()))
+            .any(|pattern| glob::matches(pattern, parameter.name.as_bytes(), &steps))
     };
     let found: Vec<_> = PARAMETERS.iter().filter(wanted).collect();
     out.map(found.len());
