@@ -6,23 +6,22 @@
 //! | sends HTTP, as a web page or a forged request of another server does | closed without a reply |
 //! | sent MULTI, which this server does not have | errors for all commands up to EXEC or DISCARD |
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use psp_protocols::resp::CommandId;
+use psp_server::{Peer, Refusal};
 
-use crate::client::{ClientInfo, Standing};
+use crate::client::ClientInfo;
 use crate::error::CommandError;
 use crate::settings::Settings;
 
-/// What a connection from another machine gets in protected mode.
-const DENIED: &str = "DENIED psp-redis is running in protected mode because protected mode is \
-    enabled and no password is set. In this mode connections are only accepted from the loopback \
-    interface and from Unix sockets. To connect from other machines, set a password (--requirepass, \
-    or CONFIG SET requirepass from the loopback interface), or disable protected mode \
-    (--protected-mode no, or CONFIG SET protected-mode no from the loopback interface) if no other \
-    machine can reach the server.";
+/// Why protected mode refuses a connection.
+const PROTECTED: &str = "psp-redis is running in protected mode because protected mode is enabled and no \
+    password is set. In this mode connections are only accepted from the loopback interface and from Unix \
+    sockets. To connect from other machines, set a password (--requirepass, or CONFIG SET requirepass from \
+    the loopback interface), or disable protected mode (--protected-mode no, or CONFIG SET protected-mode no \
+    from the loopback interface) if no other machine can reach the server.";
 
 /// Names that only HTTP has: the method of a request with a body, and its first header.
 const HTTP_NAMES: [&[u8]; 2] = [b"post", b"host:"];
@@ -43,34 +42,42 @@ pub enum Verdict {
     Run,
     /// Reply with this error.
     Refuse(CommandError),
-    /// Close the connection, after this error if there is one.
-    Close(Option<&'static str>),
+    /// Close the connection without a reply.
+    Close,
 }
 
-/// The standing of a new connection from `peer`: protected mode refuses other machines while no
-/// password is set.
+/// Whether `peer` is on this machine: it has a loopback address or a Unix socket.
 #[must_use]
-pub fn standing_of(peer: SocketAddr, settings: &Settings) -> Standing {
-    let is_local = peer.ip().to_canonical().is_loopback();
-    if is_local || !settings.protected_mode() || settings.requires_password() {
-        Standing::Admitted
+pub fn is_local(peer: &Peer) -> bool {
+    peer.ip()
+        .is_none_or(|address| address.ip().to_canonical().is_loopback())
+}
+
+/// Protected mode refuses other machines while no password is set.
+///
+/// # Errors
+/// The reason for the peer.
+pub fn admit(peer: &Peer, settings: &Settings) -> Result<(), Refusal> {
+    if is_local(peer) || !settings.protected_mode() || settings.requires_password() {
+        Ok(())
     } else {
-        Standing::Denied
+        Err(PROTECTED.into())
     }
 }
 
 /// What to do with the request `args`, whose name is `command`.
 #[inline]
 pub fn verdict(client: &ClientInfo, command: CommandId, args: &[&[u8]]) -> Verdict {
-    match client.standing() {
-        Standing::Admitted if command == CommandId::UNKNOWN => verdict_on_unknown(client, args),
-        Standing::Admitted if command == MULTI => {
-            client.set_standing(Standing::InRefusedTransaction);
+    if client.in_refused_transaction() {
+        return verdict_in_transaction(client, command, args);
+    }
+    match command {
+        CommandId::UNKNOWN => verdict_on_unknown(client, args),
+        MULTI => {
+            client.set_in_refused_transaction(true);
             Verdict::Run
         }
-        Standing::Admitted => Verdict::Run,
-        Standing::Denied => Verdict::Close(Some(DENIED)),
-        Standing::InRefusedTransaction => verdict_in_transaction(client, command, args),
+        _ => Verdict::Run,
     }
 }
 
@@ -82,12 +89,12 @@ fn verdict_on_unknown(client: &ClientInfo, args: &[&[u8]]) -> Verdict {
     if !is_http {
         return Verdict::Run;
     }
-    warn_of_http(client.peer);
-    Verdict::Close(None)
+    warn_of_http(&client.peer);
+    Verdict::Close
 }
 
 /// Logs a connection that sent HTTP, at most once a minute.
-fn warn_of_http(peer: SocketAddr) {
+fn warn_of_http(peer: &Peer) {
     static WARNED_AT: Mutex<Option<Instant>> = Mutex::new(None);
     let now = Instant::now();
     let mut warned_at = WARNED_AT.lock();
@@ -108,18 +115,16 @@ fn verdict_in_transaction(client: &ClientInfo, command: CommandId, args: &[&[u8]
     match command {
         QUIT | RESET => Verdict::Run,
         EXEC => {
-            client.set_standing(Standing::Admitted);
+            client.set_in_refused_transaction(false);
             Verdict::Refuse(CommandError::line(
                 "EXECABORT Transaction discarded because of previous errors.",
             ))
         }
         DISCARD => {
-            client.set_standing(Standing::Admitted);
+            client.set_in_refused_transaction(false);
             Verdict::Run
         }
-        CommandId::UNKNOWN if verdict_on_unknown(client, args) != Verdict::Run => {
-            Verdict::Close(None)
-        }
+        CommandId::UNKNOWN if verdict_on_unknown(client, args) != Verdict::Run => Verdict::Close,
         _ => Verdict::Refuse(CommandError::line(
             "ERR not run: it follows MULTI, and this server has no transactions. EXEC or DISCARD ends \
              this state",
@@ -129,30 +134,35 @@ fn verdict_in_transaction(client: &ClientInfo, command: CommandId, args: &[&[u8]
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
     use crate::testing::Session;
 
     #[test]
     fn protected_mode_admits_loopback_addresses_alone() {
         let settings = Settings::default();
+        let is_admitted = |address: &str| {
+            let address: SocketAddr = address.parse().expect("an address");
+            admit(&address.into(), &settings).is_ok()
+        };
         for (address, expected) in [
-            ("127.0.0.1:1", Standing::Admitted),
-            ("127.8.9.1:1", Standing::Admitted),
-            ("[::1]:1", Standing::Admitted),
-            ("[::ffff:127.0.0.1]:1", Standing::Admitted),
-            ("192.0.2.1:1", Standing::Denied),
-            ("[2001:db8::1]:1", Standing::Denied),
-            ("[::ffff:192.0.2.1]:1", Standing::Denied),
+            ("127.0.0.1:1", true),
+            ("127.8.9.1:1", true),
+            ("[::1]:1", true),
+            ("[::ffff:127.0.0.1]:1", true),
+            ("192.0.2.1:1", false),
+            ("[2001:db8::1]:1", false),
+            ("[::ffff:192.0.2.1]:1", false),
         ] {
-            let peer = address.parse().expect("an address");
-            assert_eq!(standing_of(peer, &settings), expected, "{address}");
+            assert_eq!(is_admitted(address), expected, "{address}");
         }
-        let other = "192.0.2.1:1".parse().expect("an address");
+        assert_eq!(admit(&Peer::Unix(None), &settings), Ok(()));
         settings.set_password(b"secret");
-        assert_eq!(standing_of(other, &settings), Standing::Admitted);
+        assert!(is_admitted("192.0.2.1:1"));
         settings.set_password(b"");
         settings.set_protected_mode(false);
-        assert_eq!(standing_of(other, &settings), Standing::Admitted);
+        assert!(is_admitted("192.0.2.1:1"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Connections: the state of each, and the registry of all open ones.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -9,6 +9,7 @@ use std::time::Instant;
 use imbl::OrdMap;
 use parking_lot::Mutex;
 use psp_protocols::resp::Version;
+use psp_server::Peer;
 
 use crate::command::CommandTable;
 
@@ -17,32 +18,15 @@ use crate::command::CommandTable;
 pub struct ClientInfo {
     /// The connection's number; never reused.
     pub id: u64,
-    /// The client's address.
-    pub peer: SocketAddr,
+    /// The other end of the connection.
+    pub peer: Peer,
     connected_at: Instant,
     version: AtomicU8,
     authenticated: AtomicBool,
-    standing: AtomicU8,
+    in_refused_transaction: AtomicBool,
     last_command: AtomicUsize,
     active_ms: AtomicU64,
     labels: Mutex<Labels>,
-}
-
-/// Which commands a connection may run, apart from authentication.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Standing {
-    /// All commands.
-    Admitted,
-    /// None: protected mode refuses the connection.
-    Denied,
-    /// Those that end a transaction: the server refused MULTI.
-    InRefusedTransaction,
-}
-
-impl Standing {
-    /// By number.
-    const ALL: [Self; 3] = [Self::Admitted, Self::Denied, Self::InRefusedTransaction];
 }
 
 /// The names that a client gives itself and its library. Empty until the client sets them.
@@ -83,16 +67,16 @@ impl ClientInfo {
         self.authenticated.store(authenticated, Ordering::Relaxed);
     }
 
-    /// Which commands the client may run, apart from authentication.
+    /// Whether the server refused a transaction of the client that has not ended.
     #[must_use]
-    pub fn standing(&self) -> Standing {
-        let number = usize::from(self.standing.load(Ordering::Relaxed));
-        Standing::ALL[number]
+    pub fn in_refused_transaction(&self) -> bool {
+        self.in_refused_transaction.load(Ordering::Relaxed)
     }
 
-    /// Changes which commands the client may run.
-    pub fn set_standing(&self, standing: Standing) {
-        self.standing.store(standing as u8, Ordering::Relaxed);
+    /// Begins or ends a refused transaction.
+    pub fn set_in_refused_transaction(&self, refused: bool) {
+        self.in_refused_transaction
+            .store(refused, Ordering::Relaxed);
     }
 
     /// The client's names for itself and its library.
@@ -114,20 +98,28 @@ impl ClientInfo {
             .store(u64::try_from(age).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The client's line in `CLIENT LIST`, without the line end.
+    /// The client's line in `CLIENT LIST`, without the line end. `unix` is the path of the server's Unix socket, which
+    /// stands for the address of its clients, as in Redis.
     #[must_use]
-    pub fn line(&self) -> String {
+    pub fn line(&self, unix: Option<&Path>) -> String {
         let age = self.connected_at.elapsed();
         let active_ms = u128::from(self.active_ms.load(Ordering::Relaxed));
         let idle_s = age.as_millis().saturating_sub(active_ms) / 1000;
         let specs = CommandTable::get().specs();
         let command = specs.get(self.last_command.load(Ordering::Relaxed));
         let labels = self.labels();
-        let mut line = format!("id={} addr={} ", self.id, self.peer);
+        let (address, flags) = match self.peer.ip() {
+            Some(address) => (address.to_string(), 'N'),
+            None => {
+                let path = unix.map_or_else(|| "unix".into(), Path::to_string_lossy);
+                (format!("{path}:0"), 'U')
+            }
+        };
+        let mut line = format!("id={} addr={address} ", self.id);
         // Writing to a String does not fail.
         let _ok = write!(
             line,
-            "name={} age={} idle={idle_s} flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 cmd={} \
+            "name={} age={} idle={idle_s} flags={flags} db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 cmd={} \
              user=default lib-name={} lib-ver={} resp={}",
             labels.name,
             age.as_secs(),
@@ -180,7 +172,7 @@ pub struct Registry {
 
 impl Registry {
     /// Adds a connection.
-    pub fn connect(self: &Arc<Self>, peer: SocketAddr, authenticated: bool) -> Client {
+    pub fn connect(self: &Arc<Self>, peer: Peer, authenticated: bool) -> Client {
         let id = self.accepted.fetch_add(1, Ordering::Relaxed) + 1;
         let info = Arc::new(ClientInfo {
             id,
@@ -188,7 +180,7 @@ impl Registry {
             connected_at: Instant::now(),
             version: AtomicU8::new(2),
             authenticated: AtomicBool::new(authenticated),
-            standing: AtomicU8::new(Standing::Admitted as u8),
+            in_refused_transaction: AtomicBool::new(false),
             last_command: AtomicUsize::new(usize::MAX),
             active_ms: AtomicU64::new(0),
             labels: Mutex::default(),

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use clap::Parser;
 pub use psp_program::LogLevel;
-use psp_program::{CommonSettings, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, replace};
+use psp_program::{
+    CommonSettings, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, replace,
+};
 use psp_protocols::resp::Resp;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
@@ -22,8 +24,12 @@ pub struct Config {
     pub requirepass: Option<String>,
     /// Whether a server without a password refuses connections from other machines; true by default.
     pub protected_mode: bool,
+    /// Who may run DEBUG; nobody by default.
+    pub enable_debug_command: DebugAccess,
     /// The least severe level of log messages.
     pub log_level: LogLevel,
+    /// A Unix socket, and sockets of a service manager.
+    pub sockets: SocketConfig,
     /// Limits on requests.
     pub limits: Limits,
     /// The scheduling policy.
@@ -39,7 +45,9 @@ impl Default for Config {
             port: 6379,
             requirepass: None,
             protected_mode: true,
+            enable_debug_command: DebugAccess::default(),
             log_level: LogLevel::default(),
+            sockets: SocketConfig::default(),
             limits: Limits::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default(),
@@ -51,6 +59,19 @@ impl ProgramConfig for Config {
     fn common(&mut self) -> CommonSettings<'_> {
         CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
     }
+}
+
+/// Who may run DEBUG, in the words of Redis.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum DebugAccess {
+    /// Nobody.
+    #[default]
+    No,
+    /// Everybody.
+    Yes,
+    /// Clients from loopback addresses and Unix sockets.
+    Local,
 }
 
 /// Limits on requests. A command that exceeds the first limit gets an error. A request that exceeds
@@ -85,12 +106,11 @@ impl Limits {
     /// The framing that enforces these limits.
     #[must_use]
     pub fn framing(&self) -> Resp {
-        Resp {
-            bulk_len_max: self.proto_max_bulk_len,
-            elements_max: self.arguments_max,
-            inline_len_max: self.inline_len_max,
-            frame_len_max: self.request_len_max,
-        }
+        Resp::default()
+            .bulk_len_max(self.proto_max_bulk_len)
+            .elements_max(self.arguments_max)
+            .inline_len_max(self.inline_len_max)
+            .frame_len_max(self.request_len_max)
     }
 }
 
@@ -100,6 +120,8 @@ impl Limits {
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-redis", version)]
 #[command(mut_arg("port", |port| port.help("TCP port [default: 6379]")))]
+#[command(mut_arg("unix", |unix| unix.long("unixsocket")))]
+#[command(mut_arg("unix_mode", |mode| mode.long("unixsocketperm")))]
 pub struct Flags {
     #[command(flatten)]
     listen: ListenFlags,
@@ -109,6 +131,9 @@ pub struct Flags {
     /// Refuse other machines while no password is set [default: yes].
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
     protected_mode: Option<bool>,
+    /// Who may run DEBUG: nobody, everybody, or clients on this machine [default: no].
+    #[arg(long, value_name = "WHO")]
+    enable_debug_command: Option<DebugAccess>,
     /// Most connections at once [default: 10000].
     #[arg(long, value_name = "N")]
     maxclients: Option<usize>,
@@ -147,10 +172,17 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.listen.apply_to(&mut config.bind, &mut config.port);
+        let Config {
+            bind,
+            port,
+            sockets,
+            ..
+        } = config;
+        self.listen.apply_to(bind, port, sockets);
         self.server.apply_to(config.common());
         config.requirepass = self.requirepass.or(config.requirepass.take());
         replace(&mut config.protected_mode, self.protected_mode);
+        replace(&mut config.enable_debug_command, self.enable_debug_command);
         let Config { limits, server, .. } = config;
         replace(&mut limits.proto_max_bulk_len, self.proto_max_bulk_len);
         replace(&mut limits.arguments_max, self.arguments_max);

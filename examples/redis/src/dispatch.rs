@@ -41,11 +41,7 @@ pub fn dispatch(
             reply.error(&error.to_string());
             return Outcome::Keep;
         }
-        Verdict::Close(None) => return Outcome::Close,
-        Verdict::Close(Some(last_words)) => {
-            reply.error(last_words);
-            return Outcome::Close;
-        }
+        Verdict::Close => return Outcome::Close,
     }
     let table = CommandTable::get();
     let Some(index) = table.index_of(command) else {

@@ -1,12 +1,12 @@
 //! The handler that the runtime calls: it turns frames into commands.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::{Args, RespHead};
-use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId};
+use psp_server::{Handler, Peer, Refusal, Reply, Request, ServerHandle, WorkerId};
 
+use crate::admission;
 use crate::client::Client;
 use crate::dispatch::{Outcome, dispatch};
 use crate::state::ServerState;
@@ -53,7 +53,11 @@ impl Handler<RespHead> for RedisHandler {
         }
     }
 
-    fn connect(&self, peer: SocketAddr) -> Client {
+    fn accept(&self, peer: &Peer) -> Result<(), Refusal> {
+        admission::admit(peer, &self.server.settings)
+    }
+
+    fn connect(&self, peer: Peer) -> Client {
         self.server.connect(peer)
     }
 

@@ -12,7 +12,6 @@ use psp_store::{Entry, Keyspace, Value};
 
 use psp_classifiers::resp::RespClassifier;
 
-use crate::client::Registry;
 use crate::command::{CommandTable, KeyPositions};
 use crate::glob::StepsBound;
 
@@ -63,8 +62,9 @@ enum Work {
     Keyspace,
     /// The longest key.
     AnyKey,
-    /// With the subcommand LIST, the number of connections.
-    Clients,
+    /// The number of connections and settings. It counts as small all the same: operators need these commands when
+    /// nothing else answers.
+    Administration,
     /// More than a small request may take, unless rules of the classifier know the subcommand.
     Unbounded,
 }
@@ -76,7 +76,6 @@ const WORK: &[(Work, &[&str])] = &[
         &[
             "auth",
             "cluster",
-            "config",
             "copy",
             "dbsize",
             "decr",
@@ -101,7 +100,6 @@ const WORK: &[(Work, &[&str])] = &[
             "incr",
             "incrby",
             "incrbyfloat",
-            "info",
             "lastsave",
             "lindex",
             "llen",
@@ -231,7 +229,7 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::KeyspaceCursor, &["scan"]),
     (Work::Keyspace, &["keys"]),
     (Work::AnyKey, &["randomkey"]),
-    (Work::Clients, &["client"]),
+    (Work::Administration, &["client", "config", "info"]),
     (
         Work::Unbounded,
         &["command", "debug", "flushall", "flushdb"],
@@ -265,10 +263,10 @@ enum Span {
     Unknown,
 }
 
-/// The classifier of Redis commands. It judges the cost of commands by the sizes of their keys in `store` and the
-/// number of `clients`, too: a small request keeps a short type, a large one is a `scan`.
+/// The classifier of Redis commands. It judges the cost of commands by the sizes of their keys in `store`, too: a small
+/// request keeps a short type, a large one is a `scan`.
 #[must_use]
-pub fn classifier(store: &Arc<Keyspace>, clients: &Arc<Registry>) -> RespClassifier {
+pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
     let by_name = RespClassifier::redis();
     let types = by_name.types();
     let type_of = |name| types.by_name(name).unwrap_or(RequestType::UNKNOWN);
@@ -283,7 +281,6 @@ pub fn classifier(store: &Arc<Keyspace>, clients: &Arc<Registry>) -> RespClassif
     let judged = refined.fold(by_name, |classifier, (name, small, span)| {
         let judge = Judge {
             store: Arc::clone(store),
-            clients: Arc::clone(clients),
         };
         let small = type_of(small);
         classifier.refine(name, move |frame, head| {
@@ -299,7 +296,6 @@ pub fn classifier(store: &Arc<Keyspace>, clients: &Arc<Registry>) -> RespClassif
 /// Judges requests by what the server holds.
 struct Judge {
     store: Arc<Keyspace>,
-    clients: Arc<Registry>,
 }
 
 impl Judge {
@@ -315,7 +311,7 @@ impl Judge {
     fn elements(&self, frame: &[u8], head: &RespHead, span: Span) -> usize {
         let work = WORK_BY_ID[head.command().index()];
         match (work, span) {
-            (Work::Constant, _)
+            (Work::Constant | Work::Administration, _)
             | (
                 Work::Arguments | Work::Count | Work::Range | Work::Pop | Work::Unbounded,
                 Span::Few,
@@ -336,7 +332,6 @@ impl Judge {
             }
             (Work::Keyspace, _) => self.keyspace(head.arg(frame, 1), usize::MAX),
             (Work::AnyKey, _) => self.store.key_len_max() / COPIED_BYTES_PER_ELEMENT,
-            (Work::Clients, _) => self.listed_clients(frame, head),
         }
     }
 
@@ -467,13 +462,6 @@ impl Judge {
         let matched = keys.saturating_mul(steps) / STEPS_PER_ELEMENT;
         keys.saturating_add(copied).saturating_add(matched)
     }
-
-    fn listed_clients(&self, frame: &[u8], head: &RespHead) -> usize {
-        match head.arg(frame, 1) {
-            Some(subcommand) if subcommand.eq_ignore_ascii_case(b"list") => self.clients.len(),
-            _ => 0,
-        }
-    }
 }
 
 /// Whether an inline command may hold quotes and escapes, which its head does not remove.
@@ -579,7 +567,7 @@ mod tests {
     }
 
     fn type_of_frame(session: &Session, frame: &[u8]) -> String {
-        let classifier = classifier(&session.server.store, &session.server.clients);
+        let classifier = classifier(&session.server.store);
         let head = Resp::default().head_of(frame).expect("a whole frame");
         let types = classifier.types();
         types
@@ -620,7 +608,6 @@ mod tests {
     #[test]
     fn the_worst_requests_are_long() {
         let session = filled();
-        let clients: Vec<Session> = (0..200).map(|_| session.beside()).collect();
         let many = |line: &str, each: &str| line.to_owned() + &each.repeat(200);
         let huge_list = |line: &str| format!("{line} {}", long("a"));
         // Matching them takes the product of both lengths.
@@ -633,11 +620,6 @@ mod tests {
                 "append",
                 &["k v", "l v"],
                 vec!["string v".into(), huge_list("string")],
-            ),
-            (
-                "client",
-                &["id", "setname a"],
-                vec!["list".into(), "LIST TYPE normal".into()],
             ),
             (
                 "command",
@@ -826,10 +808,13 @@ mod tests {
             ("zunionstore", &["d 2 z z"], vec!["d 1 Z".into()]),
             ("randomkey", &[""], vec![]),
         ];
-        let constant = |name: &str| WORK[0].1.contains(&name);
+        let is_decided = |name: &&str| {
+            let of_name = WORK_BY_ID[CommandId::of(name.as_bytes()).index()];
+            !matches!(of_name, Work::Constant | Work::Administration)
+        };
         for spec in CommandTable::get().specs() {
             let is_listed = cases.iter().any(|(name, ..)| *name == spec.name);
-            assert!(is_listed != constant(spec.name), "{}", spec.name);
+            assert_eq!(is_listed, is_decided(&spec.name), "{}", spec.name);
         }
         for (name, short, long) in &cases {
             for arguments in *short {
@@ -845,7 +830,6 @@ mod tests {
                 assert_eq!(type_of(&session, &line), "scan", "{line:.60}");
             }
         }
-        drop(clients);
     }
 
     #[test]

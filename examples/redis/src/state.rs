@@ -1,14 +1,13 @@
 //! The state that all connections of a server share.
 
-use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use psp_server::{Policy, ServerHandle, Topology};
+use psp_server::{Peer, Policy, ServerHandle, Topology};
 use psp_store::{Keyspace, unix_time_ms};
 
-use crate::admission;
 use crate::client::{Client, Registry};
 use crate::command::CommandTable;
 use crate::settings::Settings;
@@ -67,13 +66,16 @@ impl ServerState {
         }
     }
 
+    /// The path of the server's own Unix socket.
+    #[must_use]
+    pub fn unix_socket(&self) -> Option<&Path> {
+        self.settings.config.sockets.unix.as_deref()
+    }
+
     /// Registers an accepted connection.
-    pub fn connect(&self, peer: SocketAddr) -> Client {
-        let client = self
-            .clients
-            .connect(peer, !self.settings.requires_password());
-        client.set_standing(admission::standing_of(peer, &self.settings));
-        client
+    pub fn connect(&self, peer: Peer) -> Client {
+        self.clients
+            .connect(peer, !self.settings.requires_password())
     }
 
     /// Creates the counters of one more worker.

@@ -1,7 +1,6 @@
 //! The work: spin or sleep, then echo.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use psp_program::spin;
 use psp_protocols::Sink;
 use psp_protocols::psp_header::{Header, Kind};
 use psp_server::preempt::SignalPreemptible;
-use psp_server::{Handler, PreemptPolicy, Reply, Request, WorkerId, checkpoint, no_preempt};
+use psp_server::{Handler, Peer, PreemptPolicy, Reply, Request, WorkerId, checkpoint, no_preempt};
 use serde::{Deserialize, Serialize};
 
 /// How a worker spends the run time of a request.
@@ -39,7 +38,7 @@ impl Synthetic {
     fn spend(&self, run_time: Duration) {
         let between = match self.preempt {
             PreemptPolicy::Cooperative => checkpoint,
-            PreemptPolicy::None | PreemptPolicy::KernelThread | PreemptPolicy::Signal => || {},
+            _ => || {},
         };
         match self.mode {
             Mode::Spin => {
@@ -64,7 +63,7 @@ impl Handler for Synthetic {
         }
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         // The framing passes only frames with a header.

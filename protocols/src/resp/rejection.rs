@@ -19,6 +19,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Si
             encoder.error_parts(&["BUSY typed queue of '", type_name, "' is full"]);
         }
         Rejection::HandlerFailed => encoder.error("ERR internal error"),
+        Rejection::Failed(text) => encoder.error_parts(&["ERR ", text]),
         Rejection::ReplyTooLarge { limit_bytes } => {
             let mut digits = itoa::Buffer::new();
             encoder.error_parts(&[
@@ -29,6 +30,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Si
         }
         Rejection::Malformed(error) => encoder.error_parts(&["ERR ", &error.reason]),
         Rejection::TooManyConnections => encoder.error("ERR max number of clients reached"),
+        Rejection::Refused(reason) => encoder.error_parts(&["DENIED ", reason]),
         Rejection::OutOfBuffers => {
             encoder.error("OOM the server's budget for buffered bytes is exhausted");
         }
@@ -67,6 +69,7 @@ mod tests {
                 "-BUSY typed queue of 'scan' is full\r\n",
             ),
             (Rejection::HandlerFailed, "-ERR internal error\r\n"),
+            (Rejection::Failed("no disk\r\n+OK"), "-ERR no disk  +OK\r\n"),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 512 },
                 "-ERR reply is larger than the limit of 512 bytes\r\n",
@@ -78,6 +81,10 @@ mod tests {
             (
                 Rejection::TooManyConnections,
                 "-ERR max number of clients reached\r\n",
+            ),
+            (
+                Rejection::Refused("not from\r\nthere"),
+                "-DENIED not from  there\r\n",
             ),
             (
                 Rejection::OutOfBuffers,

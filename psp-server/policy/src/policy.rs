@@ -38,39 +38,39 @@ struct Row {
 
 policies! {
     /// One queue per worker; each request joins one at random.
-    "d-fcfs": DFcfs, d_fcfs() -> Policy, Workers, Never, |setup, _| DFcfs::new(setup);
+    "d-fcfs": DFcfs, d_fcfs(), Workers, Never, |setup, _| DFcfs::new(setup);
     /// One queue, any idle worker.
-    "c-fcfs": CFcfs, c_fcfs() -> Policy, Dispatcher, Never, |setup, _| CFcfs::new(setup);
+    "c-fcfs": CFcfs, c_fcfs(), Dispatcher, Never, |setup, _| CFcfs::new(setup);
     /// One queue per worker; idle workers take from the queues of others.
-    "stealing": Stealing, stealing() -> Policy, Workers, Never, |setup, _| Stealing::new(setup);
+    "stealing": Stealing, stealing(), Workers, Never, |setup, _| Stealing::new(setup);
     /// The shortest waiting type first, any idle worker.
-    "fixed-priority": FixedPriority, fixed_priority() -> Policy, Dispatcher, Never, |setup, _| FixedPriority::new(setup);
+    "fixed-priority": FixedPriority, fixed_priority(), Dispatcher, Never, |setup, _| FixedPriority::new(setup);
     /// Workers divided among groups of types once, by their demand.
-    "static-partition": StaticPartition, static_partition() -> Policy, Dispatcher, Never, StaticPartition::new;
+    "static-partition": StaticPartition, static_partition(), Dispatcher, Never, StaticPartition::new;
     /// Workers reserved for groups of types by their measured demand.
-    "darc": Darc, darc() -> Policy, Dispatcher, Never, Darc::new;
+    "darc": Darc, darc(), Dispatcher, Never, Darc::new;
     /// Fixed priority with workers set aside for the shortest types.
     "darc-static": DarcStatic, _, Dispatcher, Never, FixedPriority::with_reserved;
     /// DARC that lends idle reserved workers and takes them back by preemption; without it, DARC.
-    "darc-lending": DarcLending, darc_lending() -> Policy, Dispatcher, WherePossible, Lending::new;
+    "darc-lending": DarcLending, darc_lending(), Dispatcher, WherePossible, Lending::new;
     /// The type with the shortest measured service time first, any idle worker.
-    "sjf": Sjf, sjf() -> Policy, Dispatcher, Never, |setup, _| sjf::scheduler(setup);
+    "sjf": Sjf, sjf(), Dispatcher, Never, |setup, _| sjf::scheduler(setup);
     /// The earliest deadline first, any idle worker.
-    "edf": Edf, edf() -> Policy, Dispatcher, Never, Edf::new;
+    "edf": Edf, edf(), Dispatcher, Never, Edf::new;
     /// Types take turns, each for as much service time as the others; any idle worker.
-    "drr": Drr, drr() -> Policy, Dispatcher, Never, Drr::new;
+    "drr": Drr, drr(quantum_us), Dispatcher, Never, Drr::new;
     /// One queue for short and one for long types, with a limit on the workers that run long ones.
-    "cscq": Cscq, cscq() -> Policy, Dispatcher, Never, Cscq::new;
+    "cscq": Cscq, cscq(), Dispatcher, Never, Cscq::new;
     /// Shinjuku: one queue, and quanta while others wait.
-    "sq": Sq, sq() -> settings::Sq, Dispatcher, Needed, Sq::new;
+    "sq": Sq, sq(quantum_us), Dispatcher, Needed, Sq::new;
     /// Shinjuku: typed queues weighed by SLO, and quanta while others wait.
-    "mq": Mq, mq() -> settings::Mq, Dispatcher, Needed, Mq::new;
+    "mq": Mq, mq(quantum_us), Dispatcher, Needed, Mq::new;
     /// Concord: each request to the worker with the fewest, which are bounded.
-    "jbsq": Jbsq, jbsq() -> settings::Jbsq, Dispatcher, Needed, Jbsq::new;
+    "jbsq": Jbsq, jbsq(quantum_us), Dispatcher, Needed, Jbsq::new;
     /// Tiny Quanta: each request to the worker with the fewest, which take turns there.
-    "jsq": Jsq, jsq() -> settings::Jsq, Dispatcher, Needed, Jsq::new;
+    "jsq": Jsq, jsq(quantum_us), Dispatcher, Needed, Jsq::new;
     /// Synergy: one queue per worker, stealing, and long requests preempted for those behind them.
-    "synergy": Synergy, synergy() -> settings::Synergy, Workers, Needed, Synergy::new;
+    "synergy": Synergy, synergy(quantum_us), Workers, Needed, Synergy::new;
 }
 
 impl Policy {
@@ -78,6 +78,21 @@ impl Policy {
     #[must_use]
     pub fn darc_static(reserved: usize) -> Self {
         settings::DarcStatic::default().reserved(reserved).into()
+    }
+
+    /// Sets the quantum of a policy that has one, in microseconds. The settings of the policy, such as
+    /// [`settings::Mq`], say what it means and what it is unless set.
+    ///
+    /// # Panics
+    ///
+    /// When the policy has no quantum.
+    #[must_use]
+    pub fn quantum_us(mut self, quantum_us: impl Into<f64>) -> Self {
+        match self.quantum_us_mut() {
+            Some(quantum) => *quantum = quantum_us.into(),
+            None => panic!("policy {self} has no quantum"),
+        }
+        self
     }
 
     /// A policy from outside this crate, which runs requests to completion and has a dispatcher;

@@ -11,6 +11,7 @@ pub(crate) enum Assigns {
 
 /// Whether a policy preempts requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PreemptionUse {
     /// It runs every request to completion.
     Never,

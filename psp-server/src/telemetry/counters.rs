@@ -52,6 +52,8 @@ pub(crate) struct NetCounters {
     pub(crate) connections_accepted: Counter,
     pub(crate) connections_open: Counter,
     pub(crate) connections_refused: Counter,
+    pub(crate) connections_refused_by_handler: Counter,
+    pub(crate) connections_over_address_limit: Counter,
     pub(crate) connections_timed_out: Counter,
     pub(crate) connections_over_budget: Counter,
     pub(crate) bytes_received: Counter,
@@ -116,6 +118,7 @@ impl DispatchCounters {
 pub(crate) struct WorkerCounters {
     pub(crate) types: Vec<Padded<WorkCounters>>,
     pub(crate) panics: Counter,
+    pub(crate) failures: Counter,
     pub(crate) bytes_sent: Counter,
     pub(crate) replies_too_large: Counter,
     pub(crate) replies_unsent: Counter,
@@ -136,6 +139,7 @@ impl Telemetry {
         let worker = || WorkerCounters {
             types: (0..type_slots).map(|_| Padded::default()).collect(),
             panics: Counter::default(),
+            failures: Counter::default(),
             bytes_sent: Counter::default(),
             replies_too_large: Counter::default(),
             replies_unsent: Counter::default(),

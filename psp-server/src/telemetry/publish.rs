@@ -12,6 +12,14 @@ pub fn publish(snapshot: &Snapshot) {
     for (name, value) in [
         ("psp_connections_accepted_total", net.connections_accepted),
         ("psp_connections_refused_total", net.connections_refused),
+        (
+            "psp_connections_refused_by_handler_total",
+            net.connections_refused_by_handler,
+        ),
+        (
+            "psp_connections_over_address_limit_total",
+            net.connections_over_address_limit,
+        ),
         ("psp_connections_timed_out_total", net.connections_timed_out),
         (
             "psp_connections_over_budget_total",
@@ -58,6 +66,7 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_worker_completions_total", &label).absolute(worker.completions);
         metrics::counter!("psp_worker_service_ns_total", &label).absolute(worker.service_ns_total);
         metrics::counter!("psp_worker_panics_total", &label).absolute(worker.panics);
+        metrics::counter!("psp_worker_failures_total", &label).absolute(worker.failures);
         metrics::counter!("psp_worker_replies_too_large_total", &label)
             .absolute(worker.replies_too_large);
         metrics::counter!("psp_worker_replies_unsent_total", &label)

@@ -1,20 +1,18 @@
-//! One TCP connection: its socket, its buffers and the handler's state.
-
-use std::net::SocketAddr;
-
-use mio::net::TcpStream;
+//! One connection: its socket, its buffers and the handler's state.
 
 use super::input::InputBuffer;
 use super::output::{Flush, OutputQueue};
 use super::request_key::ConnectionIndex;
+use super::socket::Socket;
+use crate::peer::Peer;
 
 /// A connection has one owner at a time: the net worker, or the worker that runs its requests. That keeps
 /// replies in order without a lock.
 pub(crate) struct Connection<C> {
     /// Its index in the net worker's table.
     pub(crate) index: ConnectionIndex,
-    pub(crate) socket: TcpStream,
-    pub(crate) peer: SocketAddr,
+    pub(crate) socket: Socket,
+    pub(crate) peer: Peer,
     /// The handler's state of the connection.
     pub(crate) state: C,
     pub(crate) input: InputBuffer,
@@ -28,12 +26,7 @@ pub(crate) struct Connection<C> {
 }
 
 impl<C> Connection<C> {
-    pub(crate) fn new(
-        index: ConnectionIndex,
-        socket: TcpStream,
-        peer: SocketAddr,
-        state: C,
-    ) -> Self {
+    pub(crate) fn new(index: ConnectionIndex, socket: Socket, peer: Peer, state: C) -> Self {
         Self {
             index,
             socket,

@@ -4,7 +4,9 @@
 mod common;
 mod readme;
 mod refused;
+mod replies;
 mod serving;
+mod sockets;
 mod starting;
 mod switching;
 mod tutorial;

@@ -2,7 +2,7 @@
 
 use psp_protocols::resp::{Encoder, Version};
 
-use crate::client::{Labels, Standing, version_number};
+use crate::client::{Labels, version_number};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
@@ -46,7 +46,7 @@ fn quit(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
 
 fn reset(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     context.client.set_version(Version::Resp2);
-    context.client.set_standing(Standing::Admitted);
+    context.client.set_in_refused_transaction(false);
     context
         .client
         .set_authenticated(!context.server.settings.requires_password());

@@ -92,6 +92,27 @@ fn protected_mode_refuses_other_machines_until_there_is_a_password() {
 }
 
 #[test]
+fn debug_is_off_unless_the_configuration_allows_it() {
+    let refused = "-ERR DEBUG command not allowed. ";
+    for (debug, allowed) in [("no", false), ("local", true), ("yes", true)] {
+        let server = Server::start_with(&Options {
+            debug: Some(debug),
+            ..Options::default()
+        });
+        let mut client = server.connect();
+        let reply = client.ask("DEBUG SLEEP 0");
+        assert_eq!(reply == "+OK", allowed, "{debug}: {reply}");
+        assert_eq!(reply.starts_with(refused), !allowed, "{debug}: {reply}");
+        let shown = format!(r#"["enable-debug-command", "{debug}"]"#);
+        assert_eq!(client.ask("CONFIG GET enable-debug-command"), shown);
+        if debug != "yes" {
+            let reply = client.ask("CONFIG SET enable-debug-command yes");
+            assert!(reply.ends_with("can't set immutable config"), "{reply}");
+        }
+    }
+}
+
+#[test]
 fn a_pipelined_transaction_stores_nothing() {
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);

@@ -5,6 +5,7 @@ mod bad_input;
 mod clients;
 mod common;
 mod costs;
+mod local_sockets;
 mod overload;
 mod patterns;
 mod protocol;

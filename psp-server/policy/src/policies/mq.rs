@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn what_would_be_chosen_again_can_be_spared() {
-        let mut mq = one_worker(Policy::mq().spare_chosen(true));
+        let mut mq = one_worker(settings::Mq::default().spare_chosen(true));
         assert_eq!(mq.arrives(0, 0, LONG), "0@0");
         assert_eq!(mq.arrives(0, 1, LONG), "");
         assert_eq!(mq.ticks(5 * US), "", "it is the first of its queue");
@@ -292,7 +292,11 @@ mod tests {
     fn head_and_tail_decide_within_a_type() {
         for (requeue, next) in [(Requeue::Head, "0@0"), (Requeue::Tail, "1@0")] {
             for spare_chosen in [false, true] {
-                let mut mq = one_worker(Policy::mq().requeue(requeue).spare_chosen(spare_chosen));
+                let mut mq = one_worker(
+                    settings::Mq::default()
+                        .requeue(requeue)
+                        .spare_chosen(spare_chosen),
+                );
                 assert_eq!(mq.arrives(0, 0, LONG), "0@0");
                 assert_eq!(mq.arrives(10, 1, LONG), "");
                 if mq.ticks(5 * US) == "stop 0" {
@@ -366,7 +370,7 @@ mod tests {
 
     #[test]
     fn without_preemption_nothing_stops() {
-        let policy = Policy::mq().spare_chosen(true);
+        let policy = settings::Mq::default().spare_chosen(true);
         let mut mq = Rehearsal::with_preemption(policy, 1, hinted(), None);
         assert_eq!(mq.arrives(0, 0, LONG), "0@0");
         assert_eq!(mq.arrives(0, 1, SHORT), "");

@@ -14,6 +14,7 @@ use crate::settings::units;
 /// number of milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct Darc {
     /// Types whose mean service time is at most this many times that of a group's shortest belong
     /// to the group. At least 1; 2 unless set.

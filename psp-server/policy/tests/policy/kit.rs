@@ -196,14 +196,7 @@ fn a_custom_policy_equals_its_clones_and_serialises_as_its_name() {
         assert!(taken.validate(1).is_err(), "{name}");
     }
     let types = psp_policy::TypeTable::new();
-    let setup = SchedulerSetup {
-        workers: 1,
-        types: &types,
-        queue_capacity: 1,
-        inline: false,
-        preemption: None,
-        seed: 0,
-    };
+    let setup = SchedulerSetup::new(1, &types).queue_capacity(1).seed(0);
     assert!(one.can_switch(&setup));
     assert!(!policy(Fault::KeepsAll).can_switch(&setup));
 }

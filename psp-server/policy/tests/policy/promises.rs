@@ -143,6 +143,7 @@ pub(crate) fn promises_of(policy: &Policy, preemption: Option<Preemption>) -> Pr
             workers: AllowedWorkers::Reservation(settings.clone()),
             ..central()
         },
+        other => unreachable!("{other:?} promises nothing"),
     }
 }
 

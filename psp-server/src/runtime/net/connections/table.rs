@@ -1,17 +1,17 @@
 //! The table: accepts connections, lends them, takes them back, closes them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mio::net::TcpStream;
 use mio::{Interest, Registry};
 use psp_protocols::{Framing, Rejection};
 
 use super::super::tokens::Tokens;
 use super::memory::Memory;
+use super::per_address::PerAddress;
 use super::readiness::{Condition, Readiness};
 use super::ready_queue::ReadyQueue;
 use super::slot::{Phase, RanOn, Slot};
+use crate::peer::Peer;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::shared::Shared;
 use crate::telemetry::NetCounters;
@@ -19,6 +19,7 @@ use crate::transport::connection::Connection;
 use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::{Run, Stream};
+use crate::transport::socket::Socket;
 
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
@@ -28,6 +29,7 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     free: Vec<ConnectionIndex>,
     pub(super) ready: ReadyQueue,
     pub(super) memory: Memory,
+    per_address: PerAddress,
     pub(super) lingering: usize,
     pub(super) draining: bool,
 }
@@ -40,6 +42,7 @@ impl<F: Framing, C> Connections<F, C> {
             free: Vec::new(),
             ready: ReadyQueue::default(),
             memory: Memory::new(shared.config.buffered_bytes_max),
+            per_address: PerAddress::new(shared.config.connections_per_address_max),
             lingering: 0,
             draining: false,
             shared,
@@ -63,11 +66,16 @@ impl<F: Framing, C> Connections<F, C> {
         self.lingering > 0
     }
 
+    /// Whether the peer's address may have another connection.
+    pub(in crate::runtime::net) fn has_room_for(&self, peer: &Peer) -> bool {
+        self.per_address.has_room(peer)
+    }
+
     /// Takes a new connection in. `state` is the handler's for it.
     pub(in crate::runtime::net) fn accept(
         &mut self,
-        mut socket: TcpStream,
-        peer: SocketAddr,
+        mut socket: Socket,
+        peer: Peer,
         registry: &Registry,
         tokens: Tokens,
         state: C,
@@ -80,7 +88,7 @@ impl<F: Framing, C> Connections<F, C> {
         });
         let interest = Interest::READABLE | Interest::WRITABLE;
         let setup = socket
-            .set_nodelay(true)
+            .send_at_once()
             .and_then(|()| registry.register(&mut socket, tokens.connection(index), interest));
         if let Err(error) = setup {
             tracing::debug!(%peer, %error, "connection lost at once");
@@ -94,6 +102,7 @@ impl<F: Framing, C> Connections<F, C> {
             })),
             readiness: Readiness::of(&[Condition::Readable]),
             last_active_ns: now_ns,
+            counted: self.per_address.count(&peer),
             ..Slot::free()
         };
         self.net().connections_accepted.add(1);
@@ -217,6 +226,7 @@ impl<F: Framing, C> Connections<F, C> {
         let slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
         self.lingering -= usize::from(slot.phase.is_lingering());
         self.free.push(index);
+        self.per_address.release(slot.counted);
         let net = &self.shared.telemetry.net.0;
         self.memory.release(slot.held_bytes, net);
         net.connections_open.set(self.open() as u64);
