@@ -11,6 +11,8 @@ use psp_protocols::resp::Resp;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
+use crate::memory::parse_bytes;
+
 /// The whole configuration. A file sets any part of it; the rest keeps its defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -26,6 +28,10 @@ pub struct Config {
     pub protected_mode: bool,
     /// Who may run DEBUG; nobody by default.
     pub enable_debug_command: DebugAccess,
+    /// Memory in bytes beyond which writes get an error; 0 for no limit. By default three quarters of the limit of the
+    /// process's control group, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maxmemory: Option<u64>,
     /// The least severe level of log messages.
     pub log_level: LogLevel,
     /// A Unix socket, and sockets of a service manager.
@@ -46,6 +52,7 @@ impl Default for Config {
             requirepass: None,
             protected_mode: true,
             enable_debug_command: DebugAccess::default(),
+            maxmemory: None,
             log_level: LogLevel::default(),
             sockets: SocketConfig::default(),
             limits: Limits::default(),
@@ -134,6 +141,9 @@ pub struct Flags {
     /// Who may run DEBUG: nobody, everybody, or clients on this machine [default: no].
     #[arg(long, value_name = "WHO")]
     enable_debug_command: Option<DebugAccess>,
+    /// Memory beyond which writes get an error, such as 100mb; 0 for no limit [default: 3/4 of the control group's].
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    maxmemory: Option<u64>,
     /// Most connections at once [default: 10000].
     #[arg(long, value_name = "N")]
     maxclients: Option<usize>,
@@ -183,6 +193,7 @@ impl ProgramFlags for Flags {
         config.requirepass = self.requirepass.or(config.requirepass.take());
         replace(&mut config.protected_mode, self.protected_mode);
         replace(&mut config.enable_debug_command, self.enable_debug_command);
+        config.maxmemory = self.maxmemory.or(config.maxmemory);
         let Config { limits, server, .. } = config;
         replace(&mut limits.proto_max_bulk_len, self.proto_max_bulk_len);
         replace(&mut limits.arguments_max, self.arguments_max);

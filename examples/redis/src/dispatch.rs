@@ -49,12 +49,12 @@ pub fn dispatch(
         return Outcome::Keep;
     };
     let spec = table.specs()[index];
-    if let Err(error) = admit(spec, client, args) {
+    let start = Instant::now();
+    if let Err(error) = admit(spec, server, client, args, start) {
         stats.count_rejected(index);
         reply.error(&error.to_string());
         return Outcome::Keep;
     }
-    let start = Instant::now();
     client.note_command(index, start);
     let mut context = Context {
         store: &server.store,
@@ -74,12 +74,21 @@ pub fn dispatch(
     }
 }
 
-fn admit(spec: &CommandSpec, client: &Client, args: &[&[u8]]) -> Result<()> {
+fn admit(
+    spec: &CommandSpec,
+    server: &ServerState,
+    client: &Client,
+    args: &[&[u8]],
+    now: Instant,
+) -> Result<()> {
     if !spec.accepts(args.len()) {
         return Err(spec.arity_error());
     }
     if !client.is_authenticated() && !spec.flags.contains(&Flag::NoAuth) {
         return Err(CommandError::NoAuth);
+    }
+    if spec.flags.contains(&Flag::DenyOom) && server.is_out_of_memory(now) {
+        return Err(CommandError::OutOfMemory);
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ pub mod error;
 pub mod expire_time;
 pub mod glob;
 pub mod handler;
+pub mod memory;
 pub mod parse;
 pub mod settings;
 pub mod size_class;

@@ -1,11 +1,12 @@
 //! The settings that `CONFIG GET` and `CONFIG SET` read and change while the server runs.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
 use crate::config::{Config, LogLevel};
+use crate::memory::default_limit_bytes;
 
 /// The settings of a running server.
 pub struct Settings {
@@ -13,6 +14,7 @@ pub struct Settings {
     pub config: Config,
     password: RwLock<Option<Box<[u8]>>>,
     protected_mode: AtomicBool,
+    maxmemory_bytes: AtomicU64,
     value_len_max: AtomicUsize,
     log_level: RwLock<LogLevel>,
     logging: OnceLock<Box<dyn Fn(LogLevel) + Send + Sync>>,
@@ -41,6 +43,7 @@ impl Settings {
         Self {
             password: RwLock::new(password),
             protected_mode: AtomicBool::new(config.protected_mode),
+            maxmemory_bytes: AtomicU64::new(maxmemory_bytes(&config)),
             value_len_max: AtomicUsize::new(config.limits.proto_max_bulk_len),
             log_level: RwLock::new(config.log_level),
             logging: OnceLock::new(),
@@ -85,6 +88,17 @@ impl Settings {
         self.protected_mode.store(protected, Ordering::Relaxed);
     }
 
+    /// Memory beyond which writes get an error; 0 for no limit.
+    #[must_use]
+    pub fn maxmemory_bytes(&self) -> u64 {
+        self.maxmemory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Sets the memory beyond which writes get an error; 0 for no limit.
+    pub fn set_maxmemory_bytes(&self, bytes: u64) {
+        self.maxmemory_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// The least severe level of log messages.
     #[must_use]
     pub fn log_level(&self) -> LogLevel {
@@ -113,6 +127,8 @@ impl Settings {
         self.set_protected_mode(config.protected_mode);
         started.requirepass.clone_from(&config.requirepass);
         started.protected_mode = config.protected_mode;
+        self.set_maxmemory_bytes(maxmemory_bytes(config));
+        started.maxmemory = config.maxmemory;
     }
 
     /// Longest string that a key may hold, in bytes.
@@ -125,6 +141,11 @@ impl Settings {
     pub fn set_value_len_max(&self, bytes: usize) {
         self.value_len_max.store(bytes, Ordering::Relaxed);
     }
+}
+
+/// The limit that `config` has, or the default.
+fn maxmemory_bytes(config: &Config) -> u64 {
+    config.maxmemory.unwrap_or_else(default_limit_bytes)
 }
 
 /// Compares in time that depends only on the length of `given`.

@@ -14,6 +14,10 @@ use crate::settings::Settings;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
 
+/// The program's allocator, whose figures `maxmemory` reads.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// A server with one client.
 pub(crate) struct Session {
     pub(crate) server: Arc<ServerState>,

@@ -10,6 +10,7 @@ use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::config::{LogLevel, yes_or_no};
 use crate::error::CommandError;
 use crate::glob::{self, Steps};
+use crate::memory::parse_bytes;
 use crate::parse::Result;
 use crate::state::ServerState;
 
@@ -102,7 +103,11 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.connections_max().to_string(),
         set_maxclients,
     ),
-    Parameter::fixed("maxmemory", |_| "0".into()),
+    Parameter::new(
+        "maxmemory",
+        |server| server.settings.maxmemory_bytes().to_string(),
+        set_maxmemory,
+    ),
     Parameter::fixed("maxmemory-policy", |_| "noeviction".into()),
     Parameter::new("policy", |server| server.policy().spelled(), set_policy),
     Parameter::fixed("port", |server| server.settings.config.port.to_string()),
@@ -167,6 +172,12 @@ fn set_maxclients(server: &ServerState, value: &[u8]) -> Setting {
             Ok(())
         }
     }
+}
+
+fn set_maxmemory(server: &ServerState, value: &[u8]) -> Setting {
+    let bytes = parse_bytes(&String::from_utf8_lossy(value))?;
+    server.settings.set_maxmemory_bytes(bytes);
+    Ok(())
 }
 
 fn set_timeout(server: &ServerState, value: &[u8]) -> Setting {

@@ -6,6 +6,7 @@ mod clients;
 mod common;
 mod costs;
 mod local_sockets;
+mod memory;
 mod overload;
 mod patterns;
 mod protocol;
