@@ -15,6 +15,7 @@ use crate::classifier::Classifier;
 use crate::error::RunError;
 use crate::handler::Handler;
 use crate::peer::Peer;
+use crate::request_types;
 use crate::runtime::host::cores::Cores;
 use crate::runtime::{Launch, launch};
 use crate::shared::{ServerHandle, Shared};
@@ -162,6 +163,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         });
         let (topology, workers) = (shared.topology, shared.workers);
         let cores_count = cores.count;
+        let unhinted = policy
+            .goes_by_length()
+            .then(|| request_types::unhinted(&shared.types))
+            .flatten();
         let tell = move || {
             tracing::info!(
                 policy = policy.spelled(),
@@ -170,6 +175,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
                 cores = cores_count,
                 "serving"
             );
+            if let Some(types) = unhinted {
+                tracing::info!(
+                    types,
+                    "these types have no service_time hint: their lengths are unknown until measured"
+                );
+            }
             for address in local_addrs {
                 tracing::info!("listening on {address}");
             }

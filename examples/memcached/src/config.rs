@@ -172,13 +172,8 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        let Config {
-            listen,
-            port,
-            sockets,
-            ..
-        } = config;
-        self.listen.apply_to(listen, port, sockets);
+        self.listen
+            .apply_to(&mut config.listen, &mut config.port, &mut config.sockets);
         self.transport.apply_to(&mut config.transport);
         self.server.apply_to(config.common());
         config.evict &= !self.disable_evictions;

@@ -182,13 +182,8 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        let Config {
-            bind,
-            port,
-            sockets,
-            ..
-        } = config;
-        self.listen.apply_to(bind, port, sockets);
+        self.listen
+            .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.server.apply_to(config.common());
         config.requirepass = self.requirepass.or(config.requirepass.take());
         replace(&mut config.protected_mode, self.protected_mode);

@@ -79,13 +79,8 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        let Config {
-            bind,
-            port,
-            sockets,
-            ..
-        } = config;
-        self.listen.apply_to(bind, port, sockets);
+        self.listen
+            .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.transport.apply_to(&mut config.transport);
         config.udp |= self.udp || config.transport.is_polled();
         self.server.apply_to(config.common());

@@ -2,7 +2,7 @@
 
 /// Makes [`Policy`](crate::Policy) of rows. Each row has a line of help and
 ///
-/// `"name": Settings, constructor(quantum), Assigns, PreemptionUse, scheduler;`
+/// `"name": Settings, constructor(quantum), Assigns, GoesBy, PreemptionUse, scheduler;`
 ///
 /// `Settings` is a type of [`settings`](crate::settings) and names the variant. The constructor makes
 /// the policy with its default settings; a row without one has `_` there. `quantum` is the field of the
@@ -12,7 +12,7 @@ macro_rules! policies {
     ($(
         #[doc = $help:expr]
         $name:literal: $settings:ident, $(_)? $($constructor:ident($($quantum:ident)?))?,
-        $assigns:ident, $preemption:ident, $scheduler:expr;
+        $assigns:ident, $goes_by:ident, $preemption:ident, $scheduler:expr;
     )*) => {
         /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the
         /// state machine.
@@ -75,6 +75,7 @@ macro_rules! policies {
             name: $name,
             help: $help,
             assigns: Assigns::$assigns,
+            goes_by: GoesBy::$goes_by,
             preemption: PreemptionUse::$preemption,
             by_default: || Policy::$settings(settings::$settings::default()),
         }),*];

@@ -13,7 +13,8 @@ pub struct SchedulerSetup<'a> {
     /// Requests that may wait per type where the type does not say.
     pub queue_capacity: usize,
     /// Whether worker 0 is the driver's own thread. It costs no hop, so a type that may use it does
-    /// so whenever it is idle.
+    /// so whenever it is idle. While it runs a request the driver does nothing else, so policies that go
+    /// by length begin no request of unknown length there if they have another worker.
     pub inline: bool,
     /// How requests can be preempted; `None` where they cannot. Then every policy runs requests to
     /// their end.

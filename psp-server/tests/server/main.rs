@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod hints;
 mod readme;
 mod refused;
 mod replies;

@@ -158,6 +158,13 @@ fn socket_in(directory: &TempDir) -> PathBuf {
     directory.path().join("server.sock")
 }
 
+/// Listeners that a test makes itself: on TCP, with its address, and at `path`.
+fn listeners(path: &Path) -> (TcpListener, UnixListener, SocketAddr) {
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = tcp.local_addr().unwrap();
+    (tcp, UnixListener::bind(path).unwrap(), address)
+}
+
 fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -173,7 +180,7 @@ fn a_unix_socket_serves_and_its_file_goes_with_the_server() {
     let path = socket_in(&directory);
     let server = Running::start(echo().unix(&path));
     assert!(server.addresses.is_empty());
-    assert_eq!(server.paths, std::slice::from_ref(&path));
+    assert_eq!(server.paths, [path.as_path()]);
     let mut client = server.unix();
     assert_eq!(client.ask("hello"), "hello");
     let own = fs::metadata("/proc/self").unwrap();
@@ -273,12 +280,10 @@ fn a_server_that_never_ran_leaves_no_file() {
 fn listeners_of_the_caller_are_served() {
     let directory = directory();
     let path = socket_in(&directory);
-    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = tcp.local_addr().unwrap();
-    let unix = UnixListener::bind(&path).unwrap();
+    let (tcp, unix, address) = listeners(&path);
     let server = Running::start(echo().tcp_listener(tcp).unix_listener(unix));
     assert_eq!(server.addresses, [address]);
-    assert_eq!(server.paths, std::slice::from_ref(&path));
+    assert_eq!(server.paths, [path.as_path()]);
     assert_eq!(server.tcp().ask("hello"), "hello");
     assert_eq!(server.unix().ask("hello"), "hello");
     server.stop();
@@ -448,9 +453,7 @@ fn line_of(mut child: Child, word: &str) -> String {
 fn sockets_of_a_service_manager_are_served() {
     let directory = directory();
     let path = socket_in(&directory);
-    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = tcp.local_addr().unwrap();
-    let unix = UnixListener::bind(&path).unwrap();
+    let (tcp, unix, address) = listeners(&path);
     // Connections wait until the server is there.
     let mut on_tcp = Line::tcp(address);
     let child = service(vec![tcp.into(), unix.into()], "$$");

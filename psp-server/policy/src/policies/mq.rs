@@ -15,7 +15,6 @@ use crate::event::{Action, Event, WorkerId};
 use crate::parts::dispersion::Dispersion;
 use crate::parts::finishing::Finishing;
 use crate::parts::grouped::Grouped;
-use crate::parts::profile::Profile;
 use crate::parts::quanta::Quanta;
 use crate::parts::slos::Slos;
 use crate::parts::waiting::Waiting;
@@ -28,7 +27,6 @@ use crate::setup::SchedulerSetup;
 pub(crate) struct Mq {
     grouped: Grouped,
     quanta: Quanta,
-    profile: Profile,
     slos: Slos,
     requeue: Requeue,
     dispersion: Dispersion,
@@ -39,15 +37,14 @@ pub(crate) struct Mq {
 
 impl Mq {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Mq) -> Self {
-        let profile = Profile::new(setup, &Darc::default());
+        let grouped = Grouped::new(setup, &Darc::default());
         let mut slos = Slos::new(setup, settings.slo_factor);
-        slos.update(&profile);
+        slos.update(&grouped.profile);
         let preemption = setup.preemption.filter(|_| settings.spare_chosen);
         Self {
-            grouped: Grouped::new(setup),
+            grouped,
             quanta: Quanta::new(setup, settings::nanoseconds(settings.quantum_us)),
             slos,
-            profile,
             requeue: settings.requeue,
             dispersion: Dispersion::new(setup),
             finishing: Finishing::new(setup, settings.spare_finishing),
@@ -173,11 +170,11 @@ impl Scheduler for Mq {
                 self.grouped.workers.release(worker);
             }
             event => {
-                self.grouped.record(now_ns, event, &mut self.profile);
+                self.grouped.record(now_ns, event);
             }
         }
-        if self.profile.close_window_if_due(now_ns) {
-            self.slos.update(&self.profile);
+        if self.grouped.close_window_if_due(now_ns).is_some() {
+            self.slos.update(&self.grouped.profile);
         }
     }
 
@@ -200,7 +197,7 @@ impl Scheduler for Mq {
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {
-        self.grouped.type_status(slot, &self.profile)
+        self.grouped.type_status(slot)
     }
 }
 

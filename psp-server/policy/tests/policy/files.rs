@@ -70,6 +70,13 @@ fn a_table_sets_what_it_names_and_leaves_the_rest() {
             .into())
     );
     assert_eq!(
+        parse("[policy]\nname = 'darc'\nfirst-samples-min = 8\nfirst-window-max-ms = 20"),
+        Ok(Darc::default()
+            .first_samples_min(8)
+            .first_window_max(Duration::from_millis(20))
+            .into())
+    );
+    assert_eq!(
         parse("[policy]\nname = 'darc-lending'\nborrow-after = 0.1\n[policy.darc]\ndelta = 3.0"),
         Ok(DarcLending::default()
             .borrow_after(0.1)
@@ -169,6 +176,11 @@ fn settings_out_of_range_are_named() {
         (
             darc().window_max_samples_min(0).into(),
             "window-max-samples-min",
+        ),
+        (darc().first_samples_min(0).into(), "first-samples-min"),
+        (
+            darc().first_window_max(Duration::ZERO).into(),
+            "first-window-max-ms",
         ),
         (darc().ewma_weight(0.0).into(), "ewma-weight"),
         (darc().ewma_weight(1.5).into(), "ewma-weight"),

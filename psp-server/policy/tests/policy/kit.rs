@@ -1,9 +1,9 @@
 //! The conformance kit names the promise that a policy breaks. Each fault here breaks one.
 
-use psp_policy::conformance::{self, Idling, Order, Promise, Promises};
+use psp_policy::conformance::{self, AllowedWorkers, Idling, Order, Promise, Promises};
 use psp_policy::{
-    Action, Custom, Event, Handover, Policy, PreemptionUse, Scheduler, SchedulerSetup, TypeStatus,
-    TypedQueues,
+    Action, Custom, Darc, Event, Handover, Policy, PreemptionUse, Scheduler, SchedulerSetup,
+    TypeStatus, TypedQueues,
 };
 
 /// What is wrong with a policy.
@@ -176,6 +176,28 @@ fn a_request_is_asked_to_stop_once() {
     };
     let broken = conformance::check(&policy(Fault::AsksTwice), &promises).unwrap_err();
     assert_eq!(broken.promise, Promise::PreemptsOnce, "{broken}");
+}
+
+/// DARC, and DARC that was not told which worker is the driver's own thread.
+#[test]
+fn a_policy_that_begins_unknown_lengths_on_the_own_thread_is_found() {
+    let forgetful = Policy::custom("forgetful", |setup| {
+        Policy::darc().scheduler(&setup.clone().inline(false))
+    });
+    let promises = Promises {
+        order: Order::ShortestGroup,
+        workers: AllowedWorkers::Reservation(Darc::default()),
+        own_thread_spared: true,
+        own_thread_first: false,
+        ..Promises::default()
+    };
+    let broken = conformance::check(&forgetful, &promises).unwrap_err();
+    assert_eq!(broken.promise, Promise::OwnThreadSpared, "{broken}");
+    let promises = Promises {
+        own_thread_first: true,
+        ..promises
+    };
+    assert_eq!(conformance::check(&Policy::darc(), &promises), Ok(()));
 }
 
 #[test]

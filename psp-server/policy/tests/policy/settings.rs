@@ -177,9 +177,14 @@ fn synergy() -> impl Strategy<Value = Synergy> {
 
 /// Short windows, and new reservations at the slightest occasion.
 fn darc(workers: usize) -> impl Strategy<Value = Darc> {
-    let windows = (1..20_u64, 1_000..3_000_u64, 1..5_u64, 0.01..=1.0_f64).prop_map(
-        |(samples_min, window_max_us, aged_min, weight)| {
-            Darc::default()
+    let first = (1..10_u64, 1_000..3_000_u64).prop_map(|(samples_min, window_max_us)| {
+        Darc::default()
+            .first_samples_min(samples_min)
+            .first_window_max(Duration::from_micros(window_max_us))
+    });
+    let windows = (first, 1..20_u64, 1_000..3_000_u64, 1..5_u64, 0.01..=1.0_f64).prop_map(
+        |(first, samples_min, window_max_us, aged_min, weight)| {
+            first
                 .slowdown_trigger(1.0)
                 .demand_deviation(0.01)
                 .samples_min(samples_min)

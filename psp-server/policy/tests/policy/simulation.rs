@@ -180,6 +180,12 @@ impl Simulation {
         self
     }
 
+    /// Other arrivals.
+    pub(crate) fn seed(mut self, seed: u64) -> Self {
+        self.arrivals = SmallRng::seed_from_u64(seed);
+        self
+    }
+
     /// Every 100 requests have the kinds' shares exactly, in random order.
     pub(crate) fn exact_shares(mut self) -> Self {
         self.exact_shares = true;
