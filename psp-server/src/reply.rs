@@ -68,8 +68,8 @@ impl<'a> Reply<'a> {
         self.written == 0
     }
 
-    /// Longest reply, in bytes: over TCP the server's `reply_bytes_max`, over UDP the room in the buffer, and
-    /// on a polled port the room in one frame.
+    /// Longest reply, in bytes: over TCP the server's `reply_bytes_max`, over UDP its
+    /// `datagram_bytes_max` less the header, and on a polled port the room in one frame.
     #[must_use]
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes

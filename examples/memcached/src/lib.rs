@@ -12,6 +12,7 @@
 
 pub mod binary;
 pub mod cache;
+pub mod clock;
 pub mod config;
 pub mod counters;
 pub mod dump;

@@ -1,6 +1,8 @@
 //! One item: the content that its client stored, and the cache's own data about it.
 
-use psp_store::{Element, unix_time_ms};
+use psp_store::Element;
+
+use crate::clock::now_ms;
 
 use super::slots::SLOT_LEN;
 
@@ -15,7 +17,7 @@ pub struct Content {
     pub value: Element,
     /// Opaque to the server.
     pub flags: u32,
-    /// When the item expires, in milliseconds since the Unix epoch.
+    /// When the item expires, by [`now_ms`].
     pub expire_at_ms: Option<u64>,
     /// A number that changes with every change of the item.
     pub cas: u64,
@@ -46,7 +48,7 @@ impl Content {
     #[must_use]
     pub fn ttl_ms(&self) -> Option<u64> {
         let expire_at_ms = self.expire_at_ms?;
-        Some(expire_at_ms.saturating_sub(unix_time_ms()))
+        Some(expire_at_ms.saturating_sub(now_ms()))
     }
 }
 
@@ -92,7 +94,7 @@ impl Item {
         self.key.heap_bytes()
     }
 
-    /// When the item was last stored or used, in Unix seconds.
+    /// When the item was last stored or used, in seconds by [`now_ms`].
     #[must_use]
     pub fn used_s(&self) -> u32 {
         self.used_s
@@ -124,7 +126,7 @@ impl Item {
         }
         self.content
             .expire_at_ms
-            .is_some_and(|expire_at_ms| expire_at_ms <= unix_time_ms())
+            .is_some_and(|expire_at_ms| expire_at_ms <= now_ms())
             .then_some(End::Expired)
     }
 }

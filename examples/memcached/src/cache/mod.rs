@@ -31,7 +31,9 @@ mod walk;
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use psp_store::{hash_of, unix_time_ms};
+use psp_store::hash_of;
+
+use crate::clock::now_ms;
 
 pub use budget::OutOfMemory;
 use budget::{Budget, Reservation, Stamp};
@@ -82,7 +84,7 @@ pub struct Cache {
     flushes: Flushes,
     /// The first shard that the next eviction examines.
     hand: AtomicUsize,
-    /// The approximate time in Unix seconds. The reaper updates it.
+    /// The approximate time in seconds, by [`now_ms`]. The reaper updates it.
     now_s: AtomicU32,
 }
 
@@ -137,8 +139,8 @@ impl Cache {
         Err(OutOfMemory)
     }
 
-    /// Removes all items, now or at a future time in milliseconds since the Unix epoch. A later call
-    /// replaces a pending one. Items become invisible at once; their memory is freed step by step.
+    /// Removes all items, now or at a future time by [`now_ms`]. A later call replaces a pending one. Items
+    /// become invisible at once; their memory is freed step by step.
     pub fn flush(&self, due_ms: Option<u64>) {
         self.flushes.flush(due_ms);
     }
@@ -175,14 +177,14 @@ impl Cache {
             .fold(CacheStats::default(), |sum, shard| sum.plus(shard.stats()))
     }
 
-    /// The approximate time in Unix seconds.
+    /// The approximate time in seconds, by [`now_ms`].
     #[must_use]
     pub fn now_s(&self) -> u32 {
         self.now_s.load(Ordering::Relaxed)
     }
 
     fn tick(&self) {
-        let now_s = u32::try_from(unix_time_ms() / 1000).unwrap_or(u32::MAX);
+        let now_s = u32::try_from(now_ms() / 1000).unwrap_or(u32::MAX);
         self.now_s.store(now_s, Ordering::Relaxed);
     }
 

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
 use parking_lot::Mutex;
-use psp_store::{hash_of, unix_time_ms};
+use psp_store::hash_of;
+
+use crate::clock::now_ms;
 
 use super::budget::{Lacking, Reservation, Stamp};
 use super::item::{Content, End, Item, memory_bytes};
@@ -81,7 +83,7 @@ pub struct CacheStats {
     pub items_of_segment: [u64; Segment::ALL.len()],
     /// Current bytes of memory in each [`Segment`].
     pub bytes_of_segment: [u64; Segment::ALL.len()],
-    /// Unix time in seconds of the last use of the next item to evict; 0 if there is none.
+    /// When the next item to evict was last used, in seconds by [`now_ms`]; 0 if there is none.
     pub oldest_used_s: u32,
     /// Items ever stored.
     pub items_total: u64,
@@ -300,7 +302,7 @@ impl Shard {
         let state = &mut *state;
         let start = state.reaping.next_slot;
         if start == 0 {
-            if state.reaping.due_ms > unix_time_ms() && state.reaping.epoch == now.epoch {
+            if state.reaping.due_ms > now_ms() && state.reaping.epoch == now.epoch {
                 return None;
             }
             // Items that are stored or examined from here on lower it again.

@@ -2,7 +2,7 @@
 
 use crate::common::{Connection, Datagrams, Server, wait_until};
 use psp_harness::{NOT_PSP, skip};
-use psp_protocols::memcached::udp::Header;
+use psp_protocols::memcached::udp::{HEADER_LEN, Header};
 
 /// A server, a client of its streams, and a client of its datagrams.
 fn start() -> (Server, Connection, Datagrams) {
@@ -88,6 +88,33 @@ fn incomplete_requests_are_dropped() {
     if Server::is_psp() {
         assert_eq!(stream.stat("stats psp", "malformed_requests"), 7);
     }
+}
+
+/// A reply has 16 KiB with its header, however much room its request leaves. memcached has no limit.
+#[test]
+fn requests_and_replies_have_the_same_limit() {
+    const LIMIT: usize = (16 << 10) - HEADER_LEN;
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let (_server, mut stream, datagrams) = start();
+    let reply = |len: usize| format!("VALUE k 0 {len}\r\n{}\r\nEND\r\n", "x".repeat(len));
+    let len_max = LIMIT - (reply(10_000).len() - 10_000);
+    let longest_request = format!("get k{}|", " ".repeat(LIMIT - "get k\r\n".len()));
+    for request in ["get k|", &longest_request] {
+        stream.expect(
+            &format!("set k 0 0 {len_max}|{}", "x".repeat(len_max)),
+            "STORED",
+        );
+        assert!(datagrams.ask(1, request) == reply(len_max));
+        stream.expect("append k 0 0 1|x", "STORED");
+        assert_eq!(
+            datagrams.ask(2, request),
+            format!("SERVER_ERROR reply is larger than the limit of {LIMIT} bytes\r\n")
+        );
+    }
+    datagrams.send(Header::request(3), " ".repeat(LIMIT - 1) + "\r\n");
+    assert_eq!(datagrams.ask(4, "mn|"), "MN\r\n");
 }
 
 /// memcached sends values of any size and replies to every request of a datagram.
