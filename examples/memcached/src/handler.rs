@@ -7,6 +7,7 @@ use psp_protocols::Sink;
 use psp_protocols::memcached::is_binary;
 use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId};
 
+use crate::allocator::pack_this_thread;
 use crate::counters::WorkerCounters;
 use crate::operations::Operations;
 use crate::state::ServerState;
@@ -74,6 +75,7 @@ impl Handler for MemcachedHandler {
     }
 
     fn init_worker(&self, _worker: WorkerId) -> Arc<WorkerCounters> {
+        pack_this_thread();
         self.server.counters.add_worker()
     }
 

@@ -10,6 +10,7 @@
 //! has a module that turns requests into operations and their outcomes into replies. [`report`]
 //! contains the statistics.
 
+pub mod allocator;
 pub mod binary;
 pub mod cache;
 pub mod clock;

@@ -22,6 +22,8 @@
 
 mod budget;
 mod flush;
+mod footprint;
+mod held;
 mod item;
 mod reaper;
 mod segments;
@@ -38,6 +40,7 @@ use crate::clock::now_ms;
 pub use budget::OutOfMemory;
 use budget::{Budget, Reservation, Stamp};
 use flush::Flushes;
+use footprint::Footprint;
 pub use item::{Content, Item};
 pub use reaper::Reaper;
 pub use segments::Segment;
@@ -80,6 +83,7 @@ pub enum Change {
 pub struct Cache {
     shards: Box<[Shard]>,
     budget: Budget,
+    footprint: Footprint,
     evict: bool,
     flushes: Flushes,
     /// The first shard that the next eviction examines.
@@ -95,6 +99,7 @@ impl Cache {
         let cache = Self {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             budget: Budget::new(limits.memory_bytes),
+            footprint: Footprint::new(limits.memory_bytes),
             evict: limits.evict,
             flushes: Flushes::default(),
             hand: AtomicUsize::new(0),
@@ -202,7 +207,10 @@ impl Cache {
     /// Drops an item or content that has left its shard, and frees its memory.
     fn free(&self, dead: Option<Dead>) {
         if let Some(dead) = dead {
-            self.budget.give(dead.memory_bytes);
+            let bytes = dead.memory_bytes;
+            drop(dead);
+            self.budget.give(bytes);
+            self.footprint.count_freed(bytes, &self.budget);
         }
     }
 
@@ -212,7 +220,7 @@ impl Cache {
         reserved: &mut Reservation<'a>,
         bytes: usize,
     ) -> Result<(), OutOfMemory> {
-        if bytes > self.budget.limit_bytes() {
+        if bytes > self.budget.allowance_bytes() {
             return Err(OutOfMemory);
         }
         let mut fruitless = 0;
@@ -225,18 +233,22 @@ impl Cache {
                 Err(OutOfMemory) if self.evict && fruitless < SHARDS => {}
                 Err(error) => return Err(error),
             }
-            let stamp = self.budget.now();
-            let evicted = self
-                .next_victim(stamp)
-                .and_then(|shard| shard.evict(&self.now(), stamp));
-            match evicted {
-                None => fruitless += 1,
-                evicted => {
-                    fruitless = 0;
-                    self.free(evicted);
-                }
+            match self.evict_one() {
+                true => fruitless = 0,
+                false => fruitless += 1,
             }
         }
+    }
+
+    /// Evicts one item of the next few shards. Returns whether they have one.
+    fn evict_one(&self) -> bool {
+        let stamp = self.budget.now();
+        let evicted = self
+            .next_victim(stamp)
+            .and_then(|shard| shard.evict(&self.now(), stamp));
+        let has_evicted = evicted.is_some();
+        self.free(evicted);
+        has_evicted
     }
 
     /// Of the next few shards, the one whose next victim is the oldest. Each shard then holds items

@@ -11,7 +11,7 @@ use crate::clock::now_ms;
 use super::budget::{Lacking, Reservation, Stamp};
 use super::item::{Content, End, Item, memory_bytes};
 use super::segments::{Segment, Segments};
-use super::slots::{SlotIndex, Slots};
+use super::slots::{SlotIndex, Slots, is_too_roomy};
 use super::{Change, SHARD_BITS};
 
 /// The hash of a key, which chooses its shard.
@@ -331,6 +331,29 @@ impl Shard {
         Some(dead)
     }
 
+    /// Copies the items of slots from `start` on to fresh memory, until about `bytes` are copied. Returns the
+    /// slot at which to continue, `None` after the last, and the number of bytes.
+    pub(super) fn relocate(&self, start: usize, bytes: usize) -> (Option<usize>, usize) {
+        if self.len() == 0 {
+            return (None, 0);
+        }
+        // Dropped after the lock is released.
+        let mut old = Vec::new();
+        let mut copied = 0;
+        let mut state = self.state.lock();
+        let mut slot_index = start;
+        while slot_index < state.slots.len() && copied < bytes {
+            if let Some((slot, len)) = state.slots.relocate(slot_index as SlotIndex) {
+                old.push(slot);
+                copied += len;
+            }
+            slot_index += 1;
+        }
+        let next = (slot_index < state.slots.len()).then_some(slot_index);
+        drop(state);
+        (next, copied)
+    }
+
     fn publish(&self, state: &State) {
         let len = state.index.len();
         if self.len() != len {
@@ -446,7 +469,7 @@ impl State {
             .as_mut()
             .expect("a slot that was found has an item");
         let before = item.memory_bytes();
-        let after = memory_bytes(item.key_heap_bytes(), &content);
+        let after = memory_bytes(item.key_held_bytes(), &content);
         let stamp = reserved.spend(after)?;
         self.reaping.note_expiry(content.expire_at_ms);
         let old = item.replace(content, now.epoch, now.now_s);
@@ -469,6 +492,10 @@ impl State {
             .find_entry(spread(tag), |(_, other)| *other == slot_index)
         {
             entry.remove();
+        }
+        if is_too_roomy(self.index.len(), self.index.capacity()) {
+            self.index
+                .shrink_to(self.index.len() * 2, |(tag, _)| spread(*tag));
         }
         self.segments.unlink(&mut self.slots, slot_index);
         self.slots.remove(slot_index)
