@@ -15,9 +15,11 @@ pub fn stats(context: &mut Context<'_>, _call: &Call<'_>) -> Result<(), Failure>
     let runtime = context
         .runtime
         .ok_or_else(|| Failure::new(Status::Unavailable, "the server is not running yet"))?;
+    let snapshot = runtime.snapshot();
     let stats = ServerStats {
         policy: runtime.policy().spelled(),
-        types: runtime.snapshot().types.into_iter().map(of_type).collect(),
+        types: snapshot.types.into_iter().map(of_type).collect(),
+        reflected_datagrams: snapshot.net.datagrams_reflected,
     };
     context.respond(&stats);
     Ok(())
