@@ -86,8 +86,9 @@ pub struct Config {
     /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
     /// A connection that holds more than 64 KiB and pushes the sum over this is closed.
     pub buffered_bytes_max: usize,
-    /// Longest datagram of a request, in bytes. Its reply may be as long, plus the room that the request left.
-    /// The buffers of all datagrams that may wait take 16 GiB at most.
+    /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
+    /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed
+    /// queues. All together have 16 GiB at most.
     pub datagram_bytes_max: usize,
     /// A connection with more unsent output than this starts no further request, in bytes.
     pub output_high_water_bytes: usize,

@@ -17,8 +17,7 @@ use crate::size::parse_bytes;
 /// Valid values of `-I`, in bytes.
 const ITEM_LEN_RANGE: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 30;
 
-/// Longest request in a datagram, including its header, and longest reply that fits into any
-/// datagram, in bytes.
+/// Longest request in a datagram, and longest reply in datagrams, in bytes. Both include a header.
 const DATAGRAM_LEN_MAX: usize = 16 << 10;
 
 /// memcached's UDP port: the default if the transport needs datagrams.
