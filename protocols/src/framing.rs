@@ -75,6 +75,15 @@ pub trait Framing: Send + Sync + 'static {
         None
     }
 
+    /// Whether `message`, a whole frame that came in a datagram, has the shape of a reply. By default none has.
+    ///
+    /// The transport drops such a datagram. With the forged source of one datagram an attacker could otherwise make
+    /// two servers, or one with itself, answer each other's replies without end.
+    fn is_reply(&self, message: &[u8], head: &Self::Head) -> bool {
+        let _ = (message, head);
+        false
+    }
+
     /// Writes what the peer waits for before it sends the rest of a request, once: `100 Continue` of HTTP.
     ///
     /// The transport calls it after [`Step::NeedMore`], when all earlier requests of the connection are

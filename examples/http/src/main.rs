@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::ParseIntError;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
@@ -82,7 +83,11 @@ fn slow_page(ms: Result<u64, ParseIntError>) -> (Status, &'static str) {
     }
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    psp_program::end(serve())
+}
+
+fn serve() -> anyhow::Result<()> {
     let flags = Flags::parse();
     let _log = LogLevel::default().start_log();
     let fast = TypeSpec::new("fast").service_time(Duration::from_micros(2));

@@ -36,6 +36,9 @@ pub struct ServerStats {
     /// Request types, `UNKNOWN` last.
     #[prost(message, repeated, tag = "2")]
     pub types: Vec<TypeStats>,
+    /// Datagrams dropped because their source is the server's own address, or because they are responses.
+    #[prost(uint64, tag = "3")]
+    pub reflected_datagrams: u64,
 }
 
 /// `psp.rpc.methods.v1.TypeStats`.

@@ -1,6 +1,6 @@
 //! The load generator and the server on ports of DPDK: the two ends of a memory interface in this process.
 
-use std::net::SocketAddrV4;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,12 +26,14 @@ fn every_request_of_a_run_is_answered() {
     let socket = folder.path().join("memif.sock");
     let port = |role: &str, host: u8, port: u16| {
         let socket = socket.display();
-        let mut config = DpdkConfig::new(SocketAddrV4::new([10, 78, 0, host].into(), port), EAL);
-        config.virtual_device = Some(format!(
-            "net_memif{host},role={role},socket-abstract=no,socket={socket},id=0"
-        ));
-        config.queues = Some(QUEUES);
-        config
+        DpdkConfig::default()
+            .virtual_device(Some(format!(
+                "net_memif{host},role={role},socket-abstract=no,socket={socket},id=0"
+            )))
+            .queues(Some(QUEUES))
+            .ip(Ipv4Addr::new(10, 78, 0, host))
+            .port(port)
+            .eal(EAL.split_whitespace().map(str::to_owned).collect())
     };
     let server = startup::build(Config {
         transport: TransportConfig {

@@ -60,6 +60,7 @@ pub(crate) struct NetCounters {
     pub(crate) bytes_received: Counter,
     pub(crate) bytes_sent: Counter,
     pub(crate) datagrams_received: Counter,
+    pub(crate) datagrams_reflected: Counter,
     pub(crate) malformed: Counter,
     pub(crate) buffered_bytes: Counter,
     pub(crate) background_flushes: Counter,

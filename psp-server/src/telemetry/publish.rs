@@ -29,6 +29,7 @@ pub fn publish(snapshot: &Snapshot) {
         ("psp_bytes_received_total", net.bytes_received),
         ("psp_bytes_sent_total", net.bytes_sent),
         ("psp_datagrams_received_total", net.datagrams_received),
+        ("psp_datagrams_reflected_total", net.datagrams_reflected),
         ("psp_malformed_total", net.malformed),
         ("psp_frames_received_total", net.packets.frames),
         ("psp_arp_answered_total", net.packets.arp_answered),

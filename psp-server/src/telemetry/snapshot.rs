@@ -47,6 +47,9 @@ pub struct NetSnapshot {
     pub bytes_sent: u64,
     /// Datagrams received.
     pub datagrams_received: u64,
+    /// Datagrams dropped that only a forged source explains: their source is the server's own address, or they
+    /// have the shape of replies.
+    pub datagrams_reflected: u64,
     /// Peers that broke the protocol: connections closed and datagrams dropped for it.
     pub malformed: u64,
     /// Bytes held for peers: incomplete requests and replies that wait for a slow reader.
@@ -264,6 +267,7 @@ impl Snapshot {
                 bytes_sent: net.bytes_sent.get()
                     + sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),
                 datagrams_received: net.datagrams_received.get(),
+                datagrams_reflected: net.datagrams_reflected.get(),
                 malformed: net.malformed.get(),
                 buffered_bytes: net.buffered_bytes.get(),
                 background_flushes: net.background_flushes.get(),

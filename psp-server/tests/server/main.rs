@@ -3,6 +3,7 @@
 mod abandoned;
 #[path = "../common/mod.rs"]
 mod common;
+mod configuration;
 mod deadlines;
 mod hints;
 mod readme;

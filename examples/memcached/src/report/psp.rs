@@ -22,6 +22,7 @@ pub(super) fn write(runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
             ("reservation_updates", &snapshot.reservation_updates),
             ("buffered_bytes", &snapshot.net.buffered_bytes),
             ("malformed_requests", &snapshot.net.malformed),
+            ("reflected_datagrams", &snapshot.net.datagrams_reflected),
             ("timed_out_connections", &snapshot.net.connections_timed_out),
         ],
     );

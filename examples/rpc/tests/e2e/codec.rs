@@ -70,8 +70,8 @@ proptest! {
             turns, preemptions, abandoned, expired,
         };
         same(
-            &messages::ServerStats { policy: name.clone(), types: vec![ours; 2] },
-            &methods::ServerStats { policy: name, types: vec![generated; 2] },
+            &messages::ServerStats { policy: name.clone(), types: vec![ours; 2], reflected_datagrams: number },
+            &methods::ServerStats { policy: name, types: vec![generated; 2], reflected_datagrams: number },
         )?;
     }
 }

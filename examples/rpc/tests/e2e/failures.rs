@@ -53,8 +53,11 @@ fn requests_that_cannot_be_served_get_their_status() {
             "64 bits",
         ),
     ];
-    for mut client in [server.connect(), server.datagrams()] {
+    for (mut client, drops_nameless) in [(server.connect(), false), (server.datagrams(), true)] {
         for (method, payload, status, words) in &cases {
+            if method.is_empty() && drops_nameless {
+                continue;
+            }
             let response = ask(&mut client, method, payload.clone());
             let (found, error) = end(&response);
             assert_eq!(found, *status, "{method}: {error}");
@@ -76,17 +79,19 @@ fn answer_to(client: &mut Client, frame: &[u8]) -> (u64, Status) {
 fn a_malformed_request_gets_an_error_with_its_id_if_that_can_be_read() {
     let server = Server::start(&[]);
     let mut witness = server.connect();
-    for mut client in [server.connect(), server.datagrams()] {
-        // A method that is not UTF-8, behind the id; a field of a wrong type; a message that is cut off.
-        for (frame, id) in [
-            (&b"\x05\x08\x07\x12\x01\xff"[..], 7),
-            (b"\x02\x10\x05", 0),
-            (b"\x01\x08", 0),
-        ] {
+    for (mut client, drops_nameless) in [(server.connect(), false), (server.datagrams(), true)] {
+        // A method that is not UTF-8, behind the id; a message that is cut off.
+        for (frame, id) in [(&b"\x05\x08\x07\x12\x01\xff"[..], 7), (b"\x01\x08", 0)] {
             assert_eq!(answer_to(&mut client, frame), (id, Status::InvalidArgument));
         }
-        // A request without a method names an unknown method.
-        assert_eq!(answer_to(&mut client, b"\0"), (0, Status::Unimplemented));
+        // In datagrams these are responses.
+        if !drops_nameless {
+            // A field of a wrong type.
+            let wrong_type = answer_to(&mut client, b"\x02\x10\x05");
+            assert_eq!(wrong_type, (0, Status::InvalidArgument));
+            // A request without a method names an unknown method.
+            assert_eq!(answer_to(&mut client, b"\0"), (0, Status::Unimplemented));
+        }
         assert_eq!(ask(&mut client, "Echo", Vec::new()).status(), Status::Ok);
     }
     assert_eq!(ask(&mut witness, "Echo", Vec::new()).status(), Status::Ok);

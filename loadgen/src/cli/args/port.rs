@@ -1,6 +1,6 @@
 //! The options of a polled port in place of a socket.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 
 use clap::Args;
 use psp_server::dpdk::{DpdkConfig, Mac};
@@ -50,10 +50,14 @@ impl PortArgs {
     /// The port, if the options have one.
     pub(crate) fn config(&self) -> Option<DpdkConfig> {
         let eal = self.eal.as_ref()?;
-        let mut config = DpdkConfig::new(SocketAddrV4::new(self.ip?, PORT), eal);
-        config.device.clone_from(&self.device);
-        config.mac = self.mac;
-        config.queues = Some(self.queues);
-        Some(config)
+        Some(
+            DpdkConfig::default()
+                .eal(eal.split_whitespace().map(str::to_owned).collect())
+                .device(self.device.clone())
+                .ip(self.ip?)
+                .port(PORT)
+                .mac(self.mac)
+                .queues(Some(self.queues)),
+        )
     }
 }

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use psp_policy::{
-    Action, Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup, WorkerTimes, switch,
-};
+use psp_policy::internal::WorkerTimes;
+use psp_policy::{Action, Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup, switch};
 use psp_policy::{Policy, RequestType, TypeSpec, TypeTable, WorkerId};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;

@@ -27,6 +27,12 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
         self.net.malformed.add(1);
     }
 
+    /// A datagram came from the server's own address.
+    pub(super) fn count_own(&self) {
+        self.net.datagrams_received.add(1);
+        self.net.datagrams_reflected.add(1);
+    }
+
     /// Classifies a datagram. `false` if it is not exactly one request.
     #[inline]
     pub(crate) fn classify<C>(&self, datagram: &mut Datagram<C, F::Head>) -> bool {
@@ -37,6 +43,10 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
             self.net.malformed.add(1);
             return false;
         };
+        if self.framing.is_reply(request, &head) {
+            self.net.datagrams_reflected.add(1);
+            return false;
+        }
         let request_type = self.dispatcher.classify(request, &head);
         let own = self.framing.deadline(&head);
         let deadline_ns = self
