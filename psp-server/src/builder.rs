@@ -26,7 +26,8 @@ use crate::signal_preemptible::SignalPreemptible;
 use crate::telemetry::Telemetry;
 use crate::transport::PacketPort;
 use crate::transport::datagram::buffer_len;
-use crate::transport::listener::{bind_udp, listen_tcp};
+use crate::transport::TlsConfig;
+use crate::transport::listener::{Listening, bind_udp, listen_tcp};
 use crate::transport::socket::ListenerSocket;
 
 /// Datagrams that may be between two states while every typed queue is full.
@@ -44,7 +45,8 @@ pub struct ServerBuilder<F, K, H> {
 /// The settings of a builder, which do not depend on the user's types.
 #[derive(Debug)]
 struct Settings {
-    tcp: Vec<SocketAddr>,
+    /// Addresses of connections, and what those with TLS need.
+    tcp: Vec<(SocketAddr, Option<TlsConfig>)>,
     udp: Vec<SocketAddr>,
     #[cfg(feature = "dpdk")]
     dpdk: Option<crate::dpdk::DpdkConfig>,
@@ -130,7 +132,22 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     #[must_use]
     pub fn tcp(mut self, address: impl ToSocketAddrs + std::fmt::Debug) -> Self {
         let address = self.resolve(&address);
-        self.settings.tcp.extend(address);
+        let plain = address.map(|address| (address, None));
+        self.settings.tcp.extend(plain);
+        self
+    }
+
+    /// Serves TLS over TCP on `address`; may be called more than once. Needs the feature `tls`.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(
+        mut self,
+        address: impl ToSocketAddrs + std::fmt::Debug,
+        config: &crate::tls::TlsConfig,
+    ) -> Self {
+        let address = self.resolve(&address);
+        let secure = address.map(|address| (address, Some(config.clone())));
+        self.settings.tcp.extend(secure);
         self
     }
 
@@ -317,8 +334,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         });
         config.validate_stacks(workers)?;
         let types = self.settings.types.take();
-        let types = types.unwrap_or_else(|| self.classifier.types());
+        let mut types = types.unwrap_or_else(|| self.classifier.types());
         request_types::validate(&types)?;
+        let has_tls = self.settings.tcp.iter().any(|(_, tls)| tls.is_some());
+        let handshake = has_tls
+            .then(|| request_types::register_handshake(&mut types))
+            .transpose()?;
         let Settings { config, policy, .. } = &self.settings;
         let preempt_by_slot = request_types::preempt_by_slot(&types, config.preempt)?;
         admission::admit(policy, config, topology, workers)?;
@@ -329,10 +350,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let waker = Arc::new(waker);
         let mut local_addrs = Vec::new();
         let mut listeners = Vec::new();
-        for &address in &self.settings.tcp {
+        for (address, tls) in self.settings.tcp.drain(..) {
             let listener = listen_tcp(address)?;
             local_addrs.push(listener.local_addr().unwrap_or(address));
-            listeners.push(ListenerSocket::Tcp(listener));
+            let socket = ListenerSocket::Tcp(listener);
+            listeners.push(Listening { socket, tls });
         }
         let mut udp_sockets = Vec::new();
         for &address in &self.settings.udp {
@@ -352,6 +374,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             policy: PolicyMailbox::new(self.settings.policy.clone()),
             can_preempt: AtomicBool::new(false),
             types,
+            handshake,
             preempt: preempt_by_slot,
             shutdown: Shutdown::new(),
             started: Instant::now(),

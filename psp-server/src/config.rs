@@ -64,6 +64,8 @@ pub struct Config {
     pub idle_timeout_s: u64,
     /// A connection that takes none of its output for this long is closed; 0 never closes.
     pub output_timeout_s: u64,
+    /// A connection whose TLS handshake takes longer than this is closed; 0 never closes.
+    pub handshake_timeout_s: u64,
     /// Longest reply, in bytes.
     pub reply_bytes_max: usize,
     /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
@@ -113,6 +115,7 @@ impl Default for Config {
             connections_max: 10_000,
             idle_timeout_s: 0,
             output_timeout_s: 60,
+            handshake_timeout_s: 10,
             reply_bytes_max: 1 << 30,
             buffered_bytes_max: 1 << 30,
             datagram_bytes_max: 2048,

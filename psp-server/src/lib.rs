@@ -117,6 +117,8 @@ pub mod shutdown;
 mod signal_preemptible;
 mod sleep;
 pub mod telemetry;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod transport;

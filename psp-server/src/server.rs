@@ -17,7 +17,7 @@ use crate::shared::{ServerHandle, Shared};
 use crate::shutdown::Shutdown;
 use crate::transport::PacketPort;
 use crate::transport::endpoint::{Endpoint, Outlet};
-use crate::transport::socket::ListenerSocket;
+use crate::transport::listener::Listening;
 
 pub use crate::runtime::DrainReport;
 
@@ -30,7 +30,7 @@ pub struct Server<F, K, H> {
     pub(crate) cores: Cores,
     pub(crate) poll: Poll,
     pub(crate) waker: Arc<Waker>,
-    pub(crate) listeners: Vec<ListenerSocket>,
+    pub(crate) listeners: Vec<Listening>,
     pub(crate) udp_sockets: Vec<UdpSocket>,
     pub(crate) packet_port: Option<PacketPort>,
     /// Datagrams of sockets, or of a port, that may wait or be in flight.

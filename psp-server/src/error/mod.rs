@@ -3,7 +3,11 @@
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod server;
+#[cfg(feature = "tls")]
+mod tls;
 
 #[cfg(feature = "dpdk")]
 pub use dpdk::DpdkError;
 pub use server::{BuildError, RunError, TypesError, WorkerFault};
+#[cfg(feature = "tls")]
+pub use tls::TlsError;

@@ -17,6 +17,8 @@ pub fn publish(snapshot: &Snapshot) {
             "psp_connections_over_budget_total",
             net.connections_over_budget,
         ),
+        ("psp_handshakes_total", net.handshakes),
+        ("psp_handshakes_failed_total", net.handshakes_failed),
         ("psp_bytes_received_total", net.bytes_received),
         ("psp_bytes_sent_total", net.bytes_sent),
         ("psp_datagrams_received_total", net.datagrams_received),

@@ -35,6 +35,8 @@ pub(crate) enum Fill {
     Blocked,
     /// The peer sends no more.
     End,
+    /// The peer broke the protocol of its session (TLS).
+    Broken,
 }
 
 impl InputBuffer {

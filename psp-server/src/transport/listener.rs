@@ -6,9 +6,25 @@ use std::net::SocketAddr;
 use mio::net::{TcpListener, UdpSocket};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::TlsConfig;
+use super::socket::ListenerSocket;
 use crate::error::BuildError;
 
 const BACKLOG: i32 = 1024;
+
+/// A socket that accepts connections, and what it says to them.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) socket: ListenerSocket,
+    /// With this, peers have to speak TLS.
+    pub(crate) tls: Option<TlsConfig>,
+}
+
+impl From<ListenerSocket> for Listening {
+    fn from(socket: ListenerSocket) -> Self {
+        Self { socket, tls: None }
+    }
+}
 
 fn bound(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;

@@ -13,6 +13,8 @@ use super::connections::Connections;
 use super::tokens::Tokens;
 use crate::handler::Handler;
 use crate::shared::Shared;
+use crate::transport::TlsConfig;
+use crate::transport::listener::Listening;
 use crate::transport::socket::ListenerSocket;
 
 const ACCEPTS_PER_TURN: usize = 64;
@@ -29,13 +31,14 @@ pub(super) struct Acceptor<F, H> {
 
 struct Listener {
     socket: ListenerSocket,
+    tls: Option<TlsConfig>,
     /// Connections may wait to be accepted.
     readable: bool,
 }
 
 impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
     pub(super) fn new(
-        sockets: Vec<ListenerSocket>,
+        sockets: Vec<Listening>,
         registry: &Registry,
         tokens: Tokens,
         framing: Arc<F>,
@@ -43,10 +46,15 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
         shared: Arc<Shared>,
     ) -> io::Result<Self> {
         let mut listeners = Vec::with_capacity(sockets.len());
-        for (index, mut socket) in sockets.into_iter().enumerate() {
+        for (index, listening) in sockets.into_iter().enumerate() {
+            let Listening { mut socket, tls } = listening;
             registry.register(&mut socket, tokens.listener(index), Interest::READABLE)?;
             let readable = true;
-            listeners.push(Listener { socket, readable });
+            listeners.push(Listener {
+                socket,
+                tls,
+                readable,
+            });
         }
         Ok(Self {
             listeners,
@@ -116,6 +124,10 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
                 };
                 if connections.open() >= self.shared.connections_max.load(Ordering::Relaxed) {
                     net.connections_refused.add(1);
+                    if listener.tls.is_some() {
+                        // The reason would need a handshake.
+                        continue;
+                    }
                     let mut text = Vec::new();
                     let rejection = Rejection::TooManyConnections;
                     self.framing.encode_rejection(&rejection, &[], &mut text);
@@ -128,7 +140,13 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
                     net.connections_refused.add(1);
                     continue;
                 };
-                connections.accept(socket, peer, registry, tokens, state, now_ns);
+                let session = listener.tls.as_ref().map(|tls| tls.session(now_ns));
+                if matches!(session, Some(None)) {
+                    net.connections_refused.add(1);
+                    continue;
+                }
+                let session = session.flatten();
+                connections.accept(socket, session, peer, registry, tokens, state, now_ns);
             }
         }
     }

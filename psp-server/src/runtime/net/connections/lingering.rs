@@ -30,7 +30,7 @@ impl<F: Framing, C> Connections<F, C> {
             return self.close(index);
         }
         connection.input = InputBuffer::default();
-        connection.output.return_buffer(&mut self.memory.output);
+        connection.return_buffers(&mut self.memory.output);
         let linger_ns = if self.draining {
             LINGER_DRAIN_NS
         } else {

@@ -18,11 +18,13 @@
 //! | `readiness.rs` | what is known of a connection's socket |
 //! | `ready_queue.rs` | connections that have something to do |
 //! | `advance.rs` | the next step of a connection: send, frame, read |
+//! | `handshake.rs` | TLS handshakes: collects bytes, and has a worker take each step |
 //! | `parse.rs` | frames and classifies input into a run |
 //! | `lingering.rs` | closing without losing the last reply |
 //! | `memory.rs` | buffers, and the bytes held for all peers |
 
 mod advance;
+mod handshake;
 mod lingering;
 mod memory;
 mod parse;

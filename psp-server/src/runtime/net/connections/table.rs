@@ -14,6 +14,7 @@ use crate::peer::Peer;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::shared::Shared;
 use crate::telemetry::NetCounters;
+use crate::transport::TlsSession;
 use crate::transport::connection::Connection;
 use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
@@ -67,6 +68,7 @@ impl<F: Framing, C> Connections<F, C> {
     pub(in crate::runtime::net) fn accept(
         &mut self,
         mut socket: Socket,
+        tls: Option<Box<TlsSession>>,
         peer: Peer,
         registry: &Registry,
         tokens: Tokens,
@@ -89,7 +91,7 @@ impl<F: Framing, C> Connections<F, C> {
         }
         self.slots[index.get()] = Slot {
             phase: Phase::Home(Box::new(Stream {
-                connection: Connection::new(index, socket, peer, state),
+                connection: Connection::new(index, socket, tls, peer, state),
                 run: Run::default(),
             })),
             readiness: Readiness::of(&[Condition::Readable]),
@@ -140,8 +142,7 @@ impl<F: Framing, C> Connections<F, C> {
         index: ConnectionIndex,
     ) -> Option<Box<Stream<C, F::Head>>> {
         let mut stream = self.slots[index.get()].phase.lend()?;
-        let output = &mut stream.connection.output;
-        output.lend_buffer(&mut self.memory.output);
+        stream.connection.lend_buffers(&mut self.memory.output);
         Some(stream)
     }
 
@@ -197,6 +198,12 @@ impl<F: Framing, C> Connections<F, C> {
             return;
         };
         let Stream { connection, run } = &mut **stream;
+        if connection.handshake().is_some() {
+            // The queue of handshakes is full. This peer has no session in which it could be told.
+            connection.failed = true;
+            dispatcher.count_rejection(dispatcher.handshake_type());
+            return self.ready.push(index);
+        }
         let refused_flush = run.frames.is_empty();
         slot.readiness.set(Condition::FlushRefused, refused_flush);
         for frame in std::mem::take(&mut run.frames) {
@@ -214,7 +221,10 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     pub(super) fn close(&mut self, index: ConnectionIndex) {
-        let slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
+        let mut slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
+        if let Phase::Home(stream) = &mut slot.phase {
+            self.part_from(&mut stream.connection);
+        }
         self.lingering -= usize::from(slot.phase.is_lingering());
         self.free.push(index);
         let net = &self.shared.telemetry.net.0;
@@ -230,16 +240,22 @@ impl<F: Framing, C> Connections<F, C> {
         };
         for index in (0..self.slots.len()).map_while(ConnectionIndex::new) {
             let slot = &self.slots[index.get()];
-            let timeout_s = match &slot.phase {
-                Phase::Home(stream) if stream.connection.output.is_empty() => idle_timeout_s,
-                Phase::Home(_) => self.shared.config.output_timeout_s,
+            let config = &self.shared.config;
+            let (timeout_s, since_ns) = match &slot.phase {
+                Phase::Home(stream) => match stream.connection.handshake_since_ns() {
+                    Some(since_ns) => (config.handshake_timeout_s, since_ns),
+                    None if !stream.connection.has_unsent() => {
+                        (idle_timeout_s, slot.last_active_ns)
+                    }
+                    None => (config.output_timeout_s, slot.last_active_ns),
+                },
                 Phase::Lingering { until_ns, .. } if now_ns >= *until_ns => {
                     self.close(index);
                     continue;
                 }
                 _ => continue,
             };
-            if over(timeout_s, slot.last_active_ns) {
+            if over(timeout_s, since_ns) {
                 self.net().connections_timed_out.add(1);
                 self.close(index);
             }
