@@ -25,8 +25,8 @@ use crate::shutdown::Shutdown;
 use crate::signal_preemptible::SignalPreemptible;
 use crate::telemetry::Telemetry;
 use crate::transport::PacketPort;
-use crate::transport::datagram::buffer_len;
 use crate::transport::TlsConfig;
+use crate::transport::datagram::buffer_len;
 use crate::transport::listener::{Listening, bind_udp, listen_tcp};
 use crate::transport::socket::ListenerSocket;
 

@@ -13,6 +13,10 @@ use crate::limits::QUEUE_CAPACITY_MAX;
 const SHARES_SLACK: f64 = 1e-6;
 
 /// Name of the type of TLS handshakes, which a server with TLS has behind the user's types.
+#[cfg_attr(
+    not(feature = "tls"),
+    expect(unreachable_pub, reason = "public with TLS")
+)]
 pub const HANDSHAKE: &str = "HANDSHAKE";
 
 /// About what a step of a handshake takes: a key exchange, and a signature by an ECDSA or RSA key.

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use psp_policy::{Policy, PreemptPolicy, RequestType, Scheduler, SchedulerSetup, TypeTable, WorkerId};
+use psp_policy::{
+    Policy, PreemptPolicy, RequestType, Scheduler, SchedulerSetup, TypeTable, WorkerId,
+};
 
 use crate::admission;
 use crate::config::{Config, Topology};

@@ -102,7 +102,11 @@ impl<C> Connection<C> {
     /// Whether output waits to be sent.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.output.is_empty() || self.tls.as_ref().is_some_and(|session| session.unsent() > 0)
+        !self.output.is_empty()
+            || self
+                .tls
+                .as_ref()
+                .is_some_and(|session| session.unsent() > 0)
     }
 
     /// Says behind the output that nothing more will be sent, if the peer has to be told. Returns whether this has

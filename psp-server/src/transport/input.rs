@@ -36,6 +36,10 @@ pub(crate) enum Fill {
     /// The peer sends no more.
     End,
     /// The peer broke the protocol of its session (TLS).
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "only TLS has sessions")
+    )]
     Broken,
 }
 

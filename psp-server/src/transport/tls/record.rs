@@ -42,7 +42,13 @@ mod tests {
 
     #[test]
     fn what_is_no_record_needs_no_more_bytes() {
-        for bytes in [&b"P"[..], b"*1\r\n$4\r\nPING\r\n", b"GET / HTTP/1.1\r\n", b"\0", b"\xff"] {
+        for bytes in [
+            &b"P"[..],
+            b"*1\r\n$4\r\nPING\r\n",
+            b"GET / HTTP/1.1\r\n",
+            b"\0",
+            b"\xff",
+        ] {
             assert!(is_whole(bytes), "{bytes:?}");
         }
         let longest = [22, 3, 1, 0x48, 0];
