@@ -105,6 +105,7 @@ mod fiber;
 pub mod handler;
 mod late_waker;
 mod limits;
+mod listen;
 pub mod peer;
 pub mod preempt;
 pub mod reload;

@@ -1,6 +1,7 @@
 //! A server that is ready to run, and how it runs.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use mio::net::UdpSocket;
@@ -17,7 +18,7 @@ use crate::shared::{ServerHandle, Shared};
 use crate::shutdown::Shutdown;
 use crate::transport::PacketPort;
 use crate::transport::endpoint::{Endpoint, Outlet};
-use crate::transport::listener::Listening;
+use crate::transport::listening::Listening;
 
 pub use crate::runtime::DrainReport;
 
@@ -31,19 +32,27 @@ pub struct Server<F, K, H> {
     pub(crate) poll: Poll,
     pub(crate) waker: Arc<Waker>,
     pub(crate) listeners: Vec<Listening>,
-    pub(crate) udp_sockets: Vec<UdpSocket>,
+    pub(crate) udp_sockets: Vec<(UdpSocket, SocketAddr)>,
     pub(crate) packet_port: Option<PacketPort>,
     /// Datagrams of sockets, or of a port, that may wait or be in flight.
     pub(crate) datagrams: usize,
     pub(crate) local_addrs: Vec<SocketAddr>,
+    pub(crate) unix_paths: Vec<PathBuf>,
 }
 
 impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
     /// The addresses that the server listens on: first TCP, then UDP, each in the order given, and last the
-    /// address of a polled port.
+    /// address of a polled port. A name that resolves to several addresses has them in this order, too.
     #[must_use]
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.local_addrs
+    }
+
+    /// The paths of the Unix sockets that the server listens on, in the order given. A socket without a path, such
+    /// as one of Linux' abstract namespace, is not among them.
+    #[must_use]
+    pub fn unix_paths(&self) -> &[PathBuf] {
+        &self.unix_paths
     }
 
     /// A handle to the server's counters and limits.
@@ -81,6 +90,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             packet_port,
             datagrams,
             local_addrs,
+            unix_paths,
         } = self;
         shutdown.attach(waker.clone());
         shared.shutdown.attach(waker.clone());
@@ -91,8 +101,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         handler.init(ServerHandle::new(shared.clone()));
         let endpoints = udp_sockets
             .into_iter()
-            .zip(&local_addrs[listeners.len()..])
-            .map(|(socket, &address)| {
+            .map(|(socket, address)| {
                 Arc::new(Endpoint {
                     outlet: Outlet::Socket(socket),
                     state: handler.connect(Peer::Ip(address)),
@@ -117,6 +126,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             );
             for address in local_addrs {
                 tracing::info!("listening on {address}");
+            }
+            for path in unix_paths {
+                tracing::info!("listening on unix:{}", path.display());
             }
         };
         launch(

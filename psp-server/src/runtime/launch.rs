@@ -35,7 +35,7 @@ use crate::shared::Shared;
 use crate::shutdown::Shutdown;
 use crate::transport::Packets;
 use crate::transport::endpoint::Endpoint;
-use crate::transport::listener::Listening;
+use crate::transport::listening::Listening;
 
 /// How long workers may take to end once the net worker is done.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);

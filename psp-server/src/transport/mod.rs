@@ -13,7 +13,10 @@
 //!
 //! | file | job |
 //! | --- | --- |
-//! | `listener.rs` | binds sockets |
+//! | `listener.rs` | binds sockets to addresses |
+//! | `socket_file.rs` | binds Unix sockets, and removes their files |
+//! | `listen_fds.rs` | sockets that a service manager passes |
+//! | `listening.rs` | a socket that accepts connections, and whether they speak TLS |
 //! | `socket.rs` | the sockets of connections, and the sockets that accept them |
 //! | `input.rs`, `output.rs` | buffers of a connection |
 //! | `connection.rs` | a connection: socket, buffers, the handler's state |
@@ -34,7 +37,9 @@ pub mod dpdk;
 pub(crate) mod endpoint;
 pub(crate) mod handshake;
 pub(crate) mod input;
+pub(crate) mod listen_fds;
 pub(crate) mod listener;
+pub(crate) mod listening;
 #[cfg(not(feature = "dpdk"))]
 mod no_dpdk;
 #[cfg(not(feature = "tls"))]
@@ -43,6 +48,7 @@ pub(crate) mod output;
 pub(crate) mod request_key;
 pub(crate) mod run;
 pub(crate) mod socket;
+pub(crate) mod socket_file;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 

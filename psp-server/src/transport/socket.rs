@@ -9,6 +9,7 @@ use mio::{Interest, Registry, Token};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 
+use super::socket_file::SocketFile;
 use crate::peer::{Credentials, Peer};
 
 /// The socket of a connection.
@@ -22,7 +23,8 @@ pub(crate) enum Socket {
 #[derive(Debug)]
 pub(crate) enum ListenerSocket {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    /// With the file that the server made for it. Fields are dropped in this order.
+    Unix(Option<SocketFile>, UnixListener),
 }
 
 /// Calls a method of the socket, whatever kind it is of.
@@ -30,7 +32,7 @@ macro_rules! delegate {
     ($socket:expr, $inner:ident => $call:expr) => {
         match $socket {
             Self::Tcp($inner) => $call,
-            Self::Unix($inner) => $call,
+            Self::Unix(.., $inner) => $call,
         }
     };
 }
@@ -84,7 +86,7 @@ impl ListenerSocket {
                 let (socket, address) = listener.accept()?;
                 Ok((Socket::Tcp(socket), Peer::Ip(address)))
             }
-            Self::Unix(listener) => {
+            Self::Unix(_, listener) => {
                 let (socket, _) = listener.accept()?;
                 let credentials = credentials(&socket);
                 Ok((Socket::Unix(socket), Peer::Unix(credentials)))

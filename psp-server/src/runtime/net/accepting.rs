@@ -14,7 +14,7 @@ use super::tokens::Tokens;
 use crate::handler::Handler;
 use crate::shared::Shared;
 use crate::transport::TlsConfig;
-use crate::transport::listener::Listening;
+use crate::transport::listening::Listening;
 use crate::transport::socket::ListenerSocket;
 
 const ACCEPTS_PER_TURN: usize = 64;

@@ -33,7 +33,7 @@ use crate::telemetry::NetCounters;
 use crate::transport::Packets;
 use crate::transport::datagram::DatagramPool;
 use crate::transport::endpoint::Endpoint;
-use crate::transport::listener::Listening;
+use crate::transport::listening::Listening;
 
 const EVENTS_PER_TURN: usize = 512;
 const DATAGRAMS_PER_TURN: usize = 64;
