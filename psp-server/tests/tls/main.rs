@@ -1,1 +1,7 @@
-fn main() {}
+//! Servers with TLS.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod rig;
+mod serving;
+mod storm;

@@ -109,12 +109,7 @@ impl<F: Framing, C> Connections<F, C> {
                     return;
                 }
                 Ok(Parsed::NeedMore { .. }) if slot.readiness.has(Condition::InputEnded) => {
-                    if self.draining {
-                        self.start_lingering(index, now_ns);
-                    } else {
-                        self.close(index);
-                    }
-                    return;
+                    connection.closing = true;
                 }
                 Ok(Parsed::NeedMore { .. })
                     if !slot.readiness.has(Condition::Readable)

@@ -36,6 +36,8 @@ impl<F: Framing, C> Connections<F, C> {
                 net.handshakes.add(1);
                 session.open(&mut connection.input, &mut self.memory.input);
                 slot.last_active_ns = now_ns;
+                // The peer's end of its session may have come with the last bytes, too.
+                slot.readiness.set(Condition::Readable, true);
             }
             HandshakeStage::Fail => {
                 net.handshakes_failed.add(1);
