@@ -80,8 +80,8 @@ pub trait Framing: Send + Sync + 'static {
 
     /// Writes the reply for a request that the server refuses.
     ///
-    /// `request` is the refused frame (empty for [`Rejection::Malformed`] and
-    /// [`Rejection::TooManyConnections`]). A protocol without such a reply writes nothing.
+    /// `request` is the refused frame (empty for [`Rejection::Malformed`],
+    /// [`Rejection::TooManyConnections`] and [`Rejection::Refused`]). A protocol without such a reply writes nothing.
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink);
 }
 
@@ -138,8 +138,10 @@ pub enum Rejection<'a> {
     },
     /// The bytes are not a request.
     Malformed(&'a FrameError),
-    /// The connection limit is reached.
+    /// The connection limit is reached, or that of the peer's address.
     TooManyConnections,
+    /// The handler refuses the connection. The text says why.
+    Refused(&'a str),
     /// The server's budget for buffered bytes is exhausted.
     OutOfBuffers,
     /// The server is draining and takes no new requests.

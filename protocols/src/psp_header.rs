@@ -140,13 +140,14 @@ impl Framing for PspFraming {
             Rejection::ReplyTooLarge { .. } => "reply too large",
             Rejection::Malformed(error) => &error.reason,
             Rejection::TooManyConnections => "too many connections",
+            Rejection::Refused(reason) => reason,
             Rejection::OutOfBuffers => "out of buffers",
             Rejection::ShuttingDown => "shutting down",
         };
         let (request_type, id, run_time_ns) = Header::decode(request).map_or((0, 0, 0), |header| {
             (header.request_type, header.id, header.run_time_ns)
         });
-        let payload_len = u32::try_from(text.len()).expect("fixed texts are short");
+        let payload_len = u32::try_from(text.len()).expect("texts are short");
         let header = Header {
             kind: Kind::Error,
             request_type,
@@ -225,6 +226,7 @@ mod tests {
             ),
             (Rejection::Malformed(&error), "psp header: unknown kind"),
             (Rejection::TooManyConnections, "too many connections"),
+            (Rejection::Refused("not from there"), "not from there"),
             (Rejection::OutOfBuffers, "out of buffers"),
             (Rejection::ShuttingDown, "shutting down"),
         ];

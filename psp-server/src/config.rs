@@ -60,6 +60,9 @@ pub struct Config {
     pub queue_capacity: usize,
     /// Connections that may be open at once.
     pub connections_max: usize,
+    /// Connections that one address may have open at once; 0 for no limit. The addresses of an IPv6 network of 64
+    /// bits count as one. Unix sockets have no addresses and no such limit.
+    pub connections_per_address_max: usize,
     /// A connection without a request for this long is closed; 0 never closes.
     pub idle_timeout_s: u64,
     /// A connection that takes none of its output for this long is closed; 0 never closes.
@@ -113,6 +116,7 @@ impl Default for Config {
             topology: Topology::Auto,
             queue_capacity: 1024,
             connections_max: 10_000,
+            connections_per_address_max: 0,
             idle_timeout_s: 0,
             output_timeout_s: 60,
             handshake_timeout_s: 10,

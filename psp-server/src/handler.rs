@@ -13,6 +13,7 @@ use std::time::Duration;
 use psp_policy::{RequestType, WorkerId};
 
 use crate::peer::Peer;
+use crate::refusal::Refusal;
 use crate::reply::Reply;
 use crate::shared::ServerHandle;
 
@@ -63,7 +64,18 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
         Ok(self.init_worker(worker))
     }
 
-    /// Called when a connection was accepted, and at the start for each socket or port of datagrams, with its own
+    /// Says whether the server takes a connection, before its first request. Called on the net thread, before
+    /// [`connect`](Self::connect), so it should decide at once. Without an implementation every peer is welcome.
+    ///
+    /// # Errors
+    /// The reason, which the peer gets as [`Rejection::Refused`](psp_protocols::Rejection::Refused). Then the
+    /// connection is closed.
+    fn accept(&self, peer: &Peer) -> Result<(), Refusal> {
+        let _ = peer;
+        Ok(())
+    }
+
+    /// Called on the net thread when a connection was accepted, and at the start for each socket or port of datagrams, with its own
     /// address.
     fn connect(&self, peer: Peer) -> Self::Connection;
 

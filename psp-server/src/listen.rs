@@ -13,7 +13,7 @@ use crate::transport::listen_fds::{Passed, take_passed};
 use crate::transport::listener::{bind_udp, listen_tcp};
 use crate::transport::listening::Listening;
 use crate::transport::socket::ListenerSocket;
-use crate::transport::socket_file::listen_unix;
+use crate::transport::socket_file::{SocketFile, listen_unix};
 
 /// The permissions that a file may have.
 const MODE_MAX: u32 = 0o777;
@@ -134,8 +134,7 @@ impl Bound {
             Place::Unix(path) => match listen_unix(&path, unix_mode) {
                 Ok((file, listener)) => {
                     self.unix_paths.push(path);
-                    let listener = ListenerSocket::Unix(Some(file), listener);
-                    self.listeners.push(listener.into());
+                    self.add_unix(Some(file), listener);
                 }
                 Err(source) => return Err(BuildError::BindUnix { path, source }),
             },
@@ -170,6 +169,14 @@ impl Bound {
         self.tcp_addrs.push(address);
     }
 
+    fn add_unix(&mut self, file: Option<SocketFile>, listener: UnixListener) {
+        let listener = ListenerSocket::Unix {
+            _file: file,
+            listener,
+        };
+        self.listeners.push(listener.into());
+    }
+
     fn adopt_tcp(&mut self, listener: net::TcpListener) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -191,9 +198,7 @@ impl Bound {
         let address = listener.local_addr()?;
         self.unix_paths
             .extend(address.as_pathname().map(PathBuf::from));
-        let listener = UnixListener::from_std(listener);
-        self.listeners
-            .push(ListenerSocket::Unix(None, listener).into());
+        self.add_unix(None, UnixListener::from_std(listener));
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use psp_classifiers::HttpClassifier;
-use psp_program::{LogLevel, spin};
+use psp_program::{LogLevel, SocketConfig, SocketFlags, spin};
 use psp_protocols::http::{Http, HttpHead, HttpRequest, Method, Response, Status};
 use psp_server::{Config, Policy, Reply, Request, Server, Topology, TypeSpec, checkpoint};
 
@@ -28,6 +28,8 @@ struct Flags {
     /// TCP port; 0 for any free port.
     #[arg(long, short, default_value_t = 8080)]
     port: u16,
+    #[command(flatten)]
+    sockets: SocketFlags,
     /// Scheduling policy, as in 'c-fcfs' or 'mq quantum-us=20'.
     #[arg(long, value_name = "NAME", default_value = "darc")]
     policy: Policy,
@@ -81,8 +83,10 @@ fn main() -> anyhow::Result<()> {
     let _log = LogLevel::default().start_log();
     let fast = TypeSpec::new("fast").service_time(Duration::from_micros(2));
     let slow = TypeSpec::new("slow").service_time(Duration::from_millis(20));
-    let server = Server::builder()
-        .tcp((flags.bind, flags.port))
+    let mut sockets = SocketConfig::default();
+    flags.sockets.apply_to(&mut sockets);
+    let server = sockets
+        .listen(Server::builder(), &[flags.bind], flags.port)
         .framing(Http::default())
         .classifier(
             HttpClassifier::new()

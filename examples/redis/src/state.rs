@@ -1,5 +1,6 @@
 //! The state that all connections of a server share.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -63,6 +64,12 @@ impl ServerState {
             runtime: OnceLock::new(),
             workers: Mutex::default(),
         }
+    }
+
+    /// The path of the server's own Unix socket.
+    #[must_use]
+    pub fn unix_socket(&self) -> Option<&Path> {
+        self.settings.config.sockets.unix.as_deref()
     }
 
     /// Registers an accepted connection.

@@ -39,6 +39,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, head: Option<&HttpHead>, out: &m
             respond(status, &[reason, "\n"]);
         }
         Rejection::TooManyConnections => respond(unavailable, &["too many connections\n"]),
+        Rejection::Refused(reason) => respond(Status::FORBIDDEN, &[reason, "\n"]),
         Rejection::OutOfBuffers => respond(unavailable, &["out of buffers\n"]),
         Rejection::ShuttingDown => respond(unavailable, &["shutting down\n"]),
     }
@@ -100,6 +101,11 @@ mod tests {
                 Rejection::TooManyConnections,
                 "503 Service Unavailable",
                 "too many connections",
+            ),
+            (
+                Rejection::Refused("not from there"),
+                "403 Forbidden",
+                "not from there",
             ),
             (
                 Rejection::OutOfBuffers,

@@ -29,6 +29,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Si
         }
         Rejection::Malformed(error) => encoder.error_parts(&["ERR ", &error.reason]),
         Rejection::TooManyConnections => encoder.error("ERR max number of clients reached"),
+        Rejection::Refused(reason) => encoder.error_parts(&["DENIED ", reason]),
         Rejection::OutOfBuffers => {
             encoder.error("OOM the server's budget for buffered bytes is exhausted");
         }
@@ -78,6 +79,10 @@ mod tests {
             (
                 Rejection::TooManyConnections,
                 "-ERR max number of clients reached\r\n",
+            ),
+            (
+                Rejection::Refused("not from\r\nthere"),
+                "-DENIED not from  there\r\n",
             ),
             (
                 Rejection::OutOfBuffers,

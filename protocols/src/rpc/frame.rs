@@ -77,6 +77,7 @@ impl Framing for Rpc {
             Rejection::TooManyConnections => {
                 (Status::ResourceExhausted, "too many connections".to_owned())
             }
+            Rejection::Refused(reason) => (Status::PermissionDenied, (*reason).to_owned()),
             Rejection::OutOfBuffers => (Status::ResourceExhausted, "out of buffers".to_owned()),
             Rejection::ShuttingDown => (Status::Unavailable, "shutting down".to_owned()),
         };
@@ -158,6 +159,11 @@ mod tests {
                 Rejection::TooManyConnections,
                 Status::ResourceExhausted,
                 "too many connections",
+            ),
+            (
+                Rejection::Refused("not from there"),
+                Status::PermissionDenied,
+                "not from there",
             ),
             (
                 Rejection::OutOfBuffers,

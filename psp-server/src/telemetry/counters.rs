@@ -52,6 +52,8 @@ pub(crate) struct NetCounters {
     pub(crate) connections_accepted: Counter,
     pub(crate) connections_open: Counter,
     pub(crate) connections_refused: Counter,
+    pub(crate) connections_refused_by_handler: Counter,
+    pub(crate) connections_over_address_limit: Counter,
     pub(crate) connections_timed_out: Counter,
     pub(crate) connections_over_budget: Counter,
     pub(crate) handshakes: Counter,

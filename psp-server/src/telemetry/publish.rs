@@ -12,6 +12,14 @@ pub fn publish(snapshot: &Snapshot) {
     for (name, value) in [
         ("psp_connections_accepted_total", net.connections_accepted),
         ("psp_connections_refused_total", net.connections_refused),
+        (
+            "psp_connections_refused_by_handler_total",
+            net.connections_refused_by_handler,
+        ),
+        (
+            "psp_connections_over_address_limit_total",
+            net.connections_over_address_limit,
+        ),
         ("psp_connections_timed_out_total", net.connections_timed_out),
         (
             "psp_connections_over_budget_total",

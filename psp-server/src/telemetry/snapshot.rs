@@ -26,8 +26,13 @@ pub struct NetSnapshot {
     pub connections_accepted: u64,
     /// Connections open now.
     pub connections_open: u64,
-    /// Connections refused because of the connection limit.
+    /// Connections refused before their first request: there were too many, or the handler refused them.
     pub connections_refused: u64,
+    /// How many of these [`Handler::accept`](crate::Handler::accept) refused.
+    pub connections_refused_by_handler: u64,
+    /// How many of these came from an address that had
+    /// [`Config::connections_per_address_max`](crate::Config::connections_per_address_max).
+    pub connections_over_address_limit: u64,
     /// Connections closed because they were idle or took no output for too long.
     pub connections_timed_out: u64,
     /// Connections closed because they exceeded the budget for buffered bytes.
@@ -235,6 +240,8 @@ impl Snapshot {
                 connections_accepted: net.connections_accepted.get(),
                 connections_open: net.connections_open.get(),
                 connections_refused: net.connections_refused.get(),
+                connections_refused_by_handler: net.connections_refused_by_handler.get(),
+                connections_over_address_limit: net.connections_over_address_limit.get(),
                 connections_timed_out: net.connections_timed_out.get(),
                 connections_over_budget: net.connections_over_budget.get(),
                 handshakes: net.handshakes.get(),

@@ -31,14 +31,22 @@ pub(crate) struct Connection<C> {
     pub(crate) failed: bool,
 }
 
+/// What a connection begins with.
+pub(crate) struct Accepted<C> {
+    pub(crate) socket: Socket,
+    pub(crate) tls: Option<Box<TlsSession>>,
+    pub(crate) peer: Peer,
+    pub(crate) state: C,
+}
+
 impl<C> Connection<C> {
-    pub(crate) fn new(
-        index: ConnectionIndex,
-        socket: Socket,
-        tls: Option<Box<TlsSession>>,
-        peer: Peer,
-        state: C,
-    ) -> Self {
+    pub(crate) fn new(index: ConnectionIndex, accepted: Accepted<C>) -> Self {
+        let Accepted {
+            socket,
+            tls,
+            peer,
+            state,
+        } = accepted;
         Self {
             index,
             socket,

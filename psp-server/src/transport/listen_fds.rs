@@ -9,6 +9,9 @@ use std::os::unix::net::UnixListener;
 use listenfd::ListenFd;
 use rustix::net::sockopt::socket_acceptconn;
 
+/// Takes the socket of an index if it is of one kind. Otherwise it stays where it is.
+type Kind = fn(&mut ListenFd, usize) -> io::Result<Option<Passed>>;
+
 /// A socket that was passed.
 #[derive(Debug)]
 pub(crate) enum Passed {
@@ -58,7 +61,7 @@ fn numbered(index: usize, count: usize, why: &str) -> String {
 }
 
 fn take(passed: &mut ListenFd, index: usize) -> Result<Passed, String> {
-    let kinds: [fn(&mut ListenFd, usize) -> io::Result<Option<Passed>>; 3] = [
+    let kinds: [Kind; 3] = [
         |passed, index| Ok(passed.take_tcp_listener(index)?.map(Passed::Tcp)),
         |passed, index| Ok(passed.take_unix_listener(index)?.map(Passed::Unix)),
         |passed, index| Ok(passed.take_udp_socket(index)?.map(Passed::Udp)),

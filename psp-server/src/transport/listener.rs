@@ -116,7 +116,7 @@ mod tests {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    /// Binds `texts` on a system that gives `ports` one after the other and has the addresses of `errors` not.
+    /// Binds `texts` on a system that gives `ports` one after the other, and answers `errors` for some addresses.
     fn bind(
         texts: &[&str],
         ports: &[u16],

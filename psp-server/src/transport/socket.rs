@@ -23,16 +23,19 @@ pub(crate) enum Socket {
 #[derive(Debug)]
 pub(crate) enum ListenerSocket {
     Tcp(TcpListener),
-    /// With the file that the server made for it. Fields are dropped in this order.
-    Unix(Option<SocketFile>, UnixListener),
+    Unix {
+        /// The file that the server made for the listener, which goes first.
+        _file: Option<SocketFile>,
+        listener: UnixListener,
+    },
 }
 
-/// Calls a method of the socket, whatever kind it is of.
+/// Evaluates the expression with the socket, whatever kind it is of.
 macro_rules! delegate {
     ($socket:expr, $inner:ident => $call:expr) => {
         match $socket {
             Self::Tcp($inner) => $call,
-            Self::Unix(.., $inner) => $call,
+            Self::Unix($inner) => $call,
         }
     };
 }
@@ -49,6 +52,10 @@ impl Socket {
     /// Ends one direction, or both.
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         delegate!(self, socket => socket.shutdown(how))
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        delegate!(self, socket => socket)
     }
 }
 
@@ -86,11 +93,18 @@ impl ListenerSocket {
                 let (socket, address) = listener.accept()?;
                 Ok((Socket::Tcp(socket), Peer::Ip(address)))
             }
-            Self::Unix(_, listener) => {
+            Self::Unix { listener, .. } => {
                 let (socket, _) = listener.accept()?;
                 let credentials = credentials(&socket);
                 Ok((Socket::Unix(socket), Peer::Unix(credentials)))
             }
+        }
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Tcp(listener) => listener,
+            Self::Unix { listener, .. } => listener,
         }
     }
 }
@@ -110,7 +124,7 @@ macro_rules! event_source {
                 token: Token,
                 interests: Interest,
             ) -> io::Result<()> {
-                delegate!(self, socket => socket.register(registry, token, interests))
+                self.source().register(registry, token, interests)
             }
 
             fn reregister(
@@ -119,11 +133,11 @@ macro_rules! event_source {
                 token: Token,
                 interests: Interest,
             ) -> io::Result<()> {
-                delegate!(self, socket => socket.reregister(registry, token, interests))
+                self.source().reregister(registry, token, interests)
             }
 
             fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-                delegate!(self, socket => socket.deregister(registry))
+                self.source().deregister(registry)
             }
         }
     };

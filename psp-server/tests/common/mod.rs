@@ -50,6 +50,7 @@ impl Framing for Lines {
             Rejection::ReplyTooLarge { limit_bytes } => format!("!larger than {limit_bytes}"),
             Rejection::Malformed(error) => format!("!malformed: {error}"),
             Rejection::TooManyConnections => "!too many connections".into(),
+            Rejection::Refused(reason) => format!("!refused: {reason}"),
             Rejection::OutOfBuffers => "!out of buffers".into(),
             Rejection::ShuttingDown => "!shutting down".into(),
         };

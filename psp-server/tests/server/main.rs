@@ -5,6 +5,7 @@ mod common;
 mod readme;
 mod refused;
 mod serving;
+mod sockets;
 mod starting;
 mod switching;
 mod tutorial;

@@ -6,6 +6,8 @@ use crate::state::ServerState;
 pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
     let config = &server.config;
     let addresses: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
+    let unix = config.sockets.unix.as_ref();
+    let domain_socket = unix.map_or("NULL".into(), |path| path.to_string_lossy());
     let on_or_off = |on| if on { "on" } else { "off" };
     let yes_or_no = crate::dump::yes_or_no;
     let workers = server
@@ -22,7 +24,8 @@ pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
             ("udpport", &config.udp_port),
             ("inter", &addresses.join(",")),
             ("evictions", &on_or_off(config.evict)),
-            ("domain_socket", &"NULL"),
+            ("domain_socket", &domain_socket),
+            ("umask", &config.unix_mode()),
             ("shutdown_command", &yes_or_no(config.enable_shutdown)),
             ("num_threads", &workers),
             ("cas_enabled", &"yes"),

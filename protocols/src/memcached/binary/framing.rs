@@ -65,7 +65,9 @@ impl Framing for BinaryFraming {
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let status = match rejection {
             // There is no request to reply to.
-            Rejection::Malformed(_) | Rejection::TooManyConnections => return,
+            Rejection::Malformed(_) | Rejection::TooManyConnections | Rejection::Refused(_) => {
+                return;
+            }
             Rejection::Busy { .. } => Status::Busy,
             Rejection::HandlerFailed | Rejection::ReplyTooLarge { .. } => Status::InternalError,
             Rejection::OutOfBuffers => Status::OutOfMemory,
@@ -163,8 +165,13 @@ mod tests {
             assert_eq!(&out[HEADER_LEN..], status.text().as_bytes());
         }
         let mut out = Vec::new();
-        let malformed = Rejection::Malformed(&INVALID_MAGIC);
-        BinaryFraming::default().encode_rejection(&malformed, b"", &mut out);
-        assert!(out.is_empty());
+        for rejection in [
+            Rejection::Malformed(&INVALID_MAGIC),
+            Rejection::TooManyConnections,
+            Rejection::Refused("not from there"),
+        ] {
+            BinaryFraming::default().encode_rejection(&rejection, b"", &mut out);
+            assert!(out.is_empty());
+        }
     }
 }

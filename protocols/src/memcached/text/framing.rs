@@ -155,6 +155,7 @@ fn encode_rejection(rejection: &Rejection<'_>, out: &mut dyn Sink) {
         ],
         Rejection::Malformed(error) => &[&error.reason],
         Rejection::TooManyConnections => &["ERROR Too many open connections"],
+        Rejection::Refused(reason) => &["SERVER_ERROR ", reason],
         Rejection::OutOfBuffers => &["SERVER_ERROR out of memory reading request"],
         Rejection::ShuttingDown => &["SERVER_ERROR shutting down"],
     };
@@ -290,6 +291,10 @@ mod tests {
             (
                 Rejection::TooManyConnections,
                 "ERROR Too many open connections\r\n",
+            ),
+            (
+                Rejection::Refused("not from\r\nthere"),
+                "SERVER_ERROR not from  there\r\n",
             ),
             (
                 Rejection::OutOfBuffers,

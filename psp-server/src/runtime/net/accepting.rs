@@ -1,6 +1,6 @@
 //! Accepts connections.
 
-use std::io;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,10 +12,14 @@ use rustix::io::Errno;
 use super::connections::Connections;
 use super::tokens::Tokens;
 use crate::handler::Handler;
+use crate::peer::Peer;
+use crate::refusal::Refusal;
 use crate::shared::Shared;
-use crate::transport::TlsConfig;
+use crate::telemetry::NetCounters;
+use crate::transport::connection::Accepted;
 use crate::transport::listening::Listening;
-use crate::transport::socket::ListenerSocket;
+use crate::transport::socket::{ListenerSocket, Socket};
+use crate::transport::{TlsConfig, TlsSession};
 
 const ACCEPTS_PER_TURN: usize = 64;
 
@@ -122,34 +126,98 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
                     // That connection is lost; others may wait.
                     Err(_) => continue,
                 };
-                if connections.open() >= self.shared.connections_max.load(Ordering::Relaxed) {
-                    net.connections_refused.add(1);
-                    if listener.tls.is_some() {
-                        // The reason would need a handshake.
-                        continue;
+                let admitted = admit(peer, connections, &*self.handler, &self.shared)
+                    .and_then(|state| Ok((state, listener.session(now_ns)?)));
+                match admitted {
+                    Ok((state, tls)) => {
+                        let accepted = Accepted {
+                            socket,
+                            tls,
+                            peer,
+                            state,
+                        };
+                        connections.accept(accepted, registry, tokens, now_ns);
                     }
-                    let mut text = Vec::new();
-                    let rejection = Rejection::TooManyConnections;
-                    self.framing.encode_rejection(&rejection, &[], &mut text);
-                    // Best effort: an empty socket buffer takes a line.
-                    let _ = io::Write::write(&mut { socket }, &text);
-                    continue;
+                    Err(refused) => {
+                        let reason = refused.count(net);
+                        // With TLS, telling the reason would need a handshake.
+                        if let (None, Some(reason)) = (&listener.tls, reason) {
+                            tell(&reason, socket, &*self.framing);
+                        }
+                    }
                 }
-                let connect = AssertUnwindSafe(|| self.handler.connect(peer));
-                let Ok(state) = catch_unwind(connect) else {
-                    net.connections_refused.add(1);
-                    continue;
-                };
-                let session = listener.tls.as_ref().map(|tls| tls.session(now_ns));
-                if matches!(session, Some(None)) {
-                    net.connections_refused.add(1);
-                    continue;
-                }
-                let session = session.flatten();
-                connections.accept(socket, session, peer, registry, tokens, state, now_ns);
             }
         }
     }
+}
+
+/// Why a connection is refused before its first request.
+enum Refused {
+    /// There are as many connections as there may be.
+    ConnectionsMax,
+    /// The peer's address has as many connections as it may have.
+    AddressMax,
+    ByHandler(Refusal),
+    /// The handler panicked.
+    HandlerFailed,
+    /// The settings of TLS make no session.
+    NoSession,
+}
+
+impl Listener {
+    /// The session of a connection with TLS that was accepted at `now_ns`.
+    fn session(&self, now_ns: u64) -> Result<Option<Box<TlsSession>>, Refused> {
+        let made = self.tls.as_ref().map(|tls| tls.session(now_ns));
+        made.map(|session| session.ok_or(Refused::NoSession))
+            .transpose()
+    }
+}
+
+/// Makes the handler's state of a connection, if the peer may have another one.
+fn admit<F: Framing, H: Handler<F::Head>>(
+    peer: Peer,
+    connections: &Connections<F, H::Connection>,
+    handler: &H,
+    shared: &Shared,
+) -> Result<H::Connection, Refused> {
+    if connections.open() >= shared.connections_max.load(Ordering::Relaxed) {
+        return Err(Refused::ConnectionsMax);
+    }
+    if !connections.has_room_for(&peer) {
+        return Err(Refused::AddressMax);
+    }
+    let connect = || handler.accept(&peer).map(|()| handler.connect(peer));
+    match catch_unwind(AssertUnwindSafe(connect)) {
+        Ok(connected) => connected.map_err(Refused::ByHandler),
+        Err(_) => Err(Refused::HandlerFailed),
+    }
+}
+
+impl Refused {
+    /// Counts the connection. Returns what its peer is told.
+    fn count(&self, net: &NetCounters) -> Option<Rejection<'_>> {
+        net.connections_refused.add(1);
+        match self {
+            Self::ConnectionsMax => Some(Rejection::TooManyConnections),
+            Self::AddressMax => {
+                net.connections_over_address_limit.add(1);
+                Some(Rejection::TooManyConnections)
+            }
+            Self::ByHandler(refusal) => {
+                net.connections_refused_by_handler.add(1);
+                Some(Rejection::Refused(refusal.reason()))
+            }
+            Self::HandlerFailed | Self::NoSession => None,
+        }
+    }
+}
+
+/// Tells the peer why it is refused, as far as its socket takes it at once, and closes the connection.
+fn tell(reason: &Rejection<'_>, mut socket: Socket, framing: &impl Framing) {
+    let mut text = Vec::new();
+    framing.encode_rejection(reason, &[], &mut text);
+    // Best effort: an empty socket buffer takes a line.
+    let _ = socket.write(&text);
 }
 
 /// Whether the process or the system has no room for another connection.

@@ -22,12 +22,14 @@
 //! | `parse.rs` | frames and classifies input into a run |
 //! | `lingering.rs` | closing without losing the last reply |
 //! | `memory.rs` | buffers, and the bytes held for all peers |
+//! | `per_address.rs` | how many connections each address has |
 
 mod advance;
 mod handshake;
 mod lingering;
 mod memory;
 mod parse;
+mod per_address;
 mod readiness;
 mod ready_queue;
 mod slot;

@@ -3,6 +3,7 @@
 use psp_policy::RequestType;
 use psp_protocols::Framing;
 
+use super::per_address::Origin;
 use super::readiness::Readiness;
 use crate::transport::run::Stream;
 
@@ -17,6 +18,8 @@ pub(super) struct Slot<F: Framing, C> {
     pub(super) readiness: Readiness,
     pub(super) last_run: LastRun,
     pub(super) last_active_ns: u64,
+    /// Where the connection comes from, if it is counted.
+    pub(super) counted: Option<Origin>,
     /// Memory held for the peer, as last counted.
     pub(super) held_bytes: usize,
     /// Input that is still read while the server drains, in bytes: a peer that never pauses must
@@ -71,6 +74,7 @@ impl<F: Framing, C> Slot<F, C> {
                 ran_on: RanOn::NetThread,
             },
             last_active_ns: 0,
+            counted: None,
             held_bytes: 0,
             drain_read_left: READ_BYTES_MAX,
         }

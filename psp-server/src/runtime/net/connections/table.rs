@@ -7,6 +7,7 @@ use psp_protocols::{Framing, Rejection};
 
 use super::super::tokens::Tokens;
 use super::memory::Memory;
+use super::per_address::PerAddress;
 use super::readiness::{Condition, Readiness};
 use super::ready_queue::ReadyQueue;
 use super::slot::{Phase, RanOn, Slot};
@@ -14,12 +15,10 @@ use crate::peer::Peer;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::shared::Shared;
 use crate::telemetry::NetCounters;
-use crate::transport::TlsSession;
-use crate::transport::connection::Connection;
+use crate::transport::connection::{Accepted, Connection};
 use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::{Run, Stream};
-use crate::transport::socket::Socket;
 
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
@@ -29,6 +28,7 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     free: Vec<ConnectionIndex>,
     pub(super) ready: ReadyQueue,
     pub(super) memory: Memory,
+    per_address: PerAddress,
     pub(super) lingering: usize,
     pub(super) draining: bool,
 }
@@ -41,6 +41,7 @@ impl<F: Framing, C> Connections<F, C> {
             free: Vec::new(),
             ready: ReadyQueue::default(),
             memory: Memory::new(shared.config.buffered_bytes_max),
+            per_address: PerAddress::new(shared.config.connections_per_address_max),
             lingering: 0,
             draining: false,
             shared,
@@ -64,15 +65,17 @@ impl<F: Framing, C> Connections<F, C> {
         self.lingering > 0
     }
 
-    /// Takes a new connection in. `state` is the handler's for it.
+    /// Whether the peer's address may have another connection.
+    pub(in crate::runtime::net) fn has_room_for(&self, peer: &Peer) -> bool {
+        self.per_address.has_room(peer)
+    }
+
+    /// Takes a new connection in.
     pub(in crate::runtime::net) fn accept(
         &mut self,
-        mut socket: Socket,
-        tls: Option<Box<TlsSession>>,
-        peer: Peer,
+        mut accepted: Accepted<C>,
         registry: &Registry,
         tokens: Tokens,
-        state: C,
         now_ns: u64,
     ) {
         let index = self.free.pop().unwrap_or_else(|| {
@@ -81,9 +84,11 @@ impl<F: Framing, C> Connections<F, C> {
             index.expect("connections_max is below the limit of indices")
         });
         let interest = Interest::READABLE | Interest::WRITABLE;
+        let Accepted { socket, peer, .. } = &mut accepted;
+        let peer = *peer;
         let setup = socket
             .send_at_once()
-            .and_then(|()| registry.register(&mut socket, tokens.connection(index), interest));
+            .and_then(|()| registry.register(socket, tokens.connection(index), interest));
         if let Err(error) = setup {
             tracing::debug!(%peer, %error, "connection lost at once");
             self.free.push(index);
@@ -91,11 +96,12 @@ impl<F: Framing, C> Connections<F, C> {
         }
         self.slots[index.get()] = Slot {
             phase: Phase::Home(Box::new(Stream {
-                connection: Connection::new(index, socket, tls, peer, state),
+                connection: Connection::new(index, accepted),
                 run: Run::default(),
             })),
             readiness: Readiness::of(&[Condition::Readable]),
             last_active_ns: now_ns,
+            counted: self.per_address.count(&peer),
             ..Slot::free()
         };
         self.net().connections_accepted.add(1);
@@ -227,6 +233,7 @@ impl<F: Framing, C> Connections<F, C> {
         }
         self.lingering -= usize::from(slot.phase.is_lingering());
         self.free.push(index);
+        self.per_address.release(slot.counted);
         let net = &self.shared.telemetry.net.0;
         self.memory.release(slot.held_bytes, net);
         net.connections_open.set(self.open() as u64);
