@@ -54,7 +54,10 @@ fn requests_and_replies_pass_in_order_beside_plain_ones() {
         steps.completions >= 2 && steps.arrivals == steps.completions,
         "{steps:?}"
     );
-    assert!(snapshot.net.bytes_sent > 3_900_000 && snapshot.net.bytes_received > 900_000);
+    until("all is counted", || {
+        let net = server.snapshot().net;
+        net.bytes_sent > 3_900_000 && net.bytes_received > 900_000
+    });
 }
 
 #[test]

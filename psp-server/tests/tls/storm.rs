@@ -83,14 +83,16 @@ fn requests_overtake_handshakes(topology: Topology) {
 
     gate.set_open(false);
     let mut storm: Vec<_> = (0..STORM).map(|_| server.socket()).collect();
-    for peer in &mut storm {
+    let at_gate = || gate.waiting.load(Ordering::SeqCst);
+    storm[0].write_all(&server.hello()).unwrap();
+    until("a handshake has a worker", || at_gate() == 1);
+    for peer in &mut storm[1..] {
         peer.write_all(&server.hello()).unwrap();
     }
-    // One handshake has a worker, some wait, and the others are refused.
+    // Some handshakes wait, and the others are refused.
     let refused = (STORM - 1 - QUEUE_CAPACITY) as u64;
     until("the storm has arrived", || {
-        let net = server.snapshot().net;
-        gate.waiting.load(Ordering::SeqCst) == 1 && net.handshakes_failed == refused
+        server.snapshot().net.handshakes_failed == refused
     });
     assert_eq!(server.handshakes().rejections, refused);
     for round in 0..100 {
@@ -100,7 +102,7 @@ fn requests_overtake_handshakes(topology: Topology) {
         );
     }
     // Each request overtook every handshake.
-    assert_eq!(gate.waiting.load(Ordering::SeqCst), 1);
+    assert_eq!(at_gate(), 1);
     assert_eq!(server.handshakes().completions, before.completions);
 
     gate.set_open(true);
