@@ -24,3 +24,4 @@ pub mod size;
 pub mod startup;
 pub mod state;
 pub mod text;
+mod tls;

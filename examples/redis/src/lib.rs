@@ -26,4 +26,5 @@ pub mod state;
 pub mod stats;
 #[cfg(test)]
 pub(crate) mod testing;
+mod tls;
 pub mod typed;

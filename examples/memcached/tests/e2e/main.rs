@@ -8,4 +8,6 @@ mod memory;
 mod overload;
 mod protocol;
 mod steering;
+#[cfg(feature = "tls")]
+mod tls;
 mod udp;

@@ -6,4 +6,6 @@ mod common;
 mod overload;
 mod protocol;
 mod steering;
+#[cfg(feature = "tls")]
+mod tls;
 mod topologies;
