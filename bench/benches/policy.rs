@@ -38,14 +38,7 @@ impl Cycle {
                     .share(share)
             })
             .collect();
-        let setup = SchedulerSetup {
-            inline: false,
-            workers,
-            types: &types,
-            queue_capacity: 1024,
-            preemption: None,
-            seed: 1,
-        };
+        let setup = SchedulerSetup::new(workers, &types);
         let mut cycle = Self {
             scheduler: policy.scheduler(&setup),
             now_ns: 0,

@@ -121,29 +121,44 @@ impl FrameError {
 }
 
 /// Why the server refuses a request, or does not run it to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Its `Display` is a text for the peer, for protocols that have no better words. A framing that
+/// matches on the reasons that it knows can use it for all others.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Rejection<'a> {
     /// The typed queue of the request is full. For a datagram, servers send no reply: the client
     /// notices by its timeout.
+    #[error("typed queue of '{type_name}' is full")]
     Busy {
         /// Name under which the request's type was registered.
         type_name: &'a str,
     },
     /// The handler panicked while it ran the request.
+    #[error("the handler failed")]
     HandlerFailed,
+    /// The handler failed and gave this text for the peer, which may have any characters.
+    #[error("{0}")]
+    Failed(&'a str),
     /// The handler's reply exceeded the limit in bytes.
+    #[error("the response is larger than the limit of {limit_bytes} bytes")]
     ReplyTooLarge {
         /// The limit in bytes.
         limit_bytes: usize,
     },
     /// The bytes are not a request.
+    #[error("{0}")]
     Malformed(&'a FrameError),
     /// The connection limit is reached, or that of the peer's address.
+    #[error("too many connections")]
     TooManyConnections,
     /// The handler refuses the connection. The text says why.
+    #[error("{0}")]
     Refused(&'a str),
     /// The server's budget for buffered bytes is exhausted.
+    #[error("out of buffers")]
     OutOfBuffers,
     /// The server is draining and takes no new requests.
+    #[error("shutting down")]
     ShuttingDown,
 }

@@ -100,14 +100,11 @@ fn warm(name: &str) -> Box<dyn Scheduler> {
         |name, micros| TypeSpec::new(name).service_time(std::time::Duration::from_micros(micros));
     let types: TypeTable = [spec("SHORT", 1), spec("LONG", 100)].into_iter().collect();
     let policy: Policy = name.parse().unwrap();
-    let mut scheduler = policy.scheduler(&SchedulerSetup {
-        workers: WORKERS,
-        types: &types,
-        queue_capacity: 1024,
-        inline: false,
-        preemption: Some(Preemption::at_home(1_000, 31)),
-        seed: 7,
-    });
+    let mut scheduler = policy.scheduler(
+        &SchedulerSetup::new(WORKERS, &types)
+            .preemption(Some(Preemption::at_home(1_000, 31)))
+            .seed(7),
+    );
     for round in 0..100 {
         serve(&mut *scheduler, round * LATER_NS);
     }

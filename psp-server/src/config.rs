@@ -12,6 +12,7 @@ use crate::limits::{
 /// Which threads a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Topology {
     /// `Inline` if the process may use up to four cores and the policy does not preempt, else `Dedicated`.
     #[default]
@@ -48,9 +49,11 @@ impl std::fmt::Display for Topology {
     }
 }
 
-/// Resources of a server and the behaviour of its threads. Every field has a default.
+/// Resources of a server and the behaviour of its threads. Every field has a default and a setter:
+/// `Config::default().workers(2).connections_max(100)`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Config {
     /// Number of workers, 1024 at most. Without it the server chooses by the number of cores.
     pub workers: Option<usize>,
@@ -138,6 +141,36 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Sets [`workers`](field@Self::workers).
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    psp_policy::setters! {
+        topology: Topology,
+        queue_capacity: usize,
+        connections_max: usize,
+        connections_per_address_max: usize,
+        idle_timeout_s: u64,
+        output_timeout_s: u64,
+        handshake_timeout_s: u64,
+        reply_bytes_max: usize,
+        buffered_bytes_max: usize,
+        datagram_bytes_max: usize,
+        output_high_water_bytes: usize,
+        drain_timeout_ms: u64,
+        spin_us: u64,
+        background_nice: i32,
+        net_slice_us: u64,
+        preempt: PreemptPolicy,
+        contexts_per_worker: usize,
+        stack_bytes: usize,
+        preempt_warn_ms: u64,
+        seed: u64,
+    }
+
     /// Checks that each setting is in its range. [`ServerBuilder::build`](crate::ServerBuilder::build) does the
     /// same; programs check earlier, before they allocate anything.
     ///

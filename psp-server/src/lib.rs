@@ -39,7 +39,7 @@
 //!     }
 //!
 //!     fn encode_rejection(&self, why: &Rejection<'_>, _request: &[u8], out: &mut dyn Sink) {
-//!         out.put(format!("ERROR {why:?}\n").as_bytes());
+//!         out.put(format!("ERROR {why}\n").as_bytes());
 //!     }
 //! }
 //!
@@ -118,6 +118,7 @@ mod shared;
 pub mod shutdown;
 mod signal_preemptible;
 mod sleep;
+mod spawned_server;
 pub mod telemetry;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -129,7 +130,7 @@ pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuil
 pub use classifier::Classifier;
 pub use config::{Config, Topology};
 pub use error::{BuildError, RunError, TypesError, WorkerFault};
-pub use handler::{Handler, Request};
+pub use handler::{Handler, Outcome, Request};
 pub use peer::{Credentials, Peer};
 pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, no_preempt};
 pub use refusal::Refusal;
@@ -139,6 +140,7 @@ pub use server::{DrainReport, Server};
 pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
 pub use sleep::sleep;
+pub use spawned_server::SpawnedServer;
 
 #[cfg(feature = "dpdk")]
 pub use transport::dpdk;

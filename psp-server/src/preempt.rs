@@ -23,6 +23,7 @@ pub(crate) fn validate(preempt: PreemptPolicy, vouched: bool) -> Result<(), Buil
                 .to_owned(),
         ),
         PreemptPolicy::Signal => fiber::prepare_process(),
+        _ => Err("this server does not have it".to_owned()),
     };
     prepared.map_err(|reason| BuildError::Preempt { preempt, reason })
 }

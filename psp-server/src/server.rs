@@ -12,10 +12,12 @@ use crate::classifier::Classifier;
 use crate::error::RunError;
 use crate::handler::Handler;
 use crate::peer::Peer;
+use crate::request_types;
 use crate::runtime::host::cores::Cores;
 use crate::runtime::{Launch, launch};
 use crate::shared::{ServerHandle, Shared};
 use crate::shutdown::Shutdown;
+use crate::spawned_server::SpawnedServer;
 use crate::transport::PacketPort;
 use crate::transport::endpoint::{Endpoint, Outlet};
 use crate::transport::listening::Listening;
@@ -70,13 +72,41 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         self.run_until(&shutdown)
     }
 
-    /// Starts the workers, logs `listening on ADDRESS` for each address when all of them are ready, and serves on the calling thread and the workers' threads until `shutdown` is triggered, then drains: takes
-    /// no more requests, answers the requests that it has received, and returns when that is done or the drain
-    /// timeout is over.
+    /// Starts the workers, logs `listening on ADDRESS` for each address when all of them are ready, and serves on
+    /// the calling thread and the workers' threads until `shutdown` is triggered, then drains: takes no more
+    /// requests, answers the requests that it has received, and returns when that is done or the drain timeout is
+    /// over.
     ///
     /// # Errors
     /// When a thread cannot be started, a worker cannot start or dies later, or the event queue fails.
     pub fn run_until(self, shutdown: &Shutdown) -> Result<DrainReport, RunError> {
+        self.run_and_tell(shutdown, || {})
+    }
+
+    /// Serves on a thread of its own, and returns when all workers are ready. It installs no handlers of signals:
+    /// the server stops by [`SpawnedServer::shut_down`], by a [`ServerHandle`], or when the [`SpawnedServer`] is
+    /// dropped.
+    ///
+    /// # Errors
+    /// When the server cannot start: a thread cannot be started, a worker cannot start, or there is no event queue.
+    ///
+    /// # Panics
+    /// When the handler panics in [`Handler::init`] or [`Handler::connect`].
+    pub fn spawn(self) -> Result<SpawnedServer, RunError> {
+        let (local_addrs, handle) = (self.local_addrs.clone(), self.handle());
+        SpawnedServer::start(local_addrs, handle, |ready| {
+            self.run_and_tell(&Shutdown::new(), move || {
+                let _ = ready.send(());
+            })
+        })
+    }
+
+    /// [`run_until`](Self::run_until), which calls `on_ready` when all workers are ready.
+    fn run_and_tell(
+        self,
+        shutdown: &Shutdown,
+        on_ready: impl FnOnce(),
+    ) -> Result<DrainReport, RunError> {
         let Self {
             framing,
             classifier,
@@ -116,7 +146,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         });
         let (topology, workers) = (shared.topology, shared.workers);
         let cores_count = cores.count;
-        let log_addresses = move || {
+        let unhinted = policy
+            .goes_by_length()
+            .then(|| request_types::unhinted(&shared.types))
+            .flatten();
+        let tell = move || {
             tracing::info!(
                 policy = policy.spelled(),
                 %topology,
@@ -124,12 +158,19 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
                 cores = cores_count,
                 "serving"
             );
+            if let Some(types) = unhinted {
+                tracing::info!(
+                    types,
+                    "these types have no service_time hint: their lengths are unknown until measured"
+                );
+            }
             for address in local_addrs {
                 tracing::info!("listening on {address}");
             }
             for path in unix_paths {
                 tracing::info!("listening on unix:{}", path.display());
             }
+            on_ready();
         };
         launch(
             Launch {
@@ -147,7 +188,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
                 datagrams,
             },
             shutdown,
-            log_addresses,
+            tell,
         )
     }
 }

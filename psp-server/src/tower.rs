@@ -100,6 +100,7 @@ pub struct TowerHandler<S, D, E> {
 
 /// Why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Failure<X, E> {
     /// The frame is not a request of the service; has the decoder's error.
     #[error("not a request: {0}")]

@@ -83,6 +83,8 @@ fn main() -> anyhow::Result<()> {
     let _log = LogLevel::default().start_log();
     let fast = TypeSpec::new("fast").service_time(Duration::from_micros(2));
     let slow = TypeSpec::new("slow").service_time(Duration::from_millis(20));
+    let mut config = Config::default().topology(flags.topology);
+    config.workers = flags.workers;
     let mut sockets = SocketConfig::default();
     flags.sockets.apply_to(&mut sockets);
     let server = sockets
@@ -93,11 +95,7 @@ fn main() -> anyhow::Result<()> {
                 .route(slow, "*", "/slow*")
                 .route(fast, "*", "*"),
         )
-        .config(Config {
-            workers: flags.workers,
-            topology: flags.topology,
-            ..Config::default()
-        })
+        .config(config)
         .policy(flags.policy)
         .handler(
             move |request: Request<'_, (), HttpHead>, reply: &mut Reply<'_>| {

@@ -75,11 +75,9 @@ impl Default for Config {
             tls: None,
             transport: TransportConfig::default(),
             policy: Policy::darc(),
-            server: psp_server::Config {
-                connections_max: 1024,
-                datagram_bytes_max: DATAGRAM_LEN_MAX,
-                ..psp_server::Config::default()
-            },
+            server: psp_server::Config::default()
+                .connections_max(1024)
+                .datagram_bytes_max(DATAGRAM_LEN_MAX),
         }
     }
 }
@@ -185,13 +183,8 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        let Config {
-            listen,
-            port,
-            sockets,
-            ..
-        } = config;
-        self.listen.apply_to(listen, port, sockets);
+        self.listen
+            .apply_to(&mut config.listen, &mut config.port, &mut config.sockets);
         self.transport.apply_to(&mut config.transport);
         self.tls.apply_to(&mut config.tls)?;
         self.server.apply_to(config.common());

@@ -22,6 +22,8 @@ pub struct MemcachedHandler {
 pub struct Context<'a> {
     /// The state that all connections share.
     pub server: &'a ServerState,
+    /// The server that runs the request.
+    pub runtime: &'a ServerHandle,
     /// The cache and the worker's counters.
     pub operations: Operations<'a>,
 }
@@ -52,25 +54,15 @@ impl MemcachedHandler {
 }
 
 impl Context<'_> {
-    /// Stops the server if it is running.
+    /// Stops the server.
     pub fn shut_down(&self) {
-        if let Some(runtime) = self.server.runtime.get() {
-            runtime.shut_down();
-        }
+        self.runtime.shut_down();
     }
 }
 
 impl Handler for MemcachedHandler {
     type Worker = Arc<WorkerCounters>;
     type Connection = ();
-
-    fn init(&self, runtime: ServerHandle) {
-        if self.server.runtime.set(runtime).is_err() {
-            tracing::warn!(
-                "a second server runs on the same items: stats show the state of the first server"
-            );
-        }
-    }
 
     fn init_worker(&self, _worker: WorkerId) -> Arc<WorkerCounters> {
         self.server.counters.add_worker()
@@ -86,6 +78,7 @@ impl Handler for MemcachedHandler {
     ) {
         let context = Context {
             server: &self.server,
+            runtime: request.server(),
             operations: Operations {
                 cache: &self.server.cache,
                 counters: worker,

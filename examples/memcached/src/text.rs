@@ -165,9 +165,14 @@ fn stats(context: Context<'_>, args: Words<'_>, out: &mut dyn Sink) {
     let Some(report) = Report::from_name(name) else {
         return status(out, Status::Error);
     };
-    report::write(report, context.server, &mut |name, value| {
-        stat(out, name, value);
-    });
+    report::write(
+        report,
+        context.server,
+        Some(context.runtime),
+        &mut |name, value| {
+            stat(out, name, value);
+        },
+    );
     status(out, Status::End);
 }
 

@@ -97,12 +97,11 @@ impl Limits {
     /// The framing that enforces these limits.
     #[must_use]
     pub fn framing(&self) -> Resp {
-        Resp {
-            bulk_len_max: self.proto_max_bulk_len,
-            elements_max: self.arguments_max,
-            inline_len_max: self.inline_len_max,
-            frame_len_max: self.request_len_max,
-        }
+        Resp::default()
+            .bulk_len_max(self.proto_max_bulk_len)
+            .elements_max(self.arguments_max)
+            .inline_len_max(self.inline_len_max)
+            .frame_len_max(self.request_len_max)
     }
 }
 
@@ -148,13 +147,8 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        let Config {
-            bind,
-            port,
-            sockets,
-            ..
-        } = config;
-        self.listen.apply_to(bind, port, sockets);
+        self.listen
+            .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.tls.apply_to(&mut config.tls_port, &mut config.tls);
         self.server.apply_to(config.common());
         config.requirepass = self.requirepass.or(config.requirepass.take());

@@ -64,11 +64,9 @@ impl Default for Config {
             sockets: SocketConfig::default(),
             limits: Limits::default(),
             policy: Policy::darc(),
-            server: psp_server::Config {
+            server: psp_server::Config::default()
                 // A request may open a RocksDB file, which needs large stack frames.
-                stack_bytes: 1 << 20,
-                ..psp_server::Config::default()
-            },
+                .stack_bytes(1 << 20),
         }
     }
 }
@@ -148,13 +146,8 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        let Config {
-            bind,
-            port,
-            sockets,
-            ..
-        } = config;
-        self.listen.apply_to(bind, port, sockets);
+        self.listen
+            .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.server.apply_to(config.common());
         config.data_dir = self.data_dir.or(config.data_dir.take());
         config.block_cache_mb = self.block_cache_mb.or(config.block_cache_mb);

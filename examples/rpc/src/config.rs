@@ -79,13 +79,8 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        let Config {
-            bind,
-            port,
-            sockets,
-            ..
-        } = config;
-        self.listen.apply_to(bind, port, sockets);
+        self.listen
+            .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.transport.apply_to(&mut config.transport);
         config.udp |= self.udp || config.transport.is_polled();
         self.server.apply_to(config.common());
@@ -111,7 +106,7 @@ mod tests {
         words.extend(["--policy", "mq quantum-us=20"]);
         let config = resolve(&words).unwrap();
         assert!(config.udp && config.bind.len() == 2);
-        assert_eq!(config.policy, Policy::mq().quantum_us(20).into());
+        assert_eq!(config.policy, Policy::mq().quantum_us(20));
         assert_eq!(config.server.workers, Some(3));
         let printed = toml::to_string(&config).expect("serialises");
         assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);

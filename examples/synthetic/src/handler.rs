@@ -38,7 +38,7 @@ impl Synthetic {
     fn spend(&self, run_time: Duration) {
         let between = match self.preempt {
             PreemptPolicy::Cooperative => checkpoint,
-            PreemptPolicy::None | PreemptPolicy::KernelThread | PreemptPolicy::Signal => || {},
+            _ => || {},
         };
         match self.mode {
             Mode::Spin => {

@@ -24,6 +24,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, head: Option<&HttpHead>, out: &m
         Rejection::HandlerFailed => {
             respond(Status::INTERNAL_SERVER_ERROR, &["the handler failed\n"]);
         }
+        Rejection::Failed(text) => respond(Status::INTERNAL_SERVER_ERROR, &[text, "\n"]),
         Rejection::ReplyTooLarge { limit_bytes } => {
             let mut digits = itoa::Buffer::new();
             let limit = digits.format(*limit_bytes);
@@ -81,6 +82,11 @@ mod tests {
                 Rejection::HandlerFailed,
                 "500 Internal Server Error",
                 "the handler failed",
+            ),
+            (
+                Rejection::Failed("no disk"),
+                "500 Internal Server Error",
+                "no disk",
             ),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 5 },

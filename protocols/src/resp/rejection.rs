@@ -19,6 +19,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Si
             encoder.error_parts(&["BUSY typed queue of '", type_name, "' is full"]);
         }
         Rejection::HandlerFailed => encoder.error("ERR internal error"),
+        Rejection::Failed(text) => encoder.error_parts(&["ERR ", text]),
         Rejection::ReplyTooLarge { limit_bytes } => {
             let mut digits = itoa::Buffer::new();
             encoder.error_parts(&[
@@ -68,6 +69,7 @@ mod tests {
                 "-BUSY typed queue of 'scan' is full\r\n",
             ),
             (Rejection::HandlerFailed, "-ERR internal error\r\n"),
+            (Rejection::Failed("no disk\r\n+OK"), "-ERR no disk  +OK\r\n"),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 512 },
                 "-ERR reply is larger than the limit of 512 bytes\r\n",

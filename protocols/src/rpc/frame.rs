@@ -17,6 +17,7 @@ pub const PREFIX_LEN_MAX: usize = 5;
 /// The framing reads the fields of a complete message into its [`RpcHead`] and refuses none. The handler
 /// replies to a malformed message with [`Status::InvalidArgument`], and the connection goes on.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Rpc {
     /// Longest message in bytes, not counting the length in front of it; 4 MiB by default.
     pub message_len_max: u32,
@@ -28,6 +29,10 @@ impl Default for Rpc {
             message_len_max: 4 << 20,
         }
     }
+}
+
+limits! {
+    Rpc: message_len_max: u32,
 }
 
 impl Framing for Rpc {
@@ -63,26 +68,19 @@ impl Framing for Rpc {
     }
 
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
-        let (status, error) = match rejection {
-            Rejection::Busy { type_name } => (
-                Status::ResourceExhausted,
-                format!("typed queue of '{type_name}' is full"),
-            ),
-            Rejection::HandlerFailed => (Status::Internal, "the handler failed".to_owned()),
-            Rejection::ReplyTooLarge { limit_bytes } => (
-                Status::Internal,
-                format!("the response is larger than the limit of {limit_bytes} bytes"),
-            ),
-            Rejection::Malformed(error) => (Status::InvalidArgument, error.to_string()),
-            Rejection::TooManyConnections => {
-                (Status::ResourceExhausted, "too many connections".to_owned())
+        let status = match rejection {
+            Rejection::Busy { .. } | Rejection::TooManyConnections | Rejection::OutOfBuffers => {
+                Status::ResourceExhausted
             }
-            Rejection::Refused(reason) => (Status::PermissionDenied, (*reason).to_owned()),
-            Rejection::OutOfBuffers => (Status::ResourceExhausted, "out of buffers".to_owned()),
-            Rejection::ShuttingDown => (Status::Unavailable, "shutting down".to_owned()),
+            Rejection::HandlerFailed | Rejection::Failed(_) | Rejection::ReplyTooLarge { .. } => {
+                Status::Internal
+            }
+            Rejection::Malformed(_) => Status::InvalidArgument,
+            Rejection::Refused(_) => Status::PermissionDenied,
+            Rejection::ShuttingDown => Status::Unavailable,
         };
         let id = peek_id(request).unwrap_or_default();
-        Response::failed(id, status, error).encode_frame(out);
+        Response::failed(id, status, rejection.to_string()).encode_frame(out);
     }
 }
 
@@ -145,6 +143,7 @@ mod tests {
                 Status::Internal,
                 "the handler failed",
             ),
+            (Rejection::Failed("no disk"), Status::Internal, "no disk"),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 5 },
                 Status::Internal,

@@ -32,6 +32,7 @@ pub struct Sample {
 
 /// What happened.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// A request arrived. It may stand for a run of `count` pipelined requests that travel
     /// together; the run is queued, counted against the queue's capacity and dispatched as one.

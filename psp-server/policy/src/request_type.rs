@@ -34,6 +34,7 @@ impl RequestType {
 
 /// A request type as a user registers it: a name, and what is known beforehand.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct TypeSpec {
     /// Name in statistics and in `-BUSY` replies.
     pub name: String,

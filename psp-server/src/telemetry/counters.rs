@@ -120,6 +120,7 @@ impl DispatchCounters {
 pub(crate) struct WorkerCounters {
     pub(crate) types: Vec<Padded<WorkCounters>>,
     pub(crate) panics: Counter,
+    pub(crate) failures: Counter,
     pub(crate) bytes_sent: Counter,
     pub(crate) replies_too_large: Counter,
     pub(crate) replies_unsent: Counter,
@@ -140,6 +141,7 @@ impl Telemetry {
         let worker = || WorkerCounters {
             types: (0..type_slots).map(|_| Padded::default()).collect(),
             panics: Counter::default(),
+            failures: Counter::default(),
             bytes_sent: Counter::default(),
             replies_too_large: Counter::default(),
             replies_unsent: Counter::default(),

@@ -68,6 +68,7 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_worker_completions_total", &label).absolute(worker.completions);
         metrics::counter!("psp_worker_service_ns_total", &label).absolute(worker.service_ns_total);
         metrics::counter!("psp_worker_panics_total", &label).absolute(worker.panics);
+        metrics::counter!("psp_worker_failures_total", &label).absolute(worker.failures);
         metrics::counter!("psp_worker_replies_too_large_total", &label)
             .absolute(worker.replies_too_large);
         metrics::counter!("psp_worker_replies_unsent_total", &label)

@@ -8,6 +8,7 @@ use super::counters::{Counter, PacketCounters, Telemetry, TurnCounters};
 /// All counters of a server at about one moment: each figure is exact, but two figures may be some
 /// events apart.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Connections, datagrams and buffers.
     pub net: NetSnapshot,
@@ -21,6 +22,7 @@ pub struct Snapshot {
 
 /// What the net worker counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct NetSnapshot {
     /// Connections accepted since the start.
     pub connections_accepted: u64,
@@ -60,6 +62,7 @@ pub struct NetSnapshot {
 
 /// What the net worker counts about a polled port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct PacketSnapshot {
     /// Frames received.
     pub frames: u64,
@@ -78,6 +81,7 @@ pub struct PacketSnapshot {
 
 /// How many frames were dropped for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct DropSnapshot {
     /// The reason's [name](DropReason::name).
     pub reason: &'static str,
@@ -106,6 +110,7 @@ impl PacketSnapshot {
 
 /// The figures of one request type.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct TypeSnapshot {
     /// Its registered name.
     pub name: String,
@@ -136,6 +141,7 @@ pub struct TypeSnapshot {
 /// Turns on workers: of one type's requests (or runs), or on one worker. A request that is never
 /// preempted has one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct TurnSnapshot {
     /// Turns that began.
     pub turns: u64,
@@ -160,6 +166,7 @@ impl TurnSnapshot {
 
 /// What one worker counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct WorkerSnapshot {
     /// Requests that the worker completed.
     pub completions: u64,
@@ -167,6 +174,8 @@ pub struct WorkerSnapshot {
     pub service_ns_total: u64,
     /// Panics of the handler that the worker survived.
     pub panics: u64,
+    /// Requests that the handler failed with a text for the peer.
+    pub failures: u64,
     /// Bytes that the worker sent itself.
     pub bytes_sent: u64,
     /// Replies that were longer than the limit or, in a datagram, than the frame. Their peers got an error
@@ -227,6 +236,7 @@ impl Snapshot {
                 .map(|work| work.0.service_ns.get())
                 .sum(),
             panics: worker.panics.get(),
+            failures: worker.failures.get(),
             bytes_sent: worker.bytes_sent.get(),
             replies_too_large: worker.replies_too_large.get(),
             replies_unsent: worker.replies_unsent.get(),

@@ -3,11 +3,11 @@
 use std::io;
 
 use super::TlsSession;
-use super::handshake::HandshakeStage;
 use super::input::{BufferPool, Fill, InputBuffer};
 use super::output::{Flush, OutputQueue};
 use super::request_key::ConnectionIndex;
 use super::socket::Socket;
+use super::wire::Wire;
 use crate::peer::Peer;
 
 /// A connection has one owner at a time: the net worker, or the worker that runs its requests. That keeps
@@ -15,9 +15,7 @@ use crate::peer::Peer;
 pub(crate) struct Connection<C> {
     /// Its index in the net worker's table.
     pub(crate) index: ConnectionIndex,
-    pub(crate) socket: Socket,
-    /// What encrypts and decrypts, on a connection with TLS.
-    pub(crate) tls: Option<Box<TlsSession>>,
+    pub(crate) socket: Wire,
     pub(crate) peer: Peer,
     /// The handler's state of the connection.
     pub(crate) state: C,
@@ -34,7 +32,8 @@ pub(crate) struct Connection<C> {
 /// What a connection begins with.
 pub(crate) struct Accepted<C> {
     pub(crate) socket: Socket,
-    pub(crate) tls: Option<Box<TlsSession>>,
+    /// The session of a connection with TLS.
+    pub(crate) session: Option<Box<TlsSession>>,
     pub(crate) peer: Peer,
     pub(crate) state: C,
 }
@@ -43,14 +42,13 @@ impl<C> Connection<C> {
     pub(crate) fn new(index: ConnectionIndex, accepted: Accepted<C>) -> Self {
         let Accepted {
             socket,
-            tls,
+            session,
             peer,
             state,
         } = accepted;
         Self {
             index,
-            socket,
-            tls,
+            socket: Wire::new(socket, session),
             peer,
             state,
             input: InputBuffer::default(),
@@ -61,88 +59,45 @@ impl<C> Connection<C> {
         }
     }
 
-    /// What the connection's handshake needs. `None` if requests may come in.
-    pub(crate) fn handshake(&self) -> Option<HandshakeStage> {
-        self.tls.as_ref()?.handshake()
-    }
-
-    /// When the connection was accepted, if its handshake still goes on.
-    pub(crate) fn handshake_since_ns(&self) -> Option<u64> {
-        let session = self.tls.as_ref()?;
-        session.handshake().map(|_| session.started_ns())
-    }
-
     /// One read from the socket into the input. `len_min` bytes of the next request are announced.
     ///
     /// # Errors
     /// The socket's errors, except `WouldBlock` and `Interrupted`.
     pub(crate) fn receive(&mut self, len_min: usize, pool: &mut BufferPool) -> io::Result<Fill> {
-        let Self { socket, input, .. } = self;
-        match &mut self.tls {
-            Some(session) => session.receive(socket, input, len_min, pool),
-            None => {
-                input.make_room(len_min, pool);
-                input.read_from(socket)
-            }
-        }
+        self.socket.receive(&mut self.input, len_min, pool)
     }
 
     /// Sends output, at most `budget_bytes` of it. Returns the number of bytes sent.
     pub(crate) fn send(&mut self, budget_bytes: usize) -> usize {
-        let Self { socket, output, .. } = self;
-        let mut sent = 0;
-        let flush = match &mut self.tls {
-            Some(session) => session.send(output, socket, budget_bytes, &mut sent),
-            None => {
-                let before = output.len();
-                let flush = output.write_to(socket, budget_bytes);
-                sent = before - output.len();
-                flush
-            }
-        };
-        match flush {
+        let sent = self.socket.send(&mut self.output, budget_bytes);
+        match sent.flush {
             Ok(flush) => self.flush = flush,
             Err(_) => self.failed = true,
         }
-        sent
+        sent.bytes
     }
 
     /// Whether output waits to be sent.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.output.is_empty()
-            || self
-                .tls
-                .as_ref()
-                .is_some_and(|session| session.unsent() > 0)
-    }
-
-    /// Says behind the output that nothing more will be sent, if the peer has to be told. Returns whether this has
-    /// to be sent now.
-    pub(crate) fn say_goodbye(&mut self) -> bool {
-        self.tls.as_mut().is_some_and(|session| session.close())
+        !self.output.is_empty() || self.socket.unsent() > 0
     }
 
     /// Takes buffers for output from `spare` if the connection has none.
     #[inline]
     pub(crate) fn lend_buffers(&mut self, spare: &mut Vec<Vec<u8>>) {
         self.output.lend_buffer(spare);
-        if let Some(session) = &mut self.tls {
-            session.lend_buffer(spare);
-        }
+        self.socket.lend_buffer(spare);
     }
 
     /// Gives the buffers for output back once everything is sent.
     pub(crate) fn return_buffers(&mut self, spare: &mut Vec<Vec<u8>>) {
         self.output.return_buffer(spare);
-        if let Some(session) = &mut self.tls {
-            session.return_buffer(spare);
-        }
+        self.socket.return_buffer(spare);
     }
 
     /// Bytes of memory held for the peer.
     pub(crate) fn held_bytes(&self) -> usize {
-        let session = self.tls.as_ref().map_or(0, |session| session.held_bytes());
-        self.input.held_bytes() + self.output.held_bytes() + session
+        self.input.held_bytes() + self.output.held_bytes() + self.socket.held_bytes()
     }
 }

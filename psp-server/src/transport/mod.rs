@@ -19,6 +19,7 @@
 //! | `listening.rs` | a socket that accepts connections, and whether they speak TLS |
 //! | `socket.rs` | the sockets of connections, and the sockets that accept them |
 //! | `input.rs`, `output.rs` | buffers of a connection |
+//! | `wire.rs` | a socket, and with TLS the session that encrypts what passes through it |
 //! | `connection.rs` | a connection: socket, buffers, the handler's state |
 //! | `run.rs` | the requests of a connection that travel together |
 //! | `endpoint.rs` | sends replies to datagrams |
@@ -51,6 +52,7 @@ pub(crate) mod socket;
 pub(crate) mod socket_file;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
+pub(crate) mod wire;
 
 #[cfg(feature = "dpdk")]
 pub(crate) use dpdk::{Packet, PacketPort, Packets, Transmitters};

@@ -82,13 +82,13 @@ fn dies() {
         .types([TypeSpec::new("shallow"), TypeSpec::new("deep")])
         .classifier(|line: &[u8]| RequestType::new(u32::from(line.starts_with(b"deep"))))
         .policy(Policy::sq())
-        .config(Config {
-            workers: Some(2),
-            topology: Topology::Dedicated,
-            stack_bytes: 128 * 1024,
-            preempt: preempt.parse().unwrap(),
-            ..Config::default()
-        })
+        .config(
+            Config::default()
+                .workers(2)
+                .topology(Topology::Dedicated)
+                .stack_bytes(128 * 1024)
+                .preempt(preempt.parse().unwrap()),
+        )
         .handler(Fatal)
         .signal_preemption()
         .build()

@@ -149,13 +149,13 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
         .types([TypeSpec::new("disturbs"), TypeSpec::new("works")])
         .classifier(|line: &[u8]| RequestType::new(u32::from(!line.starts_with(b"disturb"))))
         .policy(Policy::sq().quantum_us(1.0))
-        .config(Config {
-            workers: Some(1),
-            topology: Topology::Dedicated,
-            preempt,
-            background_nice: 0,
-            ..Config::default()
-        })
+        .config(
+            Config::default()
+                .workers(1)
+                .topology(Topology::Dedicated)
+                .preempt(preempt)
+                .background_nice(0),
+        )
         .handler(Work { pause })
         .signal_preemption()
         .build()

@@ -2,8 +2,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod hints;
 mod readme;
 mod refused;
+mod replies;
 mod serving;
 mod sockets;
 mod starting;

@@ -233,11 +233,11 @@ fn signal_preemption_may_come_before_or_after_the_handler() {
 
 #[test]
 fn a_setting_of_its_own_comes_before_those_of_the_config_in_either_order() {
-    let config = || Config {
-        workers: Some(7),
-        topology: Topology::Inline,
-        preempt: PreemptPolicy::None,
-        ..Config::default()
+    let config = || {
+        Config::default()
+            .workers(7)
+            .topology(Topology::Inline)
+            .preempt(PreemptPolicy::None)
     };
     let of_its_own = |builder: Builder| {
         let builder = builder.workers(3).topology(Topology::Dedicated);

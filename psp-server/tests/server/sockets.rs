@@ -10,12 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use psp_server::protocols::Sink;
 use psp_server::{
     BuildError, Config, DrainReport, Handler, Missing, OneType, Peer, Refusal, Reply, Request,
-    Server, ServerBuilder, ServerHandle, Shutdown, WorkerId,
+    Server, ServerBuilder, ServerHandle, SpawnedServer, WorkerId,
 };
 use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
@@ -80,7 +79,7 @@ struct Running {
     addresses: Vec<SocketAddr>,
     paths: Vec<PathBuf>,
     handle: ServerHandle,
-    thread: Option<JoinHandle<DrainReport>>,
+    server: SpawnedServer,
 }
 
 impl Running {
@@ -90,9 +89,7 @@ impl Running {
             addresses: server.local_addrs().to_vec(),
             paths: server.unix_paths().to_vec(),
             handle: server.handle(),
-            thread: Some(std::thread::spawn(|| {
-                server.run_until(&Shutdown::new()).unwrap()
-            })),
+            server: server.spawn().unwrap(),
         }
     }
 
@@ -104,18 +101,9 @@ impl Running {
         Line::unix(&self.paths[0])
     }
 
-    fn stop(mut self) -> DrainReport {
+    fn stop(self) -> DrainReport {
         self.handle.shut_down();
-        self.thread.take().unwrap().join().unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.handle.shut_down();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.server.join().unwrap()
     }
 }
 
@@ -170,6 +158,13 @@ fn socket_in(directory: &TempDir) -> PathBuf {
     directory.path().join("server.sock")
 }
 
+/// Listeners that a test makes itself: on TCP, with its address, and at `path`.
+fn listeners(path: &Path) -> (TcpListener, UnixListener, SocketAddr) {
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = tcp.local_addr().unwrap();
+    (tcp, UnixListener::bind(path).unwrap(), address)
+}
+
 fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -185,7 +180,7 @@ fn a_unix_socket_serves_and_its_file_goes_with_the_server() {
     let path = socket_in(&directory);
     let server = Running::start(echo().unix(&path));
     assert!(server.addresses.is_empty());
-    assert_eq!(server.paths, [path.clone()]);
+    assert_eq!(server.paths, [path.as_path()]);
     let mut client = server.unix();
     assert_eq!(client.ask("hello"), "hello");
     let own = fs::metadata("/proc/self").unwrap();
@@ -285,12 +280,10 @@ fn a_server_that_never_ran_leaves_no_file() {
 fn listeners_of_the_caller_are_served() {
     let directory = directory();
     let path = socket_in(&directory);
-    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = tcp.local_addr().unwrap();
-    let unix = UnixListener::bind(&path).unwrap();
+    let (tcp, unix, address) = listeners(&path);
     let server = Running::start(echo().tcp_listener(tcp).unix_listener(unix));
     assert_eq!(server.addresses, [address]);
-    assert_eq!(server.paths, [path.clone()]);
+    assert_eq!(server.paths, [path.as_path()]);
     assert_eq!(server.tcp().ask("hello"), "hello");
     assert_eq!(server.unix().ask("hello"), "hello");
     server.stop();
@@ -358,10 +351,7 @@ fn a_handler_refuses_connections_before_their_first_request() {
 #[test]
 fn an_address_has_a_limited_number_of_connections() {
     let directory = directory();
-    let config = Config {
-        connections_per_address_max: 2,
-        ..Config::default()
-    };
+    let config = Config::default().connections_per_address_max(2);
     let builder = echo().config(config).tcp("127.0.0.1:0");
     let server = Running::start(builder.unix(socket_in(&directory)));
     let address = server.addresses[0];
@@ -437,14 +427,14 @@ fn serves_passed_sockets() {
                 server.local_addrs(),
                 server.unix_paths()
             );
-            let handle = server.handle();
-            let thread = std::thread::spawn(|| server.run_until(&Shutdown::new()).unwrap());
+            let server = server.spawn().unwrap();
+            let handle = server.handle().clone();
             until("a connection comes and goes", || {
                 let net = handle.snapshot().net;
                 net.connections_accepted > 0 && net.connections_open == 0
             });
             handle.shut_down();
-            thread.join().unwrap();
+            server.join().unwrap();
         }
     }
 }
@@ -463,9 +453,7 @@ fn line_of(mut child: Child, word: &str) -> String {
 fn sockets_of_a_service_manager_are_served() {
     let directory = directory();
     let path = socket_in(&directory);
-    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = tcp.local_addr().unwrap();
-    let unix = UnixListener::bind(&path).unwrap();
+    let (tcp, unix, address) = listeners(&path);
     // Connections wait until the server is there.
     let mut on_tcp = Line::tcp(address);
     let child = service(vec![tcp.into(), unix.into()], "$$");

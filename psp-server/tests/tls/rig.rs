@@ -46,15 +46,16 @@ pub(crate) fn start_with(
         .types([TypeSpec::new("short").service_time(Duration::from_micros(1))])
         .classifier(|line: &[u8]| RequestType::new(u32::from(line.starts_with(b"2"))))
         .policy(Policy::darc())
-        .config(Config {
-            topology,
-            workers: Some(2),
-            ..config
-        })
+        .config(config.topology(topology).workers(2))
         .handler(|request: Request<'_, ()>, reply: &mut Reply<'_>| {
             let line = std::str::from_utf8(request.payload).unwrap().trim_end();
             if let Some(len) = line.strip_prefix("big ") {
                 (0..len.parse().unwrap()).for_each(|_: usize| reply.put(b"x"));
+            }
+            if line == "pieces" {
+                reply.put(b"first\n");
+                assert!(reply.flush(), "the peer is there");
+                reply.put(b"second\n");
             }
             if line == "quit" {
                 reply.close();

@@ -32,6 +32,9 @@ fn requests_and_replies_pass_in_order_beside_plain_ones() {
             format!("ok plain {round}")
         );
     }
+    secure.send("pieces\n");
+    let pieces = [secure.line(), secure.line(), secure.line()];
+    assert_eq!(pieces, ["first", "second", "ok pieces"]);
     let pipelined: String = (0..200).map(|index| format!("number {index}\n")).collect();
     secure.send(&pipelined);
     for index in 0..200 {
@@ -114,10 +117,7 @@ fn a_stopping_server_answers_and_says_that_it_ends() {
 
 #[test]
 fn peers_that_do_not_finish_their_handshake_lose_the_connection() {
-    let server = start(Config {
-        handshake_timeout_s: 1,
-        ..Config::default()
-    });
+    let server = start(Config::default().handshake_timeout_s(1));
     let mut open = server.connect();
     let mut silent = server.socket();
     let mut slow = server.socket();

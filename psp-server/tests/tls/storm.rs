@@ -71,11 +71,9 @@ fn requests_overtake_handshakes(topology: Topology) {
         .unwrap()
         .with_no_client_auth()
         .with_cert_resolver(gate.clone());
-    let config = Config {
-        queue_capacity: QUEUE_CAPACITY,
-        handshake_timeout_s: 0,
-        ..Config::default()
-    };
+    let config = Config::default()
+        .queue_capacity(QUEUE_CAPACITY)
+        .handshake_timeout_s(0);
     let server = start_with(files, &Arc::new(tls).into(), topology, config);
     let mut client = server.connect();
     assert_eq!(client.ask("before"), "ok before");

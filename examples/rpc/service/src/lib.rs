@@ -55,11 +55,6 @@ pub trait Service: Send + Sync + 'static {
     /// State of one context of a worker, like [`Handler::Worker`].
     type Worker: Send + 'static;
 
-    /// Runs once before the first request.
-    fn init(&self, server: ServerHandle) {
-        let _ = server;
-    }
-
     /// Runs on the worker's thread before its first request, once for each context of the worker.
     fn init_worker(&self, worker: WorkerId) -> Self::Worker;
 
@@ -84,6 +79,8 @@ pub struct Call<'a> {
     pub payload: &'a [u8],
     /// From then on, the client no longer needs the response.
     deadline: Option<Instant>,
+    /// The server that runs the call; a call that a test makes has none.
+    server: Option<&'a ServerHandle>,
 }
 
 impl<'a> Call<'a> {
@@ -103,7 +100,15 @@ impl<'a> Call<'a> {
             method: request.method,
             payload: request.payload,
             deadline,
+            server: None,
         }
+    }
+
+    /// The server that runs the call: its counters, its limits and its policy. `None` in a call that no server
+    /// runs, as in tests.
+    #[must_use]
+    pub const fn server(&self) -> Option<&'a ServerHandle> {
+        self.server
     }
 
     /// A [`checkpoint`], which lets other requests run first, and a check of the deadline. Long work calls
@@ -150,16 +155,10 @@ pub struct RpcWorker<W> {
 }
 
 impl<S: Service> RpcHandler<S> {
-    fn run(
-        &self,
-        worker: &mut RpcWorker<S::Worker>,
-        request: &RequestRef<'_>,
-        waited: Duration,
-    ) -> Result<(), Failure> {
-        let call = Call::begun(request, waited);
+    fn run(&self, worker: &mut RpcWorker<S::Worker>, call: &Call<'_>) -> Result<(), Failure> {
         // The deadline may have passed while the request was queued.
         call.in_time()?;
-        self.0.call(&mut worker.state, &call, &mut worker.payload)?;
+        self.0.call(&mut worker.state, call, &mut worker.payload)?;
         call.in_time()
     }
 }
@@ -167,10 +166,6 @@ impl<S: Service> RpcHandler<S> {
 impl<S: Service> Handler<RpcHead> for RpcHandler<S> {
     type Worker = RpcWorker<S::Worker>;
     type Connection = ();
-
-    fn init(&self, server: ServerHandle) {
-        self.0.init(server);
-    }
 
     fn init_worker(&self, worker: WorkerId) -> Self::Worker {
         RpcWorker {
@@ -187,9 +182,13 @@ impl<S: Service> Handler<RpcHead> for RpcHandler<S> {
         request: Request<'_, (), RpcHead>,
         reply: &mut Reply<'_>,
     ) {
-        let (frame, waited) = (request.payload, request.waited);
+        let frame = request.payload;
         let (id, done) = match request.head.request(frame) {
-            Ok(request) => (request.id, self.run(worker, &request, waited)),
+            Ok(envelope) => {
+                let mut call = Call::begun(&envelope, request.waited);
+                call.server = Some(request.server());
+                (envelope.id, self.run(worker, &call))
+            }
             Err(error) => {
                 let id = peek_id(frame).unwrap_or_default();
                 (id, Err(Failure::invalid(error.reason)))

@@ -10,14 +10,14 @@ use crate::service::Context;
 /// Counters of all request types, and the policy. Ignores the payload.
 ///
 /// # Errors
-/// [`Status::Unavailable`] before the server runs.
-pub fn stats(context: &mut Context<'_>, _call: &Call<'_>) -> Result<(), Failure> {
-    let runtime = context
-        .runtime
-        .ok_or_else(|| Failure::new(Status::Unavailable, "the server is not running yet"))?;
+/// [`Status::Unavailable`] if no server runs the call.
+pub fn stats(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
+    let server = call
+        .server()
+        .ok_or_else(|| Failure::new(Status::Unavailable, "no server runs this call"))?;
     let stats = ServerStats {
-        policy: runtime.policy().spelled(),
-        types: runtime.snapshot().types.into_iter().map(of_type).collect(),
+        policy: server.policy().spelled(),
+        types: server.snapshot().types.into_iter().map(of_type).collect(),
     };
     context.respond(&stats);
     Ok(())

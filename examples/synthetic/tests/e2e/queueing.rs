@@ -86,13 +86,13 @@ fn measure(seed: u64) -> Measured {
             [TypeSpec::new("exponential")].into_iter().collect(),
         ))
         .policy(Policy::c_fcfs())
-        .config(psp_server::Config {
-            workers: Some(1),
-            topology: Topology::Dedicated,
-            // Workers that only sleep need no lower priority.
-            background_nice: 0,
-            ..psp_server::Config::default()
-        })
+        .config(
+            psp_server::Config::default()
+                .workers(1)
+                .topology(Topology::Dedicated)
+                // Workers that only sleep need no lower priority.
+                .background_nice(0),
+        )
         .handler(Recorded {
             synthetic: Synthetic {
                 mode: Mode::Sleep,

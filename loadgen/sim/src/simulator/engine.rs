@@ -381,7 +381,7 @@ mod tests {
                     assert!((QUANTUM_NS - 2..1_000).contains(&served_ns), "{served_ns}");
                     self.waiting.extend(self.running.take());
                 }
-                Event::Tick => {}
+                _ => {}
             }
         }
 

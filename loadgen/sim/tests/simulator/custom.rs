@@ -37,7 +37,7 @@ impl Scheduler for Fifo {
             Event::Completed { worker, .. } | Event::Yielded { worker, .. } => {
                 self.idle.push(worker);
             }
-            Event::Tick => {}
+            _ => {}
         }
     }
 

@@ -13,6 +13,7 @@ use super::opcode::Status;
 /// A frame is a header and its body. If the item of a request is too large, the frame is the header,
 /// extras and key alone, and [`discard_after`](Framing::discard_after) is the length of the value.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct BinaryFraming {
     /// Longest item in bytes, including key, value and what memcached adds; 1 MiB by default.
     pub item_len_max: usize,
@@ -24,6 +25,10 @@ impl Default for BinaryFraming {
             item_len_max: 1 << 20,
         }
     }
+}
+
+limits! {
+    BinaryFraming: item_len_max: usize,
 }
 
 /// The first byte is not that of a request. As in memcached, there is no reply.
@@ -69,7 +74,9 @@ impl Framing for BinaryFraming {
                 return;
             }
             Rejection::Busy { .. } => Status::Busy,
-            Rejection::HandlerFailed | Rejection::ReplyTooLarge { .. } => Status::InternalError,
+            Rejection::HandlerFailed | Rejection::Failed(_) | Rejection::ReplyTooLarge { .. } => {
+                Status::InternalError
+            }
             Rejection::OutOfBuffers => Status::OutOfMemory,
             Rejection::ShuttingDown => Status::TemporaryFailure,
         };
@@ -148,6 +155,7 @@ mod tests {
         for (rejection, status) in [
             (Rejection::Busy { type_name: "a" }, Status::Busy),
             (Rejection::HandlerFailed, Status::InternalError),
+            (Rejection::Failed("no disk"), Status::InternalError),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 1 },
                 Status::InternalError,

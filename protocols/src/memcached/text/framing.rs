@@ -19,6 +19,7 @@ use super::storage::{Announced, announced};
 ///   [`discard_after`](Framing::discard_after) is the length of the data.
 /// - The data block does not end with CRLF: the frame has the announced length.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct TextFraming {
     /// Longest line in bytes, including its line end; 2048 by default, as in memcached.
     pub line_len_max: usize,
@@ -40,6 +41,10 @@ impl Default for TextFraming {
             item_len_max: 1 << 20,
         }
     }
+}
+
+limits! {
+    TextFraming: line_len_max: usize, get_line_len_max: usize, get_words_max: usize, item_len_max: usize,
 }
 
 /// How much of an incomplete request has been read.
@@ -148,6 +153,7 @@ fn encode_rejection(rejection: &Rejection<'_>, out: &mut dyn Sink) {
             &["SERVER_ERROR busy: the queue of '", type_name, "' is full"]
         }
         Rejection::HandlerFailed => &["SERVER_ERROR internal error"],
+        Rejection::Failed(text) => &["SERVER_ERROR ", text],
         Rejection::ReplyTooLarge { limit_bytes } => &[
             "SERVER_ERROR reply is larger than the limit of ",
             digits.format(*limit_bytes),
@@ -280,6 +286,10 @@ mod tests {
                 "SERVER_ERROR busy: the queue of 'scan' is full\r\n",
             ),
             (Rejection::HandlerFailed, "SERVER_ERROR internal error\r\n"),
+            (
+                Rejection::Failed("no disk\r\nSTORED"),
+                "SERVER_ERROR no disk  STORED\r\n",
+            ),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 512 },
                 "SERVER_ERROR reply is larger than the limit of 512 bytes\r\n",

@@ -86,6 +86,8 @@ pub(super) struct Model<'a> {
     running: Vec<Option<Turn>>,
     /// Per worker: the last request that began there under this policy.
     begun_last: Vec<Option<u32>>,
+    /// Per type slot: registered without a hint, and not measured under this policy.
+    unmeasured: Vec<bool>,
     /// Refusals that the scheduler owes, in order.
     refusals: VecDeque<u32>,
     refused: Vec<u64>,
@@ -113,6 +115,7 @@ impl<'a> Model<'a> {
             waiting: BTreeMap::new(),
             running: vec![None; case.workers],
             begun_last: vec![None; case.workers],
+            unmeasured: unhinted(case),
             refusals: VecDeque::new(),
             refused: vec![0; case.types.len() + 1],
             completed: 0,
@@ -194,7 +197,16 @@ impl<'a> Model<'a> {
                 .flatten()
                 .map(|turn| turn.slot)
                 .collect(),
+            unmeasured: &self.unmeasured,
         }
+    }
+
+    /// Whether the request may not begin on `worker` because that is the driver's own thread.
+    fn is_spared(&self, waiting: &Waiting, worker: usize) -> bool {
+        let others = self.case.workers > 1 && !self.case.types.is_empty();
+        self.promises.own_thread_spared
+            && (self.case.inline && others && worker == 0 && waiting.home.is_none())
+            && !self.seen().knows_length(waiting.slot)
     }
 
     fn queued(&self, slot: usize) -> usize {
@@ -273,6 +285,7 @@ impl<'a> Model<'a> {
             return;
         };
         self.completed += 1;
+        self.unmeasured[turn.slot] &= measured.is_none_or(|measured| measured.count == 0);
         let sample = measured.map(|measured| Sample {
             request_type: self.types_of_requests[turn.id as usize],
             count: measured.count,
@@ -326,6 +339,7 @@ impl<'a> Model<'a> {
         self.promises = (self.promises_of)(policy, self.case.useful_preemption());
         self.since_ns = self.now_ns;
         self.begun_last.fill(None);
+        self.unmeasured = unhinted(self.case);
         for waiting in self.waiting.values_mut() {
             waiting.ran_on = None;
         }
@@ -410,6 +424,12 @@ impl<'a> Model<'a> {
         );
         let stays = started.ran_on.is_none_or(|ran_on| ran_on == worker);
         require!(Stays, !promises.stays || stays, "{id} moved to {worker:?}");
+        require!(
+            OwnThreadSpared,
+            !self.is_spared(&started, index),
+            "request {id} of slot {}, whose length is unknown, began on the driver's own thread",
+            started.slot
+        );
         let own_thread_free = self.case.inline
             && self.running[0].is_none()
             && started.home.is_none()
@@ -418,6 +438,7 @@ impl<'a> Model<'a> {
             OwnThreadFirst,
             index == 0
                 || !(own_thread_free && promises.own_thread_first)
+                || self.is_spared(&started, 0)
                 || !promises.workers.allow(&seen, started.slot, 0),
             "{worker:?} got request {id}, which worker 0 could run"
         );
@@ -454,6 +475,7 @@ impl<'a> Model<'a> {
             let passed_over = comparable
                 && order.is_before(&seen, (waiting.slot, other), (started.slot, id))
                 && workers.allow(&seen, waiting.slot, worker.index())
+                && !self.is_spared(waiting, worker.index())
                 && self.can_run(waiting, worker.index());
             require!(Order, !passed_over, "{id} ran before {other} on {worker:?}");
         }
@@ -733,7 +755,9 @@ impl<'a> Model<'a> {
             .filter(|(_, waiting)| !(may_age && waiting.resumes()));
         for (id, waiting) in owed_now {
             let could = idle.iter().find(|&&worker| {
-                waiting.may_use(owed, &seen, worker) && self.can_run(waiting, worker)
+                waiting.may_use(owed, &seen, worker)
+                    && !self.is_spared(waiting, worker)
+                    && self.can_run(waiting, worker)
             });
             require!(
                 WorkConserving,
@@ -743,6 +767,13 @@ impl<'a> Model<'a> {
         }
         Ok(())
     }
+}
+
+/// Per type slot: whether it is registered without a hint.
+fn unhinted(case: &Case) -> Vec<bool> {
+    let types = case.types.specs().iter();
+    let unhinted = types.map(|spec| spec.service_time.is_none());
+    unhinted.chain([false]).collect()
 }
 
 fn worker_id(index: usize) -> WorkerId {

@@ -7,6 +7,7 @@ pub(crate) mod grouped;
 pub(crate) mod handover;
 pub(crate) mod lists;
 pub(crate) mod own_queues;
+pub(crate) mod own_thread;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod quanta;

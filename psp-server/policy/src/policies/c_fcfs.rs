@@ -57,7 +57,9 @@ impl Scheduler for CFcfs {
         if let Some(refused) = self.queues.pop_refused() {
             return Some(refused);
         }
-        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.workers, LANE)?;
+        let all = self.workers.all();
+        let (worker, waiting) =
+            eligible::take_next(&mut self.queues, &mut self.workers, all, LANE)?;
         Some(
             self.running
                 .start(now_ns, worker, waiting, HandOff::Dispatched),

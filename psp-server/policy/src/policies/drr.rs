@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event};
 use crate::parts::grouped::Grouped;
-use crate::parts::profile::Profile;
 use crate::parts::running::Turn;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::settings;
@@ -29,7 +28,6 @@ type Nanos = i128;
 /// See the [module](self).
 pub(crate) struct Drr {
     grouped: Grouped,
-    profile: Profile,
     quantum_ns: Nanos,
     /// Per type slot: what it may use.
     deficits_ns: Vec<Nanos>,
@@ -45,8 +43,7 @@ impl Drr {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Drr) -> Self {
         let slots = setup.types.len() + 1;
         Self {
-            grouped: Grouped::new(setup),
-            profile: Profile::new(setup, &Darc::default()),
+            grouped: Grouped::new(setup, &Darc::default()),
             quantum_ns: nanoseconds(settings.quantum_us).into(),
             deficits_ns: vec![0; slots],
             active: VecDeque::with_capacity(slots),
@@ -59,7 +56,7 @@ impl Drr {
     /// that the request had before it yielded. `None` if no idle worker can run one.
     fn cost_ns(&self, slot: usize) -> Option<Nanos> {
         let served_ns = self.grouped.next_of(slot)?.served_ns;
-        let mean_ns = self.profile.mean_ns(slot);
+        let mean_ns = self.grouped.profile.mean_ns(slot);
         let cost_ns = mean_ns.map_or(self.quantum_ns, |mean_ns| mean_ns as Nanos);
         Some((cost_ns - Nanos::from(served_ns)).max(0))
     }
@@ -154,7 +151,7 @@ impl Drr {
 
 impl Scheduler for Drr {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
-        let ended = self.grouped.record(now_ns, event, &mut self.profile);
+        let ended = self.grouped.record(now_ns, event);
         if let Some(turn) = ended {
             self.charge_used(&turn, &event);
         }
@@ -164,7 +161,7 @@ impl Scheduler for Drr {
                 self.activate(slot);
             }
         }
-        self.profile.close_window_if_due(now_ns);
+        self.grouped.close_window_if_due(now_ns);
     }
 
     fn poll(&mut self, now_ns: u64) -> Option<Action> {
@@ -191,7 +188,7 @@ impl Scheduler for Drr {
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {
-        self.grouped.type_status(slot, &self.profile)
+        self.grouped.type_status(slot)
     }
 }
 

@@ -128,7 +128,7 @@ mod tests {
     const ANY: RequestType = RequestType::UNKNOWN;
 
     fn rehearsal(requeue: Requeue, workers: usize) -> Rehearsal {
-        Rehearsal::new(Policy::sq().requeue(requeue), workers, [])
+        Rehearsal::new(settings::Sq::default().requeue(requeue), workers, [])
     }
 
     #[test]

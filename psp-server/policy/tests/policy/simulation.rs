@@ -61,14 +61,12 @@ pub(crate) fn scheduler_of(
     preemption: Option<Preemption>,
 ) -> Box<dyn Scheduler> {
     policy.validate(workers).expect("valid settings");
-    policy.scheduler(&SchedulerSetup {
-        inline: false,
-        workers,
-        types,
-        queue_capacity: 100_000,
-        preemption,
-        seed: 3,
-    })
+    policy.scheduler(
+        &SchedulerSetup::new(workers, types)
+            .queue_capacity(100_000)
+            .preemption(preemption)
+            .seed(3),
+    )
 }
 
 /// How the simulated server tells types apart.
@@ -179,6 +177,12 @@ impl Simulation {
 
     pub(crate) fn classifier(mut self, classifier: Classifier) -> Self {
         self.classifier = classifier;
+        self
+    }
+
+    /// Other arrivals.
+    pub(crate) fn seed(mut self, seed: u64) -> Self {
+        self.arrivals = SmallRng::seed_from_u64(seed);
         self
     }
 

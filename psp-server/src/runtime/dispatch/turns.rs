@@ -62,9 +62,9 @@ struct Stop {
 /// the request's next instruction, with the registers that a signal saved, or in a thread that waited.
 const fn quantum_ns_min(preempt: PreemptPolicy) -> u64 {
     match preempt {
-        PreemptPolicy::None | PreemptPolicy::Cooperative => 0,
         PreemptPolicy::Signal => 5_000,
         PreemptPolicy::KernelThread => 10_000,
+        _ => 0,
     }
 }
 

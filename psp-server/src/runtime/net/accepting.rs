@@ -129,10 +129,10 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
                 let admitted = admit(peer, connections, &*self.handler, &self.shared)
                     .and_then(|state| Ok((state, listener.session(now_ns)?)));
                 match admitted {
-                    Ok((state, tls)) => {
+                    Ok((state, session)) => {
                         let accepted = Accepted {
                             socket,
-                            tls,
+                            session,
                             peer,
                             state,
                         };

@@ -17,7 +17,7 @@ use crate::peer::Peer;
 use crate::reply::{Reply, ReplyOutcome};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::task::Task;
-use crate::shared::Shared;
+use crate::shared::{ServerHandle, Shared};
 use crate::telemetry::Counter;
 use crate::transport::connection::Connection;
 use crate::transport::datagram::Datagram;
@@ -43,6 +43,8 @@ pub(crate) struct Executor<F: Framing, H: Handler<F::Head>> {
     handler: Arc<H>,
     framing: Arc<F>,
     shared: Arc<Shared>,
+    /// For requests.
+    server: ServerHandle,
     clock: Clock,
     state: H::Worker,
     sending: Sending,
@@ -70,6 +72,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             worker,
             handler,
             framing,
+            server: ServerHandle::new(shared.clone()),
             shared,
             clock,
             state,
@@ -113,16 +116,16 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
     ) -> u64 {
         run.samples.clear();
         run.done = 0;
-        if connection.handshake().is_some() {
+        if connection.socket.handshake().is_some() {
             return self.run_handshake(connection, run);
         }
         let start_ns = self.service_clock_ns();
         let mut now_ns = start_ns;
         while let Some(frame) = run.frames.get(run.done) {
-            let mark = connection.output.len();
             let payload = &connection.input.data()[..frame.len];
-            let mut reply =
-                Reply::to_stream(&mut connection.output, self.shared.config.reply_bytes_max);
+            let limit_bytes = self.shared.config.reply_bytes_max;
+            let Connection { output, socket, .. } = connection;
+            let mut reply = Reply::to_stream(output, socket, limit_bytes);
             let request = Request {
                 payload,
                 head: &frame.head,
@@ -131,21 +134,34 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 peer: connection.peer,
                 worker: self.worker,
                 waited: self.waited(run.arrived_ns, now_ns),
+                server: &self.server,
             };
-            let outcome = self.shared.guard(
+            let handled = self.shared.guard(
                 &*self.handler,
                 self.worker,
                 &mut self.state,
                 request,
                 &mut reply,
             );
-            let limit_bytes = self.shared.config.reply_bytes_max;
-            if let Some(rejection) = self.shared.refusal(self.worker, outcome, limit_bytes) {
-                connection.output.truncate(mark);
-                self.framing
-                    .encode_rejection(&rejection, payload, &mut connection.output);
+            let outcome = reply.into_outcome();
+            let flushed = outcome.flushed;
+            let refusal = self
+                .shared
+                .refusal(self.worker, handled, &outcome, limit_bytes);
+            if let Some(rejection) = refusal {
+                if flushed.is_committed {
+                    connection.closing = true;
+                } else {
+                    connection.output.truncate(flushed.ahead);
+                    self.framing
+                        .encode_rejection(&rejection, payload, &mut connection.output);
+                }
             }
-            connection.closing |= outcome.is_ok_and(|outcome| outcome.close);
+            connection.closing |= handled.is_ok() && outcome.close;
+            connection.failed |= flushed.is_peer_gone;
+            if flushed.sent > 0 {
+                self.count_sent(flushed.sent);
+            }
             connection.input.consume(frame.len);
             run.done += 1;
             let end_ns = self.service_clock_ns();
@@ -161,7 +177,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 }
                 now_ns = self.service_clock_ns();
             }
-            if connection.closing || now_ns.saturating_sub(start_ns) > RUN_NS_MAX {
+            if connection.closing
+                || connection.failed
+                || now_ns.saturating_sub(start_ns) > RUN_NS_MAX
+            {
                 break;
             }
         }
@@ -176,8 +195,8 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         run: &mut Run<F::Head>,
     ) -> u64 {
         let start_ns = self.service_clock_ns();
-        let (Some(session), Some(request_type)) = (&mut connection.tls, self.shared.handshake)
-        else {
+        let session = connection.socket.session();
+        let (Some((session, _)), Some(request_type)) = (session, self.shared.handshake) else {
             return start_ns;
         };
         session.step();
@@ -193,12 +212,15 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         match self.sending {
             Sending::AtOnce => {
                 let sent = connection.send(usize::MAX);
-                self.shared.telemetry.workers[self.worker.index()]
-                    .bytes_sent
-                    .add(sent as u64);
+                self.count_sent(sent);
             }
             Sending::WithTheTurn => connection.flush = Flush::Budget,
         }
+    }
+
+    fn count_sent(&self, bytes: usize) {
+        let counters = &self.shared.telemetry.workers[self.worker.index()];
+        counters.bytes_sent.add(bytes as u64);
     }
 
     /// Returns the service clock's time at the end.
@@ -239,20 +261,25 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             peer: Peer::Ip(peer),
             worker: self.worker,
             waited: self.waited(arrived_ns, start_ns),
+            server: &self.server,
         };
-        let outcome = self.shared.guard(
+        let handled = self.shared.guard(
             &*self.handler,
             self.worker,
             &mut self.state,
             request,
             &mut reply,
         );
-        let mut written = reply.outcome().written;
-        if let Some(rejection) = self.shared.refusal(self.worker, outcome, limit_bytes) {
+        let outcome = reply.into_outcome();
+        let mut written = outcome.written;
+        let refusal = self
+            .shared
+            .refusal(self.worker, handled, &outcome, limit_bytes);
+        if let Some(rejection) = refusal {
             let mut reply = Reply::to_datagram(room);
             self.framing
                 .encode_rejection(&rejection, payload, &mut reply);
-            let outcome = reply.outcome();
+            let outcome = reply.into_outcome();
             written = if outcome.overflowed {
                 0
             } else {
@@ -329,7 +356,7 @@ impl Shared {
         state: &mut H::Worker,
         request: Request<'_, H::Connection, D>,
         reply: &mut Reply<'_>,
-    ) -> Result<ReplyOutcome, Panicked> {
+    ) -> Result<(), Panicked> {
         let slot = self.types.slot(request.request_type);
         let preempt = self.preempt[slot];
         let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
@@ -338,7 +365,7 @@ impl Shared {
             _ => preemptible(slot, preempt, handle),
         });
         match handled {
-            Ok(()) => Ok(reply.outcome()),
+            Ok(()) => Ok(()),
             Err(_) => {
                 self.telemetry.workers[worker.index()].panics.add(1);
                 match make_state(handler, worker) {
@@ -351,23 +378,27 @@ impl Shared {
         }
     }
 
-    /// The rejection that a request's peer gets in place of a reply, if the handler panicked or the reply is
-    /// longer than `limit_bytes`.
+    /// The rejection that a request's peer gets in place of a reply, if the handler panicked or failed, or the reply
+    /// is longer than `limit_bytes`.
     #[inline]
-    fn refusal(
+    fn refusal<'a>(
         &self,
         worker: WorkerId,
-        outcome: Result<ReplyOutcome, Panicked>,
+        handled: Result<(), Panicked>,
+        outcome: &'a ReplyOutcome,
         limit_bytes: usize,
-    ) -> Option<Rejection<'static>> {
-        match outcome {
-            Err(Panicked) => Some(Rejection::HandlerFailed),
-            Ok(outcome) if outcome.overflowed => {
-                let counters = &self.telemetry.workers[worker.index()];
-                counters.replies_too_large.add(1);
-                Some(Rejection::ReplyTooLarge { limit_bytes })
-            }
-            Ok(_) => None,
+    ) -> Option<Rejection<'a>> {
+        let counters = &self.telemetry.workers[worker.index()];
+        if handled.is_err() {
+            Some(Rejection::HandlerFailed)
+        } else if let Some(text) = &outcome.failure {
+            counters.failures.add(1);
+            Some(Rejection::Failed(text))
+        } else if outcome.overflowed {
+            counters.replies_too_large.add(1);
+            Some(Rejection::ReplyTooLarge { limit_bytes })
+        } else {
+            None
         }
     }
 

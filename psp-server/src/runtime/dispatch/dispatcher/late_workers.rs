@@ -57,7 +57,7 @@ impl Machine {
             ..Config::default()
         };
         let shared = Arc::new(Shared::example(config, TypeTable::new(), 1));
-        let policy = Policy::from(Policy::sq().quantum_us(quantum_us));
+        let policy = Policy::sq().quantum_us(quantum_us);
         let scheduler = policy.scheduler(&shared.scheduler_setup());
         let start = Arc::new(TurnStart::new());
         let classify: Classify = |_| RequestType::UNKNOWN;

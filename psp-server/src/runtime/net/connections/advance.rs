@@ -81,12 +81,12 @@ impl<F: Framing, C> Connections<F, C> {
                 continue;
             }
             if connection.closing {
-                if connection.say_goodbye() {
+                if connection.socket.say_goodbye() {
                     continue;
                 }
                 return self.start_lingering(index, now_ns);
             }
-            if let Some(stage) = connection.handshake() {
+            if let Some(stage) = connection.socket.handshake() {
                 if self.advance_handshake(index, stage, dispatcher, now_ns) {
                     continue;
                 }

@@ -28,7 +28,7 @@ impl<F: Framing, C> Connections<F, C> {
             return false;
         };
         let Stream { connection, run } = &mut **stream;
-        let Some(session) = &mut connection.tls else {
+        let Some((session, socket)) = connection.socket.session() else {
             return false;
         };
         match stage {
@@ -64,7 +64,7 @@ impl<F: Framing, C> Connections<F, C> {
                 self.wait_for_peer(index);
                 return false;
             }
-            HandshakeStage::Receive => match session.receive_handshake(&mut connection.socket) {
+            HandshakeStage::Receive => match session.receive_handshake(socket) {
                 Ok(Fill::Read { count, drained }) => {
                     net.bytes_received.add(count as u64);
                     let readable = !drained || slot.readiness.has(Condition::PeerClosed);
@@ -81,9 +81,10 @@ impl<F: Framing, C> Connections<F, C> {
     /// Takes leave of a peer whose connection is about to close. Counts a handshake that did not come to its end.
     pub(super) fn part_from(&self, connection: &mut Connection<C>) {
         let net = &self.shared.telemetry.net.0;
-        if connection.handshake().is_some() {
+        if connection.socket.handshake().is_some() {
             net.handshakes_failed.add(u64::from(!connection.closing));
-        } else if !connection.failed && !connection.has_unsent() && connection.say_goodbye() {
+        } else if !connection.failed && !connection.has_unsent() && connection.socket.say_goodbye()
+        {
             // Best effort: the socket has room for a record this short.
             let sent = connection.send(usize::MAX);
             net.bytes_sent.add(sent as u64);

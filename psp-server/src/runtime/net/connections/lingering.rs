@@ -1,6 +1,6 @@
 //! Closing without losing the last reply.
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::Shutdown as Half;
 
 use psp_protocols::Framing;
@@ -55,7 +55,7 @@ impl<F: Framing, C> Connections<F, C> {
         };
         let mut discard = self.memory.input.take();
         let done = loop {
-            match stream.connection.socket.read(&mut discard) {
+            match stream.connection.socket.discard(&mut discard) {
                 Ok(0) => break true,
                 Ok(count) => {
                     *bytes_left = bytes_left.saturating_sub(count);

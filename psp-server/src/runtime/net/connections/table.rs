@@ -204,7 +204,7 @@ impl<F: Framing, C> Connections<F, C> {
             return;
         };
         let Stream { connection, run } = &mut **stream;
-        if connection.handshake().is_some() {
+        if connection.socket.handshake().is_some() {
             // The queue of handshakes is full. This peer has no session in which it could be told.
             connection.failed = true;
             dispatcher.count_rejection(dispatcher.handshake_type());
@@ -249,7 +249,7 @@ impl<F: Framing, C> Connections<F, C> {
             let slot = &self.slots[index.get()];
             let config = &self.shared.config;
             let (timeout_s, since_ns) = match &slot.phase {
-                Phase::Home(stream) => match stream.connection.handshake_since_ns() {
+                Phase::Home(stream) => match stream.connection.socket.handshake_since_ns() {
                     Some(since_ns) => (config.handshake_timeout_s, since_ns),
                     None if !stream.connection.has_unsent() => {
                         (idle_timeout_s, slot.last_active_ns)
