@@ -1,8 +1,11 @@
 //! A server that is ready to run, and how it runs.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use mio::net::UdpSocket;
 use mio::{Poll, Waker};
@@ -23,6 +26,9 @@ use crate::transport::endpoint::{Endpoint, Outlet};
 use crate::transport::listening::Listening;
 
 pub use crate::runtime::DrainReport;
+
+/// How long the net thread may take to return after the drain timeout.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// A server that is bound to its addresses and ready to run.
 pub struct Server<F, K, H> {
@@ -63,13 +69,24 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         ServerHandle::new(self.shared.clone())
     }
 
-    /// Serves until SIGTERM or SIGINT, then drains.
+    /// Serves until SIGTERM or SIGINT, then drains. The process ends a second after the drain timeout even if a
+    /// request holds the net thread until then, as one may in the topology `Inline`; its exit status is then 1.
     ///
     /// # Errors
     /// When the signal handlers cannot be set up, and those of [`run_until`](Self::run_until).
     pub fn run(self) -> Result<DrainReport, RunError> {
-        let shutdown = Shutdown::on_signals()?;
-        self.run_until(&shutdown)
+        let drain_timeout = Duration::from_millis(self.shared.config.drain_timeout_ms);
+        let (running, stopped) = channel::<Infallible>();
+        let shutdown = Shutdown::on_signals_then(move || {
+            let deadline = drain_timeout.saturating_add(STUCK_AFTER);
+            if stopped.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout) {
+                tracing::error!("a request holds the net thread beyond the drain timeout");
+                std::process::exit(1);
+            }
+        })?;
+        let report = self.run_until(&shutdown);
+        drop(running);
+        report
     }
 
     /// Starts the workers, logs `listening on ADDRESS` for each address when all of them are ready, and serves on
@@ -93,8 +110,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
     /// # Panics
     /// When the handler panics in [`Handler::init`] or [`Handler::connect`].
     pub fn spawn(self) -> Result<SpawnedServer, RunError> {
-        let (local_addrs, handle) = (self.local_addrs.clone(), self.handle());
-        SpawnedServer::start(local_addrs, handle, |ready| {
+        let (local_addrs, unix_paths) = (self.local_addrs.clone(), self.unix_paths.clone());
+        SpawnedServer::start(local_addrs, unix_paths, self.handle(), |ready| {
             self.run_and_tell(&Shutdown::new(), move || {
                 let _ = ready.send(());
             })

@@ -34,6 +34,11 @@ impl Shutdown {
     /// # Errors
     /// When the signal handlers or the thread that waits for them cannot be installed.
     pub fn on_signals() -> Result<Self, RunError> {
+        Self::on_signals_then(|| ())
+    }
+
+    /// [`on_signals`](Self::on_signals). The thread that waits for them calls `then` after the first signal.
+    pub(crate) fn on_signals_then(then: impl FnOnce() + Send + 'static) -> Result<Self, RunError> {
         let shutdown = Self::new();
         let trigger = shutdown.clone();
         let install = || -> io::Result<()> {
@@ -48,6 +53,7 @@ impl Shutdown {
                 .spawn(move || {
                     if signals.forever().next().is_some() {
                         trigger.trigger();
+                        then();
                     }
                 })?;
             Ok(())

@@ -48,6 +48,15 @@ pub struct RespClassifier {
     commands: CommandTable,
     /// By index of the type.
     refinements: Vec<Option<Refinement>>,
+    oversized: Option<Oversized>,
+}
+
+/// Which requests have one type whatever their command is.
+#[derive(Debug, Clone, Copy)]
+struct Oversized {
+    bytes_max: usize,
+    args_max: usize,
+    request_type: RequestType,
 }
 
 impl RespClassifier {
@@ -74,6 +83,14 @@ impl RespClassifier {
     #[must_use]
     pub fn redis() -> Self {
         redis::classifier()
+    }
+
+    /// The type of this name. Registers it without hints if there is none.
+    fn type_named(&mut self, name: &str) -> RequestType {
+        match self.types.by_name(name) {
+            Some(request_type) => request_type,
+            None => register(&mut self.types, TypeSpec::new(name)),
+        }
     }
 
     /// Registers a type and puts `commands` into it.
@@ -112,14 +129,27 @@ impl RespClassifier {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let request_type = match self.types.by_name(type_name) {
-            Some(request_type) => request_type,
-            None => register(&mut self.types, TypeSpec::new(type_name)),
-        };
+        let request_type = self.type_named(type_name);
         for command in commands {
             let entry = self.commands.entry(command.as_ref());
             entry.rules.push((rule.clone(), request_type));
         }
+        self
+    }
+
+    /// Requests of more than `bytes_max` bytes or more than `args_max` arguments, the name included, are of the
+    /// type `type_name`, whatever their command is. No rule and no refinement sees them.
+    ///
+    /// To read, copy and hash the arguments takes time even where the command itself takes none: `ECHO` of a
+    /// gigabyte.
+    #[must_use]
+    pub fn oversized(mut self, bytes_max: usize, args_max: usize, type_name: &str) -> Self {
+        let request_type = self.type_named(type_name);
+        self.oversized = Some(Oversized {
+            bytes_max,
+            args_max,
+            request_type,
+        });
         self
     }
 
@@ -135,10 +165,7 @@ impl RespClassifier {
     where
         F: Fn(&[u8], &RespHead) -> RequestType + Send + Sync + 'static,
     {
-        let request_type = match self.types.by_name(type_name) {
-            Some(request_type) => request_type,
-            None => register(&mut self.types, TypeSpec::new(type_name)),
-        };
+        let request_type = self.type_named(type_name);
         self.refinements.resize_with(self.types.len(), || None);
         self.refinements[self.types.slot(request_type)] = Some(Box::new(refinement));
         self
@@ -148,6 +175,11 @@ impl RespClassifier {
 impl Classifier<RespHead> for RespClassifier {
     #[inline]
     fn classify(&self, request: &[u8], head: &RespHead) -> RequestType {
+        if let Some(limit) = self.oversized
+            && (request.len() > limit.bytes_max || head.arg_count() > limit.args_max)
+        {
+            return limit.request_type;
+        }
         let Some(entry) = self.commands.find(request, head) else {
             return RequestType::UNKNOWN;
         };
@@ -206,6 +238,25 @@ mod tests {
         for (line, name) in cases {
             assert_eq!(name_of(classifier, line), *name, "{line}");
         }
+    }
+
+    #[test]
+    fn oversized_requests_are_of_one_type() {
+        let classifier = two_groups()
+            .refine("long", |_, _| RequestType::UNKNOWN)
+            .oversized(20, 4, "long");
+        check(
+            &classifier,
+            &[
+                ("get k", "short"),
+                ("GET 90123456789012", "short"),
+                ("GET 901234567890123", "long"),
+                ("GET a b c", "short"),
+                ("GET a b c d", "long"),
+                ("NOPE a b c d", "long"),
+                ("KEYS a", "UNKNOWN"),
+            ],
+        );
     }
 
     fn two_groups() -> RespClassifier {

@@ -46,7 +46,7 @@ pub enum Rule {
     },
 }
 
-/// Number of arguments that are searched for options. Commands with options have few arguments.
+/// Most arguments of a request that is searched for options; one with more satisfies no rule about them.
 const OPTION_ARGS_MAX: usize = 16;
 
 impl Rule {
@@ -65,13 +65,11 @@ impl Rule {
                 let (Some(start), Some(stop)) = (number_at(start_arg), number_at(stop_arg)) else {
                     return false;
                 };
+                let mut options = head.args(frame).skip(stop_arg + 1);
                 (start < 0) == (stop < 0)
                     && (stop < start || stop.abs_diff(start) < max)
-                    && !head
-                        .args(frame)
-                        .skip(stop_arg + 1)
-                        .take(OPTION_ARGS_MAX)
-                        .any(|arg| unless.iter().any(|word| is_word(arg, word)))
+                    && head.arg_count() <= OPTION_ARGS_MAX
+                    && !options.any(|arg| unless.iter().any(|word| is_word(arg, word)))
             }
             Self::Number { arg, max } => {
                 arg >= head.arg_count()
@@ -83,21 +81,27 @@ impl Rule {
                 max,
                 if_absent,
             } => {
-                let mut args = head.args(frame);
-                let found = args
-                    .by_ref()
-                    .skip(1)
-                    .take(OPTION_ARGS_MAX)
-                    .any(|arg| is_word(arg, word));
-                if !found {
-                    return if_absent;
+                if head.arg_count() > OPTION_ARGS_MAX {
+                    return false;
                 }
-                (0..numbers).all(|_| {
-                    args.next()
-                        .and_then(parse_integer)
-                        .and_then(|number| u64::try_from(number).ok())
-                        .is_some_and(|number| number <= max)
-                })
+                let is_small = |number: &[u8]| {
+                    let number =
+                        parse_integer(number).and_then(|number| u64::try_from(number).ok());
+                    number.is_some_and(|number| number <= max)
+                };
+                // The last of several options counts, and an argument may merely look like one.
+                let mut args = head.args(frame).skip(1);
+                let mut found = false;
+                while let Some(arg) = args.next() {
+                    if is_word(arg, word) {
+                        found = true;
+                        let mut following = args.clone();
+                        if !(0..numbers).all(|_| following.next().is_some_and(is_small)) {
+                            return false;
+                        }
+                    }
+                }
+                found || if_absent
             }
         }
     }
@@ -159,6 +163,7 @@ mod tests {
                 ("ZRANGE k -5 3", false),
                 ("ZRANGE k 0 9 byscore", false),
                 ("ZRANGE k 0 9 REV BYSCORE", false),
+                (&format!("ZRANGE k 0 9{} BYSCORE", " REV".repeat(20)), false),
                 ("ZRANGE k a b", false),
                 ("ZRANGE k 0", false),
                 ("ZRANGE k -9223372036854775808 -1", false),
@@ -198,6 +203,13 @@ mod tests {
                 ("SCAN 0 COUNT 101", false),
                 ("SCAN 0 COUNT -1", false),
                 ("SCAN 0 COUNT", false),
+                ("SCAN 0 COUNT 10 COUNT 101", false),
+                ("SCAN 0 MATCH count COUNT 10", false),
+                (&format!("SCAN 0{}", " TYPE hash".repeat(7)), true),
+                (
+                    &format!("SCAN 0{} COUNT 101", " TYPE hash".repeat(7)),
+                    false,
+                ),
             ],
         );
         let limit = Rule::Keyword {

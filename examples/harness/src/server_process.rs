@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -154,6 +155,22 @@ impl ServerProcess {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kibibytes = line.and_then(|rest| rest.split_whitespace().next());
         kibibytes.expect("a VmRSS line").parse::<u64>().unwrap() * 1024
+    }
+
+    /// The processor time that the threads of the process have used.
+    ///
+    /// # Panics
+    /// When the process has ended.
+    #[must_use]
+    pub fn processor_time(&self) -> Duration {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id()));
+        let threads = tasks.expect("the server runs").flatten();
+        let used_ns = threads.filter_map(|thread| {
+            // A thread may end meanwhile.
+            let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        Duration::from_nanos(used_ns.sum())
     }
 
     /// The lines that the server has logged.

@@ -23,6 +23,7 @@ pub struct ClientInfo {
     connected_at: Instant,
     version: AtomicU8,
     authenticated: AtomicBool,
+    in_refused_transaction: AtomicBool,
     last_command: AtomicUsize,
     active_ms: AtomicU64,
     labels: Mutex<Labels>,
@@ -64,6 +65,18 @@ impl ClientInfo {
     /// Sets whether the client may run all commands.
     pub fn set_authenticated(&self, authenticated: bool) {
         self.authenticated.store(authenticated, Ordering::Relaxed);
+    }
+
+    /// Whether the server refused a transaction of the client that has not ended.
+    #[must_use]
+    pub fn in_refused_transaction(&self) -> bool {
+        self.in_refused_transaction.load(Ordering::Relaxed)
+    }
+
+    /// Begins or ends a refused transaction.
+    pub fn set_in_refused_transaction(&self, refused: bool) {
+        self.in_refused_transaction
+            .store(refused, Ordering::Relaxed);
     }
 
     /// The client's names for itself and its library.
@@ -167,6 +180,7 @@ impl Registry {
             connected_at: Instant::now(),
             version: AtomicU8::new(2),
             authenticated: AtomicBool::new(authenticated),
+            in_refused_transaction: AtomicBool::new(false),
             last_command: AtomicUsize::new(usize::MAX),
             active_ms: AtomicU64::new(0),
             labels: Mutex::default(),

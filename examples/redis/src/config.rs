@@ -12,11 +12,12 @@ use psp_protocols::resp::Resp;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
+use crate::memory::parse_bytes;
 use crate::tls::TlsFlags;
 
 /// The whole configuration. A file sets any part of it; the rest keeps its defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
     pub bind: Vec<IpAddr>,
@@ -28,6 +29,14 @@ pub struct Config {
     /// Password that clients must give before they run other commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requirepass: Option<String>,
+    /// Whether a server without a password refuses connections from other machines; true by default.
+    pub protected_mode: bool,
+    /// Who may run DEBUG; nobody by default.
+    pub enable_debug_command: DebugAccess,
+    /// Memory in bytes beyond which writes get an error; 0 for no limit. By default three quarters of the limit of the
+    /// process's control group, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maxmemory: Option<u64>,
     /// The least severe level of log messages.
     pub log_level: LogLevel,
     /// A Unix socket, and sockets of a service manager.
@@ -49,6 +58,9 @@ impl Default for Config {
             port: 6379,
             tls_port: None,
             requirepass: None,
+            protected_mode: true,
+            enable_debug_command: DebugAccess::default(),
+            maxmemory: None,
             log_level: LogLevel::default(),
             sockets: SocketConfig::default(),
             tls: TlsFiles::default(),
@@ -65,10 +77,23 @@ impl ProgramConfig for Config {
     }
 }
 
+/// Who may run DEBUG, in the words of Redis.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum DebugAccess {
+    /// Nobody.
+    #[default]
+    No,
+    /// Everybody.
+    Yes,
+    /// Clients from loopback addresses and Unix sockets.
+    Local,
+}
+
 /// Limits on requests. A command that exceeds the first limit gets an error. A request that exceeds
 /// another limit closes the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
     /// Longest argument and longest string value, in bytes.
     pub proto_max_bulk_len: usize,
@@ -121,6 +146,15 @@ pub struct Flags {
     /// Password that clients must give.
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
+    /// Refuse other machines while no password is set [default: yes].
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
+    protected_mode: Option<bool>,
+    /// Who may run DEBUG: nobody, everybody, or clients on this machine [default: no].
+    #[arg(long, value_name = "WHO")]
+    enable_debug_command: Option<DebugAccess>,
+    /// Memory beyond which writes get an error, such as 100mb; 0 for no limit [default: 3/4 of the control group's].
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    maxmemory: Option<u64>,
     /// Most connections at once [default: 10000].
     #[arg(long, value_name = "N")]
     maxclients: Option<usize>,
@@ -143,6 +177,18 @@ pub struct Flags {
     server: ServerFlags,
 }
 
+/// A switch in Redis' words.
+///
+/// # Errors
+/// A message that names both words.
+pub fn yes_or_no(word: &str) -> Result<bool, &'static str> {
+    match word {
+        _ if word.eq_ignore_ascii_case("yes") => Ok(true),
+        _ if word.eq_ignore_ascii_case("no") => Ok(false),
+        _ => Err("argument must be 'yes' or 'no'"),
+    }
+}
+
 impl ProgramFlags for Flags {
     type Config = Config;
 
@@ -152,6 +198,9 @@ impl ProgramFlags for Flags {
         self.tls.apply_to(&mut config.tls_port, &mut config.tls);
         self.server.apply_to(config.common());
         config.requirepass = self.requirepass.or(config.requirepass.take());
+        replace(&mut config.protected_mode, self.protected_mode);
+        replace(&mut config.enable_debug_command, self.enable_debug_command);
+        config.maxmemory = self.maxmemory.or(config.maxmemory);
         let Config { limits, server, .. } = config;
         replace(&mut limits.proto_max_bulk_len, self.proto_max_bulk_len);
         replace(&mut limits.arguments_max, self.arguments_max);

@@ -5,6 +5,7 @@ use std::time::Instant;
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
 
+use crate::admission::{self, Verdict};
 use crate::client::Client;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
@@ -34,18 +35,26 @@ pub fn dispatch(
         return Outcome::Keep;
     }
     let mut reply = Encoder::new(out, client.version());
+    match admission::verdict(client, command, args) {
+        Verdict::Run => {}
+        Verdict::Refuse(error) => {
+            reply.error(&error.to_string());
+            return Outcome::Keep;
+        }
+        Verdict::Close => return Outcome::Close,
+    }
     let table = CommandTable::get();
     let Some(index) = table.index_of(command) else {
         reply.error(&CommandError::unknown_command(args).to_string());
         return Outcome::Keep;
     };
     let spec = table.specs()[index];
-    if let Err(error) = admit(spec, client, args) {
+    let start = Instant::now();
+    if let Err(error) = admit(spec, server, client, args, start) {
         stats.count_rejected(index);
         reply.error(&error.to_string());
         return Outcome::Keep;
     }
-    let start = Instant::now();
     client.note_command(index, start);
     let mut context = Context {
         store: &server.store,
@@ -65,12 +74,21 @@ pub fn dispatch(
     }
 }
 
-fn admit(spec: &CommandSpec, client: &Client, args: &[&[u8]]) -> Result<()> {
+fn admit(
+    spec: &CommandSpec,
+    server: &ServerState,
+    client: &Client,
+    args: &[&[u8]],
+    now: Instant,
+) -> Result<()> {
     if !spec.accepts(args.len()) {
         return Err(spec.arity_error());
     }
     if !client.is_authenticated() && !spec.flags.contains(&Flag::NoAuth) {
         return Err(CommandError::NoAuth);
+    }
+    if spec.flags.contains(&Flag::DenyOom) && server.is_out_of_memory(now) {
+        return Err(CommandError::OutOfMemory);
     }
     Ok(())
 }

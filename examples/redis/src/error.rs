@@ -56,6 +56,9 @@ pub enum CommandError {
     /// HELLO requests a version other than 2 or 3.
     #[error("NOPROTO unsupported protocol version")]
     NoProto,
+    /// The server holds more than `maxmemory`, and the command may make it hold more.
+    #[error("OOM command not allowed when used memory > 'maxmemory'.")]
+    OutOfMemory,
     /// Any other error: the whole line, including its code.
     #[error("{0}")]
     Other(Cow<'static, str>),

@@ -1,42 +1,221 @@
 //! Glob patterns by Redis's rules: `*`, `?`, `[a-z]`, `[^a-z]` and `\` before any of them.
+//!
+//! Stars divide a pattern into *segments*. Every segment has a fixed length, so the leftmost place of
+//! a segment is the best one, and no place is tried twice. A segment without `?`, `[` and `\` is found
+//! by a search in linear time. Other segments are tried at every place.
+//!
+//! Both lengths come from clients, so a match counts its [`Steps`] and gives way meanwhile.
 
-/// Whether the whole of `text` matches `pattern`.
-///
-/// For any pattern, the time is at most of the order of the product of both lengths.
-#[must_use]
-pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let mut pattern_left = pattern;
-    let mut text_left = text;
-    // Where to resume after a mismatch: the last star then takes one more byte.
-    let mut retry: Option<(&[u8], &[u8])> = None;
-    while let Some((&byte, text_rest)) = text_left.split_first() {
-        if let Some((b'*', after_star)) = pattern_left.split_first() {
-            retry = Some((after_star, text_left));
-            pattern_left = after_star;
-        } else if let Some(pattern_rest) = match_byte(pattern_left, byte) {
-            pattern_left = pattern_rest;
-            text_left = text_rest;
-        } else if let Some((after_star, [_, swallowed_rest @ ..])) = retry {
-            retry = Some((after_star, swallowed_rest));
-            pattern_left = after_star;
-            text_left = swallowed_rest;
-        } else {
-            return false;
-        }
-    }
-    pattern_left.iter().all(|&byte| byte == b'*')
+use std::cell::Cell;
+
+use memchr::memmem;
+use psp_server::checkpoint;
+
+/// Steps between two checkpoints: some microseconds.
+const STEPS_PER_CHECKPOINT: u64 = 4096;
+
+/// Bytes that a search in linear time covers in one step.
+const SEARCHED_BYTES_PER_STEP: usize = 16;
+
+/// Bytes that a search covers between two checkpoints, unless the segment is longer.
+const SEARCHED_BYTES: usize = 16 * 1024;
+
+/// Counts the work of matches, with a [`checkpoint`] after some microseconds. One step compares one
+/// byte of a pattern. The caller must not hold a lock.
+#[derive(Debug, Default)]
+pub struct Steps {
+    total: Cell<u64>,
+    since_checkpoint: Cell<u64>,
 }
 
-/// Matches `byte` against the start of `pattern`, which is not a star. Returns the rest.
-fn match_byte(pattern: &[u8], byte: u8) -> Option<&[u8]> {
-    match pattern {
-        [] => None,
-        [b'?', rest @ ..] => Some(rest),
-        [b'[', class @ ..] => {
-            let (fits, rest) = match_class(class, byte);
-            fits.then_some(rest)
+impl Steps {
+    /// No steps.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Steps so far.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total.get() + self.since_checkpoint.get()
+    }
+
+    #[inline]
+    fn add(&self, steps: usize) {
+        let since = self.since_checkpoint.get() + steps as u64;
+        self.since_checkpoint.set(since);
+        if since >= STEPS_PER_CHECKPOINT {
+            self.total.set(self.total());
+            self.since_checkpoint.set(0);
+            checkpoint();
         }
-        [b'\\', literal, rest @ ..] | [literal, rest @ ..] => (*literal == byte).then_some(rest),
+    }
+}
+
+/// A bound on the steps of matches with one pattern.
+#[derive(Debug, Clone, Copy)]
+pub struct StepsBound {
+    pattern_len: usize,
+    is_literal: bool,
+}
+
+impl StepsBound {
+    /// The bound for `pattern`.
+    #[must_use]
+    pub fn of(pattern: &[u8]) -> Self {
+        Self {
+            pattern_len: pattern.len(),
+            is_literal: is_literal(pattern),
+        }
+    }
+
+    /// Most steps that a match with a text of `text_len` bytes takes.
+    #[must_use]
+    pub fn for_text(self, text_len: usize) -> usize {
+        // Each segment takes one step at least, and a search may cover the segment twice.
+        let fixed = 2 * self.pattern_len + 2;
+        if self.is_literal {
+            fixed + text_len / SEARCHED_BYTES_PER_STEP
+        } else {
+            let tried = self.pattern_len.saturating_mul(text_len);
+            tried.saturating_add(fixed)
+        }
+    }
+}
+
+/// Whether the whole of `text` matches `pattern`. Takes at most as many steps as [`StepsBound`] says.
+#[must_use]
+pub fn matches(pattern: &[u8], text: &[u8], steps: &Steps) -> bool {
+    let mut segment = Segment::first(pattern, steps);
+    let Some(text_len) = text.len().checked_sub(segment.len) else {
+        return false;
+    };
+    if !segment.is_at_start(text, steps) {
+        return false;
+    }
+    let mut left = &text[segment.len..];
+    let Some(mut rest) = segment.after_star else {
+        return text_len == 0;
+    };
+    loop {
+        segment = Segment::first(rest, steps);
+        let Some(next) = segment.after_star else {
+            let start = left.len().checked_sub(segment.len);
+            return start.is_some_and(|start| segment.is_at_start(&left[start..], steps));
+        };
+        let Some(start) = segment.find(left, steps) else {
+            return false;
+        };
+        left = &left[start + segment.len..];
+        rest = next;
+    }
+}
+
+/// Whether the bytes of `pattern` other than stars stand for themselves.
+fn is_literal(pattern: &[u8]) -> bool {
+    memchr::memchr3(b'?', b'[', b'\\', pattern).is_none()
+}
+
+/// The part of a pattern up to a star.
+struct Segment<'p> {
+    pattern: &'p [u8],
+    is_literal: bool,
+    /// Bytes of text that it matches.
+    len: usize,
+    /// The pattern after the star; `None` after the last segment.
+    after_star: Option<&'p [u8]>,
+}
+
+impl<'p> Segment<'p> {
+    /// The first segment of `pattern`.
+    fn first(pattern: &'p [u8], steps: &Steps) -> Self {
+        steps.add(1);
+        let end = memchr::memchr(b'*', pattern).unwrap_or(pattern.len());
+        let literal = &pattern[..end];
+        if is_literal(literal) {
+            steps.add(end / SEARCHED_BYTES_PER_STEP);
+            return Self {
+                pattern: literal,
+                is_literal: true,
+                len: end,
+                after_star: pattern.get(end + 1..),
+            };
+        }
+        // A star may stand in a class, or after a backslash.
+        let (mut rest, mut len) = (pattern, 0);
+        while !matches!(rest, [] | [b'*', ..]) {
+            let before = rest.len();
+            rest = after_token(rest);
+            steps.add(before - rest.len());
+            len += 1;
+        }
+        Self {
+            pattern: &pattern[..pattern.len() - rest.len()],
+            is_literal: false,
+            len,
+            after_star: rest.get(1..),
+        }
+    }
+
+    /// Whether `text` starts with this segment. It has at least its length.
+    fn is_at_start(&self, text: &[u8], steps: &Steps) -> bool {
+        if self.is_literal {
+            steps.add(self.len / SEARCHED_BYTES_PER_STEP);
+            return text.starts_with(self.pattern);
+        }
+        let mut rest = self.pattern;
+        for &byte in &text[..self.len] {
+            let (fits, after) = match_token(rest, byte);
+            steps.add(rest.len() - after.len());
+            if !fits {
+                return false;
+            }
+            rest = after;
+        }
+        true
+    }
+
+    /// The first place in `text` where this segment starts.
+    fn find(&self, text: &[u8], steps: &Steps) -> Option<usize> {
+        if self.is_literal {
+            return self.search(text, steps);
+        }
+        let last = text.len().checked_sub(self.len)?;
+        (0..=last).find(|&start| self.is_at_start(&text[start..], steps))
+    }
+
+    /// [`find`](Self::find) of a literal, in linear time.
+    fn search(&self, text: &[u8], steps: &Steps) -> Option<usize> {
+        let last = text.len().checked_sub(self.len)?;
+        let finder = memmem::Finder::new(self.pattern);
+        // Windows of text that overlap by one segment.
+        let places = SEARCHED_BYTES.max(self.len);
+        for start in (0..=last).step_by(places) {
+            let window = &text[start..text.len().min(start + places + self.len)];
+            let found = finder.find(window);
+            let covered = found.unwrap_or(places.min(window.len()));
+            steps.add(covered / SEARCHED_BYTES_PER_STEP);
+            if let Some(place) = found {
+                return Some(start + place);
+            }
+        }
+        None
+    }
+}
+
+/// The pattern after its first token. A token matches one byte of text.
+fn after_token(pattern: &[u8]) -> &[u8] {
+    match_token(pattern, 0).1
+}
+
+/// Matches `byte` against the first token of `pattern`, which is no star. Also returns the rest.
+fn match_token(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
+    match pattern {
+        [] => (false, pattern),
+        [b'?', rest @ ..] => (true, rest),
+        [b'[', class @ ..] => match_class(class, byte),
+        [b'\\', literal, rest @ ..] | [literal, rest @ ..] => (*literal == byte, rest),
     }
 }
 
@@ -70,6 +249,8 @@ fn match_class(class: &[u8], byte: u8) -> (bool, &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -98,19 +279,86 @@ mod tests {
             ("", "", true),
             ("", "x", false),
             ("a**", "a", true),
+            ("a*a", "a", false),
+            ("[*]*[*]", "*", false),
+            ("[*]*[*]", "*x*", true),
             ("user:*:name", "user:17:name", true),
         ] {
             assert_eq!(
-                matches(pattern.as_bytes(), text.as_bytes()),
+                matches(pattern.as_bytes(), text.as_bytes(), &Steps::new()),
                 expected,
                 "{pattern} {text}"
             );
         }
     }
 
+    /// Tries all places for each star.
+    fn matches_naively(pattern: &[u8], text: &[u8]) -> bool {
+        match (pattern, text) {
+            ([b'*', rest @ ..], _) => {
+                (0..=text.len()).any(|start| matches_naively(rest, &text[start..]))
+            }
+            ([], _) => text.is_empty(),
+            (_, []) => false,
+            (_, [byte, text @ ..]) => {
+                let (fits, rest) = match_token(pattern, *byte);
+                fits && matches_naively(rest, text)
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_naive_matcher(
+            pattern in r"[ab*?\[\]^\\-]{0,12}",
+            text in r"[ab*\[\]^-]{0,12}",
+        ) {
+            let steps = Steps::new();
+            let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+            prop_assert_eq!(matches(pattern, text, &steps), matches_naively(pattern, text));
+            prop_assert!(steps.total() <= StepsBound::of(pattern).for_text(text.len()) as u64);
+        }
+
+        #[test]
+        fn never_takes_more_steps_than_announced(
+            unit in r"[ab*?\[\]\\]{1,6}",
+            units in 0_usize..200,
+            text in "[ab]{0,40}",
+            texts in 0_usize..200,
+        ) {
+            let (pattern, text) = (unit.repeat(units), text.repeat(texts));
+            let steps = Steps::new();
+            let _ = matches(pattern.as_bytes(), text.as_bytes(), &steps);
+            prop_assert!(steps.total() <= StepsBound::of(pattern.as_bytes()).for_text(text.len()) as u64);
+        }
+    }
+
     #[test]
-    fn many_stars_take_no_exponential_time() {
-        let pattern = "a*".repeat(200) + "b";
-        assert!(!matches(pattern.as_bytes(), &[b'a'; 4000]));
+    fn literal_segments_take_linear_time() {
+        let text = vec![b'a'; 200_000];
+        let half = "a".repeat(50_000);
+        for pattern in [
+            format!("*{half}{half}b*"),
+            format!("*{half}*{half}b*"),
+            format!("{half}*{half}b"),
+            "a*".repeat(50_000) + "b",
+        ] {
+            let steps = Steps::new();
+            assert!(!matches(pattern.as_bytes(), &text, &steps));
+            let linear = 2 * pattern.len() + text.len();
+            assert!(steps.total() <= linear as u64, "{} steps", steps.total());
+        }
+    }
+
+    #[test]
+    fn searches_find_what_lies_across_windows() {
+        for place in (SEARCHED_BYTES - 8..SEARCHED_BYTES + 8).chain([0, 2 * SEARCHED_BYTES]) {
+            let mut text = vec![b'a'; place];
+            text.extend(b"needle");
+            for (pattern, expected) in [("*needle*", true), ("*needles*", false)] {
+                let found = matches(pattern.as_bytes(), &text, &Steps::new());
+                assert_eq!(found, expected, "{pattern} at {place}");
+            }
+        }
     }
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::{Args, RespHead};
-use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId};
+use psp_server::{Handler, Peer, Refusal, Reply, Request, ServerHandle, WorkerId};
 
+use crate::admission;
 use crate::client::Client;
 use crate::dispatch::{Outcome, dispatch};
 use crate::state::ServerState;
@@ -50,6 +51,10 @@ impl Handler<RespHead> for RedisHandler {
             stats: self.server.add_worker(),
             unescaped: Vec::new(),
         }
+    }
+
+    fn accept(&self, peer: &Peer) -> Result<(), Refusal> {
+        admission::admit(peer, &self.server.settings)
     }
 
     fn connect(&self, peer: Peer) -> Client {

@@ -9,6 +9,7 @@
 //!
 //! [`command`] defines what a command is. [`commands`] holds the commands, one file per family.
 
+pub mod admission;
 pub mod client;
 pub mod command;
 pub mod commands;
@@ -18,6 +19,7 @@ pub mod error;
 pub mod expire_time;
 pub mod glob;
 pub mod handler;
+pub mod memory;
 pub mod parse;
 pub mod settings;
 pub mod size_class;

@@ -26,14 +26,24 @@ pub fn count(arg: &[u8]) -> Result<usize> {
     usize::try_from(integer(arg)?).map_err(|_negative| CommandError::NotPositive)
 }
 
-/// A number. Infinities are valid, NaN is not.
+/// Longest text of a number in bytes, as in Redis. A value of any length may be read as a number.
+const FLOAT_LEN_MAX: usize = 5 * 1024;
+
+/// A number. Infinities are valid; NaN, and numbers that 64 bits turn into zero or infinity, are not.
 ///
 /// # Errors
 /// [`CommandError::NotFloat`].
 pub fn float(arg: &[u8]) -> Result<f64> {
+    if arg.len() > FLOAT_LEN_MAX {
+        return Err(CommandError::NotFloat);
+    }
     let text = std::str::from_utf8(arg).map_err(|_binary| CommandError::NotFloat)?;
     let value = f64::from_str(text).map_err(|_text| CommandError::NotFloat)?;
-    if value.is_nan() {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let has_digit = |least| mantissa.bytes().any(|byte| (least..=b'9').contains(&byte));
+    let is_out_of_range =
+        (value.is_infinite() && has_digit(b'0')) || (value == 0.0 && has_digit(b'1'));
+    if value.is_nan() || is_out_of_range {
         Err(CommandError::NotFloat)
     } else {
         Ok(value)
@@ -108,11 +118,15 @@ mod tests {
         assert_eq!(float(b"3.5e3"), Ok(3500.0));
         assert_eq!(float(b"-inf"), Ok(f64::NEG_INFINITY));
         assert_eq!(float(b"+inf"), Ok(f64::INFINITY));
-        for bad in ["", "nan", " 1", "1x"] {
+        assert_eq!(float(b"0e9"), Ok(0.0));
+        assert_eq!(float(b"Infinity"), Ok(f64::INFINITY));
+        assert_eq!(float(b"-1e308"), Ok(-1e308));
+        let long = "1".repeat(FLOAT_LEN_MAX + 1);
+        for bad in ["", "nan", " 1", "1x", "1e400", "-1e400", "1e-400", &long] {
             assert_eq!(
                 float(bad.as_bytes()),
                 Err(CommandError::NotFloat),
-                "{bad:?}"
+                "{bad:.9}"
             );
         }
     }

@@ -1,17 +1,20 @@
 //! The settings that `CONFIG GET` and `CONFIG SET` read and change while the server runs.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
 use crate::config::{Config, LogLevel};
+use crate::memory::default_limit_bytes;
 
 /// The settings of a running server.
 pub struct Settings {
     /// The configuration at the start.
     pub config: Config,
     password: RwLock<Option<Box<[u8]>>>,
+    protected_mode: AtomicBool,
+    maxmemory_bytes: AtomicU64,
     value_len_max: AtomicUsize,
     log_level: RwLock<LogLevel>,
     logging: OnceLock<Box<dyn Fn(LogLevel) + Send + Sync>>,
@@ -39,6 +42,8 @@ impl Settings {
             .map(|password| password.as_bytes().into());
         Self {
             password: RwLock::new(password),
+            protected_mode: AtomicBool::new(config.protected_mode),
+            maxmemory_bytes: AtomicU64::new(maxmemory_bytes(&config)),
             value_len_max: AtomicUsize::new(config.limits.proto_max_bulk_len),
             log_level: RwLock::new(config.log_level),
             logging: OnceLock::new(),
@@ -72,6 +77,28 @@ impl Settings {
         *self.password.write() = (!password.is_empty()).then(|| password.into());
     }
 
+    /// Whether a server without a password refuses connections from other machines.
+    #[must_use]
+    pub fn protected_mode(&self) -> bool {
+        self.protected_mode.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether a server without a password refuses connections from other machines.
+    pub fn set_protected_mode(&self, protected: bool) {
+        self.protected_mode.store(protected, Ordering::Relaxed);
+    }
+
+    /// Memory beyond which writes get an error; 0 for no limit.
+    #[must_use]
+    pub fn maxmemory_bytes(&self) -> u64 {
+        self.maxmemory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Sets the memory beyond which writes get an error; 0 for no limit.
+    pub fn set_maxmemory_bytes(&self, bytes: u64) {
+        self.maxmemory_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// The least severe level of log messages.
     #[must_use]
     pub fn log_level(&self) -> LogLevel {
@@ -91,13 +118,17 @@ impl Settings {
         let _ = self.logging.set(Box::new(log));
     }
 
-    /// Adopts the changeable settings of a configuration that was read again. Also records the
-    /// password in `started`, the configuration at the start.
+    /// Adopts the changeable settings of a configuration that was read again. Also records those that
+    /// the program does not know by itself in `started`, the configuration at the start.
     pub fn take_over(&self, started: &mut Config, config: &Config) {
         let password = config.requirepass.as_deref().unwrap_or_default();
         self.set_log_level(config.log_level);
         self.set_password(password.as_bytes());
+        self.set_protected_mode(config.protected_mode);
         started.requirepass.clone_from(&config.requirepass);
+        started.protected_mode = config.protected_mode;
+        self.set_maxmemory_bytes(maxmemory_bytes(config));
+        started.maxmemory = config.maxmemory;
     }
 
     /// Longest string that a key may hold, in bytes.
@@ -110,6 +141,11 @@ impl Settings {
     pub fn set_value_len_max(&self, bytes: usize) {
         self.value_len_max.store(bytes, Ordering::Relaxed);
     }
+}
+
+/// The limit that `config` has, or the default.
+fn maxmemory_bytes(config: &Config) -> u64 {
+    config.maxmemory.unwrap_or_else(default_limit_bytes)
 }
 
 /// Compares in time that depends only on the length of `given`.

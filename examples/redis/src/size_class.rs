@@ -1,10 +1,10 @@
-//! The size of a request's work, judged by the sizes of its keys.
+//! The size of a request's work, judged by all that decides it: its length, its arguments, and the sizes of its keys.
 //!
 //! A command's name alone does not tell its cost: `HGETALL` of a session with ten fields and
-//! `HGETALL` of a million are one command and two kinds of work. The classifier therefore checks
-//! the size class before it queues a request. The check takes one short look at each of a few keys.
+//! `HGETALL` of a million are one command and two kinds of work. The rules of [`RespClassifier::redis`] know the
+//! arguments alone. [`WORK`] adds what the keys decide. The check looks at a few keys for a short time each.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use psp_protocols::resp::{CommandId, RespHead, parse_integer};
 use psp_server::{Classifier, RequestType};
@@ -13,40 +13,239 @@ use psp_store::{Entry, Keyspace, Value};
 use psp_classifiers::resp::RespClassifier;
 
 use crate::command::{CommandTable, KeyPositions};
+use crate::glob::StepsBound;
 
-/// Work on up to this many elements counts as small.
+/// Work on up to this many elements counts as small. The rules of the classifier have the same bound.
 const SMALL_ELEMENTS_MAX: usize = 128;
 /// Keys to check. Work on more keys counts as large without a check.
 const KEYS_MAX: usize = 16;
 
-/// Copying up to this many bytes counts as small.
+/// A request of up to this many bytes can be small, and copying so many bytes is.
 const SMALL_BYTES_MAX: usize = 64 * 1024;
+/// A request of up to this many arguments can be small, the name included.
+const SMALL_ARGS_MAX: usize = SMALL_ELEMENTS_MAX + 1;
 
-/// Commands that copy the string they change.
-const APPEND: CommandId = CommandId::of(b"append");
-const SETRANGE: CommandId = CommandId::of(b"setrange");
+/// Bytes that take as long to copy as one element takes.
+const COPIED_BYTES_PER_ELEMENT: usize = SMALL_BYTES_MAX / SMALL_ELEMENTS_MAX;
+/// Bytes that take as long to compare as one element takes.
+const COMPARED_BYTES_PER_ELEMENT: usize = 4096;
+/// Steps of matching a pattern that take as long as one element takes.
+const STEPS_PER_ELEMENT: usize = 128;
 
-const KEYS: CommandId = CommandId::of(b"keys");
+/// What decides the work of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Nothing: O(1) or O(log n), and a reply without copies of long strings.
+    Constant,
+    /// The number of arguments.
+    Arguments,
+    /// The count in argument 2, if there is one. A negative count repeats elements. A positive one cannot exceed the
+    /// elements of the key.
+    Count,
+    /// The elements of all keys, and their bytes.
+    Elements,
+    /// The elements of as many keys as this argument says, which follow it.
+    CountedKeys(usize),
+    /// The elements of all keys, unless rules of the classifier found that the request touches few of them.
+    Range,
+    /// The elements of the keys that argument 1 counts, unless COUNT is small.
+    Pop,
+    /// The elements of the key, their bytes, and what BY and GET look up.
+    Sort,
+    /// The bytes of the key's old value and of the offset in argument 2.
+    Copy,
+    /// The key's elements up to COUNT, and the pattern of MATCH.
+    Cursor,
+    /// All keys up to COUNT, and the pattern of MATCH.
+    KeyspaceCursor,
+    /// All keys, and the pattern in argument 1.
+    Keyspace,
+    /// The longest key.
+    AnyKey,
+    /// The number of connections and settings. It counts as small all the same: operators need these commands when
+    /// nothing else answers.
+    Administration,
+    /// More than a small request may take, unless rules of the classifier know the subcommand.
+    Unbounded,
+}
 
-/// Commands whose work grows with the size of their keys, whatever the other arguments are.
-const WHOLE_KEYS: &[&str] = &[
-    "hgetall",
-    "hkeys",
-    "hvals",
-    "smembers",
-    "sort",
-    "sort_ro",
-    "sinter",
-    "sunion",
-    "sdiff",
-    "linsert",
-    "lpos",
-    "lrem",
-    "ltrim",
-    "zremrangebylex",
-    "zremrangebyrank",
-    "zremrangebyscore",
+/// What decides the work of each command.
+const WORK: &[(Work, &[&str])] = &[
+    (
+        Work::Constant,
+        &[
+            "auth",
+            "cluster",
+            "copy",
+            "dbsize",
+            "decr",
+            "decrby",
+            "echo",
+            "expire",
+            "expireat",
+            "expiretime",
+            "get",
+            "getdel",
+            "getex",
+            "getrange",
+            "getset",
+            "hello",
+            "hexists",
+            "hget",
+            "hincrby",
+            "hincrbyfloat",
+            "hlen",
+            "hsetnx",
+            "hstrlen",
+            "incr",
+            "incrby",
+            "incrbyfloat",
+            "lastsave",
+            "lindex",
+            "llen",
+            "lmove",
+            "lset",
+            "memory",
+            "object",
+            "persist",
+            "pexpire",
+            "pexpireat",
+            "pexpiretime",
+            "ping",
+            "psetex",
+            "pttl",
+            "quit",
+            "rename",
+            "renamenx",
+            "reset",
+            "rpoplpush",
+            "scard",
+            "select",
+            "set",
+            "setex",
+            "setnx",
+            "sismember",
+            "smove",
+            "strlen",
+            "substr",
+            "time",
+            "ttl",
+            "type",
+            "zcard",
+            "zcount",
+            "zincrby",
+            "zlexcount",
+            "zrank",
+            "zrevrank",
+            "zscore",
+        ],
+    ),
+    (
+        Work::Arguments,
+        &[
+            "del",
+            "exists",
+            "hdel",
+            "hmget",
+            "hmset",
+            "hset",
+            "lpush",
+            "lpushx",
+            "mget",
+            "mset",
+            "msetnx",
+            "rpush",
+            "rpushx",
+            "sadd",
+            "smismember",
+            "srem",
+            "touch",
+            "unlink",
+            "zadd",
+            "zmscore",
+            "zrem",
+        ],
+    ),
+    (
+        Work::Count,
+        &[
+            "hrandfield",
+            "lpop",
+            "rpop",
+            "spop",
+            "srandmember",
+            "zpopmax",
+            "zpopmin",
+            "zrandmember",
+        ],
+    ),
+    (
+        Work::Elements,
+        &[
+            "hgetall",
+            "hkeys",
+            "hvals",
+            "linsert",
+            "lpos",
+            "lrem",
+            "ltrim",
+            "sdiff",
+            "sdiffstore",
+            "sinter",
+            "sinterstore",
+            "smembers",
+            "sunion",
+            "sunionstore",
+            "zrangestore",
+            "zremrangebylex",
+            "zremrangebyrank",
+            "zremrangebyscore",
+        ],
+    ),
+    (
+        Work::CountedKeys(1),
+        &["sintercard", "zdiff", "zinter", "zintercard", "zunion"],
+    ),
+    (
+        Work::CountedKeys(2),
+        &["zdiffstore", "zinterstore", "zunionstore"],
+    ),
+    (
+        Work::Range,
+        &[
+            "lrange",
+            "zrange",
+            "zrangebylex",
+            "zrangebyscore",
+            "zrevrange",
+            "zrevrangebylex",
+            "zrevrangebyscore",
+        ],
+    ),
+    (Work::Pop, &["lmpop", "zmpop"]),
+    (Work::Sort, &["sort", "sort_ro"]),
+    (Work::Copy, &["append", "setrange"]),
+    (Work::Cursor, &["hscan", "sscan", "zscan"]),
+    (Work::KeyspaceCursor, &["scan"]),
+    (Work::Keyspace, &["keys"]),
+    (Work::AnyKey, &["randomkey"]),
+    (Work::Administration, &["client", "config", "info"]),
+    (
+        Work::Unbounded,
+        &["command", "debug", "flushall", "flushdb"],
+    ),
 ];
+
+/// [`WORK`] by [`CommandId`].
+static WORK_BY_ID: LazyLock<[Work; CommandId::COUNT]> = LazyLock::new(|| {
+    let mut by_id = [Work::Unbounded; CommandId::COUNT];
+    for (work, names) in WORK {
+        for name in *names {
+            by_id[CommandId::of(name.as_bytes()).index()] = *work;
+        }
+    }
+    by_id
+});
 
 /// The size of a request's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,250 +256,650 @@ pub enum SizeClass {
     Large,
 }
 
-/// The classifier of Redis commands. It judges commands of unclear cost by the sizes of their keys
-/// in `store`: a small request is a `range`, a large one a `scan`.
+/// Whether the rules of [`RespClassifier::redis`] found that a request touches few elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Span {
+    Few,
+    Unknown,
+}
+
+/// The classifier of Redis commands. It judges the cost of commands by the sizes of their keys in `store`, too: a small
+/// request keeps a short type, a large one is a `scan`.
 #[must_use]
 pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
     let by_name = RespClassifier::redis();
     let types = by_name.types();
     let type_of = |name| types.by_name(name).unwrap_or(RequestType::UNKNOWN);
-    let (write, range, scan) = (type_of("write"), type_of("range"), type_of("scan"));
-    let type_of_size = move |size| match size {
-        SizeClass::Small => range,
-        SizeClass::Large => scan,
-    };
-    let store_of_writes = Arc::clone(store);
-    let (store_of_scans, store_of_ranges) = (Arc::clone(store), Arc::clone(store));
-    by_name
-        .refine("scan", move |frame, head| {
-            type_of_size(size_of_scan(&store_of_scans, frame, head))
-        })
-        .refine("range", move |frame, head| {
-            type_of_size(size_of_range(&store_of_ranges, frame, head))
-        })
-        .refine("write", move |frame, head| {
-            match size_of_write(&store_of_writes, frame, head) {
-                SizeClass::Small => write,
+    let scan = type_of("scan");
+    let refined = [
+        ("health", "health", Span::Few),
+        ("write", "write", Span::Few),
+        ("range", "range", Span::Few),
+        ("scan", "range", Span::Unknown),
+    ];
+    let refined = refined.into_iter();
+    let judged = refined.fold(by_name, |classifier, (name, small, span)| {
+        let judge = Judge {
+            store: Arc::clone(store),
+        };
+        let small = type_of(small);
+        classifier.refine(name, move |frame, head| {
+            match judge.size_of(frame, head, span) {
+                SizeClass::Small => small,
                 SizeClass::Large => scan,
             }
         })
-}
-
-/// The size class of a request whose name and arguments do not bound its work.
-#[must_use]
-pub fn size_of_scan(store: &Keyspace, frame: &[u8], head: &RespHead) -> SizeClass {
-    let Some(spec) = CommandTable::get().find(head.command()) else {
-        return SizeClass::Large;
-    };
-    match spec.keys {
-        KeyPositions { first: 0, .. } if head.command() == KEYS => size_class(store.len()),
-        KeyPositions { first: 0, .. } => SizeClass::Large,
-        keys => size_class(elements(store, keys, frame, head)),
-    }
-}
-
-/// The size class of a request that is usually small.
-#[must_use]
-pub fn size_of_range(store: &Keyspace, frame: &[u8], head: &RespHead) -> SizeClass {
-    match CommandTable::get().find(head.command()) {
-        Some(spec) if WHOLE_KEYS.contains(&spec.name) => {
-            size_class(elements(store, spec.keys, frame, head))
-        }
-        _ => SizeClass::Small,
-    }
-}
-
-/// The size class of a request that stores one value, by the bytes that it copies.
-#[must_use]
-pub fn size_of_write(store: &Keyspace, frame: &[u8], head: &RespHead) -> SizeClass {
-    let copied_key = match head.command() {
-        APPEND | SETRANGE => head.arg(frame, 1),
-        _ => None,
-    };
-    let old = copied_key.map_or(0, |key| {
-        store.peek(key, |entry| match entry.map(Entry::value) {
-            Some(Value::String(bytes)) => bytes.len(),
-            _ => 0,
-        })
     });
-    // Zeroes are put before what it stores.
-    let offset = match head.command() {
-        SETRANGE => head.arg(frame, 2).and_then(parse_integer).unwrap_or(0),
-        _ => 0,
-    };
-    let offset = usize::try_from(offset).unwrap_or(0);
-    if frame.len() + old.max(offset) <= SMALL_BYTES_MAX {
-        SizeClass::Small
-    } else {
-        SizeClass::Large
+    judged.oversized(SMALL_BYTES_MAX, SMALL_ARGS_MAX, "scan")
+}
+
+/// Judges requests by what the server holds.
+struct Judge {
+    store: Arc<Keyspace>,
+}
+
+impl Judge {
+    fn size_of(&self, frame: &[u8], head: &RespHead, span: Span) -> SizeClass {
+        if self.elements(frame, head, span) <= SMALL_ELEMENTS_MAX {
+            SizeClass::Small
+        } else {
+            SizeClass::Large
+        }
+    }
+
+    /// The work of a request in elements.
+    fn elements(&self, frame: &[u8], head: &RespHead, span: Span) -> usize {
+        let work = WORK_BY_ID[head.command().index()];
+        match (work, span) {
+            (Work::Constant | Work::Administration, _)
+            | (
+                Work::Arguments | Work::Count | Work::Range | Work::Pop | Work::Unbounded,
+                Span::Few,
+            ) => 0,
+            (Work::Unbounded, _) => usize::MAX,
+            _ if has_quotes(frame) => usize::MAX,
+            (Work::Arguments, _) => head.arg_count() - 1,
+            (Work::Count, _) => self.counted(frame, head),
+            (Work::Elements | Work::Range, _) => self.of_keys(frame, head),
+            (Work::CountedKeys(arg), _) => self.of_counted_keys(arg, frame, head),
+            (Work::Pop, _) => self.of_counted_keys(1, frame, head),
+            (Work::Sort, _) => self.sorted(frame, head),
+            (Work::Copy, _) => self.copied(frame, head),
+            (Work::Cursor, _) => self.cursor(frame, head, span),
+            (Work::KeyspaceCursor, _) => {
+                let count = scan_count(frame, head, 2, span);
+                self.keyspace(scan_pattern(frame, head, 2), count)
+            }
+            (Work::Keyspace, _) => self.keyspace(head.arg(frame, 1), usize::MAX),
+            (Work::AnyKey, _) => self.store.key_len_max() / COPIED_BYTES_PER_ELEMENT,
+        }
+    }
+
+    fn counted(&self, frame: &[u8], head: &RespHead) -> usize {
+        match head.arg(frame, 2).map(parse_integer) {
+            None => 1,
+            Some(None) => 0,
+            Some(Some(count)) => {
+                let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+                if count < 0 {
+                    wanted
+                } else {
+                    wanted.min(self.of_keys(frame, head))
+                }
+            }
+        }
+    }
+
+    /// The elements of all keys of the request.
+    fn of_keys(&self, frame: &[u8], head: &RespHead) -> usize {
+        let Some(spec) = CommandTable::get().find(head.command()) else {
+            return usize::MAX;
+        };
+        let KeyPositions { first, last, step } = spec.keys;
+        let count = head.arg_count();
+        let first = usize::try_from(first).unwrap_or(usize::MAX);
+        let step = usize::try_from(step).unwrap_or(1).max(1);
+        let last = match usize::try_from(last) {
+            Ok(last) => last,
+            Err(_from_the_end) => count.saturating_sub(last.unsigned_abs() as usize),
+        };
+        if last < first || last >= count {
+            // Too few arguments give an error, which is quick.
+            return 0;
+        }
+        if (last - first) / step >= KEYS_MAX {
+            return usize::MAX;
+        }
+        let keys = head.args(frame).skip(first).take(last - first + 1);
+        self.of_each(keys.step_by(step))
+    }
+
+    /// The elements of the keys that argument `count_arg` counts and that follow it.
+    fn of_counted_keys(&self, count_arg: usize, frame: &[u8], head: &RespHead) -> usize {
+        let count = head.arg(frame, count_arg).and_then(parse_integer);
+        match count.and_then(|count| usize::try_from(count).ok()) {
+            // It gets an error.
+            None => 0,
+            Some(count) if count > KEYS_MAX => usize::MAX,
+            Some(count) => self.of_each(head.args(frame).skip(count_arg + 1).take(count)),
+        }
+    }
+
+    fn of_each<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> usize {
+        let elements = keys.map(|key| {
+            let size = |entry: Option<&Entry>| entry.map_or(0, |entry| in_elements(entry.value()));
+            self.store.peek(key, size)
+        });
+        elements.fold(0, usize::saturating_add)
+    }
+
+    /// Strings of unknown length are compared with BY. Each GET looks up a key for each element.
+    fn sorted(&self, frame: &[u8], head: &RespHead) -> usize {
+        let is_option = |arg: &[u8], name: &str| arg.eq_ignore_ascii_case(name.as_bytes());
+        let options = || head.args(frame).skip(2);
+        if options().any(|arg| is_option(arg, "by")) {
+            return usize::MAX;
+        }
+        let gets = options().filter(|arg| is_option(arg, "get")).count();
+        let key_elements = 1 + frame.len() / COPIED_BYTES_PER_ELEMENT;
+        let each = 1 + gets.saturating_mul(key_elements);
+        self.of_keys(frame, head).saturating_mul(each)
+    }
+
+    fn copied(&self, frame: &[u8], head: &RespHead) -> usize {
+        let old = head.arg(frame, 1).map_or(0, |key| {
+            self.store.peek(key, |entry| match entry.map(Entry::value) {
+                Some(Value::String(bytes)) => bytes.len(),
+                _ => 0,
+            })
+        });
+        // Zeroes are put before what SETRANGE stores.
+        const SETRANGE: CommandId = CommandId::of(b"setrange");
+        let offset = match head.command() {
+            SETRANGE => head.arg(frame, 2).and_then(parse_integer).unwrap_or(0),
+            _ => 0,
+        };
+        let offset = usize::try_from(offset).unwrap_or(0);
+        (frame.len() + old.max(offset)).div_ceil(COPIED_BYTES_PER_ELEMENT)
+    }
+
+    fn cursor(&self, frame: &[u8], head: &RespHead, span: Span) -> usize {
+        let (Some(key), Some(cursor)) = (head.arg(frame, 1), head.arg(frame, 2)) else {
+            return 0;
+        };
+        let pattern = scan_pattern(frame, head, 3);
+        if pattern.is_none() && span == Span::Few {
+            return 0;
+        }
+        let cursor = parse_integer(cursor).and_then(|cursor| u64::try_from(cursor).ok());
+        let Some(cursor) = cursor else {
+            return usize::MAX;
+        };
+        let count = scan_count(frame, head, 3, span);
+        self.store.peek(key, |entry| {
+            let Some(value) = entry.map(Entry::value) else {
+                return 0;
+            };
+            if value.cardinality().min(count) > SMALL_ELEMENTS_MAX {
+                return usize::MAX;
+            }
+            let bound = pattern.map(StepsBound::of);
+            let (mut elements, mut steps) = (0, 0_usize);
+            value.visit_scanned_lens(cursor, count, |len| {
+                elements += 1;
+                steps = steps.saturating_add(bound.map_or(0, |bound| bound.for_text(len)));
+            });
+            elements + steps / STEPS_PER_ELEMENT
+        })
+    }
+
+    /// The work of looking at `count` keys.
+    fn keyspace(&self, pattern: Option<&[u8]>, count: usize) -> usize {
+        let keys = self.store.len().min(count);
+        let len_max = self.store.key_len_max();
+        let steps = pattern.map_or(0, |pattern| StepsBound::of(pattern).for_text(len_max));
+        let copied = keys.saturating_mul(len_max) / COPIED_BYTES_PER_ELEMENT;
+        let matched = keys.saturating_mul(steps) / STEPS_PER_ELEMENT;
+        keys.saturating_add(copied).saturating_add(matched)
     }
 }
 
-fn size_class(elements: usize) -> SizeClass {
-    if elements <= SMALL_ELEMENTS_MAX {
-        SizeClass::Small
-    } else {
-        SizeClass::Large
-    }
+/// Whether an inline command may hold quotes and escapes, which its head does not remove.
+fn has_quotes(frame: &[u8]) -> bool {
+    frame.first() != Some(&b'*') && memchr::memchr2(b'"', b'\'', frame).is_some()
 }
 
-/// Elements of all keys of the request; more than any bound when there are too many keys to look.
-fn elements(store: &Keyspace, keys: KeyPositions, frame: &[u8], head: &RespHead) -> usize {
-    let count = head.arg_count();
-    let first = usize::try_from(keys.first).unwrap_or(usize::MAX);
-    let step = usize::try_from(keys.step).unwrap_or(1).max(1);
-    let last = match usize::try_from(keys.last) {
-        Ok(last) => last,
-        Err(_from_the_end) => count.saturating_sub(keys.last.unsigned_abs() as usize),
-    };
-    if last < first || last >= count {
-        // Too few arguments give an error, which is quick.
-        return 0;
+/// A value's elements, and their bytes if it has few elements.
+fn in_elements(value: &Value) -> usize {
+    let elements = value.cardinality();
+    if elements > SMALL_ELEMENTS_MAX {
+        return elements;
     }
-    if (last - first) / step >= KEYS_MAX {
+    elements + value.payload_bytes(SMALL_ELEMENTS_MAX) / COMPARED_BYTES_PER_ELEMENT
+}
+
+/// The pattern of MATCH among the arguments from `first` on; the whole frame, which is longer, if several could be it.
+fn scan_pattern<'f>(frame: &'f [u8], head: &RespHead, first: usize) -> Option<&'f [u8]> {
+    let mut args = head.args(frame).skip(first);
+    args.find(|arg| arg.eq_ignore_ascii_case(b"match"))?;
+    let pattern = args.next()?;
+    if args.any(|arg| arg.eq_ignore_ascii_case(b"match")) {
+        return Some(frame);
+    }
+    Some(pattern)
+}
+
+/// The largest COUNT among the arguments from `first` on. The rules have found it small where the span is.
+fn scan_count(frame: &[u8], head: &RespHead, first: usize, span: Span) -> usize {
+    /// COUNT of a request without it.
+    const DEFAULT: usize = 10;
+    if span == Span::Unknown {
         return usize::MAX;
     }
-    let args = head.args(frame);
-    let keys = args.skip(first).take(last - first + 1).step_by(step);
-    keys.map(|key| {
-        store.peek(key, |entry| {
-            entry.map_or(0, |entry| entry.value().cardinality())
-        })
-    })
-    .fold(0, usize::saturating_add)
+    let mut args = head.args(frame).skip(first);
+    let mut largest = DEFAULT;
+    while let Some(arg) = args.next() {
+        if arg.eq_ignore_ascii_case(b"count") {
+            let count = args.clone().next().and_then(parse_integer);
+            let count = count.and_then(|count| usize::try_from(count).ok());
+            largest = largest.max(count.unwrap_or(0));
+        }
+    }
+    largest
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use psp_protocols::Framing;
+    use psp_protocols::resp::{Resp, encode_command};
+
     use super::*;
     use crate::testing::Session;
-    use psp_protocols::Framing;
-    use psp_protocols::resp::Resp;
 
-    type SizeOf = fn(&Keyspace, &[u8], &RespHead) -> SizeClass;
-
-    /// What `size_of` says of an inline command.
-    fn size(session: &Session, size_of: SizeOf, line: &str) -> SizeClass {
-        // MiB of value do not fit on a line.
-        let resp = Resp::default().inline_len_max(4 << 20);
-        let frame = format!("{line}\r\n");
-        let head = resp.head_of(frame.as_bytes()).expect("a whole frame");
-        size_of(session.store(), frame.as_bytes(), &head)
+    /// A key, field or element of 60 KB. A request with it is just shorter than [`SMALL_BYTES_MAX`].
+    fn long(byte: &str) -> String {
+        byte.repeat(60_000)
     }
 
+    /// A server with 200 strings and keys of each kind: three elements in `l`, `h`, `s`, `z`; 200 in `L`, `H`, `S`, `Z`; four of
+    /// 256 KiB in `lb`, `hb`, `sb`, `zb`.
     fn filled() -> Session {
         let mut session = Session::new();
         for index in 0..200 {
-            session.run(&format!("RPUSH long {index}"));
-            session.run(&format!("HSET large {index} v"));
-            session.run(&format!("SADD set{} {index}", index % 2));
+            let small = if index < 3 {
+                &["l", "h", "s", "z"][..]
+            } else {
+                &[]
+            };
+            let large = &["L", "H", "S", "Z"][..];
+            let wide = if index < 4 {
+                &["lb", "hb", "sb", "zb"][..]
+            } else {
+                &[]
+            };
+            for key in small.iter().chain(large).chain(wide) {
+                let bytes = if key.len() == 2 { 1 << 18 } else { 1 };
+                let element = format!("{}{index}", "x".repeat(bytes));
+                let line = match key.as_bytes()[0].to_ascii_lowercase() {
+                    b'l' => format!("RPUSH {key} {element}"),
+                    b'h' => format!("HSET {key} {element} v"),
+                    b's' => format!("SADD {key} {element}"),
+                    _ => format!("ZADD {key} {index} {element}"),
+                };
+                session.run(&line);
+            }
         }
-        session.expect(&[("RPUSH short a b c", ":3"), ("HSET little f v", ":1")]);
-        session
-    }
-
-    #[test]
-    fn unbounded_commands_are_small_on_small_keys() {
-        let session = filled();
-        for (line, expected) in [
-            ("LRANGE short 0 -1", SizeClass::Small),
-            ("LRANGE long 0 -1", SizeClass::Large),
-            ("LRANGE none 0 -1", SizeClass::Small),
-            ("SORT short ALPHA", SizeClass::Small),
-            ("SORT long", SizeClass::Large),
-            ("SUNION set0", SizeClass::Small),
-            ("SUNION set0 set1", SizeClass::Large),
-            ("KEYS *", SizeClass::Small),
-            ("FLUSHALL", SizeClass::Large),
-            ("NOPE", SizeClass::Large),
-            ("SORT", SizeClass::Small),
-        ] {
-            assert_eq!(size(&session, size_of_scan, line), expected, "{line}");
-        }
-        let many_keys = format!("SUNION {}", "none ".repeat(100));
-        assert_eq!(size(&session, size_of_scan, &many_keys), SizeClass::Large);
-    }
-
-    #[test]
-    fn ranges_are_large_only_when_they_cover_large_keys() {
-        let session = filled();
-        for (line, expected) in [
-            ("HGETALL little", SizeClass::Small),
-            ("HGETALL large", SizeClass::Large),
-            ("LRANGE long 0 9", SizeClass::Small),
-            ("HGETALL", SizeClass::Small),
-            ("LREM short 0 a", SizeClass::Small),
-            ("LREM long 0 a", SizeClass::Large),
-            ("LPOS long a", SizeClass::Large),
-            ("LINSERT long BEFORE a b", SizeClass::Large),
-        ] {
-            assert_eq!(size(&session, size_of_range, line), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn the_keys_command_is_large_over_many_keys() {
-        let mut session = filled();
+        session.run(&format!("SET string {}", "x".repeat(1 << 20)));
         for index in 0..200 {
             session.run(&format!("SET k{index} v"));
         }
-        assert_eq!(size(&session, size_of_scan, "KEYS *"), SizeClass::Large);
+        session
     }
 
-    #[test]
-    fn writes_are_large_when_they_copy_many_bytes() {
-        let mut session = filled();
-        let megabyte = "x".repeat(1 << 20);
-        session.run(&format!("SET big {megabyte}"));
-        for (line, expected) in [
-            ("SET big v", SizeClass::Small),
-            ("APPEND little v", SizeClass::Small),
-            ("append big v", SizeClass::Large),
-            ("SETRANGE big 0 v", SizeClass::Large),
-            ("SETRANGE none 100 v", SizeClass::Small),
-            ("SETRANGE none 100000 v", SizeClass::Large),
-            ("SETRANGE none -1 v", SizeClass::Small),
-            ("SET none 100000", SizeClass::Small),
-            ("APPEND long v", SizeClass::Small),
-            ("APPEND", SizeClass::Small),
-            (&*format!("SET k {megabyte}"), SizeClass::Large),
-        ] {
-            assert_eq!(size(&session, size_of_write, line), expected, "{line:.20}");
-        }
+    /// The name of the type that the classifier gives the words of `line`.
+    fn type_of(session: &Session, line: &str) -> String {
+        let words: Vec<&[u8]> = line.split_ascii_whitespace().map(str::as_bytes).collect();
+        let mut frame = Vec::new();
+        encode_command(&words, &mut frame);
+        type_of_frame(session, &frame)
     }
 
-    #[test]
-    fn every_command_has_a_type() {
-        let session = Session::new();
+    fn type_of_frame(session: &Session, frame: &[u8]) -> String {
         let classifier = classifier(&session.server.store);
-        for spec in CommandTable::get().specs() {
-            let line = format!("{} a 1 b\r\n", spec.name);
-            let head = Resp::default().head_of(line.as_bytes());
-            let ty = classifier.classify(line.as_bytes(), &head.expect("a whole frame"));
-            assert_ne!(ty, RequestType::UNKNOWN, "{}", spec.name);
-        }
-    }
-
-    #[test]
-    fn the_classifier_uses_the_sizes() {
-        let mut session = filled();
-        session.run(&format!("SET big {}", "x".repeat(100_000)));
-        let classifier = classifier(&session.server.store);
+        let head = Resp::default().head_of(frame).expect("a whole frame");
         let types = classifier.types();
-        for (line, name) in [
-            ("GET a", "read"),
-            ("LRANGE short 0 -1", "range"),
-            ("LRANGE long 0 -1", "scan"),
-            ("HGETALL little", "range"),
-            ("HGETALL large", "scan"),
-            ("SET a b", "write"),
-            ("APPEND big v", "scan"),
+        types
+            .name_of_slot(types.slot(classifier.classify(frame, &head)))
+            .to_owned()
+    }
+
+    #[test]
+    fn every_command_is_in_the_table_once() {
+        let mut found: HashMap<&str, usize> = HashMap::new();
+        for name in WORK.iter().flat_map(|(_, names)| *names) {
+            *found.entry(name).or_default() += 1;
+        }
+        for spec in CommandTable::get().specs() {
+            assert_eq!(found.remove(spec.name), Some(1), "{}", spec.name);
+        }
+        assert!(found.is_empty(), "no commands: {found:?}");
+    }
+
+    #[test]
+    fn commands_of_constant_work_are_short_at_their_worst() {
+        let session = filled();
+        for (_, names) in WORK.iter().filter(|(work, _)| *work == Work::Constant) {
+            for name in *names {
+                for line in [
+                    format!("{name} {} 1 b", long("a")),
+                    format!("{name} string"),
+                ] {
+                    let found = type_of(&session, &line);
+                    assert_ne!(found, "scan", "{line:.20}");
+                    assert_ne!(found, "UNKNOWN", "{line:.20}");
+                }
+            }
+        }
+    }
+
+    /// Per command: requests that are short, and the worst requests of less than 64 KiB, which are long.
+    #[test]
+    fn the_worst_requests_are_long() {
+        let session = filled();
+        let many = |line: &str, each: &str| line.to_owned() + &each.repeat(200);
+        let huge_list = |line: &str| format!("{line} {}", long("a"));
+        // Matching them takes the product of both lengths.
+        let slow = format!("*?{}b*", "a".repeat(2000));
+        let matching = |line: &str| format!("{line} MATCH {slow}");
+        let hidden =
+            |line: &str, option: &str| format!("{line}{} {option}", " TYPE hash".repeat(10));
+        let cases: Vec<(&str, &[&str], Vec<String>)> = vec![
+            (
+                "append",
+                &["k v", "l v"],
+                vec!["string v".into(), huge_list("string")],
+            ),
+            (
+                "command",
+                &["count"],
+                vec![String::new(), "docs".into(), many("docs", " get")],
+            ),
+            ("debug", &[], vec!["sleep 1".into()]),
+            ("del", &["L", "a b c"], vec![many("", " k")]),
+            ("exists", &["L", "a b c"], vec![many("", " k")]),
+            ("flushall", &[], vec![String::new()]),
+            ("flushdb", &[], vec![String::new()]),
+            ("hdel", &["H a", "h a b c"], vec![many("h", " f")]),
+            ("hgetall", &["h", "none"], vec!["H".into(), "hb".into()]),
+            ("hkeys", &["h"], vec!["H".into(), "hb".into()]),
+            ("hmget", &["H a b"], vec![many("h", " f")]),
+            ("hmset", &["h f v"], vec![many("h", " f v")]),
+            (
+                "hrandfield",
+                &["h", "H 100", "h 1000 withvalues"],
+                vec![
+                    "h -129".into(),
+                    "H 1000".into(),
+                    "h -900000 withvalues".into(),
+                ],
+            ),
+            (
+                "hscan",
+                &["h 0", "H 0", "H 0 MATCH x* COUNT 100", "h 0 COUNT 1000"],
+                vec![
+                    "H 0 COUNT 1000".into(),
+                    "H 0 COUNT 10 COUNT 1000".into(),
+                    hidden("H 0", "COUNT 1000"),
+                    matching("h 0"),
+                    "hb 0 MATCH *x?x?x?x*b".into(),
+                    format!("h 0 MATCH a MATCH {slow}"),
+                ],
+            ),
+            ("hset", &["h f v"], vec![many("h", " f v")]),
+            ("hvals", &["h"], vec!["H".into(), "hb".into()]),
+            ("keys", &[], vec!["*".into(), slow.clone()]),
+            (
+                "linsert",
+                &["l before a b"],
+                vec!["L before a b".into(), "lb before a b".into()],
+            ),
+            (
+                "lmpop",
+                &["1 L left", "1 l left count 1000"],
+                vec![
+                    "1 L left count 1000".into(),
+                    "2 count L left count 1000".into(),
+                    "40 ".to_owned() + &"L ".repeat(40) + "left",
+                ],
+            ),
+            ("lpop", &["L", "L 100", "l 1000"], vec!["L 1000".into()]),
+            ("lpos", &["l a"], vec!["L a".into(), "lb a".into()]),
+            ("lpush", &["L a"], vec![many("l", " a")]),
+            ("lpushx", &["L a"], vec![many("l", " a")]),
+            (
+                "lrange",
+                &["L 0 9", "l 0 -1"],
+                vec!["L 0 -1".into(), "L 0 500".into()],
+            ),
+            ("lrem", &["l 0 a"], vec!["L 0 a".into(), "lb 0 a".into()]),
+            ("ltrim", &["l 0 1"], vec!["L 0 1".into()]),
+            ("mget", &["a b c"], vec![many("", " k")]),
+            ("mset", &["a b"], vec![many("", " k v")]),
+            ("msetnx", &["a b"], vec![many("", " k v")]),
+            ("rpop", &["L", "L 100"], vec!["L 1000".into()]),
+            ("rpush", &["L a"], vec![many("l", " a")]),
+            ("rpushx", &["L a"], vec![many("l", " a")]),
+            ("sadd", &["S a"], vec![many("s", " a")]),
+            (
+                "scan",
+                &["0", "0 COUNT 100", "0 MATCH user:* COUNT 5"],
+                vec![
+                    matching("0"),
+                    "0 COUNT 10 COUNT 1000".into(),
+                    hidden("0", "COUNT 1000"),
+                ],
+            ),
+            ("sdiff", &["s s"], vec!["s S".into(), "s sb".into()]),
+            ("sdiffstore", &["d s s"], vec!["d s S".into()]),
+            (
+                "setrange",
+                &["k 5 v"],
+                vec!["string 0 v".into(), "k 100000 v".into()],
+            ),
+            ("sinter", &["s s"], vec!["s S".into(), "sb sb".into()]),
+            (
+                "sintercard",
+                &["2 s s"],
+                vec!["2 s S".into(), many("200", " s")],
+            ),
+            ("sinterstore", &["d s s"], vec!["d s S".into()]),
+            ("smembers", &["s"], vec!["S".into(), "sb".into()]),
+            ("smismember", &["S a"], vec![many("s", " a")]),
+            (
+                "sort",
+                &["l", "l GET #", "none"],
+                vec![
+                    "L".into(),
+                    "lb ALPHA".into(),
+                    "l BY w_*".into(),
+                    "l ALPHA".to_owned() + &" GET w_*".repeat(50),
+                    format!("l GET w_*{}", long("a")),
+                ],
+            ),
+            ("sort_ro", &["l"], vec!["L".into(), "l BY w_*".into()]),
+            ("spop", &["S", "S 100"], vec!["S 1000".into()]),
+            (
+                "srandmember",
+                &["s", "S 100", "s -5", "s 1000"],
+                vec!["s -900000".into(), "none -900000".into(), "S 1000".into()],
+            ),
+            ("srem", &["S a"], vec![many("s", " a")]),
+            (
+                "sscan",
+                &["s 0"],
+                vec!["S 0 COUNT 1000".into(), matching("s 0")],
+            ),
+            ("sunion", &["s s"], vec!["s S".into(), many("", " s")]),
+            (
+                "sunionstore",
+                &["d s s"],
+                vec!["d s S".into(), "d sb".into()],
+            ),
+            ("touch", &["a b c"], vec![many("", " k")]),
+            ("unlink", &["a b c"], vec![many("", " k")]),
+            ("zadd", &["Z 1 a"], vec![many("z", " 1 a")]),
+            ("zdiff", &["2 z z"], vec!["2 z Z".into()]),
+            (
+                "zdiffstore",
+                &["d 2 z z"],
+                vec!["d 2 z Z".into(), "d 1 zb".into()],
+            ),
+            ("zinter", &["2 z z"], vec!["2 z Z".into()]),
+            ("zintercard", &["2 z z"], vec!["2 z Z".into()]),
+            ("zinterstore", &["d 2 z z"], vec!["d 2 z Z".into()]),
+            (
+                "zmpop",
+                &["1 Z min", "1 z min count 1000"],
+                vec!["1 Z min count 1000".into()],
+            ),
+            ("zmscore", &["Z a"], vec![many("z", " a")]),
+            ("zpopmax", &["Z", "Z 100"], vec!["Z 1000".into()]),
+            ("zpopmin", &["Z", "Z 100"], vec!["Z 1000".into()]),
+            (
+                "zrandmember",
+                &["z", "Z 100"],
+                vec!["z -900000".into(), "Z 1000".into()],
+            ),
+            (
+                "zrange",
+                &["Z 0 9", "z 0 -1", "z 0 9 BYSCORE"],
+                vec![
+                    "Z 0 -1".into(),
+                    "Z 0 9 BYSCORE".into(),
+                    "Z 0 9".to_owned() + &" REV".repeat(20) + " BYSCORE",
+                ],
+            ),
+            ("zrangebylex", &["Z - + LIMIT 0 9"], vec!["Z - +".into()]),
+            (
+                "zrangebyscore",
+                &["Z 0 9 LIMIT 0 9", "z 0 9"],
+                vec!["Z 0 9".into(), "Z 0 9 LIMIT 0 9 LIMIT 0 1000".into()],
+            ),
+            ("zrangestore", &["d z 0 -1"], vec!["d Z 0 -1".into()]),
+            ("zrem", &["Z a"], vec![many("z", " a")]),
+            ("zremrangebylex", &["z - +"], vec!["Z - +".into()]),
+            ("zremrangebyrank", &["z 0 -1"], vec!["Z 0 -1".into()]),
+            ("zremrangebyscore", &["z 0 1"], vec!["Z 0 1".into()]),
+            ("zrevrange", &["Z 0 9"], vec!["Z 0 -1".into()]),
+            ("zrevrangebylex", &["Z + - LIMIT 0 9"], vec!["Z + -".into()]),
+            (
+                "zrevrangebyscore",
+                &["Z 9 0 LIMIT 0 9"],
+                vec!["Z 9 0".into()],
+            ),
+            (
+                "zscan",
+                &["z 0"],
+                vec!["Z 0 COUNT 1000".into(), matching("z 0")],
+            ),
+            ("zunion", &["2 z z"], vec!["2 z Z".into(), "1 zb".into()]),
+            ("zunionstore", &["d 2 z z"], vec!["d 1 Z".into()]),
+            ("randomkey", &[""], vec![]),
+        ];
+        let is_decided = |name: &&str| {
+            let of_name = WORK_BY_ID[CommandId::of(name.as_bytes()).index()];
+            !matches!(of_name, Work::Constant | Work::Administration)
+        };
+        for spec in CommandTable::get().specs() {
+            let is_listed = cases.iter().any(|(name, ..)| *name == spec.name);
+            assert_eq!(is_listed, is_decided(&spec.name), "{}", spec.name);
+        }
+        for (name, short, long) in &cases {
+            for arguments in *short {
+                let found = type_of(&session, &format!("{name} {arguments}"));
+                assert!(
+                    found != "scan" && found != "UNKNOWN",
+                    "{name} {arguments}: {found}"
+                );
+            }
+            for arguments in long {
+                let line = format!("{name} {arguments}");
+                assert!(line.len() < SMALL_BYTES_MAX);
+                assert_eq!(type_of(&session, &line), "scan", "{line:.60}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_small_keyspace_makes_patterns_no_shorter() {
+        let mut session = Session::new();
+        session.expect(&[("MSET a 1 b 2", "+OK")]);
+        let slow = format!("*?{}b*", "a".repeat(10_000));
+        for (line, expected) in [
+            ("KEYS *", "range"),
+            ("KEYS *a*", "range"),
+            ("SCAN 0 MATCH a?* COUNT 100", "range"),
+            ("RANDOMKEY", "range"),
+            (&*format!("KEYS {slow}"), "scan"),
+            (&*format!("SCAN 0 MATCH {slow}"), "scan"),
+        ] {
+            assert_eq!(type_of(&session, line), expected, "{line:.20}");
+        }
+        // A long key makes all of them long, until all keys are removed.
+        session.run(&format!("SET {} v", "a".repeat(200_000)));
+        for line in ["KEYS *", "SCAN 0", "RANDOMKEY"] {
+            assert_eq!(type_of(&session, line), "scan", "{line}");
+        }
+        session.expect(&[("FLUSHALL", "+OK"), ("SET a 1", "+OK")]);
+        assert_eq!(type_of(&session, "KEYS *"), "range");
+    }
+
+    #[test]
+    fn long_requests_are_long_whatever_their_command_is() {
+        let session = Session::new();
+        let megabyte = "x".repeat(1 << 20);
+        for line in ["PING", "GET", "SET k", "ECHO", "AUTH", "INCR", "NOPE"] {
+            let line = format!("{line} {megabyte}");
+            assert_eq!(type_of(&session, &line), "scan", "{line:.20}");
+        }
+        let many = format!("HELLO 3{}", " SETNAME a".repeat(100));
+        assert_eq!(type_of(&session, &many), "scan");
+    }
+
+    #[test]
+    fn quotes_of_inline_commands_hide_nothing() {
+        let session = filled();
+        for line in [
+            "HGETALL \"\\x48\"",
+            "HGETALL 'H'",
+            "SRANDMEMBER s \"-900000\"",
+            "SCAN 0 \"COUNT\" 100000",
+            "APPEND 'string' v",
         ] {
             let frame = format!("{line}\r\n");
-            let head = Resp::default().head_of(frame.as_bytes());
-            let head = head.expect("a whole frame");
-            let slot = types.slot(classifier.classify(frame.as_bytes(), &head));
-            assert_eq!(types.name_of_slot(slot), name, "{line}");
+            assert_eq!(type_of_frame(&session, frame.as_bytes()), "scan", "{line}");
+        }
+        let plain = type_of_frame(&session, b"HGETALL h\r\n");
+        assert_eq!(plain, "range");
+    }
+
+    #[test]
+    fn types_are_those_of_the_sizes() {
+        let session = filled();
+        for (line, expected) in [
+            ("GET a", "read"),
+            ("SET a b", "write"),
+            ("APPEND none v", "write"),
+            ("LRANGE l 0 -1", "range"),
+            ("HGETALL h", "range"),
+            ("SORT l ALPHA", "range"),
+            ("CLIENT LIST", "health"),
+            ("CONFIG SET policy darc", "health"),
+            ("INFO", "health"),
+        ] {
+            assert_eq!(type_of(&session, line), expected, "{line}");
         }
     }
 }

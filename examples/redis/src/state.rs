@@ -10,6 +10,7 @@ use psp_store::{Keyspace, unix_time_ms};
 
 use crate::client::{Client, Registry};
 use crate::command::CommandTable;
+use crate::memory::Memory;
 use crate::settings::Settings;
 use crate::stats::{CommandStats, WorkerStats};
 
@@ -20,6 +21,8 @@ pub struct ServerState {
     pub store: Arc<Keyspace>,
     /// The settings that `CONFIG` shows and changes.
     pub settings: Settings,
+    /// The memory of the process.
+    pub memory: Memory,
     /// All connections.
     pub clients: Arc<Registry>,
     /// When the server started.
@@ -53,6 +56,7 @@ impl ServerState {
         Self {
             store: Arc::new(Keyspace::new()),
             settings,
+            memory: Memory::new(),
             clients: Arc::default(),
             started_at: Instant::now(),
             started_at_ms: unix_time_ms(),
@@ -83,6 +87,13 @@ impl ServerState {
         let stats = Arc::new(WorkerStats::default());
         self.workers.lock().stats.push(Arc::clone(&stats));
         stats
+    }
+
+    /// Whether commands that may store more get an error, at `now`.
+    #[must_use]
+    pub fn is_out_of_memory(&self, now: Instant) -> bool {
+        let limit_bytes = self.settings.maxmemory_bytes();
+        limit_bytes > 0 && self.memory.exceeds(limit_bytes, now)
     }
 
     /// Most connections that may be open at once.

@@ -8,9 +8,15 @@ use psp_server::Peer;
 use psp_store::Keyspace;
 
 use crate::client::Client;
+use crate::config::Config;
 use crate::dispatch::{Outcome, dispatch};
+use crate::settings::Settings;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
+
+/// The program's allocator, whose figures `maxmemory` reads.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A server with one client.
 pub(crate) struct Session {
@@ -25,8 +31,17 @@ impl Session {
         Self::on(Arc::new(ServerState::default()))
     }
 
+    /// A server with this configuration.
+    pub(crate) fn with(config: Config) -> Self {
+        Self::on(Arc::new(ServerState::new(Settings::new(config))))
+    }
+
     pub(crate) fn on(server: Arc<ServerState>) -> Self {
-        let peer = Peer::Ip(SocketAddr::from(([127, 0, 0, 1], 50_000)));
+        Self::from(server, SocketAddr::from(([127, 0, 0, 1], 50_000)).into())
+    }
+
+    /// A client of `server` at `peer`.
+    pub(crate) fn from(server: Arc<ServerState>, peer: Peer) -> Self {
         let client = server.connect(peer);
         let stats = server.add_worker();
         Self {

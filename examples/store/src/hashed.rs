@@ -6,22 +6,23 @@
 //! is added or removed meanwhile. Every map of a process uses the same hash, so maps merge in one
 //! pass over each.
 //!
-//! A name that collides costs one comparison more and lengthens no chain, so an attacker gains
-//! nothing. 53 bits keep cursors exact in clients that store numbers as doubles.
+//! Cursors publish positions, and clients choose names. The hash is therefore SipHash-1-3 with a random key from the
+//! system, a pseudorandom function: who sees the positions of any names cannot compute a name of a chosen position.
+//! Names that collide by chance cost one comparison each. Of n names, n²/2^54 pairs collide: one pair among a hundred
+//! million names. 53 bits keep cursors exact in clients that store numbers as doubles.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 use std::sync::LazyLock;
-
-use hashbrown::DefaultHashBuilder;
 
 use crate::Element;
 use crate::tree::{Item, Iter, Tree};
 
-static HASH_BUILDER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
+/// The key of the hash, from the system. The standard library's hasher is SipHash-1-3.
+static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A name and its hash position, in the order of the map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +37,9 @@ pub(crate) const POSITION_BITS: u32 = 53;
 /// The hash of `name`, the same everywhere in this process and different in the next.
 #[must_use]
 pub fn hash_of(name: &[u8]) -> u64 {
-    HASH_BUILDER.hash_one(name)
+    let mut hasher = KEY.build_hasher();
+    hasher.write(name);
+    hasher.finish()
 }
 
 /// The hash position of `name`, in maps and in the keyspace.
@@ -247,6 +250,58 @@ mod tests {
             assert_eq!(seen.get(format!("stays:{index}").as_bytes()), Some(&1));
         }
         assert!(seen.values().all(|times| *times == 1));
+    }
+
+    /// SipHash-1-3 with an independent implementation of its rounds, from its reference (Aumasson and Bernstein, 2012).
+    fn siphash_1_3(key: [u64; 2], message: &[u8]) -> u64 {
+        fn round(v: &mut [u64; 4]) {
+            v[0] = v[0].wrapping_add(v[1]);
+            v[2] = v[2].wrapping_add(v[3]);
+            v[1] = v[1].rotate_left(13) ^ v[0];
+            v[3] = v[3].rotate_left(16) ^ v[2];
+            v[0] = v[0].rotate_left(32);
+            v[2] = v[2].wrapping_add(v[1]);
+            v[0] = v[0].wrapping_add(v[3]);
+            v[1] = v[1].rotate_left(17) ^ v[2];
+            v[3] = v[3].rotate_left(21) ^ v[0];
+            v[2] = v[2].rotate_left(32);
+        }
+        let mut v = [
+            key[0] ^ 0x736f_6d65_7073_6575,
+            key[1] ^ 0x646f_7261_6e64_6f6d,
+            key[0] ^ 0x6c79_6765_6e65_7261,
+            key[1] ^ 0x7465_6462_7974_6573,
+        ];
+        let mut padded = message.to_vec();
+        padded.resize(message.len() / 8 * 8 + 7, 0);
+        padded.push(message.len() as u8);
+        for word in padded.as_chunks::<8>().0 {
+            let word = u64::from_le_bytes(*word);
+            v[3] ^= word;
+            round(&mut v);
+            v[0] ^= word;
+        }
+        v[2] ^= 0xff;
+        (0..3).for_each(|_| round(&mut v));
+        v[0] ^ v[1] ^ v[2] ^ v[3]
+    }
+
+    /// The standard library promises no algorithm, so this test notices another one.
+    #[test]
+    fn the_standard_librarys_hasher_is_keyed() {
+        use std::hash::DefaultHasher;
+
+        for len in 0..40 {
+            let name: Vec<u8> = (0..len).collect();
+            let mut hasher = DefaultHasher::new();
+            hasher.write(&name);
+            assert_eq!(hasher.finish(), siphash_1_3([0, 0], &name), "{len} bytes");
+        }
+        // Two keys differ, as those of two processes do.
+        let hashes: std::collections::HashSet<u64> = (0..8)
+            .map(|_| RandomState::new().hash_one(b"name"))
+            .collect();
+        assert_eq!(hashes.len(), 8);
     }
 
     #[test]

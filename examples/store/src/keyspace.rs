@@ -46,6 +46,7 @@ pub struct Keyspace {
     now_s: AtomicU32,
     contended_updates: AtomicU64,
     expired_keys: AtomicU64,
+    key_len_max: AtomicUsize,
 }
 
 // A cache line and its neighbour: the hardware fetches both together.
@@ -99,6 +100,7 @@ impl Keyspace {
             now_s: AtomicU32::new(0),
             contended_updates: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
+            key_len_max: AtomicUsize::new(0),
         }
     }
 
@@ -161,6 +163,9 @@ impl Keyspace {
         state.reindex(position, before, after);
         shard.publish(&state);
         drop(state);
+        if is_present && !was_present {
+            self.note_key(key);
+        }
         self.count_expired(expired);
         self.discard_all(garbage);
         result
@@ -198,6 +203,9 @@ impl Keyspace {
             let key = slot.key();
             garbage.extend(slot.finish(self.now_s()));
             let entry = slot.take_entry();
+            if entry.is_some() {
+                self.note_key(key);
+            }
             let state = guards.state(index);
             garbage.extend(
                 state
@@ -238,6 +246,9 @@ impl Keyspace {
         let position = position_of(key);
         let mut garbage = slot.finish(self.now_s());
         let mut entry = slot.take_entry();
+        if entry.is_some() {
+            self.note_key(key);
+        }
         let shard = self.shard(position);
         let mut state = shard.state.lock();
         let current = state
@@ -297,6 +308,7 @@ impl Keyspace {
         let mut garbage = Vec::new();
         for (chunk, state) in entries.chunk_by(by_shard).zip(&mut guards) {
             for (position, entry) in chunk {
+                self.note_key(entry.key());
                 garbage.extend(state.replace(*position, entry.key(), Some(Arc::clone(entry))));
             }
             self.shard(chunk[0].0).publish(state);
@@ -365,6 +377,7 @@ impl Keyspace {
 
     /// Removes all keys, shard by shard. The reaper drops their values.
     pub fn clear(&self) {
+        self.key_len_max.store(0, Ordering::Relaxed);
         for shards in self.shards.chunks(SHARDS_PER_DISCARD) {
             let maps = shards.iter().map(|shard| {
                 let mut state = shard.state.lock();
@@ -386,6 +399,13 @@ impl Keyspace {
             .iter()
             .map(|shard| shard.len.load(Ordering::Relaxed))
             .sum()
+    }
+
+    /// Length of the longest key since all keys were last removed, in bytes. A key that is stored meanwhile may not
+    /// count yet.
+    #[must_use]
+    pub fn key_len_max(&self) -> usize {
+        self.key_len_max.load(Ordering::Relaxed)
     }
 
     /// Whether there are no keys.
@@ -512,6 +532,13 @@ impl Keyspace {
             .iter()
             .filter(|entry| !entry.is_expired(unix_time_ms))
             .for_each(visit);
+    }
+
+    /// Counts a key that has got a value.
+    fn note_key(&self, key: &[u8]) {
+        if key.len() > self.key_len_max() {
+            self.key_len_max.fetch_max(key.len(), Ordering::Relaxed);
+        }
     }
 
     fn count_expired(&self, expired: u64) {

@@ -42,6 +42,11 @@ fn estimate(sizes: impl ExactSizeIterator<Item = usize>) -> usize {
     sample.iter().sum::<usize>() * len / sample.len().max(1)
 }
 
+/// Adds up the first `elements_max` of `lens`.
+fn total(lens: impl Iterator<Item = usize>, elements_max: usize) -> usize {
+    lens.take(elements_max).sum()
+}
+
 impl Value {
     /// A string with a copy of `bytes`.
     #[must_use]
@@ -70,6 +75,43 @@ impl Value {
             Self::Hash(hash) => hash.len(),
             Self::Set(set) => set.len(),
             Self::SortedSet(set) => set.len(),
+        }
+    }
+
+    /// The bytes of the elements themselves, of at most the first `elements_max` of them.
+    #[must_use]
+    pub fn payload_bytes(&self, elements_max: usize) -> usize {
+        match self {
+            Self::String(bytes) => bytes.len(),
+            Self::List(list) => total(list.iter().map(|item| item.len()), elements_max),
+            Self::Hash(hash) => {
+                let fields = hash.iter().map(|(field, value)| field.len() + value.len());
+                total(fields, elements_max)
+            }
+            Self::Set(set) => total(set.iter().map(|member| member.len()), elements_max),
+            Self::SortedSet(set) => {
+                total(set.iter().map(|scored| scored.member.len()), elements_max)
+            }
+        }
+    }
+
+    /// Calls `visit` with the length of each name that a scan of `count` elements at `cursor` visits.
+    /// Strings and lists have no names.
+    pub fn visit_scanned_lens(&self, cursor: u64, count: usize, visit: impl FnMut(usize)) {
+        match self {
+            Self::String(_) | Self::List(_) => {}
+            Self::Hash(hash) => {
+                let fields = hash.scan(cursor, count).entries;
+                fields.map(|(field, _)| field.len()).for_each(visit);
+            }
+            Self::Set(set) => {
+                let members = set.scan(cursor, count).entries;
+                members.map(|member| member.len()).for_each(visit);
+            }
+            Self::SortedSet(set) => {
+                let members = set.scan(cursor, count).entries;
+                members.map(|(member, _)| member.len()).for_each(visit);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! One connection: its socket, its buffers and the handler's state.
 
 use std::io;
+use std::os::fd::AsRawFd;
 
 use super::TlsSession;
 use super::input::{BufferPool, Fill, InputBuffer};
@@ -9,6 +10,7 @@ use super::request_key::ConnectionIndex;
 use super::socket::Socket;
 use super::wire::Wire;
 use crate::peer::Peer;
+use crate::presence::{PeerWatch, Presence};
 
 /// A connection has one owner at a time: the net worker, or the worker that runs its requests. That keeps
 /// replies in order without a lock.
@@ -17,6 +19,8 @@ pub(crate) struct Connection<C> {
     pub(crate) index: ConnectionIndex,
     pub(crate) socket: Wire,
     pub(crate) peer: Peer,
+    /// Whether the peer is still there.
+    pub(crate) presence: Presence,
     /// The handler's state of the connection.
     pub(crate) state: C,
     pub(crate) input: InputBuffer,
@@ -50,6 +54,7 @@ impl<C> Connection<C> {
             index,
             socket: Wire::new(socket, session),
             peer,
+            presence: Presence::default(),
             state,
             input: InputBuffer::default(),
             output: OutputQueue::default(),
@@ -94,6 +99,24 @@ impl<C> Connection<C> {
     pub(crate) fn return_buffers(&mut self, spare: &mut Vec<Vec<u8>>) {
         self.output.return_buffer(spare);
         self.socket.return_buffer(spare);
+    }
+
+    fn watch(&self) -> PeerWatch<'_> {
+        PeerWatch {
+            presence: &self.presence,
+            socket: self.socket.as_raw_fd(),
+        }
+    }
+
+    /// Whether the peer is known to be gone. Only the connection's owner may ask.
+    #[inline]
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.watch().is_gone()
+    }
+
+    /// Whether the socket has input that was not read.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.watch().has_unread()
     }
 
     /// Bytes of memory held for the peer.

@@ -57,6 +57,14 @@ impl Certificates {
     }
 }
 
+impl Certificates {
+    /// The arguments of a client's script: the authority, and the client's certificate and key.
+    #[must_use]
+    pub fn for_client(&self) -> [&Path; 3] {
+        [&self.authority, &self.client.certificate, &self.client.key]
+    }
+}
+
 fn issue(folder: &Path, name: &str, subjects: &[&str], issuer: &Issuer<'_, KeyPair>) -> Pair {
     let subjects: Vec<String> = subjects.iter().map(ToString::to_string).collect();
     let mut params = CertificateParams::new(subjects).expect("names and addresses");

@@ -91,10 +91,10 @@ mod clients {
         .iter()
         .collect();
         let mut command = Command::new(program);
-        command.arg(script).arg(server.port()).arg(&files.authority);
         command
-            .arg(&files.client.certificate)
-            .arg(&files.client.key);
+            .arg(script)
+            .arg(server.port())
+            .args(files.for_client());
         assert_eq!(run_program(&mut command, ""), "all checks passed\n");
     }
 }

@@ -23,8 +23,15 @@ fn client(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     subcommand::run("client", SUBCOMMANDS, context, args, out)
 }
 
+/// Longest name of a client in bytes: CLIENT LIST repeats the names of all clients.
+const LABEL_LEN_MAX: usize = 1024;
+
 /// `arg` as a name that may appear in `CLIENT LIST`. An error message starts with `what`.
 pub(super) fn check_label(what: &str, arg: &[u8]) -> Result<String> {
+    if arg.len() > LABEL_LEN_MAX {
+        let line = format!("ERR {what} cannot be longer than {LABEL_LEN_MAX} bytes.");
+        return Err(CommandError::Other(line.into()));
+    }
     if arg.iter().all(u8::is_ascii_graphic) {
         return Ok(String::from_utf8_lossy(arg).into_owned());
     }
@@ -162,6 +169,17 @@ mod tests {
             refused.starts_with("-ERR Client names cannot contain spaces"),
             "{refused}"
         );
+        let long = "a".repeat(super::LABEL_LEN_MAX);
+        assert_eq!(
+            session.run(&format!("CLIENT SETINFO LIB-VER {long}")),
+            "+OK\r\n"
+        );
+        let refused = session.run(&format!("CLIENT SETNAME {long}b"));
+        assert!(
+            refused.starts_with("-ERR Client names cannot be longer"),
+            "{refused}"
+        );
+        session.run("CLIENT SETINFO LIB-VER 1.2");
         let line = session.run("CLIENT INFO");
         for part in [
             "id=1 ",

@@ -8,9 +8,10 @@ use psp_server::Policy;
 use psp_server::policy::PolicyError;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
-use crate::config::LogLevel;
+use crate::config::{LogLevel, yes_or_no};
 use crate::error::CommandError;
-use crate::glob;
+use crate::glob::{self, Steps};
+use crate::memory::parse_bytes;
 use crate::parse::Result;
 use crate::state::ServerState;
 use crate::tls::AUTH_CLIENTS;
@@ -82,6 +83,14 @@ const PARAMETERS: &[Parameter] = &[
             .join(" ")
     }),
     Parameter::fixed("databases", |_| "1".into()),
+    Parameter::fixed("enable-debug-command", |server| {
+        let access = server
+            .settings
+            .config
+            .enable_debug_command
+            .to_possible_value();
+        access.map_or_else(String::new, |value| value.get_name().to_owned())
+    }),
     Parameter::new(
         "loglevel",
         |server| {
@@ -96,7 +105,11 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.connections_max().to_string(),
         set_maxclients,
     ),
-    Parameter::fixed("maxmemory", |_| "0".into()),
+    Parameter::new(
+        "maxmemory",
+        |server| server.settings.maxmemory_bytes().to_string(),
+        set_maxmemory,
+    ),
     Parameter::fixed("maxmemory-policy", |_| "noeviction".into()),
     Parameter::new("policy", |server| server.policy().spelled(), set_policy),
     Parameter::fixed("port", |server| server.settings.config.port.to_string()),
@@ -107,6 +120,11 @@ const PARAMETERS: &[Parameter] = &[
     ),
     Parameter::fixed("psp-topology", |server| server.topology().to_string()),
     Parameter::fixed("psp-workers", |server| server.workers().to_string()),
+    Parameter::new(
+        "protected-mode",
+        |server| word_of(server.settings.protected_mode()),
+        set_protected_mode,
+    ),
     Parameter::new(
         "requirepass",
         |server| String::from_utf8_lossy(&server.settings.password()).into_owned(),
@@ -155,6 +173,16 @@ fn number<T: std::str::FromStr>(value: &[u8]) -> Result<T, &'static str> {
         .ok_or("argument couldn't be parsed into an integer")
 }
 
+fn word_of(switch: bool) -> String {
+    if switch { "yes" } else { "no" }.to_owned()
+}
+
+fn set_protected_mode(server: &ServerState, value: &[u8]) -> Setting {
+    let protected = yes_or_no(&String::from_utf8_lossy(value))?;
+    server.settings.set_protected_mode(protected);
+    Ok(())
+}
+
 fn set_maxclients(server: &ServerState, value: &[u8]) -> Setting {
     match (number(value)?, server.runtime.get()) {
         (0, _) => Err("argument must be at least 1".into()),
@@ -164,6 +192,12 @@ fn set_maxclients(server: &ServerState, value: &[u8]) -> Setting {
             Ok(())
         }
     }
+}
+
+fn set_maxmemory(server: &ServerState, value: &[u8]) -> Setting {
+    let bytes = parse_bytes(&String::from_utf8_lossy(value))?;
+    server.settings.set_maxmemory_bytes(bytes);
+    Ok(())
 }
 
 fn set_timeout(server: &ServerState, value: &[u8]) -> Setting {
@@ -210,10 +244,11 @@ fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
         .iter()
         .map(|pattern| pattern.to_ascii_lowercase())
         .collect();
+    let steps = Steps::new();
     let wanted = |parameter: &&Parameter| {
         patterns
             .iter()
-            .any(|pattern| glob::matches(pattern, parameter.name.as_bytes()))
+            .any(|pattern| glob::matches(pattern, parameter.name.as_bytes(), &steps))
     };
     let found: Vec<_> = PARAMETERS.iter().filter(wanted).collect();
     out.map(found.len());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use psp_server::telemetry::Snapshot;
 
 use crate::command::{CommandSpec, CommandTable, Context, ReplyEncoder};
+use crate::memory::resident_bytes;
 use crate::parse::{self, Result};
 use crate::state::ServerState;
 
@@ -132,25 +133,22 @@ fn clients(server: &ServerState, text: &mut String) -> fmt::Result {
     )
 }
 
-fn memory(_: &ServerState, text: &mut String) -> fmt::Result {
-    let resident = resident_bytes().unwrap_or(0);
+fn memory(server: &ServerState, text: &mut String) -> fmt::Result {
+    let used = server.memory.used_bytes();
+    let limit = server.settings.maxmemory_bytes();
     lines!(text,
-        "used_memory": resident,
-        "used_memory_human": format_args!("{:.2}M", resident as f64 / 1_048_576.0),
-        "used_memory_rss": resident,
-        "maxmemory": 0,
+        "used_memory": used,
+        "used_memory_human": human(used),
+        "used_memory_rss": resident_bytes().unwrap_or(0),
+        "maxmemory": limit,
+        "maxmemory_human": human(limit),
         "maxmemory_policy": "noeviction",
     )
 }
 
-/// The resident memory of the process, as the system reports it.
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-    Some(kib * 1024)
+/// A number of bytes in mebibytes.
+fn human(bytes: u64) -> String {
+    format!("{:.2}M", bytes as f64 / 1_048_576.0)
 }
 
 fn persistence(_: &ServerState, text: &mut String) -> fmt::Result {
@@ -258,13 +256,16 @@ fn write_scheduler(
     for ty in &snapshot.types {
         write!(
             text,
-            "psp_type_{}:arrivals={},completions={},rejections={},queued={},service_us_mean={:.3},\
+            "psp_type_{}:arrivals={},completions={},rejections={},abandoned={},expired={},queued={},\
+             service_us_mean={:.3},\
              service_us_max={:.3},service_us_profiled={:.3},workers_reserved={},worker_first={},\
              steals={},turns={},preemptions_asked={},preemptions_honoured={},preemptions_late={}\r\n",
             ty.name,
             ty.arrivals,
             ty.completions,
             ty.rejections,
+            ty.abandoned,
+            ty.expired,
             ty.queued,
             us(ty.service_ns_total / ty.completions.max(1)),
             us(ty.service_ns_max),

@@ -3,7 +3,7 @@
 use psp_protocols::resp::CommandId;
 
 use crate::command::{CommandSpec, CommandTable, Context, ReplyEncoder};
-use crate::glob;
+use crate::glob::{self, Steps};
 use crate::parse::{self, Result};
 
 use super::FAMILIES;
@@ -40,9 +40,10 @@ fn list(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resu
         }
         _ => return Err(crate::error::CommandError::Syntax),
     };
+    let steps = Steps::new();
     let specs = CommandTable::get().specs().iter();
     let found: Vec<_> = specs
-        .filter(|spec| glob::matches(pattern, spec.name.as_bytes()))
+        .filter(|spec| glob::matches(pattern, spec.name.as_bytes(), &steps))
         .collect();
     out.array(found.len());
     for spec in found {

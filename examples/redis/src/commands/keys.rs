@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
-use crate::glob;
+use crate::glob::{self, Steps};
 use crate::parse::{self, Result};
 
 use super::pace::Pace;
@@ -160,13 +160,16 @@ fn copy(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 fn keys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let pattern = args[1];
     let mut found = Vec::new();
-    let pace = Pace::new();
+    let (pace, steps) = (Pace::new(), Steps::new());
     context.store.for_each(|entry| {
         pace.step();
-        if glob::matches(pattern, entry.key()) {
+        if !pace.is_abandoned() && glob::matches(pattern, entry.key(), &steps) {
             found.push(Arc::clone(entry));
         }
     });
+    if pace.is_abandoned() {
+        return Ok(());
+    }
     out.array(found.len());
     walk::batched(out, |out| {
         found.iter().for_each(|entry| out.bulk(entry.key()));
@@ -178,11 +181,9 @@ fn scan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     let (options, type_name) = without_type(&args[1..]);
     let options = ScanOptions::parse(&options)?;
     let mut found = Vec::new();
-    let pace = Pace::new();
     let next = context.store.scan(options.cursor, options.count, |entry| {
-        pace.step();
         let is_of_type = type_name.is_none_or(|name| parse::is(name, entry.value().type_name()));
-        if is_of_type && options.matches(entry.key()) {
+        if options.matches(entry.key()) && is_of_type {
             found.push(Arc::clone(entry));
         }
     });

@@ -2,14 +2,18 @@
 
 use crate::command::ReplyEncoder;
 use crate::error::CommandError;
-use crate::glob;
+use crate::glob::{self, Steps};
 use crate::parse::{Result, integer, is};
+
+use super::pace::Pace;
 
 /// `cursor [MATCH pattern] [COUNT count]`.
 pub(super) struct ScanOptions<'a> {
     pub(super) cursor: u64,
     pub(super) count: usize,
     pattern: Option<&'a [u8]>,
+    steps: Steps,
+    pace: Pace,
 }
 
 impl<'a> ScanOptions<'a> {
@@ -23,6 +27,8 @@ impl<'a> ScanOptions<'a> {
             cursor,
             count: 10,
             pattern: None,
+            steps: Steps::new(),
+            pace: Pace::new(),
         };
         for option in options.chunks(2) {
             match *option {
@@ -40,8 +46,9 @@ impl<'a> ScanOptions<'a> {
     }
 
     pub(super) fn matches(&self, name: &[u8]) -> bool {
+        self.pace.step();
         self.pattern
-            .is_none_or(|pattern| glob::matches(pattern, name))
+            .is_none_or(|pattern| glob::matches(pattern, name, &self.steps))
     }
 
     /// Writes the next cursor and the header of an array of `len` elements.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use psp_store::unix_time_ms;
 
+use crate::admission::is_local;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::config::DebugAccess;
 use crate::error::CommandError;
 use crate::parse::{self, Result};
 
@@ -63,7 +65,21 @@ fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result
     ))
 }
 
+const DEBUG_REFUSED: CommandError = CommandError::line(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it \
+     from a local connection, otherwise you need to set this option in the configuration file, and then \
+     restart the server.",
+);
+
 fn debug(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let is_allowed = match context.server.settings.config.enable_debug_command {
+        DebugAccess::No => false,
+        DebugAccess::Yes => true,
+        DebugAccess::Local => is_local(&context.client.peer),
+    };
+    if !is_allowed {
+        return Err(DEBUG_REFUSED);
+    }
     subcommand::run(
         "debug",
         &[Subcommand::new("sleep", 3, sleep)],
@@ -86,7 +102,28 @@ fn sleep(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Res
 mod tests {
     use std::time::{Duration, Instant};
 
+    use super::DEBUG_REFUSED;
+    use crate::config::{Config, DebugAccess};
     use crate::testing::Session;
+
+    fn session(enable_debug_command: DebugAccess) -> Session {
+        Session::with(Config {
+            enable_debug_command,
+            ..Config::default()
+        })
+    }
+
+    #[test]
+    fn debug_is_for_whom_the_configuration_names() {
+        let refused = format!("-{DEBUG_REFUSED}");
+        Session::new().expect(&[("DEBUG SLEEP 0", &refused), ("DEBUG NOPE", &refused)]);
+        session(DebugAccess::Yes).expect(&[("DEBUG SLEEP 0", "+OK")]);
+        let mut local = session(DebugAccess::Local);
+        local.expect(&[("DEBUG SLEEP 0", "+OK")]);
+        let address = std::net::SocketAddr::from(([192, 0, 2, 1], 1));
+        let mut other = Session::from(local.server, address.into());
+        other.expect(&[("DEBUG SLEEP 0", &refused)]);
+    }
 
     #[test]
     fn flushing_leaves_nothing() {
@@ -123,7 +160,7 @@ mod tests {
     #[test]
     fn sleeping_takes_at_least_its_time() {
         let start = Instant::now();
-        Session::new().expect(&[
+        session(DebugAccess::Yes).expect(&[
             ("DEBUG SLEEP 0.01", "+OK"),
             ("DEBUG SLEEP -1", "-ERR sleep time is out of range"),
             ("DEBUG SLEEP 1e9", "-ERR sleep time is out of range"),

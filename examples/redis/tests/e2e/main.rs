@@ -1,10 +1,14 @@
 //! End-to-end tests of psp-redis: they start the program and talk to it.
 
+mod admission;
 mod bad_input;
 mod clients;
 mod common;
+mod costs;
 mod local_sockets;
+mod memory;
 mod overload;
+mod patterns;
 mod protocol;
 mod steering;
 #[cfg(feature = "tls")]

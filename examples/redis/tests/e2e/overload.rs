@@ -3,7 +3,7 @@
 //!
 //! Redis has no typed queues, so these tests apply to psp-redis only.
 
-use crate::common::{Connection, Options, Server, encode_line};
+use crate::common::{Connection, Options, Server, encode_line, wait_until};
 use psp_harness::{NOT_PSP, skip};
 
 const WORKERS: usize = 2;
@@ -79,6 +79,45 @@ fn fixed_priority_inline_refuses_the_overloading_type_alone() {
 #[test]
 fn fixed_priority_dedicated_refuses_the_overloading_type_alone() {
     long_requests_are_refused_and_gets_are_not("fixed-priority", "dedicated");
+}
+
+/// Administration works while the workers that may run long requests are taken for half a minute.
+fn administration_goes_on(topology: &'static str) {
+    let Some(server) = start("darc", topology) else {
+        return skip(NOT_PSP);
+    };
+    let mut sleepers: Vec<Connection> = (0..SLEEPERS).map(|_| server.connect()).collect();
+    for sleeper in &mut sleepers {
+        sleeper.send(&encode_line("DEBUG SLEEP 60"));
+    }
+    // The server has read all of them when it has refused those that do not fit.
+    let running = WORKERS + QUEUE_CAPACITY;
+    wait_until("the others are refused", || {
+        let refused = sleepers.iter().filter(|sleeper| sleeper.has_received());
+        refused.count() >= SLEEPERS - running
+    });
+    // These get their replies long before a sleeper's, or the connection times out.
+    let mut operator = server.connect();
+    assert!(
+        operator.info("clients").contains("connected_clients:"),
+        "{topology}"
+    );
+    let list = operator.request(&["CLIENT", "LIST"]).to_string();
+    assert_eq!(list.matches("cmd=").count(), SLEEPERS + 1, "{topology}");
+    assert_eq!(operator.ask("CONFIG SET timeout 1000"), "+OK", "{topology}");
+    assert_eq!(operator.ask("CONFIG SET policy cscq"), "+OK", "{topology}");
+    let policy = operator.ask("CONFIG GET policy");
+    assert!(policy.contains("cscq"), "{topology}: {policy}");
+}
+
+#[test]
+fn administration_goes_on_inline() {
+    administration_goes_on("inline");
+}
+
+#[test]
+fn administration_goes_on_dedicated() {
+    administration_goes_on("dedicated");
 }
 
 #[test]

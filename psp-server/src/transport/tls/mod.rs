@@ -7,7 +7,7 @@
 //!     └─────── records ◄── encrypt ◄── OutputQueue ◄──────────────────────┘
 //! ```
 //!
-//! Key exchange and signatures take as long as hundreds of short requests. So the net thread runs no handshake:
+//! Key exchange and signatures take as long as a hundred short requests or more. So the net thread runs no handshake:
 //! it collects bytes until a record is whole, and then the connection waits in the typed queue of handshakes.
 //! The net thread decrypts the records of requests as it reads them, and the thread that sends a reply encrypts
 //! it.

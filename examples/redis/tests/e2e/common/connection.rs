@@ -92,6 +92,18 @@ impl Connection {
         wait_until(&line, || self.info("clients").contains(&line));
     }
 
+    /// Whether a part of a reply has arrived.
+    pub(crate) fn has_received(&self) -> bool {
+        self.stream().set_nonblocking(true).unwrap();
+        let peeked = self.stream().peek(&mut [0]);
+        self.stream().set_nonblocking(false).unwrap();
+        match peeked {
+            Ok(received) => received > 0,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+            Err(error) => panic!("peek: {error}"),
+        }
+    }
+
     /// Tells the server that no further requests follow.
     pub(crate) fn finish_sending(&self) {
         self.stream().shutdown(Shutdown::Write).unwrap();

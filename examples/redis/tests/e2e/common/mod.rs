@@ -18,3 +18,6 @@ pub(crate) use connection::{Connection, encode, encode_line};
 pub(crate) use psp_harness::{DEADLINE, run_program, wait_until};
 pub(crate) use reply::Reply;
 pub(crate) use server::{Options, Server};
+
+/// The topologies, each of which must pass the tests of bounds.
+pub(crate) const TOPOLOGIES: [&str; 2] = ["inline", "dedicated"];

@@ -16,6 +16,10 @@ const CONFIG_FILE: &str = "psp-redis.toml";
 /// How to start the server. An option that is not set keeps the server's default.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Options {
+    /// The address to listen on; 127.0.0.1 by default.
+    pub(crate) bind: Option<&'static str>,
+    /// Who may run DEBUG; everybody by default.
+    pub(crate) debug: Option<&'static str>,
     pub(crate) topology: Option<&'static str>,
     pub(crate) policy: Option<&'static str>,
     pub(crate) workers: Option<usize>,
@@ -29,6 +33,14 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    fn debug(&self) -> &'static str {
+        self.debug.unwrap_or("yes")
+    }
+
+    fn bind(&self) -> &'static str {
+        self.bind.unwrap_or("127.0.0.1")
+    }
+
     /// Flags that every Redis-compatible server knows.
     fn common_flags(&self, directory: &Path) -> Vec<String> {
         let socket = directory.join(UNIX_SOCKET).display().to_string();
@@ -130,7 +142,9 @@ impl Server {
 
 fn psp_redis(options: &Options, directory: &Path) -> Start {
     let mut command = Command::new(env!("CARGO_BIN_EXE_psp-redis"));
-    command.args(["--bind", "127.0.0.1", "--port", "0", "--log-level", "info"]);
+    command.args(["--bind", options.bind(), "--port", "0"]);
+    command.args(["--log-level", "info"]);
+    command.args(["--enable-debug-command", options.debug()]);
     command
         .args(options.common_flags(directory))
         .args(options.scheduling_flags());
@@ -150,13 +164,13 @@ fn redis_server(program: &OsStr, options: &Options, directory: &Path) -> Start {
     let mut command = Command::new(program);
     command.args([
         "--bind",
-        "127.0.0.1",
+        options.bind(),
         "--port",
         &port.to_string(),
         "--save",
         "",
     ]);
-    command.args(["--enable-debug-command", "yes"]);
+    command.args(["--enable-debug-command", options.debug()]);
     // Without a limit, Redis buffers all replies that a client does not read. With a limit, it
     // closes the connection when the replies exceed it.
     command.args(["--client-output-buffer-limit", "normal 16mb 0 0"]);

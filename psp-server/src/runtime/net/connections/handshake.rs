@@ -50,7 +50,7 @@ impl<F: Framing, C> Connections<F, C> {
                 let request_type = dispatcher.handshake_type();
                 slot.last_run.request_type = request_type;
                 dispatcher.count_arrival(request_type);
-                dispatcher.arrived(now_ns, index.request_id(), request_type);
+                dispatcher.arrived(now_ns, index.request_id(), request_type, None);
                 return false;
             }
             // No request has come yet.
@@ -75,6 +75,23 @@ impl<F: Framing, C> Connections<F, C> {
                 Ok(Fill::Broken) | Err(_) => connection.failed = true,
             },
         }
+        true
+    }
+
+    /// Refuses a connection whose handshake waits for a worker, because the queue is full: its next step closes the
+    /// connection. The peer has no session in which it could be told. Returns whether its handshake waited.
+    pub(super) fn refuse_handshake(&mut self, index: ConnectionIndex) -> bool {
+        let slot = &mut self.slots[index.get()];
+        let Phase::Queued(stream) = &mut slot.phase else {
+            return false;
+        };
+        let connection = &mut stream.connection;
+        if connection.socket.handshake().is_none() {
+            return false;
+        }
+        connection.failed = true;
+        slot.phase.unqueue();
+        self.ready.push(index);
         true
     }
 

@@ -1,0 +1,83 @@
+//! Requests that cost far more than their command usually does: short requests go on beside them.
+
+use psp_harness::{NOT_PSP, skip};
+
+use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, encode_line};
+
+/// Arguments of the requests with many.
+const MANY: usize = 200_000;
+/// GETs that the server must answer while one of the requests runs. It answers none if the request holds its net
+/// thread, and thousands otherwise.
+const GETS_MIN: usize = 5;
+/// A request may be over before this test's thread gets a core to send GETs.
+const ATTEMPTS: usize = 20;
+
+#[test]
+fn gets_go_on_beside_the_costliest_requests() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    let many = |words: &[&str], each: &[&str]| {
+        let head = words.iter().map(|word| (*word).to_owned());
+        let rest =
+            (0..MANY).flat_map(|index| each.iter().map(move |text| format!("{text}{index}")));
+        encode(&head.chain(rest).collect::<Vec<_>>())
+    };
+    let mut sort = vec!["SORT", "l"];
+    sort.extend(["GET", "w_*"].repeat(MANY));
+    let requests = [
+        ("SRANDMEMBER", encode_line("SRANDMEMBER s -900000")),
+        ("HRANDFIELD", encode_line("HRANDFIELD h -900000 WITHVALUES")),
+        ("ZRANDMEMBER", encode_line("ZRANDMEMBER z -900000")),
+        ("HMGET", many(&["HMGET", "h"], &["f"])),
+        ("ZADD", many(&["ZADD", "zmany"], &["1", "m"])),
+        ("SADD", many(&["SADD", "smany"], &["m"])),
+        ("DEL", many(&["DEL"], &["k"])),
+        ("SORT", encode(&sort)),
+        ("ZUNIONSTORE", encode_line("ZUNIONSTORE d 1 zmany")),
+        (
+            "PING",
+            encode(&["PING".to_owned(), "x".repeat(100_000_000)]),
+        ),
+    ];
+    for topology in TOPOLOGIES {
+        let server = Server::start_with(&Options {
+            topology: Some(topology),
+            workers: Some(2),
+            ..Options::default()
+        });
+        let mut witness = server.connect();
+        for line in [
+            "SADD s a b c",
+            "HSET h a 1 b 2",
+            "ZADD z 1 a 2 b",
+            "RPUSH l 1 2 3",
+            "SET k v",
+        ] {
+            witness.ask(line);
+        }
+        let mut costly = server.connect();
+        for (name, request) in &requests {
+            let mut most = 0;
+            for _ in 0..ATTEMPTS {
+                most = most.max(gets_beside(&mut witness, &mut costly, request));
+                if most >= GETS_MIN {
+                    break;
+                }
+            }
+            assert!(most >= GETS_MIN, "{topology}: {most} GETs beside {name}");
+        }
+    }
+}
+
+/// How many GETs the server answers between the end of `request` and the start of its reply.
+fn gets_beside(witness: &mut Connection, costly: &mut Connection, request: &[u8]) -> usize {
+    costly.send(request);
+    let mut gets = 0;
+    while !costly.has_received() {
+        assert_eq!(witness.ask("GET k"), "\"v\"");
+        gets += 1;
+    }
+    let _ = costly.reply();
+    gets
+}
