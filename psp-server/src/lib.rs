@@ -200,6 +200,8 @@ mod signal_preemptible;
 mod sleep;
 mod spawned_server;
 pub mod telemetry;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod transport;
