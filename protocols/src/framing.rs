@@ -1,6 +1,7 @@
 //! The contract between a transport and a protocol: where does the next request end?
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use crate::envelope::{Bare, Envelope};
 use crate::sink::Sink;
@@ -63,6 +64,15 @@ pub trait Framing: Send + Sync + 'static {
     fn closes_after(&self, frame: &[u8], head: &Self::Head) -> bool {
         let _ = (frame, head);
         false
+    }
+
+    /// How long the peer waits for the reply, if the request says so: from the arrival of the request.
+    ///
+    /// A request that waits longer for its turn is not run: the peer gets [`Rejection::Expired`]. By default
+    /// requests say nothing.
+    fn deadline(&self, head: &Self::Head) -> Option<Duration> {
+        let _ = head;
+        None
     }
 
     /// Writes what the peer waits for before it sends the rest of a request, once: `100 Continue` of HTTP.
@@ -134,6 +144,10 @@ pub enum Rejection<'a> {
         /// Name under which the request's type was registered.
         type_name: &'a str,
     },
+    /// The request had waited longer than it may when its turn came, and did not run. For a datagram,
+    /// servers send no reply.
+    #[error("the request waited too long")]
+    Expired,
     /// The handler panicked while it ran the request.
     #[error("the handler failed")]
     HandlerFailed,

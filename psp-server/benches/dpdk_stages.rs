@@ -139,6 +139,7 @@ fn scheduler_alone(policy: &Policy, extent: &Extent) {
             let arrived = Event::Arrived {
                 request: RequestId(number),
                 request_type: RequestType::new(number % 2),
+                deadline_ns: None,
             };
             scheduler.on_event(now_ns, arrived);
         }
@@ -165,6 +166,7 @@ fn scheduler_alone(policy: &Policy, extent: &Extent) {
                 let completed = Event::Completed {
                     worker,
                     samples: &[sample],
+                    dropped: false,
                 };
                 scheduler.on_event(now_ns, completed);
             }

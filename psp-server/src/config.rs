@@ -74,6 +74,13 @@ pub struct Config {
     pub idle_timeout_s: u64,
     /// A connection that takes none of its output for this long is closed; 0 never closes.
     pub output_timeout_s: u64,
+    /// A peer that ends its side of a connection later than this after its last bytes has gone: its requests that
+    /// still wait are dropped, and its running request [is told](crate::is_abandoned). 0 takes every end for that.
+    ///
+    /// Redis, memcached and nginx take every end for a closed connection. A client that ends its requests and goes on
+    /// to read replies, such as `nc -N`, ends its side right behind its last bytes, and gets all replies.
+    /// A reset counts at once in any case.
+    pub half_close_grace_ms: u64,
     /// Longest reply, in bytes.
     pub reply_bytes_max: usize,
     /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
@@ -137,6 +144,7 @@ impl Default for Config {
             connections_per_address_max: 0,
             idle_timeout_s: 0,
             output_timeout_s: 60,
+            half_close_grace_ms: 100,
             reply_bytes_max: 1 << 30,
             buffered_bytes_max: 1 << 30,
             datagram_bytes_max: 2048,
@@ -169,6 +177,7 @@ impl Config {
         connections_per_address_max: usize,
         idle_timeout_s: u64,
         output_timeout_s: u64,
+        half_close_grace_ms: u64,
         reply_bytes_max: usize,
         buffered_bytes_max: usize,
         datagram_bytes_max: usize,

@@ -126,6 +126,7 @@
 //! | `psp_connections_refused_total` | | connections over `connections-max` |
 //! | `psp_connections_refused_by_handler_total` | | connections that the handler refused |
 //! | `psp_connections_over_address_limit_total` | | connections over `connections-per-address-max` |
+//! | `psp_connections_abandoned_total` | | connections that their peers left while a request waited or ran |
 //! | `psp_connections_timed_out_total` | | connections closed by a timeout |
 //! | `psp_connections_over_budget_total` | | connections closed because of `buffered-bytes-max` |
 //! | `psp_bytes_received_total` | | bytes received |
@@ -142,6 +143,8 @@
 //! | `psp_arrivals_total` | `type` | requests that arrived |
 //! | `psp_completions_total` | `type` | requests that completed |
 //! | `psp_rejections_total` | `type` | requests refused because the typed queue was full |
+//! | `psp_abandoned_total` | `type` | requests not run because their connection was closed |
+//! | `psp_expired_total` | `type` | requests not run because they had waited too long |
 //! | `psp_steals_total` | `type` | requests that ran on workers of longer types |
 //! | `psp_service_ns_total` | `type` | service time |
 //! | `psp_turns_total` | `type` | turns on workers |
@@ -182,6 +185,7 @@ mod limits;
 mod listen;
 pub mod peer;
 pub mod preempt;
+mod presence;
 mod refusal;
 pub mod reload;
 pub mod reply;
@@ -206,7 +210,7 @@ pub use config::{Config, Topology};
 pub use error::{BuildError, RunError, SettingsError, TypesError, WorkerFault};
 pub use handler::{Handler, Outcome, Request};
 pub use peer::{Credentials, Peer};
-pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, no_preempt};
+pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt};
 pub use refusal::Refusal;
 pub use reply::Reply;
 pub use server::{DrainReport, Server};

@@ -1,5 +1,7 @@
 //! Where a request ends, and how requests are refused.
 
+use std::time::Duration;
+
 use crate::framing::{FrameError, Framing, Rejection, Step};
 use crate::sink::Sink;
 
@@ -67,6 +69,10 @@ impl Framing for Rpc {
         }
     }
 
+    fn deadline(&self, head: &RpcHead) -> Option<Duration> {
+        head.deadline()
+    }
+
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let status = match rejection {
             Rejection::Busy { .. } | Rejection::TooManyConnections | Rejection::OutOfBuffers => {
@@ -78,6 +84,7 @@ impl Framing for Rpc {
             Rejection::Malformed(_) => Status::InvalidArgument,
             Rejection::Refused(_) => Status::PermissionDenied,
             Rejection::ShuttingDown => Status::Unavailable,
+            Rejection::Expired => Status::DeadlineExceeded,
         };
         let id = peek_id(request).unwrap_or_default();
         Response::failed(id, status, rejection.to_string()).encode_frame(out);
@@ -173,6 +180,11 @@ mod tests {
                 Rejection::ShuttingDown,
                 Status::Unavailable,
                 "shutting down",
+            ),
+            (
+                Rejection::Expired,
+                Status::DeadlineExceeded,
+                "the request waited too long",
             ),
         ] {
             for (request, id) in [(&frame[..], 77), (b"", 0)] {

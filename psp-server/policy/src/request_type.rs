@@ -36,8 +36,8 @@ impl RequestType {
 
 /// A request type as a user registers it: a name, and what is known beforehand.
 ///
-/// In a configuration file the times are in microseconds, `service-time-us` and `slo-us`, and the other names have
-/// dashes.
+/// In a configuration file the times are in microseconds, `service-time-us`, `slo-us` and `max-wait-us`, and the
+/// other names have dashes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -52,6 +52,11 @@ pub struct TypeSpec {
     #[serde(rename = "slo-us", with = "micros", default)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slo: Option<Duration>,
+    /// Longest time that a request of the type may wait. A request that has waited longer when its
+    /// turn comes is not run.
+    #[serde(rename = "max-wait-us", with = "micros", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_wait: Option<Duration>,
     /// Expected share of all requests, 0 to 1. Types without it share what is left equally.
     pub share: Option<f64>,
     /// Requests that may wait in the typed queue; the server's default when absent.
@@ -67,6 +72,7 @@ impl TypeSpec {
             name: name.into(),
             service_time: None,
             slo: None,
+            max_wait: None,
             share: None,
             queue_capacity: None,
             preempt: None,
@@ -84,6 +90,14 @@ impl TypeSpec {
     #[must_use]
     pub fn slo(mut self, slo: Duration) -> Self {
         self.slo = Some(slo);
+        self
+    }
+
+    /// Sets how long a request may wait. If its turn comes later, its handler does not run, and the
+    /// peer is told that the request has expired.
+    #[must_use]
+    pub fn max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = Some(max_wait);
         self
     }
 
@@ -151,6 +165,7 @@ impl TypeTable {
         };
         own.service_time = spec.service_time.or(own.service_time);
         own.slo = spec.slo.or(own.slo);
+        own.max_wait = spec.max_wait.or(own.max_wait);
         own.share = spec.share.or(own.share);
         own.queue_capacity = spec.queue_capacity.or(own.queue_capacity);
         own.preempt = spec.preempt.or(own.preempt);

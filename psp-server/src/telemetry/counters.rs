@@ -56,6 +56,7 @@ pub(crate) struct NetCounters {
     pub(crate) connections_over_address_limit: Counter,
     pub(crate) connections_timed_out: Counter,
     pub(crate) connections_over_budget: Counter,
+    pub(crate) connections_abandoned: Counter,
     pub(crate) bytes_received: Counter,
     pub(crate) bytes_sent: Counter,
     pub(crate) datagrams_received: Counter,
@@ -82,6 +83,8 @@ pub(crate) struct PacketCounters {
 pub(crate) struct DispatchCounters {
     pub(crate) arrivals: Counter,
     pub(crate) rejections: Counter,
+    pub(crate) abandoned: Counter,
+    pub(crate) expired: Counter,
     pub(crate) queued: Counter,
     pub(crate) workers_reserved: Counter,
     pub(crate) worker_first: Counter,

@@ -42,6 +42,8 @@ fn write_type(ty: &TypeSnapshot, put: &mut Put<'_>) {
             ("arrivals", &ty.arrivals),
             ("completions", &ty.completions),
             ("rejections", &ty.rejections),
+            ("abandoned", &ty.abandoned),
+            ("expired", &ty.expired),
             ("queued", &ty.queued),
             ("service_us_mean", &mean_us),
             ("service_us_max", &us(ty.service_ns_max)),

@@ -33,5 +33,7 @@ fn of_type(ty: TypeSnapshot) -> TypeStats {
         service_ns_max: ty.service_ns_max,
         turns: ty.turns.turns,
         preemptions: ty.turns.preemptions_honoured,
+        abandoned: ty.abandoned,
+        expired: ty.expired,
     }
 }

@@ -164,6 +164,7 @@ fn encode_rejection(rejection: &Rejection<'_>, out: &mut dyn Sink) {
         Rejection::Refused(reason) => &["SERVER_ERROR ", reason],
         Rejection::OutOfBuffers => &["SERVER_ERROR out of memory reading request"],
         Rejection::ShuttingDown => &["SERVER_ERROR shutting down"],
+        Rejection::Expired => &["SERVER_ERROR the request waited too long"],
     };
     text_line(out, parts);
 }
@@ -311,6 +312,10 @@ mod tests {
                 "SERVER_ERROR out of memory reading request\r\n",
             ),
             (Rejection::ShuttingDown, "SERVER_ERROR shutting down\r\n"),
+            (
+                Rejection::Expired,
+                "SERVER_ERROR the request waited too long\r\n",
+            ),
         ] {
             for request in [&b""[..], b"get k\r\n", b"set k 0 0 1\r\na\r\n"] {
                 assert_eq!(rejected(&rejection, request), line);

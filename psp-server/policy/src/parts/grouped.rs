@@ -126,12 +126,16 @@ impl Grouped {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
                 let slot = self.queues.slot(request_type);
-                self.queues.push(slot, now_ns, request, request_type);
+                self.queues
+                    .push(slot, now_ns, request, request_type, deadline_ns);
                 None
             }
-            Event::Completed { worker, samples } => {
+            Event::Completed {
+                worker, samples, ..
+            } => {
                 let turn = self.running.finish(worker);
                 self.workers.release(worker);
                 for sample in samples {
@@ -439,6 +443,21 @@ impl Grouped {
     /// The next request of the type at `slot` that some idle worker can take up.
     pub(crate) fn next_of(&self, slot: usize) -> Option<&Waiting> {
         eligible::next_of(&self.queues, &self.workers, self.open_to(slot), slot)
+    }
+
+    /// The first of the type's requests with deadlines of their own, if an idle worker can begin it.
+    pub(crate) fn next_due(&self, slot: usize) -> Option<&Waiting> {
+        let due = self.queues.first_due(slot)?;
+        eligible::worker_for_new(&self.queues, &self.workers, self.open_to(slot)).map(|_| due)
+    }
+
+    /// Starts the [first](Self::next_due) of the type's requests with deadlines of their own.
+    pub(crate) fn dispatch_due(&mut self, now_ns: u64, slot: usize) -> Option<Action> {
+        let open = self.open_to(slot);
+        let (worker, waiting) =
+            eligible::take_due(&mut self.queues, &mut self.workers, open, slot)?;
+        let hand_off = HandOff::Dispatched;
+        Some(self.running.start(now_ns, worker, waiting, hand_off))
     }
 
     /// The type among `slots` whose [next](Self::next_of) request arrived first.

@@ -247,6 +247,7 @@ impl Simulation {
         let arrived = Event::Arrived {
             request: id,
             request_type,
+            deadline_ns: None,
         };
         self.scheduler.on_event(self.now_ns, arrived);
         self.poll();
@@ -316,6 +317,7 @@ impl Simulation {
         let completed = Event::Completed {
             worker,
             samples: &[sample],
+            dropped: false,
         };
         self.scheduler.on_event(self.now_ns, completed);
     }
