@@ -36,8 +36,8 @@ impl RequestType {
 
 /// A request type as a user registers it: a name, and what is known beforehand.
 ///
-/// In a configuration file the times are in microseconds, such as `slo-us`, and the other names have
-/// dashes.
+/// In a configuration file the times are in microseconds, `service-time-us`, `slo-us` and `max-wait-us`, and the
+/// other names have dashes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
