@@ -58,6 +58,7 @@ impl Cycle {
         let arrived = Event::Arrived {
             request: RequestId(self.arrivals),
             request_type,
+            deadline_ns: None,
         };
         self.arrivals = self.arrivals.wrapping_add(1);
         self.now_ns += 1_000;
@@ -86,6 +87,7 @@ impl Cycle {
         let completed = Event::Completed {
             worker,
             samples: sample.as_slice(),
+            dropped: false,
         };
         self.scheduler.on_event(self.now_ns, completed);
         self.poll();

@@ -1,6 +1,7 @@
 //! The contract between a transport and a protocol: where does the next request end?
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use crate::envelope::{Bare, Envelope};
 use crate::sink::Sink;
@@ -62,6 +63,24 @@ pub trait Framing: Send + Sync + 'static {
     /// when the reply is a refusal. Datagrams have nothing to close.
     fn closes_after(&self, frame: &[u8], head: &Self::Head) -> bool {
         let _ = (frame, head);
+        false
+    }
+
+    /// How long the peer waits for the reply, if the request says so: from the arrival of the request.
+    ///
+    /// A request that waits longer for its turn is not run: the peer gets [`Rejection::Expired`]. By default
+    /// requests say nothing.
+    fn deadline(&self, head: &Self::Head) -> Option<Duration> {
+        let _ = head;
+        None
+    }
+
+    /// Whether `message`, a whole frame that came in a datagram, has the shape of a reply. By default none has.
+    ///
+    /// The transport drops such a datagram. With the forged source of one datagram an attacker could otherwise make
+    /// two servers, or one with itself, answer each other's replies without end.
+    fn is_reply(&self, message: &[u8], head: &Self::Head) -> bool {
+        let _ = (message, head);
         false
     }
 
@@ -134,6 +153,10 @@ pub enum Rejection<'a> {
         /// Name under which the request's type was registered.
         type_name: &'a str,
     },
+    /// The request had waited longer than it may when its turn came, and did not run. For a datagram,
+    /// servers send no reply.
+    #[error("the request waited too long")]
+    Expired,
     /// The handler panicked while it ran the request.
     #[error("the handler failed")]
     HandlerFailed,

@@ -152,6 +152,7 @@ impl Framing for PspFraming {
             Rejection::Refused(reason) => reason,
             Rejection::OutOfBuffers => "out of buffers",
             Rejection::ShuttingDown => "shutting down",
+            Rejection::Expired => "expired",
         };
         let (request_type, id, run_time_ns) = Header::decode(request).map_or((0, 0, 0), |header| {
             (header.request_type, header.id, header.run_time_ns)
@@ -240,6 +241,7 @@ mod tests {
             (Rejection::Refused("not from there"), "not from there"),
             (Rejection::OutOfBuffers, "out of buffers"),
             (Rejection::ShuttingDown, "shutting down"),
+            (Rejection::Expired, "expired"),
         ];
         for (rejection, text) in cases {
             let reply = refused(&rejection, &request);

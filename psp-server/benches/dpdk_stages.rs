@@ -12,8 +12,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
-use psp_server::bench_support::{Side, measure_stages};
 use psp_server::dpdk::{DpdkConfig, Mac};
+use psp_server::internal::{Side, measure_stages};
 use psp_server::policy::{Action, Event, RequestId, Sample, SchedulerSetup};
 use psp_server::protocols::Sink;
 use psp_server::protocols::packet::udp::HEADERS_LEN;
@@ -86,13 +86,11 @@ fn server(
     workers: usize,
 ) -> Server<PspFraming, impl Classifier, impl Handler> {
     let frame = request();
-    let port = DpdkConfig {
-        virtual_device: Some(format!("net_null{number},size={}", frame.len())),
-        mac: Mac::Address(SERVER.mac),
-        queues: Some(1),
-        initial_frame: frame,
-        ..DpdkConfig::new(SocketAddrV4::new(SERVER.ip, SERVER.port), EAL)
-    };
+    let port = DpdkConfig::new(SocketAddrV4::new(SERVER.ip, SERVER.port), EAL)
+        .virtual_device(Some(format!("net_null{number},size={}", frame.len())))
+        .mac(Mac::Address(SERVER.mac))
+        .queues(Some(1))
+        .initial_frame(frame);
     Server::builder()
         .listen_dpdk(port)
         .framing(PspFraming::default())
@@ -141,6 +139,7 @@ fn scheduler_alone(policy: &Policy, extent: &Extent) {
             let arrived = Event::Arrived {
                 request: RequestId(number),
                 request_type: RequestType::new(number % 2),
+                deadline_ns: None,
             };
             scheduler.on_event(now_ns, arrived);
         }
@@ -167,6 +166,7 @@ fn scheduler_alone(policy: &Policy, extent: &Extent) {
                 let completed = Event::Completed {
                     worker,
                     samples: &[sample],
+                    dropped: false,
                 };
                 scheduler.on_event(now_ns, completed);
             }

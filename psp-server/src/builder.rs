@@ -23,6 +23,7 @@ use crate::request_types;
 use crate::runtime::WAKER;
 use crate::runtime::host::cores::Cores;
 use crate::server::Server;
+use crate::settings;
 use crate::shared::{PolicyMailbox, Shared};
 use crate::shutdown::Shutdown;
 use crate::signal_preemptible::SignalPreemptible;
@@ -49,9 +50,13 @@ struct Settings {
     #[cfg(feature = "dpdk")]
     dpdk: Option<crate::dpdk::DpdkConfig>,
     types: Option<TypeTable>,
-    policy: Policy,
+    /// Hints from a file, for types by name.
+    hints: Vec<TypeSpec>,
+    /// The policy of a file.
+    file_policy: Policy,
     config: Config,
-    /// Values that were set one by one. They come before those of `config`.
+    /// Values that were set one by one. They come before those of `config`, and of a file.
+    policy: Option<Policy>,
     workers: Option<usize>,
     topology: Option<Topology>,
     preempt: Option<PreemptPolicy>,
@@ -106,7 +111,9 @@ impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
             #[cfg(feature = "dpdk")]
             dpdk: None,
             types: None,
-            policy: Policy::default(),
+            hints: Vec::new(),
+            file_policy: Policy::default(),
+            policy: None,
             config: Config::default(),
             workers: None,
             topology: None,
@@ -272,13 +279,13 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Sets the policy: a [`Policy`], or the settings of one.
+    /// Sets the policy: a [`Policy`], or the settings of one, whatever [`settings`](Self::settings) say.
     ///
     /// [`build`](Self::build) refuses a policy that [needs preemption](Policy::needs_preemption) if
     /// [`Config::preempt`] is `none` or the topology is [`Inline`](Topology::Inline).
     #[must_use]
     pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
-        self.settings.policy = policy.into();
+        self.settings.policy = Some(policy.into());
         self
     }
 
@@ -304,7 +311,21 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Sets all settings at once. Values of [`workers`](Self::workers), [`topology`](Self::topology) and
+    /// Sets policy, configuration and hints of types at once, such as those of a file. What
+    /// [`policy`](Self::policy), [`workers`](Self::workers), [`topology`](Self::topology) and
+    /// [`preempt`](Self::preempt) say comes first, in whatever order the methods are called; a program whose file
+    /// decides gives its own defaults to [`Settings::with_file`](settings::Settings::with_file) instead.
+    ///
+    /// [`build`](Self::build) refuses hints for a type that the classifier does not have.
+    #[must_use]
+    pub fn settings(mut self, settings: settings::Settings) -> Self {
+        self.settings.file_policy = settings.policy;
+        self.settings.config = settings.server;
+        self.settings.hints = settings.types;
+        self
+    }
+
+    /// Sets the configuration at once. Values of [`workers`](Self::workers), [`topology`](Self::topology) and
     /// [`preempt`](Self::preempt) come first, in whatever order the methods are called.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
@@ -340,7 +361,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             return Err(error);
         }
         self.settings.merge();
-        let Settings { config, policy, .. } = &self.settings;
+        let config = &self.settings.config;
+        let policy = self.settings.policy();
         config.validate()?;
         preempt::validate(config.preempt, self.settings.signal_preemptible)?;
         self.settings.places.validate()?;
@@ -357,8 +379,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         config.validate_stacks(workers)?;
         let types = self.settings.types.take();
         let types = types.unwrap_or_else(|| self.classifier.types());
+        let types = request_types::with_hints(types, &self.settings.hints)?;
         request_types::validate(&types)?;
-        let Settings { config, policy, .. } = &self.settings;
+        let config = &self.settings.config;
+        let policy = self.settings.policy();
         let preempt_by_slot = request_types::preempt_by_slot(&types, config.preempt)?;
         admission::admit(policy, config, topology, workers)?;
         let datagrams = self.settings.datagrams(&types, workers)?;
@@ -377,7 +401,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             config: self.settings.config.clone(),
             topology,
             workers,
-            policy: PolicyMailbox::new(self.settings.policy.clone()),
+            policy: PolicyMailbox::new(self.settings.policy().clone()),
             can_preempt: AtomicBool::new(false),
             types,
             preempt: preempt_by_slot,
@@ -403,6 +427,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
 }
 
 impl Settings {
+    fn policy(&self) -> &Policy {
+        self.policy.as_ref().unwrap_or(&self.file_policy)
+    }
+
     /// Puts the values that were set one by one into `config`.
     fn merge(&mut self) {
         let Self { config, .. } = self;

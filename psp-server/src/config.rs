@@ -1,7 +1,8 @@
 //! Settings of a server, for builders and TOML files.
 
 use psp_policy::PreemptPolicy;
-use serde::{Deserialize, Serialize};
+use psp_policy::internal::EitherCase;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::BuildError;
 use crate::limits::{
@@ -51,8 +52,11 @@ impl std::fmt::Display for Topology {
 
 /// Resources of a server and the behaviour of its threads. Every field has a default and a setter:
 /// `Config::default().workers(2).connections_max(100)`.
+///
+/// In a configuration file the names have dashes; underscores are accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(remote = "Self")]
 #[non_exhaustive]
 pub struct Config {
     /// Number of workers, 1024 at most. Without it the server chooses by the number of cores.
@@ -70,13 +74,21 @@ pub struct Config {
     pub idle_timeout_s: u64,
     /// A connection that takes none of its output for this long is closed; 0 never closes.
     pub output_timeout_s: u64,
+    /// A peer that ends its side of a connection later than this after its last bytes has gone: its requests that
+    /// still wait are dropped, and its running request [is told](crate::is_abandoned). 0 takes every end for that.
+    ///
+    /// Redis, memcached and nginx take every end for a closed connection. A client that ends its requests and goes on
+    /// to read replies, such as `nc -N`, ends its side right behind its last bytes, and gets all replies.
+    /// A reset counts at once in any case.
+    pub half_close_grace_ms: u64,
     /// Longest reply, in bytes.
     pub reply_bytes_max: usize,
     /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
     /// A connection that holds more than 64 KiB and pushes the sum over this is closed.
     pub buffered_bytes_max: usize,
-    /// Longest datagram of a request, in bytes. Its reply may be as long, plus the room that the request left.
-    /// The buffers of all datagrams that may wait take 16 GiB at most.
+    /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
+    /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed
+    /// queues. All together have 16 GiB at most.
     pub datagram_bytes_max: usize,
     /// A connection with more unsent output than this starts no further request, in bytes.
     pub output_high_water_bytes: usize,
@@ -110,6 +122,19 @@ pub struct Config {
     pub seed: u64,
 }
 
+impl Serialize for Config {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Config {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // This is the derived function, for keys in one case.
+        Self::deserialize(EitherCase(deserializer))
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -120,6 +145,7 @@ impl Default for Config {
             connections_per_address_max: 0,
             idle_timeout_s: 0,
             output_timeout_s: 60,
+            half_close_grace_ms: 100,
             reply_bytes_max: 1 << 30,
             buffered_bytes_max: 1 << 30,
             datagram_bytes_max: 2048,
@@ -152,6 +178,7 @@ impl Config {
         connections_per_address_max: usize,
         idle_timeout_s: u64,
         output_timeout_s: u64,
+        half_close_grace_ms: u64,
         reply_bytes_max: usize,
         buffered_bytes_max: usize,
         datagram_bytes_max: usize,

@@ -14,6 +14,7 @@ use std::time::Duration;
 use psp_policy::{RequestType, WorkerId};
 
 use crate::peer::Peer;
+use crate::presence::PeerWatch;
 use crate::refusal::Refusal;
 use crate::reply::Reply;
 use crate::shared::ServerHandle;
@@ -126,6 +127,8 @@ pub struct Request<'a, C, H = ()> {
     pub worker: WorkerId,
     /// How long the request waited: from when the net worker had read and framed it until its handler began.
     pub waited: Duration,
+    /// The peer of a connection; `None` for a datagram.
+    pub(crate) watch: Option<PeerWatch<'a>>,
     pub(crate) server: &'a ServerHandle,
 }
 
@@ -134,6 +137,14 @@ impl<'a, C, H> Request<'a, C, H> {
     #[must_use]
     pub const fn server(&self) -> &'a ServerHandle {
         self.server
+    }
+
+    /// Whether nobody waits for the reply any more: [`is_abandoned`](crate::is_abandoned), for this request and
+    /// on any thread. A handler may ask at any time, and stop halfway: its reply is not sent.
+    #[inline]
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.watch.is_some_and(|watch| watch.is_gone())
     }
 }
 

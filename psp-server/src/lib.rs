@@ -90,30 +90,106 @@
 //! # }
 //! ```
 //!
+//! # Where to look
+//!
+//! | to | look at |
+//! | --- | --- |
+//! | build a server, and run or spawn it | [`Server::builder`], [`Server::run`], [`Server::spawn`] |
+//! | name the types of requests | [`Classifier`], [`TypeSpec`] |
+//! | answer requests | [`Handler`], [`Request`], [`Reply`] |
+//! | choose how requests are scheduled | [`Policy`], [`policy`](mod@policy) |
+//! | let long requests give way | [`checkpoint`], [`preempt`] |
+//! | read settings from a file | [`Settings`], [`Config`] |
+//! | watch and steer a running server | [`ServerHandle`], [`telemetry`], [`reload`] |
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `tower` | a service of tower as a handler: the module `tower` |
+//! | `dpdk` | UDP through a port that the net thread polls: the module `dpdk`; needs libdpdk 22.11 |
+//!
+//! `benches`, `instructions` and `loom` are for the benchmarks and tests of this crate.
+//!
+//! # Metrics
+//!
+//! [`telemetry::publish`] hands a [snapshot](ServerHandle::snapshot) to the recorder of the crate `metrics`. An exporter
+//! such as Prometheus' reads it there. Names with `_total` are counters, the others are gauges.
+//!
+//! | metric | label | what it counts |
+//! | --- | --- | --- |
+//! | `psp_connections_open` | | connections that are open |
+//! | `psp_buffered_bytes` | | bytes held for all peers |
+//! | `psp_connections_accepted_total` | | connections that were accepted |
+//! | `psp_connections_refused_total` | | connections over `connections-max` |
+//! | `psp_connections_refused_by_handler_total` | | connections that the handler refused |
+//! | `psp_connections_over_address_limit_total` | | connections over `connections-per-address-max` |
+//! | `psp_connections_timed_out_total` | | connections closed by a timeout |
+//! | `psp_connections_over_budget_total` | | connections closed because of `buffered-bytes-max` |
+//! | `psp_bytes_received_total` | | bytes received |
+//! | `psp_bytes_sent_total` | | bytes sent |
+//! | `psp_datagrams_received_total` | | datagrams received |
+//! | `psp_malformed_total` | | requests that break the protocol |
+//! | `psp_frames_received_total` | | frames that a polled port received |
+//! | `psp_frames_dropped_total` | `reason` | frames that it dropped |
+//! | `psp_arp_answered_total` | | ARP requests that it answered |
+//! | `psp_echoes_answered_total` | | pings that it answered |
+//! | `psp_packet_overflows_total` | | datagrams that no buffer was left for |
+//! | `psp_packets_unsent_total` | | frames that it could not send |
+//! | `psp_reservation_updates_total` | | changes of the workers reserved |
+//! | `psp_arrivals_total` | `type` | requests that arrived |
+//! | `psp_completions_total` | `type` | requests that completed |
+//! | `psp_rejections_total` | `type` | requests refused because the typed queue was full |
+//! | `psp_steals_total` | `type` | requests that ran on workers of longer types |
+//! | `psp_service_ns_total` | `type` | service time |
+//! | `psp_turns_total` | `type` | turns on workers |
+//! | `psp_preemptions_asked_total` | `type` | requests asked to give way |
+//! | `psp_preemptions_honoured_total` | `type` | requests that gave way |
+//! | `psp_preemptions_late_total` | `type` | requests that gave way late |
+//! | `psp_queue_length` | `type` | requests that wait |
+//! | `psp_workers_reserved` | `type` | workers reserved for the group of the type |
+//! | `psp_worker_completions_total` | `worker` | requests that completed |
+//! | `psp_worker_service_ns_total` | `worker` | service time |
+//! | `psp_worker_panics_total` | `worker` | handlers that panicked |
+//! | `psp_worker_failures_total` | `worker` | requests that the handler failed |
+//! | `psp_worker_replies_too_large_total` | `worker` | replies over the limit |
+//! | `psp_worker_replies_unsent_total` | `worker` | datagrams that could not be sent |
+//! | `psp_worker_preemptions_honoured_total` | `worker` | requests that gave way |
+//! | `psp_worker_preemptions_missed_total` | `worker` | signals that came when a request could not give way |
+//! | `psp_worker_contexts_exhausted_total` | `worker` | times that no context was left |
+//!
+//! # Pages of the repository
+//!
 //! `docs/your-protocol.md` goes from an empty crate to this server, step by step, with a client, statistics
-//! and other policies. [`protocols`] has RESP, memcached, protobuf RPC and a header for UDP.
+//! and other policies. `docs/configuration.md` lists the keys of a settings file, `docs/policies.md` the policies.
+//! [`protocols`] has RESP, memcached, protobuf RPC and a header for UDP.
 
 mod admission;
 #[cfg(feature = "dpdk")]
-#[doc(hidden)]
-pub mod bench_support;
+mod bench_support;
 mod builder;
 pub mod classifier;
 pub mod config;
 pub mod error;
 mod fiber;
 pub mod handler;
+#[doc(hidden)]
+pub mod internal;
 mod late_waker;
 mod limits;
 mod listen;
 pub mod peer;
 pub mod preempt;
+mod presence;
 mod refusal;
 pub mod reload;
 pub mod reply;
 mod request_types;
 mod runtime;
 pub mod server;
+pub mod settings;
 mod shared;
 pub mod shutdown;
 mod signal_preemptible;
@@ -123,22 +199,24 @@ pub mod telemetry;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod transport;
+mod watch;
 
 pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuilder};
 pub use classifier::Classifier;
 pub use config::{Config, Topology};
-pub use error::{BuildError, RunError, TypesError, WorkerFault};
+pub use error::{BuildError, RunError, SettingsError, TypesError, WorkerFault};
 pub use handler::{Handler, Outcome, Request};
 pub use peer::{Credentials, Peer};
-pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, no_preempt};
+pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt};
 pub use refusal::Refusal;
 pub use reply::Reply;
-pub use runtime::shorten_slice;
 pub use server::{DrainReport, Server};
+pub use settings::Settings;
 pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
 pub use sleep::sleep;
 pub use spawned_server::SpawnedServer;
+pub use watch::Watch;
 
 #[cfg(feature = "dpdk")]
 pub use transport::dpdk;

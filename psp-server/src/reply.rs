@@ -159,8 +159,8 @@ impl<'a> Reply<'a> {
     }
 
     /// Most bytes of the reply that may wait, which is the length of the longest reply without
-    /// [`flush`](Self::flush): over TCP the server's `reply_bytes_max`, over UDP the room in the buffer, and on a
-    /// polled port the room in one frame.
+    /// [`flush`](Self::flush): over TCP the server's `reply_bytes_max`, over UDP its `datagram_bytes_max` less the
+    /// header, and on a polled port the room in one frame.
     #[must_use]
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes

@@ -11,6 +11,24 @@ use crate::limits::QUEUE_CAPACITY_MAX;
 /// How far shares may add up to more than 1, because they are rounded.
 const SHARES_SLACK: f64 = 1e-6;
 
+/// `types` with the hints of a file. Without types, those of the file are the types.
+pub(crate) fn with_hints(
+    mut types: TypeTable,
+    hints: &[TypeSpec],
+) -> Result<TypeTable, TypesError> {
+    if types.is_empty() {
+        return Ok(hints.iter().cloned().collect());
+    }
+    let unknown = hints.iter().find(|hint| !types.adjust(hint));
+    match unknown {
+        None => Ok(types),
+        Some(hint) => Err(TypesError::Unknown {
+            name: hint.name.clone(),
+            known: types.specs().iter().map(|spec| spec.name.clone()).collect(),
+        }),
+    }
+}
+
 /// Refuses types that no server can have.
 pub(crate) fn validate(types: &TypeTable) -> Result<(), TypesError> {
     if types.is_empty() {
@@ -97,6 +115,23 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn hints_of_a_file_adjust_types_by_name_or_are_the_types() {
+        let own = || {
+            let get = TypeSpec::new("GET").service_time(Duration::from_micros(1));
+            TypeTable::from_iter([get.share(0.5), TypeSpec::new("SCAN")])
+        };
+        let hint = TypeSpec::new("GET").service_time(Duration::from_micros(3));
+        let types = with_hints(own(), std::slice::from_ref(&hint)).unwrap();
+        assert_eq!(types.specs()[0], hint.clone().share(0.5));
+        assert_eq!(types.specs()[1], TypeSpec::new("SCAN"));
+        let only = with_hints(TypeTable::new(), std::slice::from_ref(&hint)).unwrap();
+        assert_eq!(only.specs(), [hint]);
+        let unknown = with_hints(own(), &[TypeSpec::new("get")]).unwrap_err();
+        let expected = "there is no request type get; the types are GET, SCAN";
+        assert_eq!(unknown.to_string(), expected);
+    }
 
     #[test]
     fn types_without_a_service_time_are_named_in_order() {

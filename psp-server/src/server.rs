@@ -110,8 +110,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
     /// # Panics
     /// When the handler panics in [`Handler::init`] or [`Handler::connect`].
     pub fn spawn(self) -> Result<SpawnedServer, RunError> {
-        let (local_addrs, handle) = (self.local_addrs.clone(), self.handle());
-        SpawnedServer::start(local_addrs, handle, |ready| {
+        let (local_addrs, unix_paths) = (self.local_addrs.clone(), self.unix_paths.clone());
+        SpawnedServer::start(local_addrs, unix_paths, self.handle(), |ready| {
             self.run_and_tell(&Shutdown::new(), move || {
                 let _ = ready.send(());
             })

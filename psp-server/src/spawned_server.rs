@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
+use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
@@ -19,6 +20,7 @@ type Ended = Result<DrainReport, RunError>;
 #[derive(Debug)]
 pub struct SpawnedServer {
     local_addrs: Vec<SocketAddr>,
+    unix_paths: Vec<PathBuf>,
     handle: ServerHandle,
     /// Taken by `join`, and by `drop`.
     thread: Option<JoinHandle<Ended>>,
@@ -28,6 +30,7 @@ impl SpawnedServer {
     /// Calls `serve` on a thread of its own, and returns when `serve` sends a message or fails.
     pub(crate) fn start(
         local_addrs: Vec<SocketAddr>,
+        unix_paths: Vec<PathBuf>,
         handle: ServerHandle,
         serve: impl FnOnce(SyncSender<()>) -> Ended + Send + 'static,
     ) -> Result<Self, RunError> {
@@ -40,6 +43,7 @@ impl SpawnedServer {
         match is_ready.recv() {
             Ok(()) => Ok(Self {
                 local_addrs,
+                unix_paths,
                 handle,
                 thread: Some(thread),
             }),
@@ -51,6 +55,12 @@ impl SpawnedServer {
     #[must_use]
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.local_addrs
+    }
+
+    /// The paths of the Unix sockets that the server listens on, as [`Server::unix_paths`](crate::Server::unix_paths).
+    #[must_use]
+    pub fn unix_paths(&self) -> &[PathBuf] {
+        &self.unix_paths
     }
 
     /// A handle to the server's counters and limits.

@@ -9,6 +9,7 @@
 //! `PSP_TEST_SERVER=redis-server` or `=memcached` runs a suite against another server program, to show
 //! that the suite expects the behaviour of that server. Functions here panic when the test must fail.
 
+mod forged;
 mod load;
 mod program;
 mod reload;
@@ -17,6 +18,7 @@ mod socket;
 mod tap;
 mod twemproxy;
 
+pub use forged::send_from_its_own_port;
 pub use load::Load;
 pub use program::run_program;
 pub use psp_skip::skip;

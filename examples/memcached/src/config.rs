@@ -17,8 +17,7 @@ use crate::size::parse_bytes;
 /// Valid values of `-I`, in bytes.
 const ITEM_LEN_RANGE: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 30;
 
-/// Longest request in a datagram, including its header, and longest reply that fits into any
-/// datagram, in bytes.
+/// Longest request in a datagram, and longest reply in datagrams, in bytes. Both include a header.
 const DATAGRAM_LEN_MAX: usize = 16 << 10;
 
 /// memcached's UDP port: the default if the transport needs datagrams.
@@ -28,7 +27,7 @@ const MIB: usize = 1 << 20;
 
 /// The whole configuration. A file sets any part of it; the rest keeps its defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
     pub listen: Vec<IpAddr>,

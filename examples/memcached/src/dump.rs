@@ -6,6 +6,7 @@ use psp_protocols::Sink;
 use psp_protocols::memcached::text::{Status, status};
 
 use crate::cache::{Cache, Item};
+use crate::clock::Moment;
 
 /// The number of the only class; it contains all items.
 pub const CLASS: u32 = 1;
@@ -18,11 +19,12 @@ pub fn metadump(cache: &Cache, classes: &[u8], out: &mut dyn Sink) {
         return out.put(b"BADCLASS invalid class id\r\n");
     }
     let mut line = String::new();
-    cache.for_each(|item| put_item(item, &mut line, out));
+    let now = Moment::now();
+    cache.for_each(|item| put_item(item, now, &mut line, out));
     status(out, Status::End);
 }
 
-fn put_item(item: &Item, line: &mut String, out: &mut dyn Sink) {
+fn put_item(item: &Item, now: Moment, line: &mut String, out: &mut dyn Sink) {
     line.clear();
     line.push_str("key=");
     for &byte in item.key() {
@@ -34,13 +36,13 @@ fn put_item(item: &Item, line: &mut String, out: &mut dyn Sink) {
     }
     match item.content.expire_at_ms {
         None => line.push_str(" exp=-1"),
-        Some(expire_at_ms) => push_fmt(line, format_args!(" exp={}", expire_at_ms / 1000)),
+        Some(expire_at_ms) => push_fmt(line, format_args!(" exp={}", now.unix_s(expire_at_ms))),
     }
     push_fmt(
         line,
         format_args!(
             " la={} cas={} fetch={} cls={CLASS} size={}\n",
-            item.used_s(),
+            now.unix_s(u64::from(item.used_s()) * 1000),
             item.content.cas,
             yes_or_no(item.is_fetched()),
             item.memory_bytes()

@@ -6,6 +6,7 @@ use psp_protocols::Sink;
 use psp_protocols::memcached::is_binary;
 use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId};
 
+use crate::allocator::pack_this_thread;
 use crate::counters::WorkerCounters;
 use crate::operations::Operations;
 use crate::state::ServerState;
@@ -65,6 +66,7 @@ impl Handler for MemcachedHandler {
     type Connection = ();
 
     fn init_worker(&self, _worker: WorkerId) -> Arc<WorkerCounters> {
+        pack_this_thread();
         self.server.counters.add_worker()
     }
 

@@ -10,8 +10,10 @@
 //! has a module that turns requests into operations and their outcomes into replies. [`report`]
 //! contains the statistics.
 
+pub mod allocator;
 pub mod binary;
 pub mod cache;
+pub mod clock;
 pub mod config;
 pub mod counters;
 pub mod dump;

@@ -6,7 +6,7 @@ use psp_protocols::memcached::text::{
     server_error, stat, status, value, value_shared, version,
 };
 
-use psp_server::checkpoint;
+use psp_server::{checkpoint, is_abandoned};
 
 use crate::cache::OutOfMemory;
 use crate::counters::Counter;
@@ -98,6 +98,9 @@ fn get(operations: Operations<'_>, request: &Get<'_>, out: &mut dyn Sink) {
     for (index, key) in request.keys.enumerate() {
         if index > 0 && index.is_multiple_of(KEYS_PER_CHECKPOINT) {
             checkpoint();
+            if is_abandoned() {
+                return;
+            }
         }
         let found = match expire_at_ms {
             None => operations.get(key),

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
-use toml::{Table, Value};
+use psp_server::internal::server_over;
+use psp_server::settings;
+use toml::Table;
 
 use crate::configuration::ProgramConfig;
 
@@ -15,22 +16,16 @@ pub(crate) fn read<C: ProgramConfig>(file: Option<&Path>) -> anyhow::Result<C> {
     let Some(file) = file else {
         return Ok(C::default());
     };
-    let name = file.display();
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("cannot read the configuration file {name}"))?;
-    parse(&text).with_context(|| format!("in the configuration file {name}"))
+    parse(&settings::read(file)?, Some(file))
 }
 
-fn parse<C: ProgramConfig>(text: &str) -> anyhow::Result<C> {
-    // The parser's error shows line and column.
-    let mut config: C = toml::from_str(text)?;
+fn parse<C: ProgramConfig>(text: &str, file: Option<&Path>) -> anyhow::Result<C> {
+    let mut config: C = settings::parse(text, file)?;
+    let named: Table = settings::parse(text, file)?;
     // serde has filled in psp-server's defaults for settings that `[server]` does not name. The program may
     // have others.
-    if let Some(Value::Table(named)) = text.parse::<Table>()?.remove("server") {
-        let mut server = Table::try_from(C::default().common().server)?;
-        server.extend(named);
-        *config.common().server = server.try_into()?;
-    }
+    let server = config.common().server;
+    *server = server_over(C::default().common().server, &named, server.clone());
     Ok(config)
 }
 
@@ -48,14 +43,14 @@ mod tests {
 
     #[test]
     fn settings_that_a_file_does_not_name_keep_the_programs_defaults() {
-        let config: Config = parse("[server]\nworkers = 3\nspin_us = 7").unwrap();
+        let config: Config = parse("[server]\nworkers = 3\nspin_us = 7", None).unwrap();
         let expected = Config::default().server.workers(3).spin_us(7);
         assert_ne!(
             expected.connections_max,
             psp_server::Config::default().connections_max
         );
         assert_eq!(config.server, expected);
-        assert_eq!(parse::<Config>("").unwrap(), Config::default());
+        assert_eq!(parse::<Config>("", None).unwrap(), Config::default());
     }
 
     #[test]
@@ -64,7 +59,7 @@ mod tests {
             ("port = 1\nprot = 2", "line 2"),
             ("\n[server]\nworker = 2", "line 3"),
         ] {
-            let error = format!("{:#}", parse::<Config>(text).unwrap_err());
+            let error = format!("{:#}", parse::<Config>(text, None).unwrap_err());
             assert!(error.contains(line), "{error}");
         }
     }

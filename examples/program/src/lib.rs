@@ -32,7 +32,7 @@ pub use configuration::{CommandLine, CommonSettings, ProgramConfig, ProgramFlags
 pub use failure::explain;
 pub use flags::{ListenFlags, ServerFlags};
 pub use log_level::{Log, LogLevel};
-pub use program::{Program, main, run};
+pub use program::{Program, end, main, run};
 pub use sockets::{SocketConfig, SocketFlags, UnixMode};
 pub use spin::spin;
 pub use transport::{Transport, TransportConfig, TransportFlags};

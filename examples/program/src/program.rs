@@ -25,7 +25,12 @@ pub struct Program<F: ProgramFlags> {
 /// configuration instead. If anything fails, prints one line to standard error and returns a failure. Unknown flags
 /// end the process.
 pub fn main<F: ProgramFlags>(serve: impl FnOnce(Program<F>) -> anyhow::Result<()>) -> ExitCode {
-    match try_main(serve) {
+    end(try_main(serve))
+}
+
+/// The end of a program: if `result` is an error, prints it on one line to standard error and returns a failure.
+pub fn end(result: anyhow::Result<()>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("Error: {}", explain(&error));

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The sockets of a program beside those at its TCP addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SocketConfig {
     /// Path of a Unix socket; none by default.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,7 @@ use crate::LogLevel;
 use crate::configuration::{CommonSettings, ProgramConfig, ProgramFlags};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Config {
     pub(crate) port: u16,
     pub(crate) motto: String,

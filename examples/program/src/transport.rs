@@ -51,7 +51,7 @@ impl TryFrom<String> for Transport {
 
 /// The transport of a program that serves datagrams, and its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TransportConfig {
     /// The transport.
     pub name: Transport,
@@ -81,10 +81,7 @@ impl TransportConfig {
                 .iter()
                 .fold(builder, |builder, &address| builder.udp((address, port))),
             #[cfg(feature = "dpdk")]
-            Transport::Dpdk => builder.listen_dpdk(psp_server::dpdk::DpdkConfig {
-                port,
-                ..self.dpdk.clone()
-            }),
+            Transport::Dpdk => builder.listen_dpdk(self.dpdk.clone().port(port)),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::memory::parse_bytes;
 
 /// The whole configuration. A file sets any part of it; the rest keeps its defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
     pub bind: Vec<IpAddr>,
@@ -84,7 +84,7 @@ pub enum DebugAccess {
 /// Limits on requests. A command that exceeds the first limit gets an error. A request that exceeds
 /// another limit closes the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
     /// Longest argument and longest string value, in bytes.
     pub proto_max_bulk_len: usize,

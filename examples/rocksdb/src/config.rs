@@ -17,7 +17,7 @@ use crate::limits::Limits;
 
 /// The whole configuration. A file sets any part of it; the rest keeps its defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
     pub bind: Vec<IpAddr>,

@@ -12,7 +12,7 @@ const LEN_RANGE: std::ops::RangeInclusive<usize> = 1..=64 << 20;
 /// Limits on keys, values and scans. A request beyond a limit gets the status `INVALID_ARGUMENT`. A
 /// message longer than any within the limits closes the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
     /// Longest key in bytes; 1024 by default.
     pub key_len_max: usize,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// The whole configuration. A file may set any part of it. Other settings keep their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
     pub bind: Vec<IpAddr>,

@@ -36,6 +36,9 @@ pub struct ServerStats {
     /// Request types, `UNKNOWN` last.
     #[prost(message, repeated, tag = "2")]
     pub types: Vec<TypeStats>,
+    /// Datagrams dropped because their source is the server's own address, or because they are responses.
+    #[prost(uint64, tag = "3")]
+    pub reflected_datagrams: u64,
 }
 
 /// `psp.rpc.methods.v1.TypeStats`.
@@ -65,4 +68,10 @@ pub struct TypeStats {
     /// Turns that ended before the request did.
     #[prost(uint64, tag = "8")]
     pub preemptions: u64,
+    /// Requests that did not run because their clients had gone.
+    #[prost(uint64, tag = "9")]
+    pub abandoned: u64,
+    /// Requests that did not run because their deadlines had passed.
+    #[prost(uint64, tag = "10")]
+    pub expired: u64,
 }

@@ -15,7 +15,7 @@ use crate::handler::Mode;
 
 /// The whole configuration. A file may set any part of it. Other settings keep their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Address to listen on; the loopback interface by default.
     pub bind: IpAddr,

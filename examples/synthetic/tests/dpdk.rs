@@ -26,16 +26,14 @@ fn every_request_of_a_run_is_answered() {
     let socket = folder.path().join("memif.sock");
     let port = |role: &str, host: u8, port: u16| {
         let socket = socket.display();
-        DpdkConfig {
-            virtual_device: Some(format!(
+        DpdkConfig::default()
+            .virtual_device(Some(format!(
                 "net_memif{host},role={role},socket-abstract=no,socket={socket},id=0"
-            )),
-            queues: Some(QUEUES),
-            ip: Ipv4Addr::new(10, 78, 0, host),
-            port,
-            eal: EAL.split_whitespace().map(str::to_owned).collect(),
-            ..DpdkConfig::default()
-        }
+            )))
+            .queues(Some(QUEUES))
+            .ip(Ipv4Addr::new(10, 78, 0, host))
+            .port(port)
+            .eal(EAL.split_whitespace().map(str::to_owned).collect())
     };
     let server = startup::build(Config {
         transport: TransportConfig {

@@ -121,7 +121,7 @@ impl Generator {
         match self.class {
             // With a long slice the thread would wait for the slices of other threads to end, and
             // each reply with it.
-            ThreadClass::Fast => psp_server::shorten_slice(SLICE_US),
+            ThreadClass::Fast => psp_server::internal::shorten_slice(SLICE_US),
             ThreadClass::Slow => rustix::process::setpriority_process(None, slow_nice)?,
         }
         let Self {

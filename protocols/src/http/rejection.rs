@@ -43,6 +43,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, head: Option<&HttpHead>, out: &m
         Rejection::Refused(reason) => respond(Status::FORBIDDEN, &[reason, "\n"]),
         Rejection::OutOfBuffers => respond(unavailable, &["out of buffers\n"]),
         Rejection::ShuttingDown => respond(unavailable, &["shutting down\n"]),
+        Rejection::Expired => respond(unavailable, &["the request waited too long\n"]),
     }
 }
 
@@ -122,6 +123,11 @@ mod tests {
                 Rejection::ShuttingDown,
                 "503 Service Unavailable",
                 "shutting down",
+            ),
+            (
+                Rejection::Expired,
+                "503 Service Unavailable",
+                "the request waited too long",
             ),
         ] {
             let len = words.len() + 1;

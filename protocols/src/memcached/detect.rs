@@ -3,9 +3,11 @@
 use crate::envelope::Envelope;
 use crate::framing::{FrameError, Framing, Rejection, Step};
 use crate::sink::Sink;
+use crate::skip::ReplyGrammar;
 
-use super::binary::{BinaryFraming, MAGIC_REQUEST};
-use super::text::{TextCursor, TextFraming};
+use super::binary::{BinaryFraming, MAGIC_REPLY, MAGIC_REQUEST};
+use super::replies::MemcachedReplies;
+use super::text::{TextCursor, TextFraming, split_line};
 use super::udp::UdpEnvelope;
 
 /// [`Framing`] of all memcached protocols. A request that starts with the byte 0x80 is a binary
@@ -55,6 +57,13 @@ impl Framing for MemcachedFraming {
         }
     }
 
+    fn is_reply(&self, message: &[u8], _head: &()) -> bool {
+        message.first() == Some(&MAGIC_REPLY)
+            || MemcachedReplies::default()
+                .line(split_line(message).0)
+                .is_ok()
+    }
+
     fn envelope(&self) -> &dyn Envelope {
         &UdpEnvelope
     }
@@ -64,6 +73,44 @@ impl Framing for MemcachedFraming {
             self.binary.encode_rejection(rejection, request, out);
         } else {
             self.text.encode_rejection(rejection, request, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_told_from_requests() {
+        let framing = MemcachedFraming::default();
+        for reply in [
+            &b"ERROR\r\n"[..],
+            b"CLIENT_ERROR bad command line format\r\n",
+            b"END\r\n",
+            b"STORED\r\n",
+            b"VALUE k 0 1\r\n",
+            b"HD c1\r\n",
+            b"MN\r\n",
+            b"17\r\n",
+            b"\x81\0\0\n",
+        ] {
+            assert!(framing.is_reply(reply, &()), "{}", reply.escape_ascii());
+        }
+        for request in [
+            &b"mn\r\n"[..],
+            b"get END\r\n",
+            b"set STORED 0 0 1\r\nx\r\n",
+            b"version\r\n",
+            b"hello\r\n",
+            b"\r\n",
+            b"\x80\n",
+        ] {
+            assert!(
+                !framing.is_reply(request, &()),
+                "{}",
+                request.escape_ascii()
+            );
         }
     }
 }

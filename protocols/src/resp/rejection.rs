@@ -35,6 +35,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Si
             encoder.error("OOM the server's budget for buffered bytes is exhausted");
         }
         Rejection::ShuttingDown => encoder.error("ERR server is shutting down"),
+        Rejection::Expired => encoder.error("ERR the request waited too long"),
     }
 }
 
@@ -91,6 +92,7 @@ mod tests {
                 "-OOM the server's budget for buffered bytes is exhausted\r\n",
             ),
             (Rejection::ShuttingDown, "-ERR server is shutting down\r\n"),
+            (Rejection::Expired, "-ERR the request waited too long\r\n"),
         ];
         for (rejection, line) in cases {
             assert_eq!(encoded(&rejection, b"PING\r\n"), line);

@@ -1,9 +1,11 @@
 //! Where a request ends, and how requests are refused.
 
+use std::time::Duration;
+
 use crate::framing::{FrameError, Framing, Rejection, Step};
 use crate::sink::Sink;
 
-use super::fields::peek_id;
+use super::fields::{FIELDS_MAX, Fields, METHOD, Value, message_of, peek_id};
 use super::head::RpcHead;
 use super::message::Response;
 use super::status::Status;
@@ -67,6 +69,17 @@ impl Framing for Rpc {
         }
     }
 
+    fn deadline(&self, head: &RpcHead) -> Option<Duration> {
+        head.deadline()
+    }
+
+    /// A response has no method: its field of that number is the status, or missing. So has a request without a
+    /// method, which no server can serve.
+    #[inline]
+    fn is_reply(&self, message: &[u8], head: &RpcHead) -> bool {
+        head.method(message).is_none() && has_no_method(message)
+    }
+
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let status = match rejection {
             Rejection::Busy { .. } | Rejection::TooManyConnections | Rejection::OutOfBuffers => {
@@ -78,10 +91,18 @@ impl Framing for Rpc {
             Rejection::Malformed(_) => Status::InvalidArgument,
             Rejection::Refused(_) => Status::PermissionDenied,
             Rejection::ShuttingDown => Status::Unavailable,
+            Rejection::Expired => Status::DeadlineExceeded,
         };
         let id = peek_id(request).unwrap_or_default();
         Response::failed(id, status, rejection.to_string()).encode_frame(out);
     }
+}
+
+/// Whether `frame` has a well-formed message of few fields, none of which is a method.
+fn has_no_method(frame: &[u8]) -> bool {
+    let mut fields = Fields::of(message_of(frame).unwrap_or_default());
+    let is_method = |field| matches!(field, (METHOD, Value::Bytes([_, ..])));
+    !fields.by_ref().take(FIELDS_MAX).any(is_method) && fields.is_at_end()
 }
 
 #[cfg(test)]
@@ -108,6 +129,39 @@ mod tests {
         assert_eq!(step(b"\x02abc"), Ok(Step::Frame { len: 3, head: () }));
         assert_eq!(step(b"\xac"), Ok(Step::NeedMore { len_min: 2 }));
         assert_eq!(step(b"\xac\x02"), Ok(Step::NeedMore { len_min: 302 }));
+    }
+
+    #[test]
+    fn responses_are_told_from_requests() {
+        let rpc = Rpc::default();
+        let is_reply = |frame: &[u8]| {
+            let head = rpc.head_of(frame).expect("a frame");
+            rpc.is_reply(frame, &head)
+        };
+        let mut frame = Vec::new();
+        let request = Request {
+            id: 7,
+            method: "Echo".to_owned(),
+            ..Request::default()
+        };
+        request.encode_frame(&mut frame);
+        assert!(!is_reply(&frame));
+        let ok = Response {
+            id: 7,
+            payload: frame.clone().into(),
+            ..Response::default()
+        };
+        for response in [
+            ok,
+            Response::failed(7, Status::Unimplemented, "no".to_owned()),
+        ] {
+            let mut frame = Vec::new();
+            response.encode_frame(&mut frame);
+            assert!(is_reply(&frame), "{response:?}");
+        }
+        assert!(is_reply(b"\0") && is_reply(b"\x02\x10\x05"));
+        // A method that is not UTF-8, and a message that is cut off.
+        assert!(!is_reply(b"\x05\x08\x07\x12\x01\xff") && !is_reply(b"\x01\x08"));
     }
 
     #[test]
@@ -173,6 +227,11 @@ mod tests {
                 Rejection::ShuttingDown,
                 Status::Unavailable,
                 "shutting down",
+            ),
+            (
+                Rejection::Expired,
+                Status::DeadlineExceeded,
+                "the request waited too long",
             ),
         ] {
             for (request, id) in [(&frame[..], 77), (b"", 0)] {

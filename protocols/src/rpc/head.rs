@@ -1,5 +1,7 @@
 //! The head of a request: its numbers, and where its method and payload are.
 
+use std::time::Duration;
+
 use crate::framing::FrameError;
 
 use super::fields::{DEADLINE_US, FIELDS_MAX, Fields, ID, METHOD, PAYLOAD, Value};
@@ -85,6 +87,15 @@ impl RpcHead {
         Some(self.method.of(frame)).filter(|method| !method.is_empty())
     }
 
+    /// How long the client waits for the response; `None` if it does not say, or the message has to be decoded
+    /// again for it.
+    #[inline]
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        let is_known = self.complete && self.deadline_us > 0;
+        is_known.then(|| Duration::from_micros(self.deadline_us))
+    }
+
     /// The request in `frame`, as [`RequestRef::from_frame`] decodes it.
     ///
     /// # Errors
@@ -131,6 +142,7 @@ mod tests {
         let head = head_of(&frame);
         assert_eq!(head.method(&frame), Some(&b"Get"[..]));
         assert!(head.complete);
+        assert_eq!(head.deadline(), Some(Duration::from_micros(7)));
         assert_eq!(head.request(&frame), RequestRef::from_frame(&frame));
         // Unknown fields of all wire types, then a method that another replaces, and the id.
         let message = [
@@ -146,6 +158,7 @@ mod tests {
         let head = head_of(&frame);
         assert_eq!(head.method(&frame), Some(&b"M"[..]));
         assert_eq!(head.request(&frame).map(|request| request.id), Ok(5));
+        assert_eq!(head.deadline(), None, "it has none");
     }
 
     #[test]

@@ -68,6 +68,46 @@ fn text_request() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![store, meta_set, get, other]
 }
 
+/// Words that a command may take in their places, or refuse.
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<i64>().prop_map(|number| number.to_string()),
+        prop::sample::select(vec![
+            "0",
+            "4294967296",
+            "99999999999999999999",
+            "x",
+            "T0",
+            "c",
+            "noreply"
+        ])
+        .prop_map(str::to_owned),
+        key(),
+    ]
+}
+
+/// The line of a storage command that announces `data_len` bytes, whatever its other words are.
+fn storage_line(data_len: usize) -> impl Strategy<Value = String> {
+    let words = |count| prop::collection::vec(word(), count);
+    let key = prop_oneof![key(), Just("k".repeat(300))];
+    let text = (
+        prop::sample::select(vec!["set", "add", "replace", "append", "prepend", "cas"]),
+        key.clone(),
+        words(2..=2),
+        words(0..=4),
+    )
+        .prop_map(move |(name, key, before, after)| {
+            format!(
+                "{name} {key} {} {data_len} {}\r\n",
+                before.join(" "),
+                after.join(" ")
+            )
+        });
+    let meta = (key, words(0..=24))
+        .prop_map(move |(key, flags)| format!("ms {key} {data_len} {}\r\n", flags.join(" ")));
+    prop_oneof![text, meta]
+}
+
 fn binary_request() -> impl Strategy<Value = Vec<u8>> {
     let part = |len_max| prop::collection::vec(any::<u8>(), 0..len_max);
     (0_u8..0x28, part(24), part(20), part(60), any::<u32>()).prop_map(
@@ -184,10 +224,33 @@ proptest! {
     }
 
     #[test]
+    fn data_of_a_storage_line_never_run_as_commands(
+        (line, data) in prop::collection::vec(
+            prop::sample::select(vec!["flush_all\r\n", "set k 0 0 1\r\n", "a\r\n", "\n", "xyz"]), 0..30,
+        ).prop_flat_map(|pieces| {
+            let data = pieces.concat();
+            (storage_line(data.len()), Just(data))
+        })
+    ) {
+        let bytes = format!("{line}{data}\r\nmn\r\n").into_bytes();
+        for framing in [MemcachedFraming::default(), small_limits()] {
+            let (frames, error) = stream::feed(&framing, &bytes, &stream::every_byte(&bytes));
+            if let [first, rest @ ..] = &frames[..] {
+                let whole = format!("{line}{data}\r\n");
+                prop_assert!(*first == whole.as_bytes() || *first == line.as_bytes());
+                prop_assert_eq!((rest, error), (&[b"mn\r\n".to_vec()][..], None));
+            } else {
+                // The line is too long for the limits.
+                prop_assert!(error.is_some());
+            }
+        }
+    }
+
+    #[test]
     fn arguments_survive_encoding_and_parsing(
         key in key(),
         flags in any::<u32>(),
-        exptime in any::<i32>(),
+        exptime in any::<i64>(),
         cas in any::<u64>(),
         data in data(),
     ) {

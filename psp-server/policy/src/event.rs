@@ -41,6 +41,10 @@ pub enum Event<'a> {
         request: RequestId,
         /// Its type; for a run, that of its first request.
         request_type: RequestType,
+        /// When its turn shall have come at the latest, in nanoseconds; `None` for no such time. The
+        /// driver does not run a request that got its worker later: see `dropped` below. Policies
+        /// need not look at it.
+        deadline_ns: Option<u64>,
     },
     /// `worker` finished what it was running and is idle.
     Completed {
@@ -49,6 +53,9 @@ pub enum Event<'a> {
         /// What it measured, one entry for each type in the run. The service time of a preempted
         /// request is the sum over all its turns. Empty if the policy shall learn nothing from it.
         samples: &'a [Sample],
+        /// The driver did not run the request, because nobody waits for its reply any more. It took
+        /// no time, and there are no samples. Only a request that never ran is dropped.
+        dropped: bool,
     },
     /// The request on `worker` stopped before its end, after an [`Action::Preempt`] or because the
     /// handler yielded, and the worker is idle. The request waits again, with its first time of

@@ -50,6 +50,9 @@ pub mod conformance;
 mod custom;
 mod error;
 mod event;
+#[doc(hidden)]
+pub mod internal;
+mod keys;
 mod parts;
 mod policies;
 mod policy;
@@ -68,7 +71,6 @@ pub use backlog::{Backlog, BacklogRequest, Handover, RequestState};
 pub use custom::Custom;
 pub use error::PolicyError;
 pub use event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
-pub use parts::worker_times::WorkerTimes;
 pub use policy::Policy;
 pub use preempt::PreemptPolicy;
 pub use request_type::{RequestType, TypeSpec, TypeTable};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::preempt::PreemptPolicy;
 
 /// Number of a request type: an index into the [`TypeTable`], or [`RequestType::UNKNOWN`].
@@ -33,15 +35,26 @@ impl RequestType {
 }
 
 /// A request type as a user registers it: a name, and what is known beforehand.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// In a configuration file the times are in microseconds, `service-time-us` and `slo-us`, and the other names have
+/// dashes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct TypeSpec {
     /// Name in statistics and in `-BUSY` replies.
     pub name: String,
     /// Expected service time. Seeds the profile until the first window closes.
+    #[serde(rename = "service-time-us", with = "micros", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub service_time: Option<Duration>,
     /// Target for the time from arrival to completion, for policies that weigh by SLO.
+    #[serde(rename = "slo-us", with = "micros", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub slo: Option<Duration>,
+    /// Longest time that a request of the type may wait. A request that has waited longer when its
+    /// turn comes is not run.
+    pub max_wait: Option<Duration>,
     /// Expected share of all requests, 0 to 1. Types without it share what is left equally.
     pub share: Option<f64>,
     /// Requests that may wait in the typed queue; the server's default when absent.
@@ -57,6 +70,7 @@ impl TypeSpec {
             name: name.into(),
             service_time: None,
             slo: None,
+            max_wait: None,
             share: None,
             queue_capacity: None,
             preempt: None,
@@ -74,6 +88,14 @@ impl TypeSpec {
     #[must_use]
     pub fn slo(mut self, slo: Duration) -> Self {
         self.slo = Some(slo);
+        self
+    }
+
+    /// Sets how long a request may wait. If its turn comes later, its handler does not run, and the
+    /// peer is told that the request has expired.
+    #[must_use]
+    pub fn max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = Some(max_wait);
         self
     }
 
@@ -100,6 +122,32 @@ impl TypeSpec {
     }
 }
 
+/// A duration that configuration files give in microseconds.
+mod micros {
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let micros = duration.map(|duration| duration.as_nanos() as f64 / 1000.0);
+        micros.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let micros = f64::deserialize(deserializer)?;
+        // As nanoseconds, the unit of schedulers, it is exact.
+        let duration = Duration::try_from_secs_f64(micros / 1e6)
+            .map_err(|_| D::Error::custom(format!("{micros} is no time in microseconds")))?;
+        Ok(Some(duration))
+    }
+}
+
 /// All registered types, in the order of their indices. `UNKNOWN` is not part of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TypeTable {
@@ -107,6 +155,20 @@ pub struct TypeTable {
 }
 
 impl TypeTable {
+    /// Replaces the hints of the type of that name by those that `spec` has, and keeps the others. Returns whether
+    /// there is such a type.
+    pub fn adjust(&mut self, spec: &TypeSpec) -> bool {
+        let Some(own) = self.specs.iter_mut().find(|own| own.name == spec.name) else {
+            return false;
+        };
+        own.service_time = spec.service_time.or(own.service_time);
+        own.slo = spec.slo.or(own.slo);
+        own.share = spec.share.or(own.share);
+        own.queue_capacity = spec.queue_capacity.or(own.queue_capacity);
+        own.preempt = spec.preempt.or(own.preempt);
+        true
+    }
+
     /// An empty table: every request is `UNKNOWN`.
     #[must_use]
     pub fn new() -> Self {

@@ -50,7 +50,7 @@ macro_rules! policies {
         pub(crate) enum Table {
             $(
                 #[serde(rename = $name)]
-                $settings(settings::$settings),
+                $settings(#[serde(deserialize_with = "crate::keys::either_case")] settings::$settings),
             )*
         }
 

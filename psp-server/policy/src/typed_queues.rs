@@ -52,9 +52,11 @@ impl TypedQueues {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
                 let slot = self.queues.slot(request_type);
-                self.queues.push(slot, now_ns, request, request_type);
+                self.queues
+                    .push(slot, now_ns, request, request_type, deadline_ns);
             }
             Event::Completed { worker, .. } => {
                 self.running.finish(worker);

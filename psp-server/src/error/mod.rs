@@ -3,7 +3,9 @@
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod server;
+mod settings;
 
 #[cfg(feature = "dpdk")]
 pub use dpdk::DpdkError;
 pub use server::{BuildError, RunError, TypesError, WorkerFault};
+pub use settings::{Place, SettingsError};

@@ -129,6 +129,14 @@ pub enum TypesError {
         /// Its index.
         index: usize,
     },
+    /// A configuration file has hints for a type that the classifier does not have.
+    #[error("there is no request type {name}; the types are {}", known.join(", "))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names of the types.
+        known: Vec<String>,
+    },
     /// Two types have one name.
     #[error("two request types have the name {0}")]
     Duplicate(String),

@@ -25,9 +25,11 @@ pub fn publish(snapshot: &Snapshot) {
             "psp_connections_over_budget_total",
             net.connections_over_budget,
         ),
+        ("psp_connections_abandoned_total", net.connections_abandoned),
         ("psp_bytes_received_total", net.bytes_received),
         ("psp_bytes_sent_total", net.bytes_sent),
         ("psp_datagrams_received_total", net.datagrams_received),
+        ("psp_datagrams_reflected_total", net.datagrams_reflected),
         ("psp_malformed_total", net.malformed),
         ("psp_frames_received_total", net.packets.frames),
         ("psp_arp_answered_total", net.packets.arp_answered),
@@ -50,6 +52,8 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_arrivals_total", &label).absolute(ty.arrivals);
         metrics::counter!("psp_completions_total", &label).absolute(ty.completions);
         metrics::counter!("psp_rejections_total", &label).absolute(ty.rejections);
+        metrics::counter!("psp_abandoned_total", &label).absolute(ty.abandoned);
+        metrics::counter!("psp_expired_total", &label).absolute(ty.expired);
         metrics::counter!("psp_steals_total", &label).absolute(ty.steals);
         metrics::counter!("psp_service_ns_total", &label).absolute(ty.service_ns_total);
         metrics::counter!("psp_turns_total", &label).absolute(ty.turns.turns);

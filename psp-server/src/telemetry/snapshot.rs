@@ -39,12 +39,17 @@ pub struct NetSnapshot {
     pub connections_timed_out: u64,
     /// Connections closed because they exceeded the budget for buffered bytes.
     pub connections_over_budget: u64,
+    /// Connections that their peers left while a request waited or ran.
+    pub connections_abandoned: u64,
     /// Bytes received over TCP.
     pub bytes_received: u64,
     /// Bytes sent, by the net worker and by workers.
     pub bytes_sent: u64,
     /// Datagrams received.
     pub datagrams_received: u64,
+    /// Datagrams dropped that only a forged source explains: their source is the server's own address, or they
+    /// have the shape of replies.
+    pub datagrams_reflected: u64,
     /// Peers that broke the protocol: connections closed and datagrams dropped for it.
     pub malformed: u64,
     /// Bytes held for peers: incomplete requests and replies that wait for a slow reader.
@@ -115,6 +120,12 @@ pub struct TypeSnapshot {
     pub completions: u64,
     /// Requests refused because the typed queue was full.
     pub rejections: u64,
+    /// Requests that did not run because their connection had been closed when their turn came.
+    pub abandoned: u64,
+    /// Requests that did not run because they had waited too long when their turn came: longer than
+    /// [`TypeSpec::max_wait`](crate::TypeSpec::max_wait) or their own
+    /// [deadline](crate::protocols::Framing::deadline).
+    pub expired: u64,
     /// Entries in the typed queue now; one entry may be a run of pipelined requests.
     pub queued: u64,
     /// Service time of all completed requests, in nanoseconds.
@@ -204,6 +215,8 @@ impl Snapshot {
                 arrivals: dispatch.arrivals.get(),
                 completions: work().map(|work| work.completions.get()).sum(),
                 rejections: dispatch.rejections.get(),
+                abandoned: dispatch.abandoned.get(),
+                expired: dispatch.expired.get(),
                 queued: dispatch.queued.get(),
                 service_ns_total: work().map(|work| work.service_ns.get()).sum(),
                 service_ns_max: work()
@@ -249,10 +262,12 @@ impl Snapshot {
                 connections_over_address_limit: net.connections_over_address_limit.get(),
                 connections_timed_out: net.connections_timed_out.get(),
                 connections_over_budget: net.connections_over_budget.get(),
+                connections_abandoned: net.connections_abandoned.get(),
                 bytes_received: net.bytes_received.get(),
                 bytes_sent: net.bytes_sent.get()
                     + sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),
                 datagrams_received: net.datagrams_received.get(),
+                datagrams_reflected: net.datagrams_reflected.get(),
                 malformed: net.malformed.get(),
                 buffered_bytes: net.buffered_bytes.get(),
                 background_flushes: net.background_flushes.get(),

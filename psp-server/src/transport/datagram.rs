@@ -32,6 +32,8 @@ pub(crate) struct Datagram<C, D> {
     /// What the framing learnt about the request.
     pub(crate) head: D,
     pub(crate) arrived_ns: u64,
+    /// Until when the request may wait for its turn.
+    pub(crate) deadline_ns: Option<u64>,
     pub(crate) sample: Option<Sample>,
 }
 
@@ -79,12 +81,16 @@ impl Body {
         }
     }
 
-    /// Longest reply that an envelope of this shape can carry, whatever room there is. A port sends a reply in
-    /// one piece: the mbuf.
+    /// Longest reply that an envelope of this shape can carry, and that with its header is as long as the
+    /// longest request. A port sends a reply in one piece: the mbuf.
     #[inline]
     pub(crate) fn reply_len_max(&self, shape: Shape) -> usize {
         match self {
-            Self::Buffer { .. } => shape.reply_len_max(),
+            Self::Buffer { bytes, .. } => {
+                let with_header = bytes_max(bytes.len());
+                let reply_len = with_header.saturating_sub(shape.header_len);
+                reply_len.min(shape.reply_len_max())
+            }
             Self::Packet(_) => shape.datagram_len_max.saturating_sub(shape.header_len),
         }
     }
@@ -134,9 +140,15 @@ impl Body {
     }
 }
 
-/// Bytes of the buffer for a request of up to `bytes_max` bytes and a reply of at least as many.
+/// Bytes of the buffer for a request and a reply of up to `bytes_max` bytes each. One byte more shows that a
+/// request is longer.
 pub(crate) fn buffer_len(bytes_max: usize) -> usize {
     2 * bytes_max + 1
+}
+
+/// The longest request, and the longest reply, for which a buffer of this length is made.
+fn bytes_max(buffer_len: usize) -> usize {
+    buffer_len / 2
 }
 
 /// All datagrams of a server, made at its start: first the datagrams of sockets, then those of ports.
@@ -152,8 +164,8 @@ pub(crate) struct DatagramPool<C, D> {
 }
 
 impl<C, D: Default> DatagramPool<C, D> {
-    /// `buffers` datagrams with a buffer for a request of up to `bytes_max` bytes and a reply of at least as
-    /// many; and `packets` datagrams for requests in buffers of ports.
+    /// `buffers` datagrams with a buffer for a request and a reply of up to `bytes_max` bytes each; and
+    /// `packets` datagrams for requests in buffers of ports.
     pub(crate) fn new(buffers: usize, bytes_max: usize, packets: usize) -> Self {
         let index = |index| DatagramIndex::new(index).expect("fewer datagrams than indices");
         let datagram = |number| {
@@ -173,6 +185,7 @@ impl<C, D: Default> DatagramPool<C, D> {
                 request_type: RequestType::UNKNOWN,
                 head: D::default(),
                 arrived_ns: 0,
+                deadline_ns: None,
                 sample: None,
             }))
         };
@@ -242,7 +255,6 @@ impl<C, D: Default> DatagramPool<C, D> {
     }
 
     /// A received datagram that is not lent.
-    #[cfg(feature = "dpdk")]
     pub(crate) fn held(&mut self, index: DatagramIndex) -> Option<&mut Datagram<C, D>> {
         self.all[index.get()].as_deref_mut()
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::{AsRawFd, RawFd};
 
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -56,6 +57,12 @@ impl Socket {
 
     fn source(&mut self) -> &mut dyn Source {
         delegate!(self, socket => socket)
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        delegate!(self, socket => socket.as_raw_fd())
     }
 }
 

@@ -52,6 +52,7 @@ impl Framing for Lines {
             Rejection::Refused(reason) => format!("!refused: {reason}"),
             Rejection::OutOfBuffers => "!out of buffers".into(),
             Rejection::ShuttingDown => "!shutting down".into(),
+            Rejection::Expired => "!expired".into(),
             other => format!("!{other}"),
         };
         out.put(text.as_bytes());
@@ -101,16 +102,31 @@ pub(crate) struct TestServer {
 /// checkpoints, `quit` closes; every other line is echoed with `ok`. `wait`, `big` and `spin` are of type
 /// `long`, lines that start with `?` of no known type, all others `short`.
 pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestServer {
+    start_typed(policy, topology, config, types())
+}
+
+/// The types of [`start`].
+pub(crate) fn types() -> [TypeSpec; 2] {
+    [
+        TypeSpec::new("short").service_time(Duration::from_micros(1)),
+        TypeSpec::new("long").service_time(Duration::from_millis(10)),
+    ]
+}
+
+/// The server of [`start`] with its types changed.
+pub(crate) fn start_typed(
+    policy: Policy,
+    topology: Topology,
+    config: Config,
+    types: [TypeSpec; 2],
+) -> TestServer {
     let gate = Arc::new(Gate::default());
     let at = gate.clone();
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .udp("127.0.0.1:0")
         .framing(Lines)
-        .types([
-            TypeSpec::new("short").service_time(Duration::from_micros(1)),
-            TypeSpec::new("long").service_time(Duration::from_millis(10)),
-        ])
+        .types(types)
         .classifier(|line: &[u8]| match line {
             line if LONG.iter().any(|word| line.starts_with(word)) => RequestType::new(1),
             line if line.starts_with(b"?") => RequestType::UNKNOWN,

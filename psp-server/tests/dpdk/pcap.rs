@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use psp_server::dpdk::{DpdkConfig, Mac};
+use psp_server::dpdk::Mac;
 use psp_server::protocols::packet::{Checksums, End, Flow, MacAddr, udp::HEADERS_LEN};
 use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind};
 use psp_server::{Config, Policy, Topology};
@@ -110,10 +110,7 @@ fn frames_of_a_file_have_their_answers_in_another() {
         path("in.pcap").display(),
         path("out.pcap").display()
     );
-    let port = DpdkConfig {
-        mac: Mac::Address(SERVER_MAC),
-        ..port(SERVER, device)
-    };
+    let port = port(SERVER, device).mac(Mac::Address(SERVER_MAC));
     // Three threads share the one queue.
     let config = Config::default().topology(Topology::Dedicated).workers(2);
     let server = TestServer::start(port, Policy::c_fcfs(), config);

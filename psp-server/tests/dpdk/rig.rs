@@ -7,7 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use psp_server::dpdk::{DpdkClient, DpdkConfig, mbufs_lost};
+use psp_server::dpdk::{DpdkClient, DpdkConfig};
+use psp_server::internal::mbufs_lost;
 use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming};
 use psp_server::protocols::{Framing, Sink};
 use psp_server::{
@@ -55,10 +56,7 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 
 /// A port on `device`, as after `--vdev`, at `address`.
 pub(crate) fn port(address: SocketAddrV4, device: String) -> DpdkConfig {
-    DpdkConfig {
-        virtual_device: Some(device),
-        ..DpdkConfig::new(address, EAL)
-    }
+    DpdkConfig::new(address, EAL).virtual_device(Some(device))
 }
 
 /// Polls until `condition` holds.
@@ -245,17 +243,11 @@ impl Wire {
     }
 
     pub(crate) fn server(&self) -> DpdkConfig {
-        DpdkConfig {
-            queues: Some(QUEUES),
-            ..port(SERVER, self.device("server"))
-        }
+        port(SERVER, self.device("server")).queues(Some(QUEUES))
     }
 
     pub(crate) fn client(&self) -> TestClient {
-        TestClient::open(&DpdkConfig {
-            queues: Some(QUEUES),
-            ..port(CLIENT, self.device("client"))
-        })
+        TestClient::open(&port(CLIENT, self.device("client")).queues(Some(QUEUES)))
     }
 }
 

@@ -1,7 +1,10 @@
 //! Whole servers in this process.
 
+mod abandoned;
 #[path = "../common/mod.rs"]
 mod common;
+mod configuration;
+mod deadlines;
 mod hints;
 mod readme;
 mod refused;

@@ -11,6 +11,8 @@ pub struct OutOfMemory;
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
+    /// The part of the limit that items may take now. The rest is lost in gaps between items.
+    allowance: AtomicUsize,
     taken: AtomicUsize,
     /// Counts stored items. It advances when an item takes its bytes from the budget.
     clock: AtomicU32,
@@ -20,6 +22,7 @@ impl Budget {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
+            allowance: AtomicUsize::new(limit),
             taken: AtomicUsize::new(0),
             clock: AtomicU32::new(0),
         }
@@ -34,6 +37,22 @@ impl Budget {
         self.limit
     }
 
+    /// Leaves `bytes` of the limit to gaps between items. Items that are stored keep their bytes.
+    pub(super) fn cede(&self, bytes: usize) {
+        let allowance = self.limit.saturating_sub(bytes);
+        self.allowance.store(allowance, Ordering::Relaxed);
+    }
+
+    /// The part of the limit that items may take now.
+    pub(super) fn allowance_bytes(&self) -> usize {
+        self.allowance.load(Ordering::Relaxed)
+    }
+
+    /// Whether the items have more than they may.
+    pub(super) fn is_overdrawn(&self) -> bool {
+        self.taken_bytes() > self.allowance_bytes()
+    }
+
     pub(super) fn taken_bytes(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -44,7 +63,8 @@ impl Budget {
             // Only the sum matters. The shards' locks guard the use of the bytes.
             self.taken
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-                    taken.checked_add(bytes).filter(|sum| *sum <= self.limit)
+                    let allowance = self.allowance_bytes();
+                    taken.checked_add(bytes).filter(|sum| *sum <= allowance)
                 })
                 .map_err(|_full| OutOfMemory)?;
         }
@@ -115,6 +135,18 @@ pub(super) struct Lacking {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ceded_bytes_are_not_taken() {
+        let budget = Budget::new(100);
+        assert_eq!(budget.reserve(60).unwrap().spend(60), Ok(Stamp(0)));
+        budget.cede(50);
+        assert!(budget.is_overdrawn() && budget.reserve(1).is_err());
+        budget.give(20);
+        assert!(!budget.is_overdrawn() && budget.reserve(10).is_ok());
+        budget.cede(0);
+        assert!(budget.reserve(60).is_ok() && budget.reserve(61).is_err());
+    }
 
     #[test]
     fn dropping_a_reservation_returns_its_unspent_bytes() {

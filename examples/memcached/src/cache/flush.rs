@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use psp_store::unix_time_ms;
+use crate::clock::now_ms;
 
 /// `due_ms` if no flush is pending.
 const NONE: u64 = u64::MAX;
@@ -24,9 +24,9 @@ impl Default for Flushes {
 }
 
 impl Flushes {
-    /// Ends the epoch now, or at a future time in milliseconds since the Unix epoch.
+    /// Ends the epoch now, or at a future time by [`now_ms`].
     pub(super) fn flush(&self, due_ms: Option<u64>) {
-        match due_ms.filter(|due_ms| *due_ms > unix_time_ms()) {
+        match due_ms.filter(|due_ms| *due_ms > now_ms()) {
             Some(due_ms) => self.due_ms.store(due_ms, Ordering::Release),
             None => {
                 self.due_ms.store(NONE, Ordering::Release);
@@ -39,7 +39,7 @@ impl Flushes {
     pub(super) fn epoch(&self) -> u32 {
         let due_ms = self.due_ms.load(Ordering::Acquire);
         if due_ms != NONE
-            && due_ms <= unix_time_ms()
+            && due_ms <= now_ms()
             && self
                 .due_ms
                 .compare_exchange(due_ms, NONE, Ordering::AcqRel, Ordering::Relaxed)

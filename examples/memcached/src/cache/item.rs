@@ -1,12 +1,18 @@
 //! One item: the content that its client stored, and the cache's own data about it.
 
-use psp_store::{Element, unix_time_ms};
+use psp_store::Element;
 
+use crate::clock::now_ms;
+
+use super::held::{SMALL_LEN_MAX, held_bytes};
 use super::slots::SLOT_LEN;
 
 /// Bytes of an item's entry in its shard's index: entry and control byte in a table at its lowest
 /// load.
 const INDEX_LEN: usize = 20;
+
+/// Bytes in front of a byte string outside an item.
+const REFERENCE_COUNTS_LEN: usize = 2 * size_of::<usize>();
 
 /// The content of an item: all parts that its client sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +21,7 @@ pub struct Content {
     pub value: Element,
     /// Opaque to the server.
     pub flags: u32,
-    /// When the item expires, in milliseconds since the Unix epoch.
+    /// When the item expires, by [`now_ms`].
     pub expire_at_ms: Option<u64>,
     /// A number that changes with every change of the item.
     pub cas: u64,
@@ -46,7 +52,7 @@ impl Content {
     #[must_use]
     pub fn ttl_ms(&self) -> Option<u64> {
         let expire_at_ms = self.expire_at_ms?;
-        Some(expire_at_ms.saturating_sub(unix_time_ms()))
+        Some(expire_at_ms.saturating_sub(now_ms()))
     }
 }
 
@@ -88,11 +94,22 @@ impl Item {
         &self.key
     }
 
-    pub(super) fn key_heap_bytes(&self) -> usize {
-        self.key.heap_bytes()
+    pub(super) fn key_held_bytes(&self) -> usize {
+        element_held_bytes(&self.key)
     }
 
-    /// When the item was last stored or used, in Unix seconds.
+    /// The item in fresh memory. A value with pages of its own stays where it is.
+    pub(super) fn relocated(&self) -> Self {
+        let mut item = self.clone();
+        for element in [&mut item.key, &mut item.content.value] {
+            if element_held_bytes(element) <= SMALL_LEN_MAX {
+                *element = Element::from(element.as_slice());
+            }
+        }
+        item
+    }
+
+    /// When the item was last stored or used, in seconds by [`now_ms`].
     #[must_use]
     pub fn used_s(&self) -> u32 {
         self.used_s
@@ -107,7 +124,7 @@ impl Item {
     /// Bytes of memory that the item takes, including its entries in the cache's tables.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        memory_bytes(self.key.heap_bytes(), &self.content)
+        memory_bytes(self.key_held_bytes(), &self.content)
     }
 
     /// Records a use of the item at `now_s`. From the second use on, the item qualifies for warm.
@@ -124,14 +141,22 @@ impl Item {
         }
         self.content
             .expire_at_ms
-            .is_some_and(|expire_at_ms| expire_at_ms <= unix_time_ms())
+            .is_some_and(|expire_at_ms| expire_at_ms <= now_ms())
             .then_some(End::Expired)
     }
 }
 
 /// Bytes of memory of an item whose key takes `key_bytes` outside the item.
 pub(super) fn memory_bytes(key_bytes: usize, content: &Content) -> usize {
-    SLOT_LEN + INDEX_LEN + key_bytes + content.value.heap_bytes()
+    SLOT_LEN + INDEX_LEN + key_bytes + element_held_bytes(&content.value)
+}
+
+/// Bytes that the allocator holds for a byte string; 0 if it is inside its item.
+fn element_held_bytes(element: &Element) -> usize {
+    match element.heap_bytes() {
+        0 => 0,
+        _ => held_bytes(REFERENCE_COUNTS_LEN + element.len()),
+    }
 }
 
 /// Why an item is gone.

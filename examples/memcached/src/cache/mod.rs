@@ -22,6 +22,8 @@
 
 mod budget;
 mod flush;
+mod footprint;
+mod held;
 mod item;
 mod reaper;
 mod segments;
@@ -31,11 +33,14 @@ mod walk;
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use psp_store::{hash_of, unix_time_ms};
+use psp_store::hash_of;
+
+use crate::clock::now_ms;
 
 pub use budget::OutOfMemory;
 use budget::{Budget, Reservation, Stamp};
 use flush::Flushes;
+use footprint::Footprint;
 pub use item::{Content, Item};
 pub use reaper::Reaper;
 pub use segments::Segment;
@@ -78,11 +83,12 @@ pub enum Change {
 pub struct Cache {
     shards: Box<[Shard]>,
     budget: Budget,
+    footprint: Footprint,
     evict: bool,
     flushes: Flushes,
     /// The first shard that the next eviction examines.
     hand: AtomicUsize,
-    /// The approximate time in Unix seconds. The reaper updates it.
+    /// The approximate time in seconds, by [`now_ms`]. The reaper updates it.
     now_s: AtomicU32,
 }
 
@@ -93,6 +99,7 @@ impl Cache {
         let cache = Self {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             budget: Budget::new(limits.memory_bytes),
+            footprint: Footprint::new(limits.memory_bytes),
             evict: limits.evict,
             flushes: Flushes::default(),
             hand: AtomicUsize::new(0),
@@ -137,8 +144,8 @@ impl Cache {
         Err(OutOfMemory)
     }
 
-    /// Removes all items, now or at a future time in milliseconds since the Unix epoch. A later call
-    /// replaces a pending one. Items become invisible at once; their memory is freed step by step.
+    /// Removes all items, now or at a future time by [`now_ms`]. A later call replaces a pending one. Items
+    /// become invisible at once; their memory is freed step by step.
     pub fn flush(&self, due_ms: Option<u64>) {
         self.flushes.flush(due_ms);
     }
@@ -175,14 +182,14 @@ impl Cache {
             .fold(CacheStats::default(), |sum, shard| sum.plus(shard.stats()))
     }
 
-    /// The approximate time in Unix seconds.
+    /// The approximate time in seconds, by [`now_ms`].
     #[must_use]
     pub fn now_s(&self) -> u32 {
         self.now_s.load(Ordering::Relaxed)
     }
 
     fn tick(&self) {
-        let now_s = u32::try_from(unix_time_ms() / 1000).unwrap_or(u32::MAX);
+        let now_s = u32::try_from(now_ms() / 1000).unwrap_or(u32::MAX);
         self.now_s.store(now_s, Ordering::Relaxed);
     }
 
@@ -200,7 +207,10 @@ impl Cache {
     /// Drops an item or content that has left its shard, and frees its memory.
     fn free(&self, dead: Option<Dead>) {
         if let Some(dead) = dead {
-            self.budget.give(dead.memory_bytes);
+            let bytes = dead.memory_bytes;
+            drop(dead);
+            self.budget.give(bytes);
+            self.footprint.count_freed(bytes, &self.budget);
         }
     }
 
@@ -210,7 +220,7 @@ impl Cache {
         reserved: &mut Reservation<'a>,
         bytes: usize,
     ) -> Result<(), OutOfMemory> {
-        if bytes > self.budget.limit_bytes() {
+        if bytes > self.budget.allowance_bytes() {
             return Err(OutOfMemory);
         }
         let mut fruitless = 0;
@@ -223,18 +233,22 @@ impl Cache {
                 Err(OutOfMemory) if self.evict && fruitless < SHARDS => {}
                 Err(error) => return Err(error),
             }
-            let stamp = self.budget.now();
-            let evicted = self
-                .next_victim(stamp)
-                .and_then(|shard| shard.evict(&self.now(), stamp));
-            match evicted {
-                None => fruitless += 1,
-                evicted => {
-                    fruitless = 0;
-                    self.free(evicted);
-                }
+            match self.evict_one() {
+                true => fruitless = 0,
+                false => fruitless += 1,
             }
         }
+    }
+
+    /// Evicts one item of the next few shards. Returns whether they have one.
+    fn evict_one(&self) -> bool {
+        let stamp = self.budget.now();
+        let evicted = self
+            .next_victim(stamp)
+            .and_then(|shard| shard.evict(&self.now(), stamp));
+        let has_evicted = evicted.is_some();
+        self.free(evicted);
+        has_evicted
     }
 
     /// Of the next few shards, the one whose next victim is the oldest. Each shard then holds items

@@ -1,4 +1,5 @@
-//! The thread that frees the memory of expired and flushed items that no request touches.
+//! The thread that frees the memory of expired and flushed items that no request touches, and closes gaps
+//! between items.
 //!
 //! It skips shards without expired items and examines a bounded number of slots per round. Even a
 //! cache of many short-lived items thus costs it only a few per cent of a core. Correctness does
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use psp_store::Periodic;
 
+use super::footprint::Compaction;
 use super::{Cache, SHARDS};
 
 /// Time between two rounds.
@@ -32,9 +34,11 @@ impl Reaper {
     /// The system refuses to start a thread.
     pub fn start(cache: Arc<Cache>) -> io::Result<Self> {
         let mut hand = 0;
+        let mut compaction = Compaction::default();
         let round = move || {
             cache.tick();
             hand = cache.reap(hand);
+            cache.tighten(&mut compaction);
         };
         Ok(Self {
             _thread: Periodic::start("psp-reaper", ROUND, round)?,

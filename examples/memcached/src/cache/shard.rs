@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
 use parking_lot::Mutex;
-use psp_store::{hash_of, unix_time_ms};
+use psp_store::hash_of;
+
+use crate::clock::now_ms;
 
 use super::budget::{Lacking, Reservation, Stamp};
 use super::item::{Content, End, Item, memory_bytes};
 use super::segments::{Segment, Segments};
-use super::slots::{SlotIndex, Slots};
+use super::slots::{SlotIndex, Slots, is_too_roomy};
 use super::{Change, SHARD_BITS};
 
 /// The hash of a key, which chooses its shard.
@@ -81,7 +83,7 @@ pub struct CacheStats {
     pub items_of_segment: [u64; Segment::ALL.len()],
     /// Current bytes of memory in each [`Segment`].
     pub bytes_of_segment: [u64; Segment::ALL.len()],
-    /// Unix time in seconds of the last use of the next item to evict; 0 if there is none.
+    /// When the next item to evict was last used, in seconds by [`now_ms`]; 0 if there is none.
     pub oldest_used_s: u32,
     /// Items ever stored.
     pub items_total: u64,
@@ -300,7 +302,7 @@ impl Shard {
         let state = &mut *state;
         let start = state.reaping.next_slot;
         if start == 0 {
-            if state.reaping.due_ms > unix_time_ms() && state.reaping.epoch == now.epoch {
+            if state.reaping.due_ms > now_ms() && state.reaping.epoch == now.epoch {
                 return None;
             }
             // Items that are stored or examined from here on lower it again.
@@ -327,6 +329,29 @@ impl Shard {
         state.reaping.next_slot = if end < state.slots.len() { end } else { 0 };
         self.publish(state);
         Some(dead)
+    }
+
+    /// Copies the items of slots from `start` on to fresh memory, until about `bytes` are copied. Returns the
+    /// slot at which to continue, `None` after the last, and the number of bytes.
+    pub(super) fn relocate(&self, start: usize, bytes: usize) -> (Option<usize>, usize) {
+        if self.len() == 0 {
+            return (None, 0);
+        }
+        // Dropped after the lock is released.
+        let mut old = Vec::new();
+        let mut copied = 0;
+        let mut state = self.state.lock();
+        let mut slot_index = start;
+        while slot_index < state.slots.len() && copied < bytes {
+            if let Some((slot, len)) = state.slots.relocate(slot_index as SlotIndex) {
+                old.push(slot);
+                copied += len;
+            }
+            slot_index += 1;
+        }
+        let next = (slot_index < state.slots.len()).then_some(slot_index);
+        drop(state);
+        (next, copied)
     }
 
     fn publish(&self, state: &State) {
@@ -444,7 +469,7 @@ impl State {
             .as_mut()
             .expect("a slot that was found has an item");
         let before = item.memory_bytes();
-        let after = memory_bytes(item.key_heap_bytes(), &content);
+        let after = memory_bytes(item.key_held_bytes(), &content);
         let stamp = reserved.spend(after)?;
         self.reaping.note_expiry(content.expire_at_ms);
         let old = item.replace(content, now.epoch, now.now_s);
@@ -467,6 +492,10 @@ impl State {
             .find_entry(spread(tag), |(_, other)| *other == slot_index)
         {
             entry.remove();
+        }
+        if is_too_roomy(self.index.len(), self.index.capacity()) {
+            self.index
+                .shrink_to(self.index.len() * 2, |(tag, _)| spread(*tag));
         }
         self.segments.unlink(&mut self.slots, slot_index);
         self.slots.remove(slot_index)

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::thread;
 
 use proptest::prelude::*;
-use psp_store::{Element, unix_time_ms};
+use psp_store::Element;
+
+use crate::clock::now_ms;
 
 use super::*;
 
@@ -75,7 +77,7 @@ proptest! {
             match step {
                 Step::Put { key, len, expired } => {
                     let value = vec![key; len];
-                    let expire_at_ms = expired.then(|| unix_time_ms() - 1);
+                    let expire_at_ms = expired.then(|| now_ms() - 1);
                     put(&cache, &[key], &Content { expire_at_ms, ..content(&value) }).unwrap();
                     if expired {
                         model.remove(&key);
@@ -224,19 +226,19 @@ fn cas_values_of_a_key_never_repeat() {
 fn a_delayed_flush_removes_items_stored_meanwhile() {
     let cache = cache(MIB);
     put(&cache, b"before", &content(b"1")).unwrap();
-    cache.flush(Some(unix_time_ms() + 1000));
+    cache.flush(Some(now_ms() + 1000));
     assert!(get(&cache, b"before").is_some());
     put(&cache, b"meanwhile", &content(b"1")).unwrap();
-    let start = unix_time_ms();
+    let start = now_ms();
     while get(&cache, b"before").is_some() {
-        assert!(unix_time_ms() < start + 30_000, "never flushed");
+        assert!(now_ms() < start + 30_000, "never flushed");
         thread::yield_now();
     }
     assert_eq!(get(&cache, b"meanwhile"), None);
     put(&cache, b"after", &content(b"1")).unwrap();
     assert!(get(&cache, b"after").is_some());
     // An immediate flush cancels a pending one.
-    cache.flush(Some(unix_time_ms() + 1_000_000));
+    cache.flush(Some(now_ms() + 1_000_000));
     cache.flush(None);
     assert_eq!(get(&cache, b"after"), None);
 }
@@ -250,7 +252,7 @@ fn the_reaper_examines_only_shards_that_may_have_expired_items() {
     cache.reap(0);
     assert_eq!(cache.stats().inspected, 0);
     let expires = Content {
-        expire_at_ms: Some(unix_time_ms()),
+        expire_at_ms: Some(now_ms()),
         ..content(b"goes")
     };
     put(&cache, b"expires", &expires).unwrap();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::thread;
 
+use crate::clock::now_ms;
 use psp_protocols::memcached::text::StoreMode;
-use psp_store::unix_time_ms;
 
 use super::*;
 use crate::cache::Limits;
@@ -74,7 +74,7 @@ fn modes_store_on_their_conditions() {
 fn appending_keeps_flags_and_expiry_and_stays_within_the_longest_item() {
     let world = World::new();
     let operations = world.operations();
-    let expire_at_ms = Some(unix_time_ms() + 1_000_000);
+    let expire_at_ms = Some(now_ms() + 1_000_000);
     let half = vec![b'x'; ITEM_LEN_MAX / 2];
     cas_of(operations.store(&Store {
         flags: 7,

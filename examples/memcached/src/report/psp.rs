@@ -22,6 +22,7 @@ pub(super) fn write(runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
             ("reservation_updates", &snapshot.reservation_updates),
             ("buffered_bytes", &snapshot.net.buffered_bytes),
             ("malformed_requests", &snapshot.net.malformed),
+            ("reflected_datagrams", &snapshot.net.datagrams_reflected),
             ("timed_out_connections", &snapshot.net.connections_timed_out),
         ],
     );
@@ -42,6 +43,8 @@ fn write_type(ty: &TypeSnapshot, put: &mut Put<'_>) {
             ("arrivals", &ty.arrivals),
             ("completions", &ty.completions),
             ("rejections", &ty.rejections),
+            ("abandoned", &ty.abandoned),
+            ("expired", &ty.expired),
             ("queued", &ty.queued),
             ("service_us_mean", &mean_us),
             ("service_us_max", &us(ty.service_ns_max)),

@@ -46,6 +46,88 @@ fn items_are_evicted_and_memory_stays_within_its_limit() {
     }
 }
 
+/// The most memory of a process with `-m 16`, as docs/memcached.md says.
+const RESIDENT_MAX: u64 = 16 * MIB * 115 / 100 + RESIDENT_IDLE_MAX;
+
+/// The most memory of a process without items.
+const RESIDENT_IDLE_MAX: u64 = 16 * MIB;
+
+/// Stores `total` bytes of values with lengths of about `len`, and uses each 40th item three times.
+fn churn(client: &mut Connection, keys: &mut std::ops::RangeFrom<usize>, total: u64, len: usize) {
+    let value = "v".repeat(2 * len);
+    let mut stored = 0;
+    while stored < total {
+        let mut requests = String::new();
+        while requests.len() < 1 << 18 {
+            let key = keys.next().expect("endless");
+            let len = len / 2 + key.wrapping_mul(0x9e37_79b1) % len.max(2);
+            requests += &format!("set key{key} 0 0 {len} noreply\r\n{}\r\n", &value[..len]);
+            if key.is_multiple_of(40) {
+                requests += &format!("mg key{key} q\r\n").repeat(3);
+            }
+            stored += len as u64 + 150;
+        }
+        client.send(requests + "mn\r\n");
+        // `mg` without flags that ask for something answers `HD` for an item.
+        while client.line() != "MN" {}
+    }
+}
+
+fn memory_stays_within_its_bound_while_sizes_change(topology: &str) {
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let server = Server::start_psp(&["-m", "16", "-t", "2"], &["--topology", topology], "");
+    let mut client = server.connect();
+    let mut keys = 0..;
+    for len in [
+        10, 100, 1000, 10_000, 300, 100_000, 5000, 20, 60_000, 700, 200, 3000, 150, 30_000, 10,
+    ] {
+        churn(&mut client, &mut keys, 24 * MIB, len);
+        let (resident, bytes) = (server.resident_bytes(), client.stat("stats", "bytes"));
+        assert!(resident <= RESIDENT_MAX, "{resident} bytes after {len}");
+        // However many gaps there are, items have a quarter of the limit, less the next item.
+        assert!(bytes >= 3 * MIB, "{bytes} bytes of items after {len}");
+    }
+    client.expect("flush_all", "OK");
+    crate::common::wait_until("the memory of flushed items is given back", || {
+        server.resident_bytes() <= RESIDENT_IDLE_MAX
+    });
+}
+
+#[test]
+fn memory_stays_within_its_bound_inline() {
+    memory_stays_within_its_bound_while_sizes_change("inline");
+}
+
+#[test]
+fn memory_stays_within_its_bound_dedicated() {
+    memory_stays_within_its_bound_while_sizes_change("dedicated");
+}
+
+/// A few items that are used again and again hold a page each, which the others have left.
+#[test]
+fn gaps_between_items_that_stay_are_closed() {
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let server = Server::start_with(&["-m", "32"]);
+    let mut client = server.connect();
+    fill(&mut client, 0..60_000, 200);
+    let before = server.resident_bytes();
+    for key in (0..60_000).filter(|key| key % 50 != 0) {
+        client.send(format!("delete key{key} noreply\r\n"));
+    }
+    client.expect("mn", "MN");
+    assert_eq!(client.stat("stats", "curr_items"), 1200);
+    crate::common::wait_until("the gaps are closed", || {
+        server.resident_bytes() < before / 2
+    });
+    for key in (0..60_000).step_by(50) {
+        assert_eq!(client.ask(&format!("mg key{key} s")), "HD s200");
+    }
+}
+
 #[test]
 fn items_of_any_size_share_the_memory() {
     let server = Server::start_with(&["-m", "64", "-I", "4m"]);

@@ -177,6 +177,27 @@ fn meta_commands() {
     ]);
 }
 
+/// memcached 1.6.18 takes such a time for one before 1970.
+#[test]
+fn times_after_2038_are_in_the_future() {
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let server = Server::start();
+    let mut client = server.connect();
+    for exptime in ["2147483648", "4294967296", "9223372036854775807"] {
+        client.expect(&format!("set a 0 {exptime} 1|x"), "STORED");
+        client.expect(&format!("touch a {exptime}"), "TOUCHED");
+        client.expect(&format!("gat {exptime} a"), "VALUE a 0 1|x|END");
+        client.expect(&format!("ms a 1 T{exptime}|y"), "HD");
+        client.expect(&format!("mg a v T{exptime} R30"), "VA 1|y");
+        let ttl_s: u64 = client.ask("mg a t").replace("HD t", "").parse().unwrap();
+        assert!(ttl_s > 300_000_000, "{exptime}: {ttl_s} s");
+    }
+    client.expect("flush_all 4294967296", "OK");
+    client.expect("mg a v", "VA 1|y");
+}
+
 #[test]
 fn one_client_wins_the_right_to_recache() {
     converse(&[

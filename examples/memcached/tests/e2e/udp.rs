@@ -1,8 +1,8 @@
 //! Replies to datagrams that memcached 1.6 and psp-memcached both give.
 
 use crate::common::{Connection, Datagrams, Server, wait_until};
-use psp_harness::{NOT_PSP, skip};
-use psp_protocols::memcached::udp::Header;
+use psp_harness::{NOT_PSP, send_from_its_own_port, skip};
+use psp_protocols::memcached::udp::{HEADER_LEN, Header};
 
 /// A server, a client of its streams, and a client of its datagrams.
 fn start() -> (Server, Connection, Datagrams) {
@@ -88,6 +88,68 @@ fn incomplete_requests_are_dropped() {
     if Server::is_psp() {
         assert_eq!(stream.stat("stats psp", "malformed_requests"), 7);
     }
+}
+
+/// A reply has 16 KiB with its header, however much room its request leaves. memcached has no limit.
+#[test]
+fn requests_and_replies_have_the_same_limit() {
+    const LIMIT: usize = (16 << 10) - HEADER_LEN;
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let (_server, mut stream, datagrams) = start();
+    let reply = |len: usize| format!("VALUE k 0 {len}\r\n{}\r\nEND\r\n", "x".repeat(len));
+    let len_max = LIMIT - (reply(10_000).len() - 10_000);
+    let longest_request = format!("get k{}|", " ".repeat(LIMIT - "get k\r\n".len()));
+    for request in ["get k|", &longest_request] {
+        stream.expect(
+            &format!("set k 0 0 {len_max}|{}", "x".repeat(len_max)),
+            "STORED",
+        );
+        assert!(datagrams.ask(1, request) == reply(len_max));
+        stream.expect("append k 0 0 1|x", "STORED");
+        assert_eq!(
+            datagrams.ask(2, request),
+            format!("SERVER_ERROR reply is larger than the limit of {LIMIT} bytes\r\n")
+        );
+    }
+    datagrams.send(Header::request(3), " ".repeat(LIMIT - 1) + "\r\n");
+    assert_eq!(datagrams.ask(4, "mn|"), "MN\r\n");
+}
+
+/// memcached answers itself for ever.
+#[test]
+fn datagrams_from_the_servers_own_port_and_replies_are_dropped() {
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let (server, address) = Server::start_udp();
+    let (mut stream, datagrams) = (server.connect(), Datagrams::open(address));
+    for reply in ["ERROR|", "END|", "HD c1|", "7|", "VERSION 1.6.18|"] {
+        datagrams.send(Header::request(1), reply.replace('|', "\r\n"));
+    }
+    assert_eq!(datagrams.ask(2, "mn|"), "MN\r\n");
+    assert_eq!(stream.stat("stats psp", "reflected_datagrams"), 5);
+
+    let requests = |stream: &mut Connection| {
+        let types = ["health", "read", "UNKNOWN"].map(|name| format!("type:{name}:arrivals"));
+        types.map(|name| stream.stat("stats psp", &name))
+    };
+    let before = requests(&mut stream);
+    for request in ["mn\r\n", "get k\r\n", "hello\r\n"] {
+        let datagram = [&Header::request(3).encode()[..], request.as_bytes()].concat();
+        if send_from_its_own_port(address.port(), &datagram).is_err() {
+            return skip("no right to forge datagrams");
+        }
+    }
+    wait_until("all are dropped", || {
+        stream.stat("stats psp", "reflected_datagrams") == 8
+    });
+    assert_eq!(datagrams.ask(4, "mn|"), "MN\r\n");
+    let [health, read, unknown] = requests(&mut stream);
+    // `mn` above, and the questions for these figures.
+    assert!(health > before[0]);
+    assert_eq!((read, unknown), (before[1], before[2]));
 }
 
 /// memcached sends values of any size and replies to every request of a datagram.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   frame ─► RpcHandler: envelope ─► Call ─► Service::call ─► payload, or Failure ─► response
-//!               │ malformed                    │ give_way: checkpoint, deadline
+//!               │ malformed                    │ give_way: checkpoint, client, deadline
 //!               └─► INVALID_ARGUMENT           └─► DEADLINE_EXCEEDED
 //! ```
 //!
@@ -44,8 +44,8 @@
 
 use std::time::{Duration, Instant};
 
-use psp_protocols::rpc::{Failure, RequestRef, ResponseRef, RpcHead, peek_id};
-use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId, checkpoint};
+use psp_protocols::rpc::{Failure, RequestRef, ResponseRef, RpcHead, Status, peek_id};
+use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId, checkpoint, is_abandoned};
 
 /// Most bytes of the payload buffer that are kept for the next request.
 const PAYLOAD_KEPT_MAX: usize = 64 << 10;
@@ -111,13 +111,16 @@ impl<'a> Call<'a> {
         self.server
     }
 
-    /// A [`checkpoint`], which lets other requests run first, and a check of the deadline. Long work calls
-    /// this now and then.
+    /// A [`checkpoint`], which lets other requests run first, and a check of the client and the deadline. Long
+    /// work calls this now and then.
     ///
     /// # Errors
-    /// [`Failure::deadline_exceeded`].
+    /// [`Status::Cancelled`] when the client has gone, and [`Failure::deadline_exceeded`].
     pub fn give_way(&self) -> Result<(), Failure> {
         checkpoint();
+        if is_abandoned() {
+            return Err(Failure::new(Status::Cancelled, "the client has gone"));
+        }
         self.in_time()
     }
 
@@ -156,7 +159,7 @@ pub struct RpcWorker<W> {
 
 impl<S: Service> RpcHandler<S> {
     fn run(&self, worker: &mut RpcWorker<S::Worker>, call: &Call<'_>) -> Result<(), Failure> {
-        // The deadline may have passed while the request was queued.
+        // The server refuses requests whose deadlines passed in the queue. This worker may have begun later.
         call.in_time()?;
         self.0.call(&mut worker.state, call, &mut worker.payload)?;
         call.in_time()

@@ -15,9 +15,11 @@ pub fn stats(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> 
     let server = call
         .server()
         .ok_or_else(|| Failure::new(Status::Unavailable, "no server runs this call"))?;
+    let snapshot = server.snapshot();
     let stats = ServerStats {
         policy: server.policy().spelled(),
-        types: server.snapshot().types.into_iter().map(of_type).collect(),
+        types: snapshot.types.into_iter().map(of_type).collect(),
+        reflected_datagrams: snapshot.net.datagrams_reflected,
     };
     context.respond(&stats);
     Ok(())
@@ -33,5 +35,7 @@ fn of_type(ty: TypeSnapshot) -> TypeStats {
         service_ns_max: ty.service_ns_max,
         turns: ty.turns.turns,
         preemptions: ty.turns.preemptions_honoured,
+        abandoned: ty.abandoned,
+        expired: ty.expired,
     }
 }

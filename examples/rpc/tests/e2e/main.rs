@@ -1,5 +1,6 @@
 //! End-to-end tests of psp-rpc: they start the program and talk to it.
 
+mod bad_input;
 mod clients;
 mod codec;
 mod common;

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use psp_policy::{WorkerId, WorkerTimes};
+use psp_policy::WorkerId;
+use psp_policy::internal::WorkerTimes;
 
 use super::costs::Costs;
 

@@ -221,6 +221,7 @@ impl<'a> Engine<'a> {
         let arrived = Event::Arrived {
             request,
             request_type,
+            deadline_ns: None,
         };
         self.scheduler.on_event(self.now_ns, arrived);
         self.poll();
@@ -252,6 +253,7 @@ impl<'a> Engine<'a> {
             let completed = Event::Completed {
                 worker,
                 samples: &samples,
+                dropped: false,
             };
             self.scheduler.on_event(self.now_ns, completed);
         } else {
@@ -375,6 +377,7 @@ mod tests {
                 Event::Arrived {
                     request,
                     request_type,
+                    ..
                 } => self.waiting.push_back((request, request_type)),
                 Event::Completed { .. } => self.running = None,
                 Event::Yielded { served_ns, .. } => {

@@ -1,6 +1,7 @@
 //! The simulated workers.
 
-use psp_policy::{WorkerId, WorkerTimes};
+use psp_policy::WorkerId;
+use psp_policy::internal::WorkerTimes;
 
 use super::costs::Costs;
 

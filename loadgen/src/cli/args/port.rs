@@ -50,14 +50,14 @@ impl PortArgs {
     /// The port, if the options have one.
     pub(crate) fn config(&self) -> Option<DpdkConfig> {
         let eal = self.eal.as_ref()?;
-        Some(DpdkConfig {
-            eal: eal.split_whitespace().map(str::to_owned).collect(),
-            device: self.device.clone(),
-            ip: self.ip?,
-            port: PORT,
-            mac: self.mac,
-            queues: Some(self.queues),
-            ..DpdkConfig::default()
-        })
+        Some(
+            DpdkConfig::default()
+                .eal(eal.split_whitespace().map(str::to_owned).collect())
+                .device(self.device.clone())
+                .ip(self.ip?)
+                .port(PORT)
+                .mac(self.mac)
+                .queues(Some(self.queues)),
+        )
     }
 }

@@ -78,7 +78,7 @@ impl Framing for BinaryFraming {
                 Status::InternalError
             }
             Rejection::OutOfBuffers => Status::OutOfMemory,
-            Rejection::ShuttingDown => Status::TemporaryFailure,
+            Rejection::ShuttingDown | Rejection::Expired => Status::TemporaryFailure,
         };
         if let Some(header) = Header::decode(request) {
             error(out, &header, status);
@@ -162,6 +162,7 @@ mod tests {
             ),
             (Rejection::OutOfBuffers, Status::OutOfMemory),
             (Rejection::ShuttingDown, Status::TemporaryFailure),
+            (Rejection::Expired, Status::TemporaryFailure),
         ] {
             let mut out = Vec::new();
             BinaryFraming::default().encode_rejection(&rejection, &SET.encode(), &mut out);

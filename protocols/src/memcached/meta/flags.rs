@@ -24,11 +24,11 @@ pub struct Flags<'a> {
     /// A bit for each flag, by its ASCII code.
     seen: u128,
     /// `N`: on a miss, create an item with this expiration time.
-    pub vivify: Option<i32>,
+    pub vivify: Option<i64>,
     /// `T`: the new expiration time.
-    pub ttl: Option<i32>,
+    pub ttl: Option<i64>,
     /// `R`: the client may win the right to recache when the item expires in less than this.
-    pub recache: Option<i32>,
+    pub recache: Option<i64>,
     /// `F`: client flags.
     pub client_flags: Option<u32>,
     /// `C`: the CAS value that the item must have.

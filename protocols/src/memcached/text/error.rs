@@ -42,8 +42,8 @@ impl RequestError {
 
 /// The command does not exist, or has a wrong number of words.
 pub(crate) const ERROR: RequestError = RequestError::new("ERROR");
-pub(crate) const BAD_FORMAT: RequestError =
-    RequestError::new("CLIENT_ERROR bad command line format");
+pub(crate) const BAD_FORMAT: RequestError = RequestError::new(BAD_FORMAT_TEXT);
+pub(super) const BAD_FORMAT_TEXT: &str = "CLIENT_ERROR bad command line format";
 pub(crate) const BAD_DATA_CHUNK: RequestError = RequestError::new("CLIENT_ERROR bad data chunk");
 pub(crate) const TOO_LARGE: RequestError =
     RequestError::new("SERVER_ERROR object too large for cache");

@@ -5,6 +5,7 @@ use crate::memcached::item::block_len_max;
 use crate::sink::Sink;
 
 use super::encoder::text_line;
+use super::error::{BAD_FORMAT_TEXT, ERROR};
 use super::line::{Words, split_line};
 use super::request::Request;
 use super::storage::{Announced, announced};
@@ -14,10 +15,14 @@ use super::storage::{Announced, announced};
 /// A frame is a line, or the line and the data block of a storage command. A line may end with LF
 /// alone. [`Request::parse`] has the error for these storage commands:
 ///
-/// - The line is malformed: the frame is the line alone, as in memcached.
-/// - The item is too large: the frame is the line alone, and
-///   [`discard_after`](Framing::discard_after) is the length of the data.
+/// - The line is malformed, or the item is too large: the frame is the line alone, and
+///   [`discard_after`](Framing::discard_after) is the length of the data. In memcached, the data of most
+///   malformed lines run as commands.
+/// - The line is malformed and has no length: the frame is the line alone, as in memcached.
 /// - The data block does not end with CRLF: the frame has the announced length.
+///
+/// A line that announces 2 GiB or more is an error of the stream, and so is a line of HTTP: a request line,
+/// or the field `Host`. A web page can make a browser send HTTP requests, whose bodies would be commands.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TextFraming {
@@ -57,6 +62,8 @@ pub struct TextCursor {
 }
 
 const LINE_TOO_LONG: FrameError = FrameError::new("CLIENT_ERROR line too long");
+const ENDLESS: FrameError = FrameError::new(BAD_FORMAT_TEXT);
+const HTTP: FrameError = FrameError::new("CLIENT_ERROR this is not an HTTP server");
 const TOO_MANY_KEYS: FrameError = FrameError::new("CLIENT_ERROR too many keys");
 
 impl Framing for TextFraming {
@@ -72,9 +79,15 @@ impl Framing for TextFraming {
                     len_min: input.len() + 1,
                 });
             };
-            let block_len = match announced(Words::of_frame(&input[..line_len])) {
-                Some(announced) if self.fits(announced) => announced.block_len,
-                _ => 0,
+            let line = &input[..line_len];
+            let block_len = match announced(Words::of_frame(line)) {
+                Some(Announced::Item { key_len, block_len }) if self.fits(key_len, block_len) => {
+                    block_len
+                }
+                Some(Announced::Item { .. } | Announced::Refused { .. }) => 0,
+                Some(Announced::Endless) => return Err(ENDLESS),
+                None if is_http(line) => return Err(HTTP),
+                None => 0,
             };
             cursor.frame_len = line_len + block_len;
         }
@@ -88,13 +101,16 @@ impl Framing for TextFraming {
 
     fn discard_after(&self, frame: &[u8], _head: &()) -> u64 {
         // Only a frame that is a line alone can lack its data.
-        if split_line(frame).1.is_empty()
-            && let Some(announced) = announced(Words::of_frame(frame))
-            && !self.fits(announced)
-        {
-            return announced.block_len as u64;
+        if !split_line(frame).1.is_empty() {
+            return 0;
         }
-        0
+        match announced(Words::of_frame(frame)) {
+            Some(Announced::Item { key_len, block_len }) if !self.fits(key_len, block_len) => {
+                block_len as u64
+            }
+            Some(Announced::Refused { block_len }) => block_len as u64,
+            _ => 0,
+        }
     }
 
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
@@ -132,8 +148,8 @@ impl TextFraming {
         Ok(line_len)
     }
 
-    fn fits(&self, announced: Announced) -> bool {
-        announced.block_len <= block_len_max(self.item_len_max, announced.key_len)
+    fn fits(&self, key_len: usize, block_len: usize) -> bool {
+        block_len <= block_len_max(self.item_len_max, key_len)
     }
 }
 
@@ -143,6 +159,24 @@ fn is_get(line_start: &[u8]) -> bool {
         Words::new(line_start).next(),
         Some(b"get" | b"gets" | b"gat" | b"gats")
     )
+}
+
+/// Whether a line that announces no data is one of an HTTP request. As in memcached, any line that is no
+/// command and ends with a version of HTTP is one. As in Redis, `POST` and `Host:` alone are enough.
+#[inline]
+fn is_http(line: &[u8]) -> bool {
+    let mut words = Words::of_frame(line);
+    let name = words.next().unwrap_or_default();
+    let starts_with = |start: &[u8]| {
+        name.get(..start.len())
+            .is_some_and(|name| name.eq_ignore_ascii_case(start))
+    };
+    name.eq_ignore_ascii_case(b"post")
+        || starts_with(b"host:")
+        || words
+            .last_word()
+            .is_some_and(|word| word.starts_with(b"HTTP/"))
+            && Request::parse(line) == Err(ERROR)
 }
 
 /// Writes the error line for `rejection`.
@@ -164,6 +198,7 @@ fn encode_rejection(rejection: &Rejection<'_>, out: &mut dyn Sink) {
         Rejection::Refused(reason) => &["SERVER_ERROR ", reason],
         Rejection::OutOfBuffers => &["SERVER_ERROR out of memory reading request"],
         Rejection::ShuttingDown => &["SERVER_ERROR shutting down"],
+        Rejection::Expired => &["SERVER_ERROR the request waited too long"],
     };
     text_line(out, parts);
 }
@@ -196,12 +231,17 @@ mod tests {
             b"ms k 2 !\r\nab\r\n",
             // A block without CRLF at its end has the announced length, too.
             b"set k 0 0 1\r\nabc",
-            // Malformed lines announce no data.
+            // Lines without a length announce no data.
             b"set k 0 0 -1\r\n",
             b"set k 0 0 1x\r\n",
             b"set k 0 0\r\n",
             b"ms k -1\r\n",
+            b"ms k\r\n",
             b"mg k 5\r\n",
+            // Commands with keys that look like a version of HTTP.
+            b"get / HTTP/1.1\r\n",
+            b"delete HTTP/1.1\r\n",
+            b"mg HTTP/1.1\r\n",
         ] {
             let whole = Ok(Step::Frame {
                 len: frame.len(),
@@ -235,6 +275,62 @@ mod tests {
             });
             assert_eq!(step(format!("{frame}data").as_bytes()), whole);
             assert_eq!(framing.discard_after(frame.as_bytes(), &()), discard);
+        }
+    }
+
+    #[test]
+    fn data_of_refused_lines_are_dropped() {
+        let long = "k".repeat(251);
+        let framing = TextFraming::default();
+        for (line, discard) in [
+            ("set k 4294967296 0 7", 9),
+            ("set k -1 0 7 noreply", 9),
+            ("set k x 0 7", 9),
+            ("append k 0 99999999999999999999 7", 9),
+            ("set k 0 0 7 1 2 3", 9),
+            ("cas k 0 0 7", 9),
+            ("cas k 0 0 +7 x", 9),
+            ("set k x 0 2147483645", 2_147_483_647),
+            (&format!("add {long} 0 0 7"), 9),
+            (&format!("ms {long} 7 T0"), 9),
+            (&format!("ms k 0 {}", "c ".repeat(20)), 2),
+            ("set k x 0 -1", 0),
+            ("set k x 0", 0),
+            ("ms k x", 0),
+        ] {
+            let frame = format!("{line}\r\n");
+            let len = frame.len();
+            assert_eq!(step(frame.as_bytes()), Ok(Step::Frame { len, head: () }));
+            let found = framing.discard_after(frame.as_bytes(), &());
+            assert_eq!(found, discard, "{line}");
+            assert!(Request::parse(frame.as_bytes()).is_err(), "{line}");
+        }
+        for line in [
+            "set k 0 0 2147483646",
+            "set k x 0 2147483646",
+            "set k 0 0 99999999999999999999",
+            "ms k 2147483646",
+        ] {
+            let error = Err("CLIENT_ERROR bad command line format".to_owned());
+            assert_eq!(step(format!("{line}\r\n").as_bytes()), error, "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_of_http_end_the_stream() {
+        for line in [
+            "GET / HTTP/1.1",
+            "POST /x HTTP/1.0",
+            "PRI * HTTP/2.0 ",
+            "patch / HTTP/1.1",
+            "POST",
+            "post /x",
+            "Host: localhost:11211",
+            "host:localhost",
+            "  HOST: a",
+        ] {
+            let error = Err("CLIENT_ERROR this is not an HTTP server".to_owned());
+            assert_eq!(step(format!("{line}\r\n").as_bytes()), error, "{line}");
         }
     }
 
@@ -311,6 +407,10 @@ mod tests {
                 "SERVER_ERROR out of memory reading request\r\n",
             ),
             (Rejection::ShuttingDown, "SERVER_ERROR shutting down\r\n"),
+            (
+                Rejection::Expired,
+                "SERVER_ERROR the request waited too long\r\n",
+            ),
         ] {
             for request in [&b""[..], b"get k\r\n", b"set k 0 0 1\r\na\r\n"] {
                 assert_eq!(rejected(&rejection, request), line);

@@ -22,6 +22,7 @@ pub use error::RequestError;
 pub(crate) use error::{BAD_FORMAT, ERROR};
 pub use framing::{TextCursor, TextFraming};
 pub use line::Words;
+pub(crate) use line::split_line;
 pub(crate) use number::parse_number;
 pub use request::{Get, Request};
 pub use storage::{Store, StoreMode};

@@ -40,14 +40,14 @@ pub enum Request<'a> {
         /// The key.
         key: &'a [u8],
         /// See [`Store::exptime`].
-        exptime: i32,
+        exptime: i64,
         /// Whether the client asked for no reply.
         noreply: bool,
     },
     /// `flush_all [delay] [noreply]`
     FlushAll {
         /// Seconds from now; 0 or negative for at once.
-        delay_s: i32,
+        delay_s: i64,
         /// Whether the client asked for no reply.
         noreply: bool,
     },
@@ -87,7 +87,7 @@ pub struct Get<'a> {
     /// Whether the reply has CAS values: `gets`, `gats`.
     pub with_cas: bool,
     /// For `gat` and `gats`: the new expiration time, see [`Store::exptime`].
-    pub touch: Option<i32>,
+    pub touch: Option<i64>,
 }
 
 impl<'a> Request<'a> {

@@ -33,7 +33,7 @@ pub struct Store<'a> {
     pub flags: u32,
     /// Seconds from now, or Unix time if beyond 30 days; 0 for never, negative for at once. `append`
     /// and `prepend` ignore it.
-    pub exptime: i32,
+    pub exptime: i64,
     /// For `cas`: the item must still have this CAS value.
     pub cas: Option<u64>,
     /// The data, without its CRLF.
@@ -66,28 +66,49 @@ impl StorageVerb {
     }
 }
 
-/// The lengths in a valid line of a storage command.
+/// What follows the line of a storage command. Lengths of data blocks include their CRLF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Announced {
-    pub(super) key_len: usize,
-    /// Length of the data block, including its CRLF.
-    pub(super) block_len: usize,
+pub(super) enum Announced {
+    /// The data block of an item.
+    Item { key_len: usize, block_len: usize },
+    /// The line is refused. A data block follows all the same.
+    Refused { block_len: usize },
+    /// The line is refused. The data block is longer than any.
+    Endless,
 }
 
-/// The lengths that the line `words` announces; `None` when no data block follows the line: the
-/// command has none, or memcached replies with an error and reads no data.
+/// What the line `words` announces; `None` when nothing follows the line: the command has no data, or
+/// the line has no length.
 #[inline]
 pub(super) fn announced(mut words: Words<'_>) -> Option<Announced> {
-    let (key, data_len) = match StorageVerb::from_name(words.next()?)? {
+    let (lengths, len_word) = match StorageVerb::from_name(words.next()?)? {
         StorageVerb::Text { mode, with_cas } => {
-            let head = Head::parse(mode, with_cas, words).ok()?;
-            (head.store.key, head.data_len)
+            let head = Head::parse(mode, with_cas, words);
+            (head.map(|head| (head.store.key, head.data_len)), 3)
         }
-        StorageVerb::Meta => meta::announced(words).ok()?,
+        StorageVerb::Meta => (meta::announced(words), 1),
     };
-    Some(Announced {
-        key_len: key.len(),
-        block_len: data_len + BLOCK_END.len(),
+    match lengths {
+        Ok((key, data_len)) => Some(Announced::Item {
+            key_len: key.len(),
+            block_len: data_len + BLOCK_END.len(),
+        }),
+        Err(_) => refused(words.nth(len_word)?),
+    }
+}
+
+/// What follows a refused line with this length: whatever else is wrong with the line, its client sends
+/// the data.
+fn refused(len_word: &[u8]) -> Option<Announced> {
+    let digits = len_word.strip_prefix(b"+").unwrap_or(len_word);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(match parse_data_len(digits) {
+        Some(data_len) => Announced::Refused {
+            block_len: data_len + BLOCK_END.len(),
+        },
+        None => Announced::Endless,
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::broken::{Broken, Promise};
 use super::cases::{Case, Measured, Operation, Step};
-use super::promises::{AllowedWorkers, Idling, Order, Preempts, Promises, Quantum};
+use super::promises::{AllowedWorkers, Idling, Order, Place, Preempts, Promises, Quantum};
 use super::seen::Seen;
 use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
 use crate::policy::Policy;
@@ -25,6 +25,8 @@ macro_rules! require {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Waiting {
     slot: usize,
+    /// When its turn shall have come at the latest.
+    deadline_ns: Option<u64>,
     /// For how long it ran in earlier turns; `None` if it never ran.
     served_ns: Option<u64>,
     /// Where it ran last, if the policy has not changed since.
@@ -37,6 +39,20 @@ impl Waiting {
     /// Whether it ran before, and yielded.
     const fn resumes(&self) -> bool {
         self.served_ns.is_some()
+    }
+
+    /// Whether the driver drops it when it would begin now.
+    fn is_late(&self, now_ns: u64) -> bool {
+        !self.resumes() && self.deadline_ns.is_some_and(|at_ns| at_ns < now_ns)
+    }
+
+    const fn place(&self, id: u32) -> Place {
+        Place {
+            slot: self.slot,
+            id,
+            deadline_ns: self.deadline_ns,
+            resumes: self.resumes(),
+        }
     }
 
     /// Whether the policy may run it on `worker`.
@@ -60,6 +76,7 @@ impl Waiting {
 struct Turn {
     id: u32,
     slot: usize,
+    deadline_ns: Option<u64>,
     started_ns: u64,
     /// For how long the request ran in earlier turns.
     served_ns: u64,
@@ -127,8 +144,15 @@ impl<'a> Model<'a> {
         match &step.operation {
             Operation::Arrive(types) => {
                 for &number in types {
-                    self.arrive(RequestType::new(number));
+                    self.arrive(RequestType::new(number), None);
                 }
+            }
+            Operation::ArriveDue {
+                request_type,
+                within_ns,
+            } => {
+                let deadline_ns = self.now_ns.saturating_add(*within_ns);
+                self.arrive(RequestType::new(*request_type), Some(deadline_ns));
             }
             Operation::Complete { nth, measured } => self.complete(*nth, *measured),
             Operation::Yield { nth } => self.stop(*nth, |_| true),
@@ -248,13 +272,14 @@ impl<'a> Model<'a> {
         self.told_ns = self.now_ns;
     }
 
-    fn arrive(&mut self, request_type: RequestType) {
+    fn arrive(&mut self, request_type: RequestType, deadline_ns: Option<u64>) {
         let id = u32::try_from(self.types_of_requests.len()).expect("few requests");
         self.types_of_requests.push(request_type);
         let slot = self.case.types.slot(request_type);
         if self.queued(slot) < self.case.capacity(slot) {
             let waiting = Waiting {
                 slot,
+                deadline_ns,
                 served_ns: None,
                 ran_on: None,
                 home: None,
@@ -267,6 +292,7 @@ impl<'a> Model<'a> {
         self.tell(Event::Arrived {
             request: RequestId(id),
             request_type,
+            deadline_ns,
         });
     }
 
@@ -294,6 +320,18 @@ impl<'a> Model<'a> {
         self.tell(Event::Completed {
             worker,
             samples: sample.as_slice(),
+            dropped: false,
+        });
+    }
+
+    /// The request that just got `worker` is not run.
+    fn drop_at(&mut self, worker: WorkerId) {
+        self.running[worker.index()] = None;
+        self.completed += 1;
+        self.tell(Event::Completed {
+            worker,
+            samples: &[],
+            dropped: true,
         });
     }
 
@@ -305,6 +343,7 @@ impl<'a> Model<'a> {
         let served_ns = self.now_ns - turn.started_ns;
         let waiting = Waiting {
             slot: turn.slot,
+            deadline_ns: turn.deadline_ns,
             served_ns: Some(turn.served_ns + served_ns),
             ran_on: Some(worker),
             home: self.contexts().map(|_| worker),
@@ -370,8 +409,11 @@ impl<'a> Model<'a> {
                     request_type,
                     hand_off,
                 } => {
-                    self.check_run(worker, request, hand_off)?;
+                    let is_late = self.check_run(worker, request, hand_off)?;
                     self.check_type(request, request_type)?;
+                    if is_late {
+                        self.drop_at(worker);
+                    }
                 }
             }
         }
@@ -388,12 +430,13 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
+    /// Returns whether the request is too late to be run.
     fn check_run(
         &mut self,
         worker: WorkerId,
         RequestId(id): RequestId,
         hand_off: HandOff,
-    ) -> Result<(), Broken> {
+    ) -> Result<bool, Broken> {
         let Some(started) = self.waiting.get(&id).copied() else {
             let what = format!("request {id} runs, and does not wait");
             return Err(Broken::new(Promise::NothingTwice, what));
@@ -452,11 +495,12 @@ impl<'a> Model<'a> {
         self.running[index] = Some(Turn {
             id,
             slot: started.slot,
+            deadline_ns: started.deadline_ns,
             started_ns: self.now_ns,
             served_ns: started.served_ns.unwrap_or(0),
             preempted: false,
         });
-        Ok(())
+        Ok(started.is_late(self.now_ns))
     }
 
     fn check_order(
@@ -473,7 +517,7 @@ impl<'a> Model<'a> {
             let comparable = self.promises.preempts == Preempts::Never
                 || !(waiting.resumes() || started.resumes());
             let passed_over = comparable
-                && order.is_before(&seen, (waiting.slot, other), (started.slot, id))
+                && order.is_before(&seen, waiting.place(other), started.place(id))
                 && workers.allow(&seen, waiting.slot, worker.index())
                 && !self.is_spared(waiting, worker.index())
                 && self.can_run(waiting, worker.index());

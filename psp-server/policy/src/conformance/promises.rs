@@ -57,6 +57,9 @@ pub enum Order {
     Arrival,
     /// Of each type, the request that arrived first.
     ArrivalInType,
+    /// Of requests that have deadlines of their own and never ran, the earliest deadline; of requests of
+    /// each type without a deadline, the first arrival.
+    Deadline,
     /// Of the shortest group that may use the worker, the request that arrived first. Before all groups, once
     /// the length of any type is known, the untried types: those without a hint of which no request was
     /// measured and none runs.
@@ -140,12 +143,23 @@ pub enum Quantum {
     },
 }
 
+/// What the place of a waiting request may depend on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Slot of its type.
+    pub(super) slot: usize,
+    /// Ids ascend in order of arrival.
+    pub(super) id: u32,
+    pub(super) deadline_ns: Option<u64>,
+    /// It ran before, and yielded.
+    pub(super) resumes: bool,
+}
+
 impl Order {
-    /// Whether request `one` goes before `other`. Both wait, and may use the same worker. They are
-    /// type slots and ids, which ascend in order of arrival.
-    pub(super) fn is_before(self, seen: &Seen<'_>, one: (usize, u32), other: (usize, u32)) -> bool {
-        let ((a, _), (b, _)) = (one, other);
-        let arrived_before = one.1 < other.1;
+    /// Whether request `one` goes before `other`. Both wait, and may use the same worker.
+    pub(super) fn is_before(self, seen: &Seen<'_>, one: Place, other: Place) -> bool {
+        let (a, b) = (one.slot, other.slot);
+        let arrived_before = one.id < other.id;
         let rank = |slot| {
             let by_group = || seen.group(slot).map_or(usize::MAX, |group| group + 1);
             if seen.is_untried(slot) { 0 } else { by_group() }
@@ -155,7 +169,15 @@ impl Order {
             Self::ArrivalInType => a == b && arrived_before,
             Self::ArrivalInHalf => seen.is_short(a) == seen.is_short(b) && arrived_before,
             Self::ArrivalInPartition => seen.partition(a) == seen.partition(b) && arrived_before,
-            Self::ShortestGroup => (rank(a), one.1) < (rank(b), other.1),
+            Self::Deadline => match (one.deadline_ns, other.deadline_ns) {
+                (Some(due_ns), Some(other_ns)) => {
+                    let is_due_before = (due_ns, one.id) < (other_ns, other.id);
+                    is_due_before && !one.resumes && !other.resumes
+                }
+                (None, None) => a == b && arrived_before,
+                _ => false,
+            },
+            Self::ShortestGroup => (rank(a), one.id) < (rank(b), other.id),
             Self::None | Self::ArrivalAtWorker => false,
         }
     }

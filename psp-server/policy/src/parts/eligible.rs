@@ -94,6 +94,19 @@ pub(crate) fn take_next(
     Some((worker, waiting?))
 }
 
+/// Takes the request of `lane` that is [due first](Queues::first_due), and a worker of `range` for it.
+pub(crate) fn take_due(
+    queues: &mut Queues,
+    idle: &mut WorkerSet,
+    range: WorkerRange,
+    lane: usize,
+) -> Option<(WorkerId, Waiting)> {
+    let worker = worker_for_new(queues, idle, range)?;
+    let waiting = queues.pop_due(lane)?;
+    idle.remove(worker);
+    Some((worker, waiting))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,7 +126,7 @@ mod tests {
         };
         let mut queues = Queues::typed(&setup);
         for id in 0..homes.len() as u32 {
-            queues.push(LANE, 0, RequestId(id), RequestType::UNKNOWN);
+            queues.push(LANE, 0, RequestId(id), RequestType::UNKNOWN, None);
         }
         let mut all: Vec<Waiting> = std::iter::from_fn(|| queues.pop(LANE)).collect();
         for (waiting, &home) in all.iter_mut().zip(homes) {

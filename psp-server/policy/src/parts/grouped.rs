@@ -126,12 +126,16 @@ impl Grouped {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
                 let slot = self.queues.slot(request_type);
-                self.queues.push(slot, now_ns, request, request_type);
+                self.queues
+                    .push(slot, now_ns, request, request_type, deadline_ns);
                 None
             }
-            Event::Completed { worker, samples } => {
+            Event::Completed {
+                worker, samples, ..
+            } => {
                 let turn = self.running.finish(worker);
                 self.workers.release(worker);
                 for sample in samples {
@@ -382,7 +386,7 @@ impl Grouped {
 
     /// The workers on which requests of the type at `slot` may begin, whatever the plan.
     #[inline]
-    fn open_to(&self, slot: usize) -> WorkerRange {
+    pub(crate) fn open_to(&self, slot: usize) -> WorkerRange {
         self.own_thread
             .open_to(!self.own_thread.is_spared() || self.knows_length(slot))
     }

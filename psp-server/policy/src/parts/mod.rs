@@ -1,5 +1,6 @@
 //! What policies share.
 
+pub(crate) mod by_deadline;
 pub(crate) mod dispersion;
 pub(crate) mod eligible;
 pub(crate) mod finishing;

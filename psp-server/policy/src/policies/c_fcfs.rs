@@ -37,8 +37,10 @@ impl Scheduler for CFcfs {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
-                self.queues.push(LANE, now_ns, request, request_type);
+                self.queues
+                    .push(LANE, now_ns, request, request_type, deadline_ns);
             }
             Event::Completed { worker, .. } => {
                 self.running.finish(worker);

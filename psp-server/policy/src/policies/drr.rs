@@ -123,13 +123,18 @@ impl Drr {
     }
 
     /// Replaces what a request was charged by the service time that it used: in all its turns, by
-    /// the samples of its completion, or in the turn that it gave up.
+    /// the samples of its completion, or in the turn that it gave up. A dropped request used none.
     fn charge_used(&mut self, turn: &Turn, event: &Event<'_>) {
         let slot = self.grouped.queues.slot(turn.waiting.request_type);
         match *event {
-            Event::Completed { worker, samples } => {
+            Event::Completed {
+                worker,
+                samples,
+                dropped,
+            } => {
                 let charged_ns = self.charged_ns[worker.index()].take();
-                let Some(charged_ns) = charged_ns.filter(|_| !samples.is_empty()) else {
+                let is_known = dropped || !samples.is_empty();
+                let Some(charged_ns) = charged_ns.filter(|_| is_known) else {
                     return;
                 };
                 for sample in samples {
@@ -279,6 +284,15 @@ mod tests {
         assert_eq!(drr.finishes(0, 30 * US), "2@0");
         let order = drr.drain(10 * US);
         assert_eq!(order, [3, 4, 1, 5], "20 us in debt, and 10 to run");
+    }
+
+    #[test]
+    fn a_dropped_request_costs_its_type_nothing() {
+        let mut drr = one_worker(10, [10, 10]);
+        assert_eq!(drr.arrive_all([0, 0, 0, 1]), "0@0");
+        assert_eq!(drr.drops(5, 0), "1@0", "the turn is still type 0's");
+        assert_eq!(drr.finishes(0, 10 * US), "3@0");
+        assert_eq!(drr.drain(10 * US), [2]);
     }
 
     #[test]

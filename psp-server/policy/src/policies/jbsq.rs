@@ -88,8 +88,11 @@ impl Scheduler for Jbsq {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
-                self.own.queues.push(central, now_ns, request, request_type);
+                self.own
+                    .queues
+                    .push(central, now_ns, request, request_type, deadline_ns);
             }
             Event::Completed { worker, .. } => {
                 self.own.finish(worker);
@@ -188,10 +191,12 @@ mod tests {
                     1 | 2 if busy => Event::Completed {
                         worker,
                         samples: &[],
+                        dropped: false,
                     },
                     _ => Event::Arrived {
                         request: RequestId(step),
                         request_type: ONE,
+                        deadline_ns: None,
                     },
                 };
                 jbsq.on_event(u64::from(step), event);

@@ -82,9 +82,12 @@ impl Scheduler for Jsq {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
                 let lane = self.own.dispatcher();
-                self.own.queues.push(lane, now_ns, request, request_type);
+                self.own
+                    .queues
+                    .push(lane, now_ns, request, request_type, deadline_ns);
                 self.send_all();
             }
             Event::Completed { worker, .. } => {

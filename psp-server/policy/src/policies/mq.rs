@@ -152,7 +152,9 @@ impl Mq {
 impl Scheduler for Mq {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
-            Event::Completed { worker, samples } => {
+            Event::Completed {
+                worker, samples, ..
+            } => {
                 self.quanta.stop(worker);
                 for sample in samples {
                     let slot = self.grouped.queues.slot(sample.request_type);

@@ -166,6 +166,7 @@ impl Driver {
         let arrived = Event::Arrived {
             request,
             request_type,
+            deadline_ns: None,
         };
         self.scheduler.on_event(self.now_ns, arrived);
     }
@@ -185,7 +186,11 @@ impl Driver {
     }
 
     fn complete(&mut self, worker: WorkerId, samples: &[Sample]) {
-        let completed = Event::Completed { worker, samples };
+        let completed = Event::Completed {
+            worker,
+            samples,
+            dropped: false,
+        };
         self.scheduler.on_event(self.now_ns, completed);
     }
 

@@ -57,6 +57,7 @@ impl Inline {
         let arrived = Event::Arrived {
             request: RequestId(u32::try_from(self.requests.len()).unwrap()),
             request_type: RequestType::new(u32::try_from(kind).unwrap()),
+            deadline_ns: None,
         };
         self.requests.push((kind, arrived_ns));
         self.scheduler.on_event(self.now_ns, arrived);
@@ -73,6 +74,7 @@ impl Inline {
         let completed = Event::Completed {
             worker: WorkerId(u32::try_from(worker).unwrap()),
             samples: &[sample],
+            dropped: false,
         };
         self.scheduler.on_event(self.now_ns, completed);
         if kind == SLOW {

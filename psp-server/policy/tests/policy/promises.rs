@@ -62,7 +62,11 @@ pub(crate) fn promises_of(policy: &Policy, preemption: Option<Preemption>) -> Pr
             workers: AllowedWorkers::Partition,
             ..by_length()
         },
-        Policy::Edf(_) | Policy::Drr(_) => Promises {
+        Policy::Edf(_) => Promises {
+            order: Order::Deadline,
+            ..by_length()
+        },
+        Policy::Drr(_) => Promises {
             order: Order::ArrivalInType,
             ..by_length()
         },

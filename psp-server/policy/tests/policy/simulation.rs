@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use psp_policy::{
-    Action, Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup, WorkerTimes, switch,
-};
+use psp_policy::internal::WorkerTimes;
+use psp_policy::{Action, Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup, switch};
 use psp_policy::{Policy, RequestType, TypeSpec, TypeTable, WorkerId};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -248,6 +247,7 @@ impl Simulation {
         let arrived = Event::Arrived {
             request: id,
             request_type,
+            deadline_ns: None,
         };
         self.scheduler.on_event(self.now_ns, arrived);
         self.poll();
@@ -317,6 +317,7 @@ impl Simulation {
         let completed = Event::Completed {
             worker,
             samples: &[sample],
+            dropped: false,
         };
         self.scheduler.on_event(self.now_ns, completed);
     }

@@ -169,6 +169,13 @@ impl Turns {
         self.workers[worker.index()].stop = None;
     }
 
+    /// The turn that was decided for `worker` is not sent there: it never was.
+    pub(crate) fn dropped(&mut self, worker: WorkerId) {
+        self.completed(worker);
+        self.workers[worker.index()].number -= 1;
+        self.count(worker, |counters| counters.turns.sub(1));
+    }
+
     /// The request on `worker` gave way.
     pub(crate) fn yielded(&mut self, worker: WorkerId) {
         self.workers[worker.index()].stop = None;
@@ -332,6 +339,17 @@ mod tests {
         assert_eq!(counted(&turns, 0), ([2, 1, 1, 0], [3, 2, 1, 0]));
         assert_eq!(counted(&turns, 1).0, [1, 1, 0, 0]);
         assert_eq!(turns.deadline_ns(), None);
+    }
+
+    #[test]
+    fn a_dropped_turn_leaves_no_trace() {
+        let mut turns = turns(100);
+        send(&mut turns, 0, 0);
+        turns.dropped(WorkerId(0));
+        assert_eq!(counted(&turns, 0), ([0; 4], [0; 4]));
+        run(&mut turns, 5, 0);
+        assert_eq!(turns.workers[0].number, 1, "as the worker counts");
+        assert!(ask(&mut turns, 9, 0, 4));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Runs requests: the same code on a worker's thread and on the net thread.
 
 use std::cell::Cell;
+use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,9 +12,10 @@ use psp_protocols::{Framing, Rejection};
 
 use super::notices::fault_of;
 use crate::error::WorkerFault;
-use crate::fiber::preemptible;
+use crate::fiber::{for_peer, preemptible};
 use crate::handler::{Handler, Request};
 use crate::peer::Peer;
+use crate::presence::PeerWatch;
 use crate::reply::{Reply, ReplyOutcome};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::task::Task;
@@ -121,6 +123,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         while let Some(frame) = run.frames.get(run.done) {
             let payload = &connection.input.data()[..frame.len];
             let limit_bytes = self.shared.config.reply_bytes_max;
+            let watch = PeerWatch {
+                presence: &connection.presence,
+                socket: connection.socket.as_raw_fd(),
+            };
             let Connection { output, socket, .. } = connection;
             let mut reply = Reply::to_stream(output, socket, limit_bytes);
             let request = Request {
@@ -131,6 +137,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 peer: connection.peer,
                 worker: self.worker,
                 waited: self.waited(run.arrived_ns, now_ns),
+                watch: Some(watch),
                 server: &self.server,
             };
             let handled = self.shared.guard(
@@ -145,7 +152,15 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             let refusal = self
                 .shared
                 .refusal(self.worker, handled, &outcome, limit_bytes);
-            if let Some(rejection) = refusal {
+            let is_abandoned = watch.is_gone();
+            if is_abandoned {
+                // The handler may have stopped halfway.
+                if flushed.is_committed {
+                    connection.closing = true;
+                } else {
+                    connection.output.truncate(flushed.ahead);
+                }
+            } else if let Some(rejection) = refusal {
                 if flushed.is_committed {
                     connection.closing = true;
                 } else {
@@ -174,10 +189,8 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 }
                 now_ns = self.service_clock_ns();
             }
-            if connection.closing
-                || connection.failed
-                || now_ns.saturating_sub(start_ns) > RUN_NS_MAX
-            {
+            let has_had_its_time = now_ns.saturating_sub(start_ns) > RUN_NS_MAX;
+            if connection.closing || connection.failed || has_had_its_time || is_abandoned {
                 break;
             }
         }
@@ -238,6 +251,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             peer: Peer::Ip(peer),
             worker: self.worker,
             waited: self.waited(arrived_ns, start_ns),
+            watch: None,
             server: &self.server,
         };
         let handled = self.shared.guard(
@@ -336,10 +350,13 @@ impl Shared {
     ) -> Result<(), Panicked> {
         let slot = self.types.slot(request.request_type);
         let preempt = self.preempt[slot];
+        let watch = request.watch;
         let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
-        let handled = catch_unwind(|| match preempt {
-            PreemptPolicy::None => handle(),
-            _ => preemptible(slot, preempt, handle),
+        let handled = catch_unwind(|| {
+            for_peer(watch.as_ref(), || match preempt {
+                PreemptPolicy::None => handle(),
+                _ => preemptible(slot, preempt, handle),
+            });
         });
         match handled {
             Ok(()) => Ok(()),

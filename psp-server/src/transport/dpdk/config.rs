@@ -13,7 +13,7 @@ pub(crate) const BURST_MAX: usize = dpdk_sys::BURST_MAX as usize;
 
 /// A DPDK port that a server listens on. Every field has a default, but no server has the address 0.0.0.0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct DpdkConfig {
     /// Arguments of DPDK's environment, one word each. A process has one environment. Its control threads run
@@ -77,6 +77,23 @@ impl Default for DpdkConfig {
 }
 
 impl DpdkConfig {
+    psp_policy::setters! {
+        eal: Vec<String>,
+        device: Option<String>,
+        virtual_device: Option<String>,
+        ip: Ipv4Addr,
+        port: u16,
+        mac: Mac,
+        queues: Option<usize>,
+        rx_burst: usize,
+        tx_burst: usize,
+        rx_descriptors: u16,
+        tx_descriptors: u16,
+        offload: bool,
+        initial_frame: Vec<u8>,
+        idle_sleep_us: u64,
+    }
+
     /// A server at `address`, with arguments of DPDK's environment as on a command line, separated by spaces.
     #[must_use]
     pub fn new(address: SocketAddrV4, eal: &str) -> Self {

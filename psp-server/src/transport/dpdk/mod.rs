@@ -40,7 +40,8 @@ mod queue;
 pub use client::{DpdkClient, NotSent};
 pub use config::DpdkConfig;
 pub use mac::Mac;
-pub use mempool::mbufs_lost;
 
 pub use crate::error::DpdkError;
+#[doc(hidden)]
+pub use mempool::mbufs_lost;
 pub(crate) use packets::{Packet, PacketPort, Packets, Transmitters};

@@ -235,14 +235,20 @@ impl Scheduler for Synergy {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
                 let worker = WorkerId(self.random.random_range(0..self.workers));
                 let lane = worker.index();
-                if self.queues.push(lane, now_ns, request, request_type) {
+                if self
+                    .queues
+                    .push(lane, now_ns, request, request_type, deadline_ns)
+                {
                     self.arrived(now_ns, worker);
                 }
             }
-            Event::Completed { worker, samples } => {
+            Event::Completed {
+                worker, samples, ..
+            } => {
                 self.running.finish(worker);
                 self.measured(worker, samples);
                 self.released(worker);

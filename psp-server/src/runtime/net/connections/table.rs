@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use mio::{Interest, Registry};
-use psp_protocols::{Framing, Rejection};
+use psp_protocols::Framing;
 
 use super::super::tokens::Tokens;
 use super::memory::Memory;
+use super::peer_end::{EventTime, SocketEvent};
 use super::per_address::PerAddress;
 use super::readiness::{Condition, Readiness};
 use super::ready_queue::ReadyQueue;
@@ -95,11 +96,14 @@ impl<F: Framing, C> Connections<F, C> {
             self.free.push(index);
             return;
         }
+        let connection = Connection::new(index, socket, peer, state);
         self.slots[index.get()] = Slot {
+            presence: Some(connection.presence.clone()),
             phase: Phase::Home(Box::new(Stream {
-                connection: Connection::new(index, socket, peer, state),
+                connection,
                 run: Run::default(),
             })),
+            received_ns: now_ns,
             readiness: Readiness::of(&[Condition::Readable]),
             last_active_ns: now_ns,
             counted: self.per_address.count(&peer),
@@ -114,9 +118,8 @@ impl<F: Framing, C> Connections<F, C> {
     pub(in crate::runtime::net) fn on_event(
         &mut self,
         index: ConnectionIndex,
-        readable: bool,
-        writable: bool,
-        closed: bool,
+        event: SocketEvent,
+        at: EventTime,
     ) {
         let Some(slot) = self.slots.get_mut(index.get()) else {
             return;
@@ -124,19 +127,25 @@ impl<F: Framing, C> Connections<F, C> {
         if slot.phase.is_free() {
             return;
         }
-        if readable {
+        let grace_ms = self.shared.config.half_close_grace_ms;
+        if slot.note_peer(event, at, grace_ms.saturating_mul(1_000_000)) && slot.phase.has_request()
+        {
+            self.shared.telemetry.net.0.connections_abandoned.add(1);
+        }
+        let SocketEvent { writable, .. } = event;
+        if event.readable || event.ended || event.failed {
             slot.readiness.set(Condition::Readable, true);
         }
-        if closed {
+        if event.ended || event.failed {
             slot.readiness.set(Condition::PeerClosed, true);
         }
-        if writable {
+        if writable || event.failed {
             slot.readiness.set(Condition::Blocked, false);
             slot.readiness.set(Condition::FlushRefused, false);
         }
         match &mut slot.phase {
             Phase::Home(_) | Phase::Lingering { .. } => self.ready.push(index),
-            Phase::Lent { became_writable } => *became_writable |= writable,
+            Phase::Lent { became_writable } => *became_writable |= writable || event.failed,
             Phase::Free | Phase::Queued(_) => {}
         }
     }
@@ -183,42 +192,18 @@ impl<F: Framing, C> Connections<F, C> {
         if run.unfinished().is_empty() {
             stream.end_run();
         } else {
+            let is_abandoned = connection.is_abandoned();
             for frame in run.unfinished() {
-                dispatcher.uncount_arrival(frame.request_type);
+                if is_abandoned {
+                    dispatcher.count_abandoned(frame.request_type);
+                } else {
+                    dispatcher.uncount_arrival(frame.request_type);
+                }
             }
             // The rest of the run is framed again from its start.
             slot.cursor = F::Cursor::default();
         }
         slot.phase = Phase::Home(stream);
-        self.ready.push(index);
-    }
-
-    /// Refuses the run that the scheduler rejected.
-    pub(in crate::runtime::net) fn reject<K>(
-        &mut self,
-        index: ConnectionIndex,
-        dispatcher: &Dispatcher<K>,
-    ) {
-        let slot = &mut self.slots[index.get()];
-        debug_assert!(matches!(slot.phase, Phase::Queued(_)));
-        slot.phase.unqueue();
-        let Phase::Home(stream) = &mut slot.phase else {
-            return;
-        };
-        let Stream { connection, run } = &mut **stream;
-        let refused_flush = run.frames.is_empty();
-        slot.readiness.set(Condition::FlushRefused, refused_flush);
-        for frame in std::mem::take(&mut run.frames) {
-            let rejection = Rejection::Busy {
-                type_name: dispatcher.type_name(frame.request_type),
-            };
-            let request = &connection.input.data()[..frame.len];
-            self.framing
-                .encode_rejection(&rejection, request, &mut connection.output);
-            connection.input.consume(frame.len);
-            dispatcher.count_rejection(frame.request_type);
-        }
-        stream.end_run();
         self.ready.push(index);
     }
 

@@ -1,0 +1,103 @@
+//! What the program's allocator, jemalloc, holds for the process, and how it gives memory back.
+
+use std::fmt;
+
+use tikv_jemalloc_ctl::{Access, AsName, Mib, background_thread, epoch, epoch_mib, stats};
+
+/// How long freed pages wait to be used again, in milliseconds.
+const DECAY_MS: isize = 1000;
+
+/// The memory of the process at one moment, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of all allocations, in their size classes.
+    pub allocated: usize,
+    /// Bytes of the allocator's own data.
+    pub metadata: usize,
+    /// Bytes of physical memory that the allocator holds at most, including its own data.
+    pub resident: usize,
+}
+
+impl Usage {
+    /// Bytes that belong to no allocation: gaps between allocations, and freed pages.
+    #[must_use]
+    pub fn gaps(self) -> usize {
+        self.resident
+            .saturating_sub(self.allocated)
+            .saturating_sub(self.metadata)
+    }
+}
+
+/// Reads the allocator's figures. In a process with another allocator, they are those of an idle one.
+pub struct Allocator {
+    epoch: epoch_mib,
+    allocated: stats::allocated_mib,
+    metadata: stats::metadata_mib,
+    resident: stats::resident_mib,
+    arenas: u32,
+}
+
+impl fmt::Debug for Allocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Allocator").finish_non_exhaustive()
+    }
+}
+
+impl Allocator {
+    /// Prepares the allocator: freed pages go back to the system after a second, also when nothing is allocated.
+    /// `None` if it has no figures.
+    #[must_use]
+    pub fn new() -> Option<Self> {
+        let allocator = Self {
+            epoch: epoch::mib().ok()?,
+            allocated: stats::allocated::mib().ok()?,
+            metadata: stats::metadata::mib().ok()?,
+            resident: stats::resident::mib().ok()?,
+            arenas: b"arenas.narenas\0".name().read().ok()?,
+        };
+        // Without the thread, freed pages go back when others are freed.
+        let _without_thread = background_thread::write(true);
+        let _kept = b"arenas.dirty_decay_ms\0".name().write(DECAY_MS);
+        allocator.set_decay(DECAY_MS);
+        Some(allocator)
+    }
+
+    /// The current figures.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        // The figures are those of the last advance.
+        let _stale = self.epoch.advance();
+        Usage {
+            allocated: self.allocated.read().unwrap_or_default(),
+            metadata: self.metadata.read().unwrap_or_default(),
+            resident: self.resident.read().unwrap_or_default(),
+        }
+    }
+
+    /// Gives all freed pages back at once.
+    pub fn purge(&self) {
+        self.set_decay(0);
+        self.set_decay(DECAY_MS);
+    }
+
+    fn set_decay(&self, decay_ms: isize) {
+        let key: Result<Mib<[usize; 3]>, _> = b"arena.0.dirty_decay_ms\0".name().mib();
+        let Ok(mut key) = key else { return };
+        for arena in 0..self.arenas {
+            key[1] = arena as usize;
+            // An arena that does not exist has no pages.
+            let _none = key.write(decay_ms);
+        }
+    }
+}
+
+/// Lets the calling thread share the arena of all such threads, allocate from its oldest pages, and keep nothing
+/// that it frees for itself.
+///
+/// By default a thread takes for a new item what it freed last. Items then stay scattered over all pages, and
+/// few pages are ever free.
+pub fn pack_this_thread() {
+    // Where the allocator refuses, items are scattered.
+    let _own_arena = b"thread.arena\0".name().write(0_u32);
+    let _scattered = b"thread.tcache.enabled\0".name().write(false);
+}

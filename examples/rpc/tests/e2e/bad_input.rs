@@ -1,0 +1,54 @@
+//! Peers that send what no client sends.
+
+use psp_harness::{send_from_its_own_port, skip, wait_until};
+use psp_protocols::rpc::{Request, Response, Status};
+use psp_rpc_client::envelope;
+
+use crate::common::{Server, ask};
+
+fn request() -> Vec<u8> {
+    let mut frame = Vec::new();
+    let request = Request {
+        id: 1,
+        method: "Nosuch".to_owned(),
+        ..Request::default()
+    };
+    request.encode_frame(&mut frame);
+    frame
+}
+
+/// Otherwise one datagram with a forged source makes a server answer its own replies for ever.
+#[test]
+fn datagrams_from_the_servers_own_port_and_responses_are_dropped() {
+    let server = Server::start(&[]);
+    let mut client = server.datagrams();
+    let ok = Response {
+        id: 1,
+        payload: request().into(),
+        ..Response::default()
+    };
+    for response in [
+        ok,
+        Response::failed(1, Status::Unimplemented, "no such method".to_owned()),
+    ] {
+        let mut frame = Vec::new();
+        response.encode_frame(&mut frame);
+        client.send(&frame).unwrap();
+    }
+    assert_eq!(
+        ask(&mut client, "Echo", Vec::new()).status(),
+        envelope::Status::Ok
+    );
+    assert_eq!(server.stats().reflected_datagrams, 2);
+
+    let port = server.process.address().port();
+    if send_from_its_own_port(port, &request()).is_err() {
+        return skip("no right to forge datagrams");
+    }
+    wait_until("it is dropped", || server.stats().reflected_datagrams == 3);
+    assert_eq!(
+        ask(&mut client, "Echo", Vec::new()).status(),
+        envelope::Status::Ok
+    );
+    assert_eq!(server.stats().reflected_datagrams, 3);
+}

@@ -1,0 +1,4 @@
+//! What the other crates of this workspace need beyond the API. It may change with every version.
+
+pub use crate::keys::EitherCase;
+pub use crate::parts::worker_times::WorkerTimes;

@@ -1,0 +1,325 @@
+//! The settings of a server as one TOML text: its policy, its resources and its request types.
+//!
+//! ```toml
+//! [policy]
+//! name = "darc"
+//! delta = 3.0
+//!
+//! [server]
+//! workers = 4
+//! connections-max = 1000
+//!
+//! [[types]]
+//! name = "short"
+//! service-time-us = 1.5
+//! ```
+//!
+//! `docs/configuration.md` lists all keys.
+
+use std::path::Path;
+
+use psp_policy::internal::EitherCase;
+use psp_policy::{Policy, TypeSpec};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::config::Config;
+use crate::error::{Place, SettingsError};
+
+/// What operators may set of a server: policy, resources, and hints of its request types.
+///
+/// ```
+/// use psp_server::{Policy, Settings};
+///
+/// let settings = Settings::from_toml("policy = 'sjf'\n[server]\nworkers = 2")?;
+/// assert_eq!(settings.policy, Policy::sjf());
+/// assert_eq!(settings.server.workers, Some(2));
+///
+/// let error = Settings::from_toml("policy = 'sjf'\n[server]\nworker = 2").unwrap_err();
+/// assert!(error.to_string().starts_with("line 3, column 1: unknown field `worker`"));
+/// # Ok::<(), psp_server::SettingsError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The policy.
+    pub policy: Policy,
+    /// Workers, topology, connections and buffers.
+    pub server: Config,
+    /// Hints for request types. A type of the classifier takes those that it is given, by its name. If the classifier
+    /// has no types, these are the types, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TypeSpec>,
+}
+
+impl Settings {
+    psp_policy::setters! {
+        server: Config,
+        types: Vec<TypeSpec>,
+    }
+
+    /// Sets [`policy`](field@Self::policy).
+    #[must_use]
+    pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
+        self.policy = policy.into();
+        self
+    }
+
+    /// The settings that a TOML text names. The others have their defaults.
+    ///
+    /// # Errors
+    /// [`SettingsError::Text`] names line, column and reason. Settings out of range are those of
+    /// [`Config::validate`] and of the policy.
+    pub fn from_toml(text: &str) -> Result<Self, SettingsError> {
+        Self::default().with_toml(text)
+    }
+
+    /// The settings that a TOML file names. The others have their defaults.
+    ///
+    /// # Errors
+    /// As [`from_toml`](Self::from_toml), and when the file cannot be read. The error names the file.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, SettingsError> {
+        Self::default().with_file(path)
+    }
+
+    /// These settings, changed by those that a TOML text names: a program's own defaults and its file. Hints in the text
+    /// replace all of [`types`](field@Self::types).
+    ///
+    /// # Errors
+    /// As [`from_toml`](Self::from_toml).
+    pub fn with_toml(self, text: &str) -> Result<Self, SettingsError> {
+        self.with_text(text, None)
+    }
+
+    /// These settings, changed by those that a TOML file names.
+    ///
+    /// # Errors
+    /// As [`from_file`](Self::from_file).
+    pub fn with_file(self, path: impl AsRef<Path>) -> Result<Self, SettingsError> {
+        let path = path.as_ref();
+        self.with_text(&read(path)?, Some(path))
+    }
+
+    pub(crate) fn with_text(self, text: &str, path: Option<&Path>) -> Result<Self, SettingsError> {
+        let mut read: Self = parse(text, path)?;
+        let named: Table = parse(text, path)?;
+        read.server = server_over(&self.server, &named, read.server);
+        if !named.contains_key("policy") {
+            read.policy = self.policy;
+        }
+        if !named.contains_key("types") {
+            read.types = self.types;
+        }
+        read.server.validate()?;
+        // How many workers there will be is known later. Two are the fewest that a server chooses.
+        read.policy.validate(read.server.workers.unwrap_or(2))?;
+        Ok(read)
+    }
+}
+
+/// Reads a configuration file.
+///
+/// # Errors
+/// [`SettingsError::Read`].
+pub fn read(path: &Path) -> Result<String, SettingsError> {
+    std::fs::read_to_string(path).map_err(|source| SettingsError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Parses a configuration of any kind, whose keys may have dashes or underscores. `path` is for the error.
+///
+/// # Errors
+/// [`SettingsError::Text`], which is one line.
+pub fn parse<C: DeserializeOwned>(text: &str, path: Option<&Path>) -> Result<C, SettingsError> {
+    let parsed = toml::Deserializer::parse(text)
+        .and_then(|deserializer| C::deserialize(EitherCase(deserializer)));
+    parsed.map_err(|error| {
+        let before = error.span().map_or("", |span| &text[..span.start]);
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        let lines = error.message().lines().map(str::trim);
+        SettingsError::Text {
+            path: path.map(Path::to_owned),
+            place: Place {
+                line: before.matches('\n').count() + 1,
+                column: before[line_start..].chars().count() + 1,
+            },
+            reason: lines.collect::<Vec<_>>().join(", "),
+        }
+    })
+}
+
+/// `read`, which serde has made of the table `server` in `named`, with the values of `own` where that table has none.
+/// For programs whose defaults are not those of [`Config`].
+#[doc(hidden)]
+#[must_use]
+pub fn server_over(own: &Config, named: &Table, read: Config) -> Config {
+    let Some(Value::Table(named)) = named.get("server") else {
+        return own.clone();
+    };
+    let merge = || {
+        let (mut merged, read) = (Table::try_from(own).ok()?, Table::try_from(&read).ok()?);
+        for key in named.keys() {
+            let key = key.replace('_', "-");
+            if let Some(value) = read.get(&key) {
+                merged.insert(key, value.clone());
+            }
+        }
+        merged.try_into().ok()
+    };
+    merge().unwrap_or(read)
+}
+
+/// The page's program compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/configuration.md")]
+pub struct Page;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use psp_policy::{Darc, PreemptPolicy};
+
+    use super::*;
+    use crate::config::Topology;
+
+    #[test]
+    fn a_text_sets_what_it_names() {
+        let text = "[policy]\nname = 'darc'\ndelta = 3.0\n[server]\nworkers = 4\nconnections_max = 7\n\
+                    topology = 'dedicated'\n[[types]]\nname = 'short'\nservice-time-us = 1.5\nslo_us = 20\n\
+                    share = 0.9\nqueue-capacity = 8\npreempt = 'none'\n[[types]]\nname = 'long'";
+        let short = TypeSpec::new("short")
+            .service_time(Duration::from_nanos(1500))
+            .slo(Duration::from_micros(20))
+            .share(0.9)
+            .queue_capacity(8)
+            .preempt(PreemptPolicy::None);
+        let server = Config::default()
+            .workers(4)
+            .connections_max(7)
+            .topology(Topology::Dedicated);
+        let expected = Settings::default()
+            .policy(Darc::default().delta(3.0))
+            .server(server)
+            .types(vec![short, TypeSpec::new("long")]);
+        assert_eq!(Settings::from_toml(text).unwrap(), expected);
+        let written = toml::to_string(&expected).unwrap();
+        assert_eq!(Settings::from_toml(&written).unwrap(), expected);
+        assert_eq!(Settings::from_toml("").unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn what_a_text_does_not_name_keeps_the_programs_defaults() {
+        let own = Settings::default()
+            .policy(Policy::darc())
+            .server(Config::default().spin_us(7).workers(3))
+            .types(vec![TypeSpec::new("a")]);
+        assert_eq!(own.clone().with_toml("").unwrap(), own);
+        let changed = own
+            .with_toml("[server]\nspin-us = 50\nnet_slice_us = 200")
+            .unwrap();
+        let expected = Config::default().workers(3).spin_us(50).net_slice_us(200);
+        assert_eq!(changed.server, expected, "50 is the default, and named");
+        assert_eq!(changed.policy, Policy::darc());
+        assert_eq!(changed.types.len(), 1);
+    }
+
+    /// Each key with an underscore in the place of each dash, in all tables.
+    fn with_underscores(table: Table) -> Table {
+        let renamed = table.into_iter().map(|(key, value)| match value {
+            Value::Table(inner) => (key.replace('-', "_"), with_underscores(inner).into()),
+            value => (key.replace('-', "_"), value),
+        });
+        renamed.collect()
+    }
+
+    #[test]
+    fn every_key_may_have_underscores() {
+        for name in Policy::NAMES {
+            let settings = Settings::default()
+                .policy(name.parse::<Policy>().unwrap())
+                .server(Config::default().workers(2));
+            let dashes = Table::try_from(&settings).unwrap();
+            let underscores = with_underscores(dashes.clone());
+            let server = dashes["server"].as_table().unwrap();
+            assert!(server.len() > 15 && server.keys().all(|key| !key.contains('_')));
+            let text = toml::to_string(&underscores).unwrap();
+            assert!(
+                !text
+                    .lines()
+                    .any(|line| line.split('=').next().unwrap().contains('-'))
+            );
+            assert_eq!(Settings::from_toml(&text).unwrap(), settings, "{name}");
+            let alone = toml::to_string(&underscores["server"]).unwrap();
+            let alone: Config = toml::from_str(&alone).unwrap();
+            assert_eq!(
+                alone, settings.server,
+                "in a configuration of the user's own"
+            );
+        }
+    }
+
+    #[test]
+    fn errors_are_one_line_with_the_place() {
+        let path = Path::new("psp.toml");
+        for (text, expected) in [
+            ("policy = 'darc'\n= 3", "psp.toml: line 2, column 1: "),
+            ("[server]\nworkers = ", "psp.toml: line 2, column 11: "),
+            ("[server]\n\u{e4} = 1", "psp.toml: line 2, column 1: "),
+            (
+                "[server]\nworkers = 1\nwrokers = 2",
+                "psp.toml: line 3, column 1: unknown field `wrokers`, expected one of",
+            ),
+            (
+                "[server]\nworkers = 'many'",
+                "psp.toml: line 2, column 11: invalid type: string \"many\", expected usize",
+            ),
+            (
+                "policy = 'dark'",
+                "psp.toml: line 1, column 10: no policy is called `dark`",
+            ),
+            (
+                "[[types]]\nshare = 0.1",
+                "psp.toml: line 1, column 1: missing field `name`",
+            ),
+            (
+                "[[types]]\nname = 'a'\nslo-us = -1",
+                "psp.toml: line 3, column 10: -1 is no time in microseconds",
+            ),
+            (
+                "server.spin-us = 1\nserver.spin_us = 2",
+                "psp.toml: line 1, column 1: duplicate field",
+            ),
+        ] {
+            let error = Settings::default().with_text(text, Some(path)).unwrap_err();
+            let error = error.to_string();
+            assert!(error.starts_with(expected), "{text:?}: {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+        let missing = Settings::from_file("/nowhere/psp.toml")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            missing.starts_with("cannot read /nowhere/psp.toml: "),
+            "{missing}"
+        );
+        for (text, expected) in [
+            ("[server]\nqueue-capacity = 0", "queue_capacity is 0"),
+            (
+                "policy = { name = 'mq', quantum-us = 0 }",
+                "policy mq: quantum-us is 0",
+            ),
+            (
+                "server.workers = 2\npolicy = { name = 'darc', spillway = 3 }",
+                "policy darc: spillway is 3",
+            ),
+        ] {
+            let error = Settings::from_toml(text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The tables of `docs/configuration.md`, and of the crate's first page, are those of the code.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use psp_server::reload::differences;
+use psp_server::telemetry::publish;
+use psp_server::{Config, PreemptPolicy, Reply, Request, Server, Settings, TypeSpec};
+use toml::{Table, Value};
+
+use crate::common::Lines;
+
+const PAGE: &str = include_str!("../../../docs/configuration.md");
+const FIRST_PAGE: &str = include_str!("../../src/lib.rs");
+
+/// The cells of the table behind a heading, a row a vector.
+fn rows(heading: &str) -> Vec<Vec<&'static str>> {
+    let (_, section) = PAGE.split_once(&format!("## `{heading}`\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let lines = section.lines().filter(|line| line.starts_with("| `"));
+    lines
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect()
+}
+
+fn key<'a>(row: &[&'a str]) -> &'a str {
+    row[0].trim_matches('`')
+}
+
+fn server_table(config: &Config) -> Table {
+    Table::try_from(config).unwrap()
+}
+
+#[test]
+fn the_table_has_every_setting_with_its_default() {
+    let rows = rows("[server]");
+    let defaults = server_table(&Config::default());
+    let keys: BTreeSet<&str> = rows.iter().map(|row| key(row)).collect();
+    let known = server_table(&Config::default().workers(1));
+    assert_eq!(keys, known.keys().map(String::as_str).collect());
+    for row in &rows {
+        let default = match defaults.get(key(row)) {
+            Some(value) => format!("`{value}`"),
+            None => "by the cores".to_owned(),
+        };
+        assert_eq!(row[1], default, "{}", key(row));
+    }
+}
+
+#[test]
+fn the_ranges_are_those_that_are_checked() {
+    for row in rows("[server]") {
+        let is_valid = |value: i64| {
+            let text = format!("[server]\n{} = {value}", key(&row));
+            Settings::from_toml(&text).is_ok()
+        };
+        let range = row[3].split(';').next().unwrap();
+        if range == "any" {
+            assert!(is_valid(0) && is_valid(i64::MAX), "{}", key(&row));
+        } else if let Some((min, max)) = range.split_once(" to ") {
+            let (min, max): (i64, i64) = (min.parse().unwrap(), max.parse().unwrap());
+            assert!(is_valid(min) && is_valid(max), "{}", key(&row));
+            let above = max.checked_add(1).is_some_and(is_valid);
+            assert!(!is_valid(min - 1) && !above, "{}", key(&row));
+        } else {
+            for word in range.split(", ") {
+                let text = format!("[server]\n{} = '{}'", key(&row), word.trim_matches('`'));
+                Settings::from_toml(&text).unwrap();
+            }
+        }
+    }
+}
+
+/// A configuration in which every setting has another value.
+fn changed(config: &Config) -> Config {
+    let changed = server_table(config).into_iter().map(|(key, value)| {
+        let value = match (key.as_str(), value) {
+            ("topology", _) => "inline".into(),
+            ("preempt", _) => "none".into(),
+            (_, Value::Integer(number)) => (number + 1).into(),
+            (key, value) => panic!("{key} = {value}"),
+        };
+        (key, value)
+    });
+    changed.collect::<Table>().try_into().unwrap()
+}
+
+#[test]
+fn what_changes_at_run_time_is_marked() {
+    let started = Config::default().workers(1);
+    let other = changed(&started);
+    let restart = differences(&started.reloaded(&other), &other);
+    assert!(differences(&started, &other).len() > restart.len());
+    for row in rows("[server]") {
+        let changes = !restart.iter().any(|name| name == key(&row));
+        assert_eq!(row[4], if changes { "yes" } else { "no" }, "{}", key(&row));
+    }
+}
+
+#[test]
+fn the_table_of_types_has_every_hint() {
+    let spec = TypeSpec::new("a")
+        .service_time(Duration::from_micros(1))
+        .slo(Duration::from_micros(1))
+        .share(0.5)
+        .queue_capacity(1)
+        .preempt(PreemptPolicy::None);
+    let known = Table::try_from(spec).unwrap();
+    let rows = rows("[[types]]");
+    let keys: BTreeSet<&str> = rows.iter().map(|row| key(row)).collect();
+    assert_eq!(keys, known.keys().map(String::as_str).collect());
+}
+
+/// The file of the page is one that a server takes.
+#[test]
+fn the_file_of_the_page_is_valid() {
+    let (_, file) = PAGE.split_once("```toml\n").unwrap();
+    let settings = Settings::from_toml(file.split("```").next().unwrap()).unwrap();
+    assert_eq!(settings.policy.name(), "darc");
+    assert_eq!(settings.types.len(), 1);
+}
+
+/// Collects names and labels of metrics.
+#[derive(Default)]
+struct Names(Mutex<BTreeSet<(String, String)>>);
+
+impl Names {
+    fn note(&self, key: &Key) {
+        let label = key.labels().next().map_or("", |label| label.key());
+        let name = (key.name().to_owned(), label.to_owned());
+        self.0.lock().unwrap().insert(name);
+    }
+}
+
+impl Recorder for Names {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        self.note(key);
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        self.note(key);
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        self.note(key);
+        Histogram::noop()
+    }
+}
+
+#[test]
+fn the_first_page_has_every_metric() {
+    let server = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
+        .build()
+        .unwrap();
+    let names = Names::default();
+    metrics::with_local_recorder(&names, || publish(&server.handle().snapshot()));
+    let published = names.0.into_inner().unwrap();
+    let listed = FIRST_PAGE.lines().filter_map(|line| {
+        let row = line.strip_prefix("//! | `psp_")?;
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let name = format!("psp_{}", cells[0].trim_matches('`'));
+        Some((name, cells[1].trim_matches('`').to_owned()))
+    });
+    assert_eq!(listed.collect::<BTreeSet<_>>(), published);
+}
