@@ -38,14 +38,7 @@ impl Cycle {
                     .share(share)
             })
             .collect();
-        let setup = SchedulerSetup {
-            inline: false,
-            workers,
-            types: &types,
-            queue_capacity: 1024,
-            preemption: None,
-            seed: 1,
-        };
+        let setup = SchedulerSetup::new(workers, &types);
         let mut cycle = Self {
             scheduler: policy.scheduler(&setup),
             now_ns: 0,
@@ -65,6 +58,7 @@ impl Cycle {
         let arrived = Event::Arrived {
             request: RequestId(self.arrivals),
             request_type,
+            deadline_ns: None,
         };
         self.arrivals = self.arrivals.wrapping_add(1);
         self.now_ns += 1_000;
@@ -93,6 +87,7 @@ impl Cycle {
         let completed = Event::Completed {
             worker,
             samples: sample.as_slice(),
+            dropped: false,
         };
         self.scheduler.on_event(self.now_ns, completed);
         self.poll();

@@ -1,6 +1,7 @@
 //! The contract between a transport and a protocol: where does the next request end?
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use crate::envelope::{Bare, Envelope};
 use crate::sink::Sink;
@@ -74,6 +75,15 @@ pub trait Framing: Send + Sync + 'static {
         false
     }
 
+    /// How long the peer waits for the reply, if the request says so: from the arrival of the request.
+    ///
+    /// A request that waits longer for its turn is not run: the peer gets [`Rejection::Expired`]. By default
+    /// requests say nothing.
+    fn deadline(&self, head: &Self::Head) -> Option<Duration> {
+        let _ = head;
+        None
+    }
+
     /// Writes what the peer waits for before it sends the rest of a request, once: `100 Continue` of HTTP.
     ///
     /// The transport calls it after [`Step::NeedMore`], when all earlier requests of the connection are
@@ -89,8 +99,8 @@ pub trait Framing: Send + Sync + 'static {
 
     /// Writes the reply for a request that the server refuses.
     ///
-    /// `request` is the refused frame (empty for [`Rejection::Malformed`] and
-    /// [`Rejection::TooManyConnections`]). A protocol without such a reply writes nothing.
+    /// `request` is the refused frame (empty for [`Rejection::Malformed`],
+    /// [`Rejection::TooManyConnections`] and [`Rejection::Refused`]). A protocol without such a reply writes nothing.
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink);
 }
 
@@ -130,27 +140,48 @@ impl FrameError {
 }
 
 /// Why the server refuses a request, or does not run it to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Its `Display` is a text for the peer, for protocols that have no better words. A framing that
+/// matches on the reasons that it knows can use it for all others.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Rejection<'a> {
     /// The typed queue of the request is full. For a datagram, servers send no reply: the client
     /// notices by its timeout.
+    #[error("typed queue of '{type_name}' is full")]
     Busy {
         /// Name under which the request's type was registered.
         type_name: &'a str,
     },
+    /// The request had waited longer than it may when its turn came, and did not run. For a datagram,
+    /// servers send no reply.
+    #[error("the request waited too long")]
+    Expired,
     /// The handler panicked while it ran the request.
+    #[error("the handler failed")]
     HandlerFailed,
+    /// The handler failed and gave this text for the peer, which may have any characters.
+    #[error("{0}")]
+    Failed(&'a str),
     /// The handler's reply exceeded the limit in bytes.
+    #[error("the response is larger than the limit of {limit_bytes} bytes")]
     ReplyTooLarge {
         /// The limit in bytes.
         limit_bytes: usize,
     },
     /// The bytes are not a request.
+    #[error("{0}")]
     Malformed(&'a FrameError),
-    /// The connection limit is reached.
+    /// The connection limit is reached, or that of the peer's address.
+    #[error("too many connections")]
     TooManyConnections,
+    /// The handler refuses the connection. The text says why.
+    #[error("{0}")]
+    Refused(&'a str),
     /// The server's budget for buffered bytes is exhausted.
+    #[error("out of buffers")]
     OutOfBuffers,
     /// The server is draining and takes no new requests.
+    #[error("shutting down")]
     ShuttingDown,
 }

@@ -13,6 +13,9 @@
 //! [`skip`] is for clients: it finds the end of each reply and the outcome of its request. [`packet`]
 //! has the headers of network packets, for transports that bypass the kernel.
 
+#[macro_use]
+mod setters;
+
 pub mod envelope;
 pub mod framing;
 pub mod http;

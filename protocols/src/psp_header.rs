@@ -19,6 +19,9 @@ use crate::sink::Sink;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 16;
 
+/// Longest text of a refusal, in bytes.
+const TEXT_LEN_MAX: u32 = 4096;
+
 /// The version that this module implements.
 pub const VERSION: u8 = 1;
 
@@ -94,6 +97,7 @@ impl Header {
 
 /// [`Framing`] by the psp header.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct PspFraming {
     /// Longest accepted payload in bytes.
     pub payload_len_max: u32,
@@ -106,6 +110,10 @@ impl Default for PspFraming {
             payload_len_max: 64 * 1024,
         }
     }
+}
+
+limits! {
+    PspFraming: payload_len_max: u32,
 }
 
 impl Framing for PspFraming {
@@ -137,16 +145,20 @@ impl Framing for PspFraming {
         let text = match rejection {
             Rejection::Busy { .. } => "busy",
             Rejection::HandlerFailed => "handler failed",
+            Rejection::Failed(text) => text,
             Rejection::ReplyTooLarge { .. } => "reply too large",
             Rejection::Malformed(error) => &error.reason,
             Rejection::TooManyConnections => "too many connections",
+            Rejection::Refused(reason) => reason,
             Rejection::OutOfBuffers => "out of buffers",
             Rejection::ShuttingDown => "shutting down",
+            Rejection::Expired => "expired",
         };
         let (request_type, id, run_time_ns) = Header::decode(request).map_or((0, 0, 0), |header| {
             (header.request_type, header.id, header.run_time_ns)
         });
-        let payload_len = u32::try_from(text.len()).expect("fixed texts are short");
+        let text = &text.as_bytes()[..text.len().min(TEXT_LEN_MAX as usize)];
+        let payload_len = u32::try_from(text.len()).unwrap_or(TEXT_LEN_MAX);
         let header = Header {
             kind: Kind::Error,
             request_type,
@@ -155,7 +167,7 @@ impl Framing for PspFraming {
             run_time_ns,
         };
         out.put(&header.encode());
-        out.put(text.as_bytes());
+        out.put(text);
     }
 }
 
@@ -219,14 +231,17 @@ mod tests {
         let cases = [
             (Rejection::Busy { type_name: "long" }, "busy"),
             (Rejection::HandlerFailed, "handler failed"),
+            (Rejection::Failed("no disk"), "no disk"),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 1 },
                 "reply too large",
             ),
             (Rejection::Malformed(&error), "psp header: unknown kind"),
             (Rejection::TooManyConnections, "too many connections"),
+            (Rejection::Refused("not from there"), "not from there"),
             (Rejection::OutOfBuffers, "out of buffers"),
             (Rejection::ShuttingDown, "shutting down"),
+            (Rejection::Expired, "expired"),
         ];
         for (rejection, text) in cases {
             let reply = refused(&rejection, &request);

@@ -99,11 +99,7 @@ fn server(
         .types(types())
         .classifier(classify)
         .policy(policy.clone())
-        .config(Config {
-            topology,
-            workers: Some(workers),
-            ..Config::default()
-        })
+        .config(Config::default().topology(topology).workers(workers))
         .handler(answer)
         .build()
         .expect("a server on net_null")
@@ -133,14 +129,7 @@ fn print_rate(what: &str, cycles: f64, cycles_per_second: f64) {
 /// Arrivals in bursts, decisions while workers are idle, completions of all: cycles for one request.
 fn scheduler_alone(policy: &Policy, extent: &Extent) {
     let types: TypeTable = types().into_iter().collect();
-    let mut scheduler = policy.scheduler(&SchedulerSetup {
-        workers: WORKERS,
-        types: &types,
-        queue_capacity: 1024,
-        inline: false,
-        preemption: None,
-        seed: 1,
-    });
+    let mut scheduler = policy.scheduler(&SchedulerSetup::new(WORKERS, &types));
     let tsc = Tsc::new();
     let started = (tsc.raw(), Instant::now());
     let mut running: Vec<(WorkerId, RequestType)> = Vec::with_capacity(WORKERS);
@@ -152,6 +141,7 @@ fn scheduler_alone(policy: &Policy, extent: &Extent) {
             let arrived = Event::Arrived {
                 request: RequestId(number),
                 request_type: RequestType::new(number % 2),
+                deadline_ns: None,
             };
             scheduler.on_event(now_ns, arrived);
         }
@@ -178,6 +168,7 @@ fn scheduler_alone(policy: &Policy, extent: &Extent) {
                 let completed = Event::Completed {
                     worker,
                     samples: &[sample],
+                    dropped: false,
                 };
                 scheduler.on_event(now_ns, completed);
             }

@@ -100,14 +100,11 @@ fn warm(name: &str) -> Box<dyn Scheduler> {
         |name, micros| TypeSpec::new(name).service_time(std::time::Duration::from_micros(micros));
     let types: TypeTable = [spec("SHORT", 1), spec("LONG", 100)].into_iter().collect();
     let policy: Policy = name.parse().unwrap();
-    let mut scheduler = policy.scheduler(&SchedulerSetup {
-        workers: WORKERS,
-        types: &types,
-        queue_capacity: 1024,
-        inline: false,
-        preemption: Some(Preemption::at_home(1_000, 31)),
-        seed: 7,
-    });
+    let mut scheduler = policy.scheduler(
+        &SchedulerSetup::new(WORKERS, &types)
+            .preemption(Some(Preemption::at_home(1_000, 31)))
+            .seed(7),
+    );
     for round in 0..100 {
         serve(&mut *scheduler, round * LATER_NS);
     }
@@ -119,6 +116,7 @@ fn serve(scheduler: &mut dyn Scheduler, now_ns: u64) {
     let arrived = Event::Arrived {
         request: ONE,
         request_type: SHORT,
+        deadline_ns: None,
     };
     scheduler.on_event(now_ns, arrived);
     let Some(policy::Action::Run { worker, .. }) = scheduler.poll(now_ns) else {
@@ -132,6 +130,7 @@ fn serve(scheduler: &mut dyn Scheduler, now_ns: u64) {
     let completed = Event::Completed {
         worker,
         samples: &[sample],
+        dropped: false,
     };
     scheduler.on_event(now_ns + 1_000, completed);
     assert!(black_box(scheduler.poll(now_ns + 1_000)).is_none());
@@ -144,6 +143,7 @@ fn busy(name: &str) -> Box<dyn Scheduler> {
         let arrived = Event::Arrived {
             request: RequestId(request),
             request_type: LONG,
+            deadline_ns: None,
         };
         scheduler.on_event(200 * LATER_NS, arrived);
         assert!(scheduler.poll(200 * LATER_NS).is_some());
@@ -172,6 +172,7 @@ fn preempt_one(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
     let arrived = Event::Arrived {
         request: RequestId(99),
         request_type: SHORT,
+        deadline_ns: None,
     };
     scheduler.on_event(now_ns, arrived);
     let Some(policy::Action::Preempt { worker, .. }) = scheduler.poll(now_ns) else {

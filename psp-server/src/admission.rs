@@ -70,10 +70,10 @@ pub(crate) fn preemption(config: &Config, topology: Topology) -> Option<Preempti
 /// `cooperative` and `signal` are those of an idle machine with a margin, `kernel-thread` is as measured.
 const fn cost_ns(preempt: PreemptPolicy) -> Option<u64> {
     match preempt {
-        PreemptPolicy::None => None,
         PreemptPolicy::Cooperative => Some(1_000),
         PreemptPolicy::Signal => Some(5_000),
         PreemptPolicy::KernelThread => Some(20_000),
+        _ => None,
     }
 }
 
@@ -122,13 +122,13 @@ mod tests {
         let cooperative = PreemptPolicy::Cooperative;
         assert_eq!(chosen(Policy::darc(), cooperative, 4), Topology::Inline);
         assert_eq!(chosen(Policy::darc(), cooperative, 5), Topology::Dedicated);
-        for policy in [Policy::mq().into(), Policy::darc_lending()] {
+        for policy in [Policy::mq(), Policy::darc_lending()] {
             assert_eq!(chosen(policy, cooperative, 2), Topology::Dedicated);
         }
         let lending = chosen(Policy::darc_lending(), PreemptPolicy::None, 2);
         assert_eq!(lending, Topology::Inline);
         let asked = config(cooperative, Topology::Inline);
-        assert_eq!(topology(&asked, &Policy::mq().into(), 64), Topology::Inline);
+        assert_eq!(topology(&asked, &Policy::mq(), 64), Topology::Inline);
     }
 
     #[test]

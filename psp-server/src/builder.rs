@@ -1,6 +1,8 @@
 //! The builder of servers.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Instant;
@@ -15,6 +17,7 @@ use crate::config::{Config, Topology};
 use crate::error::BuildError;
 use crate::handler::Handler;
 use crate::limits::DATAGRAM_BYTES_TOTAL_MAX;
+use crate::listen::{Place, Places, resolve};
 use crate::preempt;
 use crate::request_types;
 use crate::runtime::WAKER;
@@ -26,7 +29,6 @@ use crate::signal_preemptible::SignalPreemptible;
 use crate::telemetry::Telemetry;
 use crate::transport::PacketPort;
 use crate::transport::datagram::buffer_len;
-use crate::transport::listener::{bind_udp, listen_tcp};
 
 /// Datagrams that may be between two states while every typed queue is full.
 const DATAGRAMS_SPARE: usize = 64;
@@ -43,8 +45,7 @@ pub struct ServerBuilder<F, K, H> {
 /// The settings of a builder, which do not depend on the user's types.
 #[derive(Debug)]
 struct Settings {
-    tcp: Vec<SocketAddr>,
-    udp: Vec<SocketAddr>,
+    places: Places,
     #[cfg(feature = "dpdk")]
     dpdk: Option<crate::dpdk::DpdkConfig>,
     types: Option<TypeTable>,
@@ -101,8 +102,7 @@ impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
     #[must_use]
     pub fn builder() -> ServerBuilder<Missing, OneType, Missing> {
         let settings = Settings {
-            tcp: Vec::new(),
-            udp: Vec::new(),
+            places: Places::default(),
             #[cfg(feature = "dpdk")]
             dpdk: None,
             types: None,
@@ -124,20 +124,67 @@ impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
 }
 
 impl<F, K, H> ServerBuilder<F, K, H> {
-    /// Serves TCP on `address`; may be called more than once. An address that does not resolve is
-    /// reported by [`build`](Self::build).
+    /// Serves TCP on every address that `address` resolves to, such as `[::1]` and `127.0.0.1` for `localhost`; may
+    /// be called more than once. With port 0 the system chooses a port, the same for all addresses of a name.
+    ///
+    /// [`build`](Self::build) reports an address that does not resolve or cannot be bound. An address that this
+    /// machine does not have is no error if it has another one of the name.
     #[must_use]
     pub fn tcp(mut self, address: impl ToSocketAddrs + std::fmt::Debug) -> Self {
-        let address = self.resolve(&address);
-        self.settings.tcp.extend(address);
+        let addresses = self.resolve(&address);
+        self.settings.places.add(Place::Tcp(addresses));
         self
     }
 
-    /// Serves UDP on `address`; may be called more than once.
+    /// Serves the connections of a listener that the caller made; may be called more than once.
+    #[must_use]
+    pub fn tcp_listener(mut self, listener: TcpListener) -> Self {
+        self.settings.places.add(Place::TcpListener(listener));
+        self
+    }
+
+    /// Serves a Unix socket at `path`; may be called more than once. The server removes the file when it stops
+    /// listening. It replaces a file that a server left behind, and [`build`](Self::build) refuses a path on which
+    /// a process listens.
+    #[must_use]
+    pub fn unix(mut self, path: impl Into<PathBuf>) -> Self {
+        self.settings.places.add(Place::Unix(path.into()));
+        self
+    }
+
+    /// Sets the permissions of the files of [`unix`](Self::unix), as `chmod(2)` takes them: with `0o600` only the
+    /// server's user may connect. Without a mode, the process's umask decides.
+    #[must_use]
+    pub fn unix_mode(mut self, mode: u32) -> Self {
+        self.settings.places.unix_mode = Some(mode);
+        self
+    }
+
+    /// Serves the connections of a Unix listener that the caller made; may be called more than once. The server
+    /// does not remove its file.
+    #[must_use]
+    pub fn unix_listener(mut self, listener: UnixListener) -> Self {
+        self.settings.places.add(Place::UnixListener(listener));
+        self
+    }
+
+    /// Serves the sockets that a service manager passed to the process, as systemd does for a `.socket` unit
+    /// (`LISTEN_FDS`, `LISTEN_PID`): TCP and Unix listeners, and UDP sockets.
+    ///
+    /// [`build`](Self::build) takes the sockets. It fails if there are none, or one of another kind, and says which. It
+    /// removes the variables from the environment, so only one server of a process gets the sockets.
+    #[must_use]
+    pub fn listen_fds(mut self) -> Self {
+        self.settings.places.add(Place::Passed);
+        self
+    }
+
+    /// Serves UDP on every address that `address` resolves to, like [`tcp`](Self::tcp); may be called more than
+    /// once.
     #[must_use]
     pub fn udp(mut self, address: impl ToSocketAddrs + std::fmt::Debug) -> Self {
-        let address = self.resolve(&address);
-        self.settings.udp.extend(address);
+        let addresses = self.resolve(&address);
+        self.settings.places.add(Place::Udp(addresses));
         self
     }
 
@@ -152,19 +199,11 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    fn resolve(&mut self, address: &(impl ToSocketAddrs + std::fmt::Debug)) -> Option<SocketAddr> {
-        let none = || std::io::Error::new(std::io::ErrorKind::NotFound, "no address");
-        let resolved = address
-            .to_socket_addrs()
-            .and_then(|mut all| all.next().ok_or_else(none));
-        resolved
-            .map_err(|source| {
-                let address = format!("{address:?}");
-                self.settings
-                    .error
-                    .get_or_insert(BuildError::Resolve { address, source });
-            })
-            .ok()
+    fn resolve(&mut self, address: &(impl ToSocketAddrs + std::fmt::Debug)) -> Vec<SocketAddr> {
+        resolve(address).unwrap_or_else(|error| {
+            self.settings.error.get_or_insert(error);
+            Vec::new()
+        })
     }
 
     /// Sets the protocol.
@@ -304,6 +343,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let Settings { config, policy, .. } = &self.settings;
         config.validate()?;
         preempt::validate(config.preempt, self.settings.signal_preemptible)?;
+        self.settings.places.validate()?;
         if self.settings.has_no_address() {
             return Err(BuildError::NoAddress);
         }
@@ -326,19 +366,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let poll = Poll::new().map_err(BuildError::EventQueue)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(BuildError::Waker)?;
         let waker = Arc::new(waker);
-        let mut local_addrs = Vec::new();
-        let mut listeners = Vec::new();
-        for &address in &self.settings.tcp {
-            let listener = listen_tcp(address)?;
-            local_addrs.push(listener.local_addr().unwrap_or(address));
-            listeners.push(listener);
-        }
-        let mut udp_sockets = Vec::new();
-        for &address in &self.settings.udp {
-            let socket = bind_udp(address)?;
-            local_addrs.push(socket.local_addr().unwrap_or(address));
-            udp_sockets.push(socket);
-        }
+        let bound = std::mem::take(&mut self.settings.places).bind()?;
+        let mut local_addrs = bound.local_addrs();
         let packet_port = self.settings.open_packet_port(workers, datagrams)?;
         local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
         let shared = Arc::new(Shared {
@@ -363,11 +392,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             cores,
             poll,
             waker,
-            listeners,
-            udp_sockets,
+            listeners: bound.listeners,
+            udp_sockets: bound.udp_sockets,
             packet_port,
             datagrams,
             local_addrs,
+            unix_paths: bound.unix_paths,
         })
     }
 }
@@ -387,7 +417,7 @@ impl Settings {
         let datagrams = queued + workers + DATAGRAMS_SPARE;
         let bytes_max = self.config.datagram_bytes_max;
         let total = datagrams as u128 * buffer_len(bytes_max) as u128;
-        if !self.udp.is_empty() && total > DATAGRAM_BYTES_TOTAL_MAX.into() {
+        if self.places.may_have_udp() && total > DATAGRAM_BYTES_TOTAL_MAX.into() {
             return Err(BuildError::Datagrams {
                 bytes_max,
                 datagrams,
@@ -403,7 +433,7 @@ impl Settings {
         if self.dpdk.is_some() {
             return false;
         }
-        self.tcp.is_empty() && self.udp.is_empty()
+        self.places.is_empty()
     }
 
     /// Opens the DPDK port that the settings ask for, if any.

@@ -12,6 +12,7 @@ use crate::limits::{
 /// Which threads a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Topology {
     /// `Inline` if the process may use up to four cores and the policy does not preempt, else `Dedicated`.
     #[default]
@@ -48,9 +49,11 @@ impl std::fmt::Display for Topology {
     }
 }
 
-/// Resources of a server and the behaviour of its threads. Every field has a default.
+/// Resources of a server and the behaviour of its threads. Every field has a default and a setter:
+/// `Config::default().workers(2).connections_max(100)`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Config {
     /// Number of workers, 1024 at most. Without it the server chooses by the number of cores.
     pub workers: Option<usize>,
@@ -60,10 +63,20 @@ pub struct Config {
     pub queue_capacity: usize,
     /// Connections that may be open at once.
     pub connections_max: usize,
+    /// Connections that one address may have open at once; 0 for no limit. The addresses of an IPv6 network of 64
+    /// bits count as one. Unix sockets have no addresses and no such limit.
+    pub connections_per_address_max: usize,
     /// A connection without a request for this long is closed; 0 never closes.
     pub idle_timeout_s: u64,
     /// A connection that takes none of its output for this long is closed; 0 never closes.
     pub output_timeout_s: u64,
+    /// A peer that ends its side of a connection later than this after its last bytes has gone: its requests that
+    /// still wait are dropped, and its running request [is told](crate::is_abandoned). 0 takes every end for that.
+    ///
+    /// Redis, memcached and nginx take every end for a closed connection. A client that ends its requests and goes on
+    /// to read replies, such as `nc -N`, ends its side right behind its last bytes, and gets all replies.
+    /// A reset counts at once in any case.
+    pub half_close_grace_ms: u64,
     /// Longest reply, in bytes.
     pub reply_bytes_max: usize,
     /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
@@ -112,8 +125,10 @@ impl Default for Config {
             topology: Topology::Auto,
             queue_capacity: 1024,
             connections_max: 10_000,
+            connections_per_address_max: 0,
             idle_timeout_s: 0,
             output_timeout_s: 60,
+            half_close_grace_ms: 100,
             reply_bytes_max: 1 << 30,
             buffered_bytes_max: 1 << 30,
             datagram_bytes_max: 2048,
@@ -132,6 +147,36 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Sets [`workers`](field@Self::workers).
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    psp_policy::setters! {
+        topology: Topology,
+        queue_capacity: usize,
+        connections_max: usize,
+        connections_per_address_max: usize,
+        idle_timeout_s: u64,
+        output_timeout_s: u64,
+        half_close_grace_ms: u64,
+        reply_bytes_max: usize,
+        buffered_bytes_max: usize,
+        datagram_bytes_max: usize,
+        output_high_water_bytes: usize,
+        drain_timeout_ms: u64,
+        spin_us: u64,
+        background_nice: i32,
+        net_slice_us: u64,
+        preempt: PreemptPolicy,
+        contexts_per_worker: usize,
+        stack_bytes: usize,
+        preempt_warn_ms: u64,
+        seed: u64,
+    }
+
     /// Checks that each setting is in its range. [`ServerBuilder::build`](crate::ServerBuilder::build) does the
     /// same; programs check earlier, before they allocate anything.
     ///

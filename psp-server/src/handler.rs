@@ -8,11 +8,14 @@
 //! pending, for a bounded time. The module says what this means for futures that wait for sockets or timers.
 
 use std::error::Error;
-use std::net::SocketAddr;
+use std::fmt::Display;
 use std::time::Duration;
 
 use psp_policy::{RequestType, WorkerId};
 
+use crate::peer::Peer;
+use crate::presence::PeerWatch;
+use crate::refusal::Refusal;
 use crate::reply::Reply;
 use crate::shared::ServerHandle;
 
@@ -21,7 +24,22 @@ use crate::shared::ServerHandle;
 /// `H` is the [head](psp_protocols::Framing::Head) of the server's framing: a handler of RESP commands is a
 /// `Handler<RespHead>`.
 ///
-/// Any `Fn(Request<'_, (), H>, &mut Reply<'_>)` is a handler without state per worker or connection.
+/// Any `Fn(Request<'_, (), H>, &mut Reply<'_>)` is a handler without state per worker or connection. It returns nothing,
+/// or a `Result<(), E>` whose error [fails](Reply::fail) the request: the peer gets the error's text in place of the
+/// reply.
+///
+/// ```
+/// # use psp_server::protocols::Sink;
+/// # use psp_server::{Handler, Reply, Request};
+/// fn double(request: Request<'_, ()>, reply: &mut Reply<'_>) -> Result<(), Box<dyn std::error::Error>> {
+///     let number: u32 = std::str::from_utf8(request.payload)?.trim_end().parse()?;
+///     reply.put(format!("{}\n", 2 * number).as_bytes());
+///     Ok(())
+/// }
+///
+/// # fn takes(_: impl Handler) {}
+/// # takes(double);
+/// ```
 pub trait Handler<H = ()>: Send + Sync + 'static {
     /// State of one context of a worker: one request at a time touches it, so it needs no locks.
     ///
@@ -35,7 +53,8 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
     /// socket or port on which they came in.
     type Connection: Send + Sync + 'static;
 
-    /// Called once before the first request, with a handle to the server's counters and limits.
+    /// Called once before the first request, with a handle to the server's counters and limits. Requests have it,
+    /// too: [`Request::server`].
     fn init(&self, server: ServerHandle) {
         let _ = server;
     }
@@ -63,10 +82,23 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
         Ok(self.init_worker(worker))
     }
 
-    /// Called when a connection was accepted.
-    fn connect(&self, peer: SocketAddr) -> Self::Connection;
+    /// Says whether the server takes a connection, before its first request. Called on the net thread, before
+    /// [`connect`](Self::connect), so it should decide at once. Without an implementation every peer is welcome.
+    ///
+    /// # Errors
+    /// The reason, which the peer gets as [`Rejection::Refused`](psp_protocols::Rejection::Refused). Then the
+    /// connection is closed.
+    fn accept(&self, peer: &Peer) -> Result<(), Refusal> {
+        let _ = peer;
+        Ok(())
+    }
 
-    /// Runs one request and writes its reply. Writing nothing sends nothing.
+    /// Called on the net thread when a connection was accepted, and at the start for each socket or port of
+    /// datagrams, with its own address.
+    fn connect(&self, peer: Peer) -> Self::Connection;
+
+    /// Runs one request and writes its reply. Writing nothing sends nothing. [`Reply::fail`] refuses the request
+    /// with a text for the peer.
     ///
     /// A panic costs this request alone: its reply is discarded and the peer gets
     /// [`Rejection::HandlerFailed`](psp_protocols::Rejection::HandlerFailed).
@@ -90,25 +122,76 @@ pub struct Request<'a, C, H = ()> {
     /// State of the connection on which the request came in.
     pub connection: &'a C,
     /// The sender.
-    pub peer: SocketAddr,
+    pub peer: Peer,
     /// The worker that runs the request.
     pub worker: WorkerId,
     /// How long the request waited: from when the net worker had read and framed it until its handler began.
     pub waited: Duration,
+    /// The peer of a connection; `None` for a datagram.
+    pub(crate) watch: Option<PeerWatch<'a>>,
+    pub(crate) server: &'a ServerHandle,
 }
 
-impl<H, F> Handler<H> for F
+impl<'a, C, H> Request<'a, C, H> {
+    /// The server that runs the request: its counters, its limits and its policy. Clone the handle to keep it.
+    #[must_use]
+    pub const fn server(&self) -> &'a ServerHandle {
+        self.server
+    }
+
+    /// Whether nobody waits for the reply any more: [`is_abandoned`](crate::is_abandoned), for this request and
+    /// on any thread. A handler may ask at any time, and stop halfway: its reply is not sent.
+    #[inline]
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.watch.is_some_and(|watch| watch.is_gone())
+    }
+}
+
+/// What a closure that is a [`Handler`] may return: nothing, or a `Result<(), E>` with an error that has a text.
+pub trait Outcome: sealed::Outcome {}
+
+impl Outcome for () {}
+
+impl<E: Display> Outcome for Result<(), E> {}
+
+mod sealed {
+    use std::fmt::Display;
+
+    use crate::reply::Reply;
+
+    /// Seals the trait of the same name.
+    pub trait Outcome {
+        /// Fails the reply if this is an error.
+        fn settle(self, reply: &mut Reply<'_>);
+    }
+
+    impl Outcome for () {
+        fn settle(self, _reply: &mut Reply<'_>) {}
+    }
+
+    impl<E: Display> Outcome for Result<(), E> {
+        fn settle(self, reply: &mut Reply<'_>) {
+            if let Err(error) = self {
+                reply.fail(error);
+            }
+        }
+    }
+}
+
+impl<H, F, O> Handler<H> for F
 where
-    F: Fn(Request<'_, (), H>, &mut Reply<'_>) + Send + Sync + 'static,
+    F: Fn(Request<'_, (), H>, &mut Reply<'_>) -> O + Send + Sync + 'static,
+    O: Outcome,
 {
     type Worker = ();
     type Connection = ();
 
     fn init_worker(&self, _worker: WorkerId) {}
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, (), H>, reply: &mut Reply<'_>) {
-        self(request, reply);
+        self(request, reply).settle(reply);
     }
 }

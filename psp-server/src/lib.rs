@@ -39,7 +39,7 @@
 //!     }
 //!
 //!     fn encode_rejection(&self, why: &Rejection<'_>, _request: &[u8], out: &mut dyn Sink) {
-//!         out.put(format!("ERROR {why:?}\n").as_bytes());
+//!         out.put(format!("ERROR {why}\n").as_bytes());
 //!     }
 //! }
 //!
@@ -105,7 +105,11 @@ mod fiber;
 pub mod handler;
 mod late_waker;
 mod limits;
+mod listen;
+pub mod peer;
 pub mod preempt;
+mod presence;
+mod refusal;
 pub mod reload;
 pub mod reply;
 mod request_types;
@@ -115,6 +119,7 @@ mod shared;
 pub mod shutdown;
 mod signal_preemptible;
 mod sleep;
+mod spawned_server;
 pub mod telemetry;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -124,14 +129,17 @@ pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuil
 pub use classifier::Classifier;
 pub use config::{Config, Topology};
 pub use error::{BuildError, RunError, TypesError, WorkerFault};
-pub use handler::{Handler, Request};
-pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, no_preempt};
+pub use handler::{Handler, Outcome, Request};
+pub use peer::{Credentials, Peer};
+pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt};
+pub use refusal::Refusal;
 pub use reply::Reply;
 pub use runtime::shorten_slice;
 pub use server::{DrainReport, Server};
 pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
 pub use sleep::sleep;
+pub use spawned_server::SpawnedServer;
 
 #[cfg(feature = "dpdk")]
 pub use transport::dpdk;

@@ -8,7 +8,7 @@ use crate::fiber;
 
 pub use psp_policy::PreemptPolicy;
 
-pub use crate::fiber::{Platform, PreemptSafeAlloc, checkpoint, no_preempt};
+pub use crate::fiber::{Platform, PreemptSafeAlloc, checkpoint, is_abandoned, no_preempt};
 pub use crate::signal_preemptible::SignalPreemptible;
 
 /// Refuses a mechanism that this platform or this handler does not support. `vouched` says that the
@@ -23,6 +23,7 @@ pub(crate) fn validate(preempt: PreemptPolicy, vouched: bool) -> Result<(), Buil
                 .to_owned(),
         ),
         PreemptPolicy::Signal => fiber::prepare_process(),
+        _ => Err("this server does not have it".to_owned()),
     };
     prepared.map_err(|reason| BuildError::Preempt { preempt, reason })
 }

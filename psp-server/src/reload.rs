@@ -98,7 +98,7 @@ mod tests {
         let after = program(2, Some(3), Policy::darc());
         assert_eq!(differences(&before, &after), ["port", "server.workers"]);
         assert_eq!(differences(&after, &before), ["port", "server.workers"]);
-        let other = program(1, None, Policy::mq().into());
+        let other = program(1, None, Policy::mq());
         assert!(differences(&before, &other).contains(&"policy.name".to_owned()));
     }
 }

@@ -1,59 +1,149 @@
 //! The reply that a handler writes.
 
+use std::fmt::{self, Display, Write as _};
+
+use crate::transport::socket::Socket;
 use bytes::Bytes;
 use psp_protocols::Sink;
 
 use crate::transport::output::OutputQueue;
+
+/// Longest text of a failure, in bytes. The rest is cut off.
+const FAILURE_BYTES_MAX: usize = 1024;
 
 /// The reply to one request: a [`Sink`] with a limit.
 ///
 /// Over TCP it appends to the connection's output queue; over UDP it fills the free part of the buffer that
 /// holds the request. A reply longer than [`limit_bytes`](Self::limit_bytes) is not sent: the peer gets
 /// [`Rejection::ReplyTooLarge`](psp_protocols::Rejection::ReplyTooLarge) instead.
+///
+/// # Replies in pieces
+///
+/// Over TCP [`flush`](Self::flush) sends what the reply has so far. What was sent cannot be taken back: if the request
+/// then fails, by [`fail`](Self::fail), a panic or the limit, the peer gets the pieces and the connection closes.
+/// The limit is for the bytes that wait, [`queued_bytes`](Self::queued_bytes), so a reply in pieces may be longer in
+/// total.
 pub struct Reply<'a> {
     target: Target<'a>,
     written: usize,
     limit_bytes: usize,
     close: bool,
+    failure: Option<String>,
+    flushed: Flushed,
 }
 
 enum Target<'a> {
-    Stream(&'a mut OutputQueue),
+    Stream {
+        output: &'a mut OutputQueue,
+        socket: &'a mut Socket,
+    },
     Datagram(&'a mut [u8]),
 }
 
+/// What [`Reply::flush`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Flushed {
+    /// The reply cannot be discarded any more.
+    pub(crate) is_committed: bool,
+    /// The socket failed.
+    pub(crate) is_peer_gone: bool,
+    /// Bytes sent, those of earlier replies included.
+    pub(crate) sent: usize,
+    /// Bytes of earlier replies that still wait in front of this reply.
+    pub(crate) ahead: usize,
+    /// Bytes of this reply that were sent.
+    own: usize,
+}
+
 /// How writing a reply ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct ReplyOutcome {
     pub(crate) written: usize,
     pub(crate) overflowed: bool,
     pub(crate) close: bool,
+    /// The text for the peer if the handler failed.
+    pub(crate) failure: Option<String>,
+    pub(crate) flushed: Flushed,
 }
 
 impl<'a> Reply<'a> {
-    pub(crate) fn to_stream(output: &'a mut OutputQueue, limit_bytes: usize) -> Self {
-        Self {
-            target: Target::Stream(output),
-            written: 0,
-            limit_bytes,
-            close: false,
-        }
+    pub(crate) fn to_stream(
+        output: &'a mut OutputQueue,
+        socket: &'a mut Socket,
+        limit_bytes: usize,
+    ) -> Self {
+        let ahead = output.len();
+        let mut reply = Self::new(Target::Stream { output, socket }, limit_bytes);
+        reply.flushed.ahead = ahead;
+        reply
     }
 
     #[inline]
     pub(crate) fn to_datagram(free: &'a mut [u8]) -> Self {
         let limit_bytes = free.len();
+        Self::new(Target::Datagram(free), limit_bytes)
+    }
+
+    #[inline]
+    fn new(target: Target<'a>, limit_bytes: usize) -> Self {
         Self {
-            target: Target::Datagram(free),
+            target,
             written: 0,
             limit_bytes,
             close: false,
+            failure: None,
+            flushed: Flushed::default(),
         }
     }
 
     /// Closes the connection once the reply is sent. Datagrams have nothing to close.
     pub fn close(&mut self) {
         self.close = true;
+    }
+
+    /// Fails the request: what the reply has is discarded, and the peer gets
+    /// [`Rejection::Failed`](psp_protocols::Rejection::Failed) with up to 1024 bytes of this text, in its protocol's
+    /// words. A handler that is a closure returns an error instead. Of several calls the first counts.
+    pub fn fail(&mut self, text: impl Display) {
+        if self.failure.is_none() {
+            let mut line = FailureText(String::new());
+            // It refuses what is beyond its length.
+            let _ = write!(line, "{text}");
+            self.failure = Some(line.0);
+        }
+    }
+
+    /// Sends what the reply has so far, without waiting: bytes that the peer does not take stay queued. Returns
+    /// whether the peer is still there; a handler may stop when it is not. After a failure, and on datagrams, which
+    /// are sent whole, `flush` does nothing.
+    ///
+    /// The reply can no longer be discarded: see [the type](Self#replies-in-pieces). A handler that writes faster
+    /// than its peer reads waits while [`queued_bytes`](Self::queued_bytes) is large, for instance by
+    /// [`psp_server::sleep`](crate::sleep).
+    pub fn flush(&mut self) -> bool {
+        let fails = self.failure.is_some() || self.is_too_large();
+        let Target::Stream { output, socket } = &mut self.target else {
+            return true;
+        };
+        let flushed = &mut self.flushed;
+        if fails || flushed.is_peer_gone {
+            return !flushed.is_peer_gone;
+        }
+        flushed.is_committed |= self.written > 0;
+        let before = output.len();
+        flushed.is_peer_gone = output.write_to(*socket, usize::MAX).is_err();
+        let sent = before - output.len();
+        let of_earlier = sent.min(flushed.ahead);
+        flushed.ahead -= of_earlier;
+        flushed.own += sent - of_earlier;
+        flushed.sent += sent;
+        !flushed.is_peer_gone
+    }
+
+    /// Bytes of the reply that wait to be sent.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        self.written - self.flushed.own
     }
 
     /// Bytes written so far, including bytes beyond the limit.
@@ -68,7 +158,8 @@ impl<'a> Reply<'a> {
         self.written == 0
     }
 
-    /// Longest reply, in bytes: over TCP the server's `reply_bytes_max`, over UDP its
+    /// Most bytes of the reply that may wait, which is the length of the longest reply without
+    /// [`flush`](Self::flush): over TCP the server's `reply_bytes_max`, over UDP its
     /// `datagram_bytes_max` less the header, and on a polled port the room in one frame.
     #[must_use]
     pub fn limit_bytes(&self) -> usize {
@@ -78,15 +169,17 @@ impl<'a> Reply<'a> {
     /// Whether the reply is longer than the limit.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
-        self.written > self.limit_bytes
+        self.queued_bytes() > self.limit_bytes
     }
 
     #[inline]
-    pub(crate) fn outcome(&self) -> ReplyOutcome {
+    pub(crate) fn into_outcome(self) -> ReplyOutcome {
         ReplyOutcome {
             written: self.written,
             overflowed: self.is_too_large(),
             close: self.close,
+            failure: self.failure,
+            flushed: self.flushed,
         }
     }
 }
@@ -95,24 +188,62 @@ impl Sink for Reply<'_> {
     fn put(&mut self, bytes: &[u8]) {
         let start = self.written;
         self.written = start.saturating_add(bytes.len());
-        if self.written > self.limit_bytes {
+        if self.is_too_large() {
             return;
         }
         match &mut self.target {
-            Target::Stream(output) => output.put(bytes),
+            Target::Stream { output, .. } => output.put(bytes),
             Target::Datagram(free) => free[start..self.written].copy_from_slice(bytes),
         }
     }
 
     fn put_shared(&mut self, bytes: Bytes) {
-        match &mut self.target {
-            Target::Stream(output) => {
+        match self.target {
+            Target::Stream { .. } => {
                 self.written = self.written.saturating_add(bytes.len());
-                if self.written <= self.limit_bytes {
+                if !self.is_too_large()
+                    && let Target::Stream { output, .. } = &mut self.target
+                {
                     output.put_shared(bytes);
                 }
             }
             Target::Datagram(_) => self.put(&bytes),
         }
+    }
+}
+
+/// A text of up to [`FAILURE_BYTES_MAX`] bytes.
+struct FailureText(String);
+
+impl fmt::Write for FailureText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = FAILURE_BYTES_MAX - self.0.len();
+        if text.len() <= room {
+            self.0.push_str(text);
+            return Ok(());
+        }
+        let end = (0..=room).rev().find(|&end| text.is_char_boundary(end));
+        self.0.push_str(&text[..end.unwrap_or(0)]);
+        Err(fmt::Error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_failure_is_bounded_and_the_first_one_counts() {
+        let mut room = [0; 16];
+        let mut reply = Reply::to_datagram(&mut room);
+        reply.put(b"half a reply");
+        assert!(reply.flush(), "datagrams are sent whole");
+        reply.fail(format_args!("a{}", "ä".repeat(1024)));
+        reply.fail("later");
+        let outcome = reply.into_outcome();
+        let text = outcome.failure.unwrap();
+        assert_eq!(text.len(), FAILURE_BYTES_MAX - 1, "no half of a letter");
+        assert!(text.starts_with("aää"));
+        assert!(!outcome.flushed.is_committed);
     }
 }

@@ -56,6 +56,14 @@ fn validate_spec(spec: &TypeSpec) -> Result<(), TypesError> {
     Ok(())
 }
 
+/// The names of the types without a `service_time` hint, if there are any.
+pub(crate) fn unhinted(types: &TypeTable) -> Option<String> {
+    let specs = types.specs().iter();
+    let unhinted = specs.filter(|spec| spec.service_time.is_none());
+    let names: Vec<&str> = unhinted.map(|spec| spec.name.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
 /// How requests of each type give way, by the type's slot. `UNKNOWN` comes last.
 pub(crate) fn preempt_by_slot(
     types: &TypeTable,
@@ -82,4 +90,20 @@ pub(crate) fn queued_max(types: &TypeTable, config: &Config) -> usize {
     let capacity = |spec: &TypeSpec| spec.queue_capacity.unwrap_or(config.queue_capacity);
     let queued: usize = types.specs().iter().map(capacity).sum();
     queued + config.queue_capacity
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn types_without_a_service_time_are_named_in_order() {
+        let hinted = |name| TypeSpec::new(name).service_time(Duration::from_micros(1));
+        let of = |types: Vec<TypeSpec>| unhinted(&types.into_iter().collect());
+        assert_eq!(of(vec![hinted("GET")]), None);
+        let types = vec![TypeSpec::new("SCAN"), hinted("GET"), TypeSpec::new("KEYS")];
+        assert_eq!(of(types).as_deref(), Some("SCAN, KEYS"));
+    }
 }

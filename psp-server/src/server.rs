@@ -1,21 +1,26 @@
 //! A server that is ready to run, and how it runs.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use mio::net::{TcpListener, UdpSocket};
+use mio::net::UdpSocket;
 use mio::{Poll, Waker};
 use psp_protocols::Framing;
 
 use crate::classifier::Classifier;
 use crate::error::RunError;
 use crate::handler::Handler;
+use crate::peer::Peer;
+use crate::request_types;
 use crate::runtime::host::cores::Cores;
 use crate::runtime::{Launch, launch};
 use crate::shared::{ServerHandle, Shared};
 use crate::shutdown::Shutdown;
+use crate::spawned_server::SpawnedServer;
 use crate::transport::PacketPort;
 use crate::transport::endpoint::{Endpoint, Outlet};
+use crate::transport::socket::ListenerSocket;
 
 pub use crate::runtime::DrainReport;
 
@@ -28,20 +33,28 @@ pub struct Server<F, K, H> {
     pub(crate) cores: Cores,
     pub(crate) poll: Poll,
     pub(crate) waker: Arc<Waker>,
-    pub(crate) listeners: Vec<TcpListener>,
-    pub(crate) udp_sockets: Vec<UdpSocket>,
+    pub(crate) listeners: Vec<ListenerSocket>,
+    pub(crate) udp_sockets: Vec<(UdpSocket, SocketAddr)>,
     pub(crate) packet_port: Option<PacketPort>,
     /// Datagrams of sockets, or of a port, that may wait or be in flight.
     pub(crate) datagrams: usize,
     pub(crate) local_addrs: Vec<SocketAddr>,
+    pub(crate) unix_paths: Vec<PathBuf>,
 }
 
 impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
     /// The addresses that the server listens on: first TCP, then UDP, each in the order given, and last the
-    /// address of a polled port.
+    /// address of a polled port. A name that resolves to several addresses has them in this order, too.
     #[must_use]
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.local_addrs
+    }
+
+    /// The paths of the Unix sockets that the server listens on, in the order given. A socket without a path, such
+    /// as one of Linux' abstract namespace, is not among them.
+    #[must_use]
+    pub fn unix_paths(&self) -> &[PathBuf] {
+        &self.unix_paths
     }
 
     /// A handle to the server's counters and limits.
@@ -59,13 +72,41 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         self.run_until(&shutdown)
     }
 
-    /// Starts the workers, logs `listening on ADDRESS` for each address when all of them are ready, and serves on the calling thread and the workers' threads until `shutdown` is triggered, then drains: takes
-    /// no more requests, answers the requests that it has received, and returns when that is done or the drain
-    /// timeout is over.
+    /// Starts the workers, logs `listening on ADDRESS` for each address when all of them are ready, and serves on
+    /// the calling thread and the workers' threads until `shutdown` is triggered, then drains: takes no more
+    /// requests, answers the requests that it has received, and returns when that is done or the drain timeout is
+    /// over.
     ///
     /// # Errors
     /// When a thread cannot be started, a worker cannot start or dies later, or the event queue fails.
     pub fn run_until(self, shutdown: &Shutdown) -> Result<DrainReport, RunError> {
+        self.run_and_tell(shutdown, || {})
+    }
+
+    /// Serves on a thread of its own, and returns when all workers are ready. It installs no handlers of signals:
+    /// the server stops by [`SpawnedServer::shut_down`], by a [`ServerHandle`], or when the [`SpawnedServer`] is
+    /// dropped.
+    ///
+    /// # Errors
+    /// When the server cannot start: a thread cannot be started, a worker cannot start, or there is no event queue.
+    ///
+    /// # Panics
+    /// When the handler panics in [`Handler::init`] or [`Handler::connect`].
+    pub fn spawn(self) -> Result<SpawnedServer, RunError> {
+        let (local_addrs, handle) = (self.local_addrs.clone(), self.handle());
+        SpawnedServer::start(local_addrs, handle, |ready| {
+            self.run_and_tell(&Shutdown::new(), move || {
+                let _ = ready.send(());
+            })
+        })
+    }
+
+    /// [`run_until`](Self::run_until), which calls `on_ready` when all workers are ready.
+    fn run_and_tell(
+        self,
+        shutdown: &Shutdown,
+        on_ready: impl FnOnce(),
+    ) -> Result<DrainReport, RunError> {
         let Self {
             framing,
             classifier,
@@ -79,6 +120,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             packet_port,
             datagrams,
             local_addrs,
+            unix_paths,
         } = self;
         shutdown.attach(waker.clone());
         shared.shutdown.attach(waker.clone());
@@ -89,23 +131,26 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         handler.init(ServerHandle::new(shared.clone()));
         let endpoints = udp_sockets
             .into_iter()
-            .zip(&local_addrs[listeners.len()..])
-            .map(|(socket, &address)| {
+            .map(|(socket, address)| {
                 Arc::new(Endpoint {
                     outlet: Outlet::Socket(socket),
-                    state: handler.connect(address),
+                    state: handler.connect(Peer::Ip(address)),
                 })
             })
             .collect();
         let port = packet_port.map(|port| {
-            let state = handler.connect(port.address());
+            let state = handler.connect(Peer::Ip(port.address()));
             let (packets, transmitters) = port.serve();
             let outlet = Outlet::Port(transmitters);
             (packets, Arc::new(Endpoint { outlet, state }))
         });
         let (topology, workers) = (shared.topology, shared.workers);
         let cores_count = cores.count;
-        let log_addresses = move || {
+        let unhinted = policy
+            .goes_by_length()
+            .then(|| request_types::unhinted(&shared.types))
+            .flatten();
+        let tell = move || {
             tracing::info!(
                 policy = policy.spelled(),
                 %topology,
@@ -113,9 +158,19 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
                 cores = cores_count,
                 "serving"
             );
+            if let Some(types) = unhinted {
+                tracing::info!(
+                    types,
+                    "these types have no service_time hint: their lengths are unknown until measured"
+                );
+            }
             for address in local_addrs {
                 tracing::info!("listening on {address}");
             }
+            for path in unix_paths {
+                tracing::info!("listening on unix:{}", path.display());
+            }
+            on_ready();
         };
         launch(
             Launch {
@@ -133,7 +188,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
                 datagrams,
             },
             shutdown,
-            log_addresses,
+            tell,
         )
     }
 }

@@ -70,7 +70,6 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,6 +81,7 @@ use psp_policy::WorkerId;
 use tower_service::Service;
 
 use crate::handler::{Handler, Request};
+use crate::peer::Peer;
 use crate::preempt::checkpoint;
 use crate::reply::Reply;
 use crate::sleep::rest;
@@ -100,6 +100,7 @@ pub struct TowerHandler<S, D, E> {
 
 /// Why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Failure<X, E> {
     /// The frame is not a request of the service; has the decoder's error.
     #[error("not a request: {0}")]
@@ -251,7 +252,7 @@ where
         ServiceWorker::new(self.clone_service())
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(
         &self,

@@ -6,23 +6,18 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use common::{Client, Lines, PATIENCE};
 use psp_server::protocols::Sink;
 use psp_server::tower::{Failure, TowerHandler};
 use psp_server::{
-    Config, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, Server, Shutdown,
-    Topology, checkpoint,
+    Config, Handler, Policy, PreemptPolicy, Reply, Request, Server, SpawnedServer, Topology,
+    checkpoint,
 };
 use tower::{Service, ServiceBuilder, service_fn};
 
-struct Running {
-    address: std::net::SocketAddr,
-    shutdown: Shutdown,
-    thread: JoinHandle<DrainReport>,
-}
+struct Running(SpawnedServer);
 
 impl Running {
     fn start(handler: impl Handler, policy: impl Into<Policy>, config: Config) -> Self {
@@ -34,33 +29,23 @@ impl Running {
             .handler(handler)
             .build()
             .unwrap();
-        let address = server.local_addrs()[0];
-        let shutdown = Shutdown::new();
-        let until = shutdown.clone();
-        let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
-        Self {
-            address,
-            shutdown,
-            thread,
-        }
+        Self(server.spawn().unwrap())
     }
 
     fn connect(&self) -> Client {
-        Client::new(std::net::TcpStream::connect(self.address).unwrap())
+        Client::new(std::net::TcpStream::connect(self.0.local_addrs()[0]).unwrap())
     }
 
     fn stop(self) {
-        self.shutdown.trigger();
-        assert_eq!(self.thread.join().unwrap().abandoned, 0);
+        self.0.shut_down();
+        assert_eq!(self.0.join().unwrap().abandoned, 0);
     }
 }
 
 fn workers(workers: usize) -> Config {
-    Config {
-        workers: Some(workers),
-        topology: Topology::Dedicated,
-        ..Config::default()
-    }
+    Config::default()
+        .workers(workers)
+        .topology(Topology::Dedicated)
 }
 
 fn decode(request: &Request<'_, ()>) -> Result<String, std::str::Utf8Error> {
@@ -93,10 +78,7 @@ fn middleware_and_service_answer_in_order() {
         .service(shout);
     for topology in [Topology::Inline, Topology::Dedicated] {
         let handler = TowerHandler::new(service.clone(), decode, encode);
-        let config = Config {
-            topology,
-            ..workers(2)
-        };
+        let config = workers(2).topology(topology);
         let server = Running::start(handler, Policy::c_fcfs(), config);
         let mut client = server.connect();
         client.send("shout a\nfail\npanic\nb\n");
@@ -206,10 +188,7 @@ fn a_service_that_is_broken_is_replaced() {
     let service = Fragile::default();
     let clones = Arc::clone(&service.clones);
     let handler = TowerHandler::new(service, decode, encode);
-    let config = Config {
-        preempt: PreemptPolicy::None,
-        ..workers(1)
-    };
+    let config = workers(1).preempt(PreemptPolicy::None);
     let server = Running::start(handler, Policy::c_fcfs(), config);
     let mut client = server.connect();
     for round in 0..3 {

@@ -4,16 +4,17 @@
 //! The framing finds requests, the classifier tells fast pages from slow ones, and the policy keeps the fast ones
 //! fast. docs/http.md measures it.
 
-use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::ParseIntError;
 use std::time::Duration;
 
 use clap::Parser;
 use psp_classifiers::HttpClassifier;
-use psp_program::{LogLevel, spin};
+use psp_program::{LogLevel, SocketConfig, SocketFlags, spin};
 use psp_protocols::http::{Http, HttpHead, HttpRequest, Method, Response, Status};
-use psp_server::{Config, Policy, Reply, Request, Server, Topology, TypeSpec, checkpoint};
+use psp_server::{
+    Config, Policy, Reply, Request, Server, Topology, TypeSpec, checkpoint, is_abandoned,
+};
 
 /// Most milliseconds of a slow page.
 const SLOW_MS_MAX: u64 = 1000;
@@ -28,6 +29,8 @@ struct Flags {
     /// TCP port; 0 for any free port.
     #[arg(long, short, default_value_t = 8080)]
     port: u16,
+    #[command(flatten)]
+    sockets: SocketFlags,
     /// Scheduling policy, as in 'c-fcfs' or 'mq quantum-us=20'.
     #[arg(long, value_name = "NAME", default_value = "darc")]
     policy: Policy,
@@ -62,15 +65,18 @@ fn answer(slow_ms: u64, request: Request<'_, (), HttpHead>, reply: &mut Reply<'_
     Response::new(reply, request.head, status).text(text);
 }
 
-/// Computes for as many milliseconds.
+/// Computes for as many milliseconds, while the client waits.
 fn slow_page(ms: Result<u64, ParseIntError>) -> (Status, &'static str) {
     match ms {
         Ok(ms @ 0..=SLOW_MS_MAX) => {
-            let Ok(()) = spin(Duration::from_millis(ms), || {
+            let spun = spin(Duration::from_millis(ms), || {
                 checkpoint();
-                Ok::<_, Infallible>(())
+                if is_abandoned() { Err(()) } else { Ok(()) }
             });
-            (Status::OK, "slow\n")
+            match spun {
+                Ok(()) => (Status::OK, "slow\n"),
+                Err(()) => (Status::SERVICE_UNAVAILABLE, "nobody reads this\n"),
+            }
         }
         _ => (Status::BAD_REQUEST, "ms is a number from 0 to 1000\n"),
     }
@@ -81,19 +87,19 @@ fn main() -> anyhow::Result<()> {
     let _log = LogLevel::default().start_log();
     let fast = TypeSpec::new("fast").service_time(Duration::from_micros(2));
     let slow = TypeSpec::new("slow").service_time(Duration::from_millis(20));
-    let server = Server::builder()
-        .tcp((flags.bind, flags.port))
+    let mut config = Config::default().topology(flags.topology);
+    config.workers = flags.workers;
+    let mut sockets = SocketConfig::default();
+    flags.sockets.apply_to(&mut sockets);
+    let server = sockets
+        .listen(Server::builder(), &[flags.bind], flags.port)
         .framing(Http::default())
         .classifier(
             HttpClassifier::new()
                 .route(slow, "*", "/slow*")
                 .route(fast, "*", "*"),
         )
-        .config(Config {
-            workers: flags.workers,
-            topology: flags.topology,
-            ..Config::default()
-        })
+        .config(config)
         .policy(flags.policy)
         .handler(
             move |request: Request<'_, (), HttpHead>, reply: &mut Reply<'_>| {

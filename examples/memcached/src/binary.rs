@@ -259,13 +259,18 @@ fn stats(context: Context<'_>, request: &Request<'_>, out: &mut dyn Sink) -> Ans
         let Some(report) = Report::from_name(request.key) else {
             return Answer::Failed(Status::KeyNotFound);
         };
-        report::write(report, context.server, &mut |name, value| {
-            let head = ReplyHead {
-                key: name.as_bytes(),
-                ..ReplyHead::DONE
-            };
-            reply(out, &request.header, &head, value.as_bytes());
-        });
+        report::write(
+            report,
+            context.server,
+            Some(context.runtime),
+            &mut |name, value| {
+                let head = ReplyHead {
+                    key: name.as_bytes(),
+                    ..ReplyHead::DONE
+                };
+                reply(out, &request.header, &head, value.as_bytes());
+            },
+        );
     }
     Answer::Done { cas: 0 }
 }

@@ -1,13 +1,12 @@
 //! The configuration: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use clap::Parser;
 use psp_program::{
-    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
-    TransportConfig, TransportFlags, replace,
+    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig,
+    TransportConfig, TransportFlags, UnixMode, replace,
 };
 use psp_protocols::memcached::MemcachedFraming;
 use psp_server::Policy;
@@ -46,6 +45,8 @@ pub struct Config {
     pub enable_shutdown: bool,
     /// The least severe level of log messages.
     pub log_level: LogLevel,
+    /// A Unix socket, in place of TCP and UDP; and sockets of a service manager.
+    pub sockets: SocketConfig,
     /// The transport of datagrams: sockets or a polled port.
     pub transport: TransportConfig,
     /// The scheduling policy.
@@ -65,18 +66,29 @@ impl Default for Config {
             item_len_max: MIB,
             enable_shutdown: false,
             log_level: LogLevel::default(),
+            sockets: SocketConfig::default(),
             transport: TransportConfig::default(),
             policy: Policy::darc(),
-            server: psp_server::Config {
-                connections_max: 1024,
-                datagram_bytes_max: DATAGRAM_LEN_MAX,
-                ..psp_server::Config::default()
-            },
+            server: psp_server::Config::default()
+                .connections_max(1024)
+                .datagram_bytes_max(DATAGRAM_LEN_MAX),
         }
     }
 }
 
 impl Config {
+    /// Whether the server listens at its TCP and UDP ports. As in memcached, it does not beside a Unix socket.
+    #[must_use]
+    pub fn serves_network(&self) -> bool {
+        self.sockets.unix.is_none()
+    }
+
+    /// Permissions of the Unix socket's file: memcached's, if there are no others.
+    #[must_use]
+    pub fn unix_mode(&self) -> UnixMode {
+        self.sockets.unix_mode.unwrap_or(UnixMode(0o700))
+    }
+
     /// Memory of all items in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -118,6 +130,12 @@ impl ProgramConfig for Config {
 #[command(name = "psp-memcached", version)]
 #[command(mut_arg("bind", |bind| bind.long("listen").short('l')))]
 #[command(mut_arg("port", |port| port.help("TCP port [default: 11211]")))]
+#[command(mut_arg("unix", |unix| {
+    unix.long("unix-socket").short('s').help("Listen on a Unix socket at this path, and on no network")
+}))]
+#[command(mut_arg("unix_mode", |mode| {
+    mode.long("unix-mask").short('a').help("Permissions of the Unix socket's file, in octal [default: 700]")
+}))]
 #[command(mut_arg("workers", |workers| workers.long("threads").short('t').alias("workers")))]
 pub struct Flags {
     #[command(flatten)]
@@ -127,9 +145,6 @@ pub struct Flags {
     udp_port: Option<u16>,
     #[command(flatten)]
     transport: TransportFlags,
-    /// UNIX socket: not supported.
-    #[arg(long, short = 's', value_name = "FILE")]
-    unix_socket: Option<PathBuf>,
     /// Memory of all items, in MiB [default: 64].
     #[arg(long, short, value_name = "MIB")]
     memory_limit: Option<usize>,
@@ -156,13 +171,8 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        if let Some(path) = &self.unix_socket {
-            bail!(
-                "UNIX sockets are not supported (-s {}): listen on the loopback interface instead",
-                path.display()
-            );
-        }
-        self.listen.apply_to(&mut config.listen, &mut config.port);
+        self.listen
+            .apply_to(&mut config.listen, &mut config.port, &mut config.sockets);
         self.transport.apply_to(&mut config.transport);
         self.server.apply_to(config.common());
         config.evict &= !self.disable_evictions;
@@ -238,8 +248,8 @@ mod tests {
     #[test]
     fn unsupported_flags_are_refused() {
         for (flags, word) in [
-            (&["-s", "/tmp/socket"][..], "UNIX"),
-            (&["-I", "100"], "-I"),
+            (&["-I", "100"][..], "-I"),
+            (&["-a", "999"], "999"),
             (&["-I", "33m"], "-m"),
             (&["--policy", "best"], "darc"),
         ] {

@@ -1,11 +1,10 @@
 //! The handler that the runtime calls: it turns frames into requests.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use psp_protocols::Sink;
 use psp_protocols::memcached::is_binary;
-use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId};
+use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId};
 
 use crate::allocator::pack_this_thread;
 use crate::counters::WorkerCounters;
@@ -24,6 +23,8 @@ pub struct MemcachedHandler {
 pub struct Context<'a> {
     /// The state that all connections share.
     pub server: &'a ServerState,
+    /// The server that runs the request.
+    pub runtime: &'a ServerHandle,
     /// The cache and the worker's counters.
     pub operations: Operations<'a>,
 }
@@ -54,11 +55,9 @@ impl MemcachedHandler {
 }
 
 impl Context<'_> {
-    /// Stops the server if it is running.
+    /// Stops the server.
     pub fn shut_down(&self) {
-        if let Some(runtime) = self.server.runtime.get() {
-            runtime.shut_down();
-        }
+        self.runtime.shut_down();
     }
 }
 
@@ -66,20 +65,12 @@ impl Handler for MemcachedHandler {
     type Worker = Arc<WorkerCounters>;
     type Connection = ();
 
-    fn init(&self, runtime: ServerHandle) {
-        if self.server.runtime.set(runtime).is_err() {
-            tracing::warn!(
-                "a second server runs on the same items: stats show the state of the first server"
-            );
-        }
-    }
-
     fn init_worker(&self, _worker: WorkerId) -> Arc<WorkerCounters> {
         pack_this_thread();
         self.server.counters.add_worker()
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(
         &self,
@@ -89,6 +80,7 @@ impl Handler for MemcachedHandler {
     ) {
         let context = Context {
             server: &self.server,
+            runtime: request.server(),
             operations: Operations {
                 cache: &self.server.cache,
                 counters: worker,

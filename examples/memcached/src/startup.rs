@@ -37,16 +37,20 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
     let reaper =
         Reaper::start(Arc::clone(&state.cache)).context("cannot start the reaper's thread")?;
     let bulk = TypeSpec::new("bulk").service_time(BULK_SERVICE_TIME);
-    let mut builder = Server::builder()
+    let serves_network = config.serves_network();
+    let builder = Server::builder()
+        .unix_mode(config.unix_mode().0)
         .framing(config.framing())
         .classifier(MemcachedClassifier::new().gets(BULK_KEYS_MIN, bulk))
         .policy(config.policy)
         .config(config.server)
         .handler(MemcachedHandler::new(Arc::clone(&state)));
-    for &address in &config.listen {
-        builder = builder.tcp((address, config.port));
-    }
-    if config.udp_port != 0 {
+    let addresses = match serves_network {
+        true => &config.listen[..],
+        false => &[],
+    };
+    let mut builder = config.sockets.listen(builder, addresses, config.port);
+    if config.udp_port != 0 && serves_network {
         let transport = &config.transport;
         builder = transport.listen(builder, &config.listen, config.udp_port);
     }

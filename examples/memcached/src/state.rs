@@ -1,9 +1,7 @@
 //! The state that all connections of a server share.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
-
-use psp_server::ServerHandle;
 
 use crate::cache::{Cache, Limits};
 use crate::config::Config;
@@ -20,8 +18,6 @@ pub struct ServerState {
     pub counters: Counters,
     /// When the server started.
     pub started_at: Instant,
-    /// The running server; empty until it runs.
-    pub runtime: OnceLock<ServerHandle>,
 }
 
 impl ServerState {
@@ -37,7 +33,6 @@ impl ServerState {
             config,
             counters: Counters::default(),
             started_at: Instant::now(),
-            runtime: OnceLock::new(),
         }
     }
 }

@@ -6,7 +6,7 @@ use psp_protocols::memcached::text::{
     server_error, stat, status, value, value_shared, version,
 };
 
-use psp_server::checkpoint;
+use psp_server::{checkpoint, is_abandoned};
 
 use crate::cache::OutOfMemory;
 use crate::counters::Counter;
@@ -98,6 +98,9 @@ fn get(operations: Operations<'_>, request: &Get<'_>, out: &mut dyn Sink) {
     for (index, key) in request.keys.enumerate() {
         if index > 0 && index.is_multiple_of(KEYS_PER_CHECKPOINT) {
             checkpoint();
+            if is_abandoned() {
+                return;
+            }
         }
         let found = match expire_at_ms {
             None => operations.get(key),
@@ -165,9 +168,14 @@ fn stats(context: Context<'_>, args: Words<'_>, out: &mut dyn Sink) {
     let Some(report) = Report::from_name(name) else {
         return status(out, Status::Error);
     };
-    report::write(report, context.server, &mut |name, value| {
-        stat(out, name, value);
-    });
+    report::write(
+        report,
+        context.server,
+        Some(context.runtime),
+        &mut |name, value| {
+            stat(out, name, value);
+        },
+    );
     status(out, Status::End);
 }
 

@@ -49,11 +49,7 @@ mod tests {
     #[test]
     fn settings_that_a_file_does_not_name_keep_the_programs_defaults() {
         let config: Config = parse("[server]\nworkers = 3\nspin_us = 7").unwrap();
-        let expected = psp_server::Config {
-            workers: Some(3),
-            spin_us: 7,
-            ..Config::default().server
-        };
+        let expected = Config::default().server.workers(3).spin_us(7);
         assert_ne!(
             expected.connections_max,
             psp_server::Config::default().connections_max

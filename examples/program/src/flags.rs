@@ -9,6 +9,7 @@ use crate::LogLevel;
 use crate::config_file::replace;
 use crate::configuration::CommonSettings;
 use crate::scheduling::SchedulingFlags;
+use crate::sockets::{SocketConfig, SocketFlags};
 
 /// Flags about the configuration file.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -21,7 +22,7 @@ pub(crate) struct FileFlags {
     pub(crate) print_config: bool,
 }
 
-/// Flags about addresses.
+/// Flags about addresses and sockets.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ListenFlags {
     /// Address to listen on; several are separated by commas [default: 127.0.0.1].
@@ -30,15 +31,18 @@ pub struct ListenFlags {
     /// TCP port.
     #[arg(long, short)]
     port: Option<u16>,
+    #[command(flatten)]
+    sockets: SocketFlags,
 }
 
 impl ListenFlags {
     /// Replaces settings by the flags that were given.
-    pub fn apply_to(self, bind: &mut Vec<IpAddr>, port: &mut u16) {
+    pub fn apply_to(self, bind: &mut Vec<IpAddr>, port: &mut u16, sockets: &mut SocketConfig) {
         if !self.bind.is_empty() {
             *bind = self.bind;
         }
         replace(port, self.port);
+        self.sockets.apply_to(sockets);
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   main: defaults ─► TOML file ─► flags ─► configuration ─► log ─► Program ─► server ─► serve ─► end
 //!                     config_file  flags    configuration    log_level           │
-//!                                  transport                           SIGHUP ───┴► reload
+//!                                  sockets, transport                  SIGHUP ───┴► reload
 //! ```
 //!
 //! A program defines its [`ProgramConfig`] and its [`ProgramFlags`], into which it flattens common flags. Its
@@ -21,6 +21,7 @@ mod log_level;
 mod program;
 mod reload;
 mod scheduling;
+mod sockets;
 mod spin;
 #[cfg(test)]
 mod testing;
@@ -32,5 +33,6 @@ pub use failure::explain;
 pub use flags::{ListenFlags, ServerFlags};
 pub use log_level::{Log, LogLevel};
 pub use program::{Program, main, run};
+pub use sockets::{SocketConfig, SocketFlags, UnixMode};
 pub use spin::spin;
 pub use transport::{Transport, TransportConfig, TransportFlags};

@@ -23,10 +23,7 @@ impl Default for Config {
             motto: "less".to_owned(),
             log_level: LogLevel::default(),
             policy: Policy::c_fcfs(),
-            server: psp_server::Config {
-                connections_max: 11,
-                ..psp_server::Config::default()
-            },
+            server: psp_server::Config::default().connections_max(11),
         }
     }
 }

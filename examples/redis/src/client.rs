@@ -1,7 +1,7 @@
 //! Connections: the state of each, and the registry of all open ones.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -9,6 +9,7 @@ use std::time::Instant;
 use imbl::OrdMap;
 use parking_lot::Mutex;
 use psp_protocols::resp::Version;
+use psp_server::Peer;
 
 use crate::command::CommandTable;
 
@@ -17,8 +18,8 @@ use crate::command::CommandTable;
 pub struct ClientInfo {
     /// The connection's number; never reused.
     pub id: u64,
-    /// The client's address.
-    pub peer: SocketAddr,
+    /// The other end of the connection.
+    pub peer: Peer,
     connected_at: Instant,
     version: AtomicU8,
     authenticated: AtomicBool,
@@ -84,20 +85,28 @@ impl ClientInfo {
             .store(u64::try_from(age).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The client's line in `CLIENT LIST`, without the line end.
+    /// The client's line in `CLIENT LIST`, without the line end. `unix` is the path of the server's Unix socket, which
+    /// stands for the address of its clients, as in Redis.
     #[must_use]
-    pub fn line(&self) -> String {
+    pub fn line(&self, unix: Option<&Path>) -> String {
         let age = self.connected_at.elapsed();
         let active_ms = u128::from(self.active_ms.load(Ordering::Relaxed));
         let idle_s = age.as_millis().saturating_sub(active_ms) / 1000;
         let specs = CommandTable::get().specs();
         let command = specs.get(self.last_command.load(Ordering::Relaxed));
         let labels = self.labels();
-        let mut line = format!("id={} addr={} ", self.id, self.peer);
+        let (address, flags) = match self.peer.ip() {
+            Some(address) => (address.to_string(), 'N'),
+            None => {
+                let path = unix.map_or_else(|| "unix".into(), Path::to_string_lossy);
+                (format!("{path}:0"), 'U')
+            }
+        };
+        let mut line = format!("id={} addr={address} ", self.id);
         // Writing to a String does not fail.
         let _ok = write!(
             line,
-            "name={} age={} idle={idle_s} flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 cmd={} \
+            "name={} age={} idle={idle_s} flags={flags} db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 cmd={} \
              user=default lib-name={} lib-ver={} resp={}",
             labels.name,
             age.as_secs(),
@@ -150,7 +159,7 @@ pub struct Registry {
 
 impl Registry {
     /// Adds a connection.
-    pub fn connect(self: &Arc<Self>, peer: SocketAddr, authenticated: bool) -> Client {
+    pub fn connect(self: &Arc<Self>, peer: Peer, authenticated: bool) -> Client {
         let id = self.accepted.fetch_add(1, Ordering::Relaxed) + 1;
         let info = Arc::new(ClientInfo {
             id,

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use clap::Parser;
 pub use psp_program::LogLevel;
-use psp_program::{CommonSettings, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, replace};
+use psp_program::{
+    CommonSettings, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, replace,
+};
 use psp_protocols::resp::Resp;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,8 @@ pub struct Config {
     pub requirepass: Option<String>,
     /// The least severe level of log messages.
     pub log_level: LogLevel,
+    /// A Unix socket, and sockets of a service manager.
+    pub sockets: SocketConfig,
     /// Limits on requests.
     pub limits: Limits,
     /// The scheduling policy.
@@ -37,6 +41,7 @@ impl Default for Config {
             port: 6379,
             requirepass: None,
             log_level: LogLevel::default(),
+            sockets: SocketConfig::default(),
             limits: Limits::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default(),
@@ -82,12 +87,11 @@ impl Limits {
     /// The framing that enforces these limits.
     #[must_use]
     pub fn framing(&self) -> Resp {
-        Resp {
-            bulk_len_max: self.proto_max_bulk_len,
-            elements_max: self.arguments_max,
-            inline_len_max: self.inline_len_max,
-            frame_len_max: self.request_len_max,
-        }
+        Resp::default()
+            .bulk_len_max(self.proto_max_bulk_len)
+            .elements_max(self.arguments_max)
+            .inline_len_max(self.inline_len_max)
+            .frame_len_max(self.request_len_max)
     }
 }
 
@@ -97,6 +101,8 @@ impl Limits {
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-redis", version)]
 #[command(mut_arg("port", |port| port.help("TCP port [default: 6379]")))]
+#[command(mut_arg("unix", |unix| unix.long("unixsocket")))]
+#[command(mut_arg("unix_mode", |mode| mode.long("unixsocketperm")))]
 pub struct Flags {
     #[command(flatten)]
     listen: ListenFlags,
@@ -129,7 +135,8 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.listen.apply_to(&mut config.bind, &mut config.port);
+        self.listen
+            .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.server.apply_to(config.common());
         config.requirepass = self.requirepass.or(config.requirepass.take());
         let Config { limits, server, .. } = config;

@@ -1,11 +1,10 @@
 //! The handler that the runtime calls: it turns frames into commands.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::{Args, RespHead};
-use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId};
+use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId};
 
 use crate::client::Client;
 use crate::dispatch::{Outcome, dispatch};
@@ -53,7 +52,7 @@ impl Handler<RespHead> for RedisHandler {
         }
     }
 
-    fn connect(&self, peer: SocketAddr) -> Client {
+    fn connect(&self, peer: Peer) -> Client {
         self.server.connect(peer)
     }
 

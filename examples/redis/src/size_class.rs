@@ -182,10 +182,7 @@ mod tests {
     /// What `size_of` says of an inline command.
     fn size(session: &Session, size_of: SizeOf, line: &str) -> SizeClass {
         // MiB of value do not fit on a line.
-        let resp = Resp {
-            inline_len_max: 4 << 20,
-            ..Resp::default()
-        };
+        let resp = Resp::default().inline_len_max(4 << 20);
         let frame = format!("{line}\r\n");
         let head = resp.head_of(frame.as_bytes()).expect("a whole frame");
         size_of(session.store(), frame.as_bytes(), &head)

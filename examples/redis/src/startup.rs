@@ -32,15 +32,13 @@ pub fn build(config: Config) -> anyhow::Result<RedisServer> {
     let state = Arc::new(ServerState::new(Settings::new(config.clone())));
     let expiry =
         ExpiryCycle::start(Arc::clone(&state.store)).context("cannot start the expiry thread")?;
-    let mut builder = Server::builder()
+    let builder = Server::builder()
         .config(config.server)
         .policy(config.policy)
         .framing(config.limits.framing())
         .classifier(size_class::classifier(&state.store))
         .handler(RedisHandler::new(Arc::clone(&state)));
-    for address in config.bind {
-        builder = builder.tcp((address, config.port));
-    }
+    let builder = config.sockets.listen(builder, &config.bind, config.port);
     Ok(RedisServer {
         server: builder.build()?,
         state,

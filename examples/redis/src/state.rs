@@ -1,11 +1,11 @@
 //! The state that all connections of a server share.
 
-use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use psp_server::{Policy, ServerHandle, Topology};
+use psp_server::{Peer, Policy, ServerHandle, Topology};
 use psp_store::{Keyspace, unix_time_ms};
 
 use crate::client::{Client, Registry};
@@ -66,8 +66,14 @@ impl ServerState {
         }
     }
 
+    /// The path of the server's own Unix socket.
+    #[must_use]
+    pub fn unix_socket(&self) -> Option<&Path> {
+        self.settings.config.sockets.unix.as_deref()
+    }
+
     /// Registers an accepted connection.
-    pub fn connect(&self, peer: SocketAddr) -> Client {
+    pub fn connect(&self, peer: Peer) -> Client {
         self.clients
             .connect(peer, !self.settings.requires_password())
     }

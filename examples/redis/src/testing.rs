@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use psp_protocols::resp::{CommandId, Version};
+use psp_server::Peer;
 use psp_store::Keyspace;
 
 use crate::client::Client;
@@ -25,7 +26,7 @@ impl Session {
     }
 
     pub(crate) fn on(server: Arc<ServerState>) -> Self {
-        let peer = SocketAddr::from(([127, 0, 0, 1], 50_000));
+        let peer = Peer::Ip(SocketAddr::from(([127, 0, 0, 1], 50_000)));
         let client = server.connect(peer);
         let stats = server.add_worker();
         Self {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail, ensure};
 use clap::Parser;
 use psp_program::{
-    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, replace,
+    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig,
+    replace,
 };
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,8 @@ pub struct Config {
     pub preload_value_len: usize,
     /// The least severe level of log messages.
     pub log_level: LogLevel,
+    /// A Unix socket, and sockets of a service manager.
+    pub sockets: SocketConfig,
     /// Limits on requests.
     pub limits: Limits,
     /// The scheduling policy.
@@ -58,13 +61,12 @@ impl Default for Config {
             preload: 0,
             preload_value_len: 64,
             log_level: LogLevel::default(),
+            sockets: SocketConfig::default(),
             limits: Limits::default(),
             policy: Policy::darc(),
-            server: psp_server::Config {
+            server: psp_server::Config::default()
                 // A request may open a RocksDB file, which needs large stack frames.
-                stack_bytes: 1 << 20,
-                ..psp_server::Config::default()
-            },
+                .stack_bytes(1 << 20),
         }
     }
 }
@@ -144,7 +146,8 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.listen.apply_to(&mut config.bind, &mut config.port);
+        self.listen
+            .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.server.apply_to(config.common());
         config.data_dir = self.data_dir.or(config.data_dir.take());
         config.block_cache_mb = self.block_cache_mb.or(config.block_cache_mb);

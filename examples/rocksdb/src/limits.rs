@@ -63,9 +63,7 @@ impl Limits {
     #[must_use]
     pub fn framing(&self) -> Rpc {
         let len_max = self.key_len_max + self.value_len_max + ENVELOPE_LEN_MAX;
-        Rpc {
-            message_len_max: u32::try_from(len_max).unwrap_or(u32::MAX),
-        }
+        Rpc::default().message_len_max(u32::try_from(len_max).unwrap_or(u32::MAX))
     }
 
     /// Rejects an empty key and a key that is too long.

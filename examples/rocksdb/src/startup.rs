@@ -40,15 +40,13 @@ pub fn build(config: Config) -> anyhow::Result<KeyValueServer> {
     let storage = config.storage()?;
     let engine = storage.open().context("cannot open the store")?;
     preload(&*engine, config.preload, config.preload_value_len).context("cannot preload")?;
-    let mut builder = Server::builder()
+    let builder = Server::builder()
         .framing(config.limits.framing())
         .classifier(classifier(&storage))
         .policy(config.policy)
         .config(config.server)
         .handler(RpcHandler(KeyValue::new(engine.clone(), config.limits)));
-    for address in config.bind {
-        builder = builder.tcp((address, config.port));
-    }
+    let builder = config.sockets.listen(builder, &config.bind, config.port);
     Ok(KeyValueServer {
         server: builder.build()?,
         engine,

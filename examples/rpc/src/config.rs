@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use clap::Parser;
 use psp_program::{
-    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags,
+    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig,
     TransportConfig, TransportFlags,
 };
 use psp_protocols::rpc::Rpc;
@@ -25,6 +25,8 @@ pub struct Config {
     pub message_len_max: u32,
     /// The least severe messages that are logged.
     pub log_level: LogLevel,
+    /// A Unix socket, and sockets of a service manager.
+    pub sockets: SocketConfig,
     /// Transport of datagrams: sockets, or a polled port.
     pub transport: TransportConfig,
     /// How requests are scheduled.
@@ -41,6 +43,7 @@ impl Default for Config {
             udp: false,
             message_len_max: Rpc::default().message_len_max,
             log_level: LogLevel::default(),
+            sockets: SocketConfig::default(),
             transport: TransportConfig::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default(),
@@ -76,7 +79,8 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.listen.apply_to(&mut config.bind, &mut config.port);
+        self.listen
+            .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.transport.apply_to(&mut config.transport);
         config.udp |= self.udp || config.transport.is_polled();
         self.server.apply_to(config.common());
@@ -102,7 +106,7 @@ mod tests {
         words.extend(["--policy", "mq quantum-us=20"]);
         let config = resolve(&words).unwrap();
         assert!(config.udp && config.bind.len() == 2);
-        assert_eq!(config.policy, Policy::mq().quantum_us(20).into());
+        assert_eq!(config.policy, Policy::mq().quantum_us(20));
         assert_eq!(config.server.workers, Some(3));
         let printed = toml::to_string(&config).expect("serialises");
         assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);

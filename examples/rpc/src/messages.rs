@@ -68,4 +68,10 @@ pub struct TypeStats {
     /// Turns that ended before the request did.
     #[prost(uint64, tag = "8")]
     pub preemptions: u64,
+    /// Requests that did not run because their clients had gone.
+    #[prost(uint64, tag = "9")]
+    pub abandoned: u64,
+    /// Requests that did not run because their deadlines had passed.
+    #[prost(uint64, tag = "10")]
+    pub expired: u64,
 }

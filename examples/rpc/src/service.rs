@@ -1,12 +1,11 @@
 //! Dispatches calls to methods by name.
 
 use std::num::NonZeroU64;
-use std::sync::OnceLock;
 
 use prost::Message;
 use psp_protocols::rpc::Failure;
 use psp_rpc_service::{Call, Service};
-use psp_server::{ServerHandle, WorkerId};
+use psp_server::WorkerId;
 
 use crate::messages::Numbers;
 use crate::methods::{numbers, stats, work};
@@ -16,9 +15,7 @@ const NUMBERS_KEPT_MAX: usize = 8 << 10;
 
 /// The methods of psp-rpc.
 #[derive(Debug, Default)]
-pub struct RpcService {
-    runtime: OnceLock<ServerHandle>,
-}
+pub struct RpcService;
 
 /// Memory that successive requests reuse.
 #[derive(Debug, Default)]
@@ -32,8 +29,6 @@ pub struct Scratch {
 /// The environment of a method.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// The server, once it runs.
-    pub runtime: Option<&'a ServerHandle>,
     /// Memory that successive requests reuse.
     pub scratch: &'a mut Scratch,
     /// The response's message is appended here.
@@ -61,14 +56,6 @@ const METHODS: [(&str, Method); 6] = [
 impl Service for RpcService {
     type Worker = Scratch;
 
-    fn init(&self, server: ServerHandle) {
-        if self.runtime.set(server).is_err() {
-            tracing::warn!(
-                "a second server runs these methods: Stats shows the state of the first server"
-            );
-        }
-    }
-
     fn init_worker(&self, worker: WorkerId) -> Scratch {
         // The kernel may otherwise extend each Sleep by 50 us.
         if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
@@ -87,11 +74,7 @@ impl Service for RpcService {
             .iter()
             .find(|(name, _)| *name == call.method)
             .ok_or_else(|| Failure::unknown_method(call.method))?;
-        let mut context = Context {
-            runtime: self.runtime.get(),
-            scratch,
-            payload,
-        };
+        let mut context = Context { scratch, payload };
         let done = method(&mut context, call);
         scratch.numbers.clear();
         scratch.numbers.values.shrink_to(NUMBERS_KEPT_MAX);

@@ -16,17 +16,13 @@ pub type RpcServer = Server<Rpc, PspRpcClassifier, RpcHandler<RpcService>>;
 /// # Errors
 /// When a setting is out of its range, or an address cannot be bound.
 pub fn build(config: Config) -> Result<RpcServer, BuildError> {
-    let mut builder = Server::builder()
-        .framing(Rpc {
-            message_len_max: config.message_len_max,
-        })
+    let builder = Server::builder()
+        .framing(Rpc::default().message_len_max(config.message_len_max))
         .classifier(classifier())
         .policy(config.policy)
         .config(config.server)
-        .handler(RpcHandler(RpcService::default()));
-    for &address in &config.bind {
-        builder = builder.tcp((address, config.port));
-    }
+        .handler(RpcHandler(RpcService));
+    let mut builder = config.sockets.listen(builder, &config.bind, config.port);
     if config.udp {
         let transport = &config.transport;
         builder = transport.listen(builder, &config.bind, config.port);

@@ -186,7 +186,7 @@ mod tests {
     fn a_policy_may_have_settings_after_its_name() {
         let flags = ["--policy", "mq quantum-us=20", "--preempt", "signal"];
         let config = resolve(&flags).unwrap();
-        assert_eq!(config.policy, Policy::mq().quantum_us(20).into());
+        assert_eq!(config.policy, Policy::mq().quantum_us(20));
         assert_eq!(config.server.preempt, PreemptPolicy::Signal);
     }
 

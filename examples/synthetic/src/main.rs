@@ -19,6 +19,8 @@ fn main() -> ExitCode {
                 ty.name,
                 ty.completions,
                 ty.rejections,
+                ty.abandoned,
+                ty.expired,
                 ty.turns.turns,
                 ty.turns.preemptions_asked,
                 ty.turns.preemptions_honoured,

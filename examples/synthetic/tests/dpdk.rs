@@ -42,10 +42,7 @@ fn every_request_of_a_run_is_answered() {
             name: Transport::Dpdk,
             dpdk: port("server", 1, 9000),
         },
-        server: psp_server::Config {
-            workers: Some(2),
-            ..psp_server::Config::default()
-        },
+        server: psp_server::Config::default().workers(2),
         ..Config::default()
     })
     .unwrap();

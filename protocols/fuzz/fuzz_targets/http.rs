@@ -11,11 +11,7 @@ mod feed;
 fuzz_target!(|stream: &[u8]| {
     for framing in [
         Http::default(),
-        Http {
-            head_bytes_max: 80,
-            headers_max: 3,
-            body_bytes_max: 20,
-        },
+        Http::default().head_bytes_max(80).headers_max(3).body_bytes_max(20),
     ] {
         let whole = feed::feed(&framing, stream, &[]);
         assert_eq!(feed::feed(&framing, stream, &feed::every_byte(stream)), whole);

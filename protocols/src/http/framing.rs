@@ -29,6 +29,7 @@ const EMPTY_LINE_LEN: usize = "\r\n".len();
 /// assert!(matches!(step, Ok(Step::Frame { len: 27, .. })));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Http {
     /// Longest request line with its header lines, in bytes; more than 65 535 counts as that.
     /// Trailers are limited alike.
@@ -48,6 +49,10 @@ impl Default for Http {
             body_bytes_max: 1 << 20,
         }
     }
+}
+
+limits! {
+    Http: head_bytes_max: usize, headers_max: usize, body_bytes_max: usize,
 }
 
 /// How far into a request the stream has been scanned.
@@ -75,7 +80,7 @@ impl Default for Part {
 }
 
 impl Http {
-    fn head_bytes_max(&self) -> usize {
+    fn head_limit(&self) -> usize {
         self.head_bytes_max.min(usize::from(u16::MAX))
     }
 
@@ -85,7 +90,7 @@ impl Http {
         lines: &mut LineScan,
         input: &'a [u8],
     ) -> Result<Option<(&'a [u8], usize)>, Violation> {
-        let window = &input[..input.len().min(self.head_bytes_max())];
+        let window = &input[..input.len().min(self.head_limit())];
         let mut end = lines.block_end(window)?;
         if end == Some(EMPTY_LINE_LEN) {
             end = lines.block_end(window)?;
@@ -97,7 +102,7 @@ impl Http {
             };
             return Ok(Some((&input[..end], start)));
         }
-        if window.len() < self.head_bytes_max() {
+        if window.len() < self.head_limit() {
             return Ok(None);
         }
         Err(match lines.start() <= EMPTY_LINE_LEN {
@@ -150,7 +155,7 @@ impl Http {
             Part::Chunks { head, scan } => {
                 let limits = ChunkLimits {
                     body_bytes_max: self.body_bytes_max,
-                    overhead_bytes_max: self.head_bytes_max(),
+                    overhead_bytes_max: self.head_limit(),
                 };
                 Ok(match scan.end(input, limits)? {
                     ControlFlow::Break(end) => ControlFlow::Break((end, *head)),

@@ -24,6 +24,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, head: Option<&HttpHead>, out: &m
         Rejection::HandlerFailed => {
             respond(Status::INTERNAL_SERVER_ERROR, &["the handler failed\n"]);
         }
+        Rejection::Failed(text) => respond(Status::INTERNAL_SERVER_ERROR, &[text, "\n"]),
         Rejection::ReplyTooLarge { limit_bytes } => {
             let mut digits = itoa::Buffer::new();
             let limit = digits.format(*limit_bytes);
@@ -39,8 +40,10 @@ pub(super) fn encode(rejection: &Rejection<'_>, head: Option<&HttpHead>, out: &m
             respond(status, &[reason, "\n"]);
         }
         Rejection::TooManyConnections => respond(unavailable, &["too many connections\n"]),
+        Rejection::Refused(reason) => respond(Status::FORBIDDEN, &[reason, "\n"]),
         Rejection::OutOfBuffers => respond(unavailable, &["out of buffers\n"]),
         Rejection::ShuttingDown => respond(unavailable, &["shutting down\n"]),
+        Rejection::Expired => respond(unavailable, &["the request waited too long\n"]),
     }
 }
 
@@ -82,6 +85,11 @@ mod tests {
                 "the handler failed",
             ),
             (
+                Rejection::Failed("no disk"),
+                "500 Internal Server Error",
+                "no disk",
+            ),
+            (
                 Rejection::ReplyTooLarge { limit_bytes: 5 },
                 "500 Internal Server Error",
                 "the response is larger than the limit of 5 bytes",
@@ -102,6 +110,11 @@ mod tests {
                 "too many connections",
             ),
             (
+                Rejection::Refused("not from there"),
+                "403 Forbidden",
+                "not from there",
+            ),
+            (
                 Rejection::OutOfBuffers,
                 "503 Service Unavailable",
                 "out of buffers",
@@ -110,6 +123,11 @@ mod tests {
                 Rejection::ShuttingDown,
                 "503 Service Unavailable",
                 "shutting down",
+            ),
+            (
+                Rejection::Expired,
+                "503 Service Unavailable",
+                "the request waited too long",
             ),
         ] {
             let len = words.len() + 1;

@@ -17,11 +17,16 @@ use super::udp::UdpEnvelope;
 /// byte of each request, so that it need not remember anything about a connection. Clients that speak
 /// one protocol see no difference.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct MemcachedFraming {
     /// Limits of text and meta requests.
     pub text: TextFraming,
     /// Limits of binary requests.
     pub binary: BinaryFraming,
+}
+
+limits! {
+    MemcachedFraming: text: TextFraming, binary: BinaryFraming,
 }
 
 /// Whether `frame`, or input with an incomplete frame, is of the binary protocol.

@@ -6,6 +6,7 @@ macro_rules! drop_reasons {
     ($($(#[$doc:meta])* $reason:ident = $name:literal,)*) => {
         /// Why a frame is dropped.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum DropReason {
             $($(#[$doc])* $reason,)*
         }

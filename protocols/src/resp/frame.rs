@@ -16,6 +16,7 @@ use super::violation::Violation;
 ///
 /// The defaults are those of Redis 7.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Resp {
     /// Longest bulk string, in bytes; 512 MiB by default.
     pub bulk_len_max: usize,
@@ -36,6 +37,10 @@ impl Default for Resp {
             frame_len_max: 1 << 30,
         }
     }
+}
+
+limits! {
+    Resp: bulk_len_max: usize, elements_max: usize, inline_len_max: usize, frame_len_max: usize,
 }
 
 /// How much of an incomplete request has been read.

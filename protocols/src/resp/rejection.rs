@@ -19,6 +19,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Si
             encoder.error_parts(&["BUSY typed queue of '", type_name, "' is full"]);
         }
         Rejection::HandlerFailed => encoder.error("ERR internal error"),
+        Rejection::Failed(text) => encoder.error_parts(&["ERR ", text]),
         Rejection::ReplyTooLarge { limit_bytes } => {
             let mut digits = itoa::Buffer::new();
             encoder.error_parts(&[
@@ -29,10 +30,12 @@ pub(super) fn encode(rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Si
         }
         Rejection::Malformed(error) => encoder.error_parts(&["ERR ", &error.reason]),
         Rejection::TooManyConnections => encoder.error("ERR max number of clients reached"),
+        Rejection::Refused(reason) => encoder.error_parts(&["DENIED ", reason]),
         Rejection::OutOfBuffers => {
             encoder.error("OOM the server's budget for buffered bytes is exhausted");
         }
         Rejection::ShuttingDown => encoder.error("ERR server is shutting down"),
+        Rejection::Expired => encoder.error("ERR the request waited too long"),
     }
 }
 
@@ -67,6 +70,7 @@ mod tests {
                 "-BUSY typed queue of 'scan' is full\r\n",
             ),
             (Rejection::HandlerFailed, "-ERR internal error\r\n"),
+            (Rejection::Failed("no disk\r\n+OK"), "-ERR no disk  +OK\r\n"),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 512 },
                 "-ERR reply is larger than the limit of 512 bytes\r\n",
@@ -80,10 +84,15 @@ mod tests {
                 "-ERR max number of clients reached\r\n",
             ),
             (
+                Rejection::Refused("not from\r\nthere"),
+                "-DENIED not from  there\r\n",
+            ),
+            (
                 Rejection::OutOfBuffers,
                 "-OOM the server's budget for buffered bytes is exhausted\r\n",
             ),
             (Rejection::ShuttingDown, "-ERR server is shutting down\r\n"),
+            (Rejection::Expired, "-ERR the request waited too long\r\n"),
         ];
         for (rejection, line) in cases {
             assert_eq!(encoded(&rejection, b"PING\r\n"), line);

@@ -57,6 +57,7 @@ pub enum ReplyStep {
 /// incomplete reply: until it finds a reply, each call must see the same bytes with more appended.
 /// Streamed strings and aggregates (`$?`) are refused; servers do not send them.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ReplyParser {
     /// Deepest nesting of aggregates that is accepted; 32 by default.
     pub depth_max: usize,
@@ -93,6 +94,10 @@ impl Default for ReplyParser {
             progress: Progress::default(),
         }
     }
+}
+
+limits! {
+    ReplyParser: depth_max: usize, bulk_len_max: usize, line_len_max: usize,
 }
 
 /// A value without the values nested in it.

@@ -1,5 +1,7 @@
 //! Where a request ends, and how requests are refused.
 
+use std::time::Duration;
+
 use crate::framing::{FrameError, Framing, Rejection, Step};
 use crate::sink::Sink;
 
@@ -17,6 +19,7 @@ pub const PREFIX_LEN_MAX: usize = 5;
 /// The framing reads the fields of a complete message into its [`RpcHead`] and refuses none. The handler
 /// replies to a malformed message with [`Status::InvalidArgument`], and the connection goes on.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Rpc {
     /// Longest message in bytes, not counting the length in front of it; 4 MiB by default.
     pub message_len_max: u32,
@@ -28,6 +31,10 @@ impl Default for Rpc {
             message_len_max: 4 << 20,
         }
     }
+}
+
+limits! {
+    Rpc: message_len_max: u32,
 }
 
 impl Framing for Rpc {
@@ -69,26 +76,25 @@ impl Framing for Rpc {
         head.method(message).is_none() && has_no_method(message)
     }
 
+    fn deadline(&self, head: &RpcHead) -> Option<Duration> {
+        head.deadline()
+    }
+
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
-        let (status, error) = match rejection {
-            Rejection::Busy { type_name } => (
-                Status::ResourceExhausted,
-                format!("typed queue of '{type_name}' is full"),
-            ),
-            Rejection::HandlerFailed => (Status::Internal, "the handler failed".to_owned()),
-            Rejection::ReplyTooLarge { limit_bytes } => (
-                Status::Internal,
-                format!("the response is larger than the limit of {limit_bytes} bytes"),
-            ),
-            Rejection::Malformed(error) => (Status::InvalidArgument, error.to_string()),
-            Rejection::TooManyConnections => {
-                (Status::ResourceExhausted, "too many connections".to_owned())
+        let status = match rejection {
+            Rejection::Busy { .. } | Rejection::TooManyConnections | Rejection::OutOfBuffers => {
+                Status::ResourceExhausted
             }
-            Rejection::OutOfBuffers => (Status::ResourceExhausted, "out of buffers".to_owned()),
-            Rejection::ShuttingDown => (Status::Unavailable, "shutting down".to_owned()),
+            Rejection::HandlerFailed | Rejection::Failed(_) | Rejection::ReplyTooLarge { .. } => {
+                Status::Internal
+            }
+            Rejection::Malformed(_) => Status::InvalidArgument,
+            Rejection::Refused(_) => Status::PermissionDenied,
+            Rejection::ShuttingDown => Status::Unavailable,
+            Rejection::Expired => Status::DeadlineExceeded,
         };
         let id = peek_id(request).unwrap_or_default();
-        Response::failed(id, status, error).encode_frame(out);
+        Response::failed(id, status, rejection.to_string()).encode_frame(out);
     }
 }
 
@@ -191,6 +197,7 @@ mod tests {
                 Status::Internal,
                 "the handler failed",
             ),
+            (Rejection::Failed("no disk"), Status::Internal, "no disk"),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 5 },
                 Status::Internal,
@@ -207,6 +214,11 @@ mod tests {
                 "too many connections",
             ),
             (
+                Rejection::Refused("not from there"),
+                Status::PermissionDenied,
+                "not from there",
+            ),
+            (
                 Rejection::OutOfBuffers,
                 Status::ResourceExhausted,
                 "out of buffers",
@@ -215,6 +227,11 @@ mod tests {
                 Rejection::ShuttingDown,
                 Status::Unavailable,
                 "shutting down",
+            ),
+            (
+                Rejection::Expired,
+                Status::DeadlineExceeded,
+                "the request waited too long",
             ),
         ] {
             for (request, id) in [(&frame[..], 77), (b"", 0)] {

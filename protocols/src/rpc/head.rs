@@ -1,5 +1,7 @@
 //! The head of a request: its numbers, and where its method and payload are.
 
+use std::time::Duration;
+
 use crate::framing::FrameError;
 
 use super::fields::{DEADLINE_US, FIELDS_MAX, Fields, ID, METHOD, PAYLOAD, Value};
@@ -83,6 +85,15 @@ impl RpcHead {
     #[must_use]
     pub fn method<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
         Some(self.method.of(frame)).filter(|method| !method.is_empty())
+    }
+
+    /// How long the client waits for the response; `None` if it does not say, or the message has to be decoded
+    /// again for it.
+    #[inline]
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        let is_known = self.complete && self.deadline_us > 0;
+        is_known.then(|| Duration::from_micros(self.deadline_us))
     }
 
     /// The request in `frame`, as [`RequestRef::from_frame`] decodes it.

@@ -129,7 +129,7 @@ proptest! {
 
     #[test]
     fn any_split_of_garbage_ends_the_same((bytes, splits) in stream::with_cuts(http_like())) {
-        let small = Http { head_bytes_max: 60, headers_max: 2, body_bytes_max: 8 };
+        let small = Http::default().head_bytes_max(60).headers_max(2).body_bytes_max(8);
         for http in [Http::default(), small] {
             let whole = stream::feed(&http, &bytes, &[]);
             prop_assert_eq!(&stream::feed(&http, &bytes, &splits), &whole);

@@ -143,15 +143,15 @@ fn garbage() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn small_limits() -> MemcachedFraming {
-    MemcachedFraming {
-        text: TextFraming {
-            line_len_max: 30,
-            get_line_len_max: 50,
-            get_words_max: 8,
-            item_len_max: 80,
-        },
-        binary: BinaryFraming { item_len_max: 80 },
-    }
+    MemcachedFraming::default()
+        .text(
+            TextFraming::default()
+                .line_len_max(30)
+                .get_line_len_max(50)
+                .get_words_max(8)
+                .item_len_max(80),
+        )
+        .binary(BinaryFraming::default().item_len_max(80))
 }
 
 /// Parses a frame and checks that the result lies within the frame.

@@ -52,7 +52,7 @@ proptest! {
     fn any_split_of_garbage_gives_the_same_error(
         (bytes, splits) in stream::with_cuts(prop::collection::vec(0_u8..3, 0..80))
     ) {
-        let framing = PspFraming { payload_len_max: 300 };
+        let framing = PspFraming::default().payload_len_max(300);
         let whole = stream::feed(&framing, &bytes, &[]);
         prop_assert_eq!(stream::feed(&framing, &bytes, &splits), whole);
     }

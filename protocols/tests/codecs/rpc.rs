@@ -137,7 +137,7 @@ proptest! {
 
     #[test]
     fn any_split_of_garbage_gives_the_same_error((bytes, splits) in stream::with_cuts(rpc_like())) {
-        for rpc in [Rpc::default(), Rpc { message_len_max: 20 }] {
+        for rpc in [Rpc::default(), Rpc::default().message_len_max(20)] {
             let whole = stream::feed(&rpc, &bytes, &[]);
             prop_assert_eq!(&stream::feed(&rpc, &bytes, &splits), &whole);
             prop_assert_eq!(&stream::feed(&rpc, &bytes, &stream::every_byte(&bytes)), &whole);

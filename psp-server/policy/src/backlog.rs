@@ -24,6 +24,8 @@ pub struct BacklogRequest {
     pub request_type: RequestType,
     /// When it arrived, in nanoseconds.
     pub arrived_ns: u64,
+    /// When its turn shall have come at the latest, in nanoseconds.
+    pub deadline_ns: Option<u64>,
     /// For how long it ran in earlier turns, in nanoseconds; 0 for a request that never ran.
     pub served_ns: u64,
     /// Whether it waits or runs, and where.

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 /// Why a policy cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// No policy has this name.
     #[error("no policy is called `{name}`; there are {known}", known = known.join(", "))]

@@ -32,6 +32,7 @@ pub struct Sample {
 
 /// What happened.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// A request arrived. It may stand for a run of `count` pipelined requests that travel
     /// together; the run is queued, counted against the queue's capacity and dispatched as one.
@@ -40,6 +41,10 @@ pub enum Event<'a> {
         request: RequestId,
         /// Its type; for a run, that of its first request.
         request_type: RequestType,
+        /// When its turn shall have come at the latest, in nanoseconds; `None` for no such time. The
+        /// driver does not run a request that got its worker later: see `dropped` below. Policies
+        /// need not look at it.
+        deadline_ns: Option<u64>,
     },
     /// `worker` finished what it was running and is idle.
     Completed {
@@ -48,6 +53,9 @@ pub enum Event<'a> {
         /// What it measured, one entry for each type in the run. The service time of a preempted
         /// request is the sum over all its turns. Empty if the policy shall learn nothing from it.
         samples: &'a [Sample],
+        /// The driver did not run the request, because nobody waits for its reply any more. It took
+        /// no time, and there are no samples. Only a request that never ran is dropped.
+        dropped: bool,
     },
     /// The request on `worker` stopped before its end, after an [`Action::Preempt`] or because the
     /// handler yielded, and the worker is idle. The request waits again, with its first time of

@@ -31,6 +31,7 @@
 //! | `finishing`, `dispersion` | requests that are about to finish; how far service times lie apart |
 //! | `profile`, `slos` | measured service times and shares; SLOs of types |
 //! | `plan`, `grouped` | groups of types by length and their workers; typed queues that follow the plan |
+//! | `own_thread` | which requests the driver's own thread begins |
 //! | `own_queues`, `ready` | a queue per worker, and the idle workers that find something in theirs |
 //! | `handover` | the backlog for another policy |
 //!

@@ -25,52 +25,53 @@ use crate::policies::synergy::Synergy;
 use crate::scheduler::Scheduler;
 use crate::settings;
 use crate::setup::SchedulerSetup;
-use crate::traits::{Assigns, PreemptionUse};
+use crate::traits::{Assigns, GoesBy, PreemptionUse};
 
 /// A row without its settings and its scheduler.
 struct Row {
     name: &'static str,
     help: &'static str,
     assigns: Assigns,
+    goes_by: GoesBy,
     preemption: PreemptionUse,
     by_default: fn() -> Policy,
 }
 
 policies! {
     /// One queue per worker; each request joins one at random.
-    "d-fcfs": DFcfs, d_fcfs() -> Policy, Workers, Never, |setup, _| DFcfs::new(setup);
+    "d-fcfs": DFcfs, d_fcfs(), Workers, Arrival, Never, |setup, _| DFcfs::new(setup);
     /// One queue, any idle worker.
-    "c-fcfs": CFcfs, c_fcfs() -> Policy, Dispatcher, Never, |setup, _| CFcfs::new(setup);
+    "c-fcfs": CFcfs, c_fcfs(), Dispatcher, Arrival, Never, |setup, _| CFcfs::new(setup);
     /// One queue per worker; idle workers take from the queues of others.
-    "stealing": Stealing, stealing() -> Policy, Workers, Never, |setup, _| Stealing::new(setup);
+    "stealing": Stealing, stealing(), Workers, Arrival, Never, |setup, _| Stealing::new(setup);
     /// The shortest waiting type first, any idle worker.
-    "fixed-priority": FixedPriority, fixed_priority() -> Policy, Dispatcher, Never, |setup, _| FixedPriority::new(setup);
+    "fixed-priority": FixedPriority, fixed_priority(), Dispatcher, Length, Never, |setup, _| FixedPriority::new(setup);
     /// Workers divided among groups of types once, by their demand.
-    "static-partition": StaticPartition, static_partition() -> Policy, Dispatcher, Never, StaticPartition::new;
+    "static-partition": StaticPartition, static_partition(), Dispatcher, Length, Never, StaticPartition::new;
     /// Workers reserved for groups of types by their measured demand.
-    "darc": Darc, darc() -> Policy, Dispatcher, Never, Darc::new;
+    "darc": Darc, darc(), Dispatcher, Length, Never, Darc::new;
     /// Fixed priority with workers set aside for the shortest types.
-    "darc-static": DarcStatic, _, Dispatcher, Never, FixedPriority::with_reserved;
+    "darc-static": DarcStatic, _, Dispatcher, Length, Never, FixedPriority::with_reserved;
     /// DARC that lends idle reserved workers and takes them back by preemption; without it, DARC.
-    "darc-lending": DarcLending, darc_lending() -> Policy, Dispatcher, WherePossible, Lending::new;
+    "darc-lending": DarcLending, darc_lending(), Dispatcher, Length, WherePossible, Lending::new;
     /// The type with the shortest measured service time first, any idle worker.
-    "sjf": Sjf, sjf() -> Policy, Dispatcher, Never, |setup, _| sjf::scheduler(setup);
+    "sjf": Sjf, sjf(), Dispatcher, Length, Never, |setup, _| sjf::scheduler(setup);
     /// The earliest deadline first, any idle worker.
-    "edf": Edf, edf() -> Policy, Dispatcher, Never, Edf::new;
+    "edf": Edf, edf(), Dispatcher, Length, Never, Edf::new;
     /// Types take turns, each for as much service time as the others; any idle worker.
-    "drr": Drr, drr() -> Policy, Dispatcher, Never, Drr::new;
+    "drr": Drr, drr(quantum_us), Dispatcher, Length, Never, Drr::new;
     /// One queue for short and one for long types, with a limit on the workers that run long ones.
-    "cscq": Cscq, cscq() -> Policy, Dispatcher, Never, Cscq::new;
+    "cscq": Cscq, cscq(), Dispatcher, Length, Never, Cscq::new;
     /// Shinjuku: one queue, and quanta while others wait.
-    "sq": Sq, sq() -> settings::Sq, Dispatcher, Needed, Sq::new;
+    "sq": Sq, sq(quantum_us), Dispatcher, Arrival, Needed, Sq::new;
     /// Shinjuku: typed queues weighed by SLO, and quanta while others wait.
-    "mq": Mq, mq() -> settings::Mq, Dispatcher, Needed, Mq::new;
+    "mq": Mq, mq(quantum_us), Dispatcher, Length, Needed, Mq::new;
     /// Concord: each request to the worker with the fewest, which are bounded.
-    "jbsq": Jbsq, jbsq() -> settings::Jbsq, Dispatcher, Needed, Jbsq::new;
+    "jbsq": Jbsq, jbsq(quantum_us), Dispatcher, Arrival, Needed, Jbsq::new;
     /// Tiny Quanta: each request to the worker with the fewest, which take turns there.
-    "jsq": Jsq, jsq() -> settings::Jsq, Dispatcher, Needed, Jsq::new;
+    "jsq": Jsq, jsq(quantum_us), Dispatcher, Arrival, Needed, Jsq::new;
     /// Synergy: one queue per worker, stealing, and long requests preempted for those behind them.
-    "synergy": Synergy, synergy() -> settings::Synergy, Workers, Needed, Synergy::new;
+    "synergy": Synergy, synergy(quantum_us), Workers, Length, Needed, Synergy::new;
 }
 
 impl Policy {
@@ -78,6 +79,21 @@ impl Policy {
     #[must_use]
     pub fn darc_static(reserved: usize) -> Self {
         settings::DarcStatic::default().reserved(reserved).into()
+    }
+
+    /// Sets the quantum of a policy that has one, in microseconds. The settings of the policy, such as
+    /// [`settings::Mq`], say what it means and what it is unless set.
+    ///
+    /// # Panics
+    ///
+    /// When the policy has no quantum.
+    #[must_use]
+    pub fn quantum_us(mut self, quantum_us: impl Into<f64>) -> Self {
+        match self.quantum_us_mut() {
+            Some(quantum) => *quantum = quantum_us.into(),
+            None => panic!("policy {self} has no quantum"),
+        }
+        self
     }
 
     /// A policy from outside this crate, which runs requests to completion and has a dispatcher;
@@ -110,6 +126,14 @@ impl Policy {
     #[must_use]
     pub fn has_dispatcher(&self) -> bool {
         self.assigns() == Assigns::Dispatcher
+    }
+
+    /// Whether the policy treats requests by the lengths of their types, and so gains by
+    /// [`TypeSpec::service_time`](crate::TypeSpec::service_time). Not so a policy from outside this crate, as far
+    /// as is known.
+    #[must_use]
+    pub fn goes_by_length(&self) -> bool {
+        !matches!(self, Self::Custom(_)) && self.row().goes_by == GoesBy::Length
     }
 
     /// Whether the policy needs preemption to work as published. Without

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Policies that run every request to its end never use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum PreemptPolicy {
     /// Not at all: every request runs to its end.
     None,

@@ -86,6 +86,34 @@ impl Rehearsal {
         self.actions()
     }
 
+    /// As [`arrives`](Self::arrives), with a deadline of the request's own.
+    pub(crate) fn arrives_due(
+        &mut self,
+        now_ns: u64,
+        id: u32,
+        type_index: u32,
+        deadline_ns: Option<u64>,
+    ) -> String {
+        self.arrivals += 1;
+        let arrived = Event::Arrived {
+            request: RequestId(id),
+            request_type: RequestType::new(type_index),
+            deadline_ns,
+        };
+        self.after(now_ns, arrived)
+    }
+
+    /// The driver drops the request that was to run on a worker.
+    pub(crate) fn drops(&mut self, now_ns: u64, worker: u32) -> String {
+        self.ends(worker);
+        let dropped = Event::Completed {
+            worker: WorkerId(worker),
+            samples: &[],
+            dropped: true,
+        };
+        self.after(now_ns, dropped)
+    }
+
     /// Requests of types with these indices arrive a nanosecond apart, and nothing runs before all
     /// are there. They are numbered on from earlier arrivals.
     pub(crate) fn arrive_all(&mut self, types: impl IntoIterator<Item = u32>) -> String {
@@ -115,16 +143,14 @@ impl Rehearsal {
     /// A completion and what the worker measured.
     pub(crate) fn measures(&mut self, now_ns: u64, worker: u32, samples: &[Sample]) -> String {
         self.ends(worker);
-        let worker = WorkerId(worker);
-        self.after(now_ns, Event::Completed { worker, samples })
+        self.after(now_ns, completed(worker, samples))
     }
 
     /// A completion, now, of a request that took `service_ns`.
     pub(crate) fn finishes(&mut self, worker: u32, service_ns: u64) -> String {
         let request_type = self.ends(worker);
         let samples = &[sample(request_type, service_ns)];
-        let worker = WorkerId(worker);
-        self.after(self.now_ns, Event::Completed { worker, samples })
+        self.after(self.now_ns, completed(worker, samples))
     }
 
     pub(crate) fn yields(&mut self, now_ns: u64, worker: u32) -> String {
@@ -184,6 +210,7 @@ impl Rehearsal {
         let event = Event::Arrived {
             request: RequestId(id),
             request_type,
+            deadline_ns: None,
         };
         self.notes(now_ns, event);
     }
@@ -225,6 +252,14 @@ impl Rehearsal {
             });
         }
         actions.join(", ")
+    }
+}
+
+const fn completed(worker: u32, samples: &[Sample]) -> Event<'_> {
+    Event::Completed {
+        worker: WorkerId(worker),
+        samples,
+        dropped: false,
     }
 }
 

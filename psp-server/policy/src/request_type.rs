@@ -34,6 +34,7 @@ impl RequestType {
 
 /// A request type as a user registers it: a name, and what is known beforehand.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct TypeSpec {
     /// Name in statistics and in `-BUSY` replies.
     pub name: String,
@@ -41,6 +42,9 @@ pub struct TypeSpec {
     pub service_time: Option<Duration>,
     /// Target for the time from arrival to completion, for policies that weigh by SLO.
     pub slo: Option<Duration>,
+    /// Longest time that a request of the type may wait. A request that has waited longer when its
+    /// turn comes is not run.
+    pub max_wait: Option<Duration>,
     /// Expected share of all requests, 0 to 1. Types without it share what is left equally.
     pub share: Option<f64>,
     /// Requests that may wait in the typed queue; the server's default when absent.
@@ -56,6 +60,7 @@ impl TypeSpec {
             name: name.into(),
             service_time: None,
             slo: None,
+            max_wait: None,
             share: None,
             queue_capacity: None,
             preempt: None,
@@ -73,6 +78,14 @@ impl TypeSpec {
     #[must_use]
     pub fn slo(mut self, slo: Duration) -> Self {
         self.slo = Some(slo);
+        self
+    }
+
+    /// Sets how long a request may wait. If its turn comes later, its handler does not run, and the
+    /// peer is told that the request has expired.
+    #[must_use]
+    pub fn max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = Some(max_wait);
         self
     }
 

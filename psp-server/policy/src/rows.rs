@@ -2,26 +2,26 @@
 
 /// Makes [`Policy`](crate::Policy) of rows. Each row has a line of help and
 ///
-/// `"name": Settings, constructor() -> Type, Assigns, PreemptionUse, scheduler;`
+/// `"name": Settings, constructor(quantum), Assigns, GoesBy, PreemptionUse, scheduler;`
 ///
 /// `Settings` is a type of [`settings`](crate::settings) and names the variant. The constructor makes
-/// the default settings, as a policy or as themselves; a row without one has `_` there. The scheduler
-/// is a function or closure of a setup and the settings.
+/// the policy with its default settings; a row without one has `_` there. `quantum` is the field of the
+/// settings that [`Policy::quantum_us`](crate::Policy::quantum_us) sets, if there is one. The scheduler is
+/// a function or closure of a setup and the settings.
 macro_rules! policies {
     ($(
         #[doc = $help:expr]
-        $name:literal: $settings:ident, $(_)? $($constructor:ident() -> $made:ty)?,
-        $assigns:ident, $preemption:ident, $scheduler:expr;
+        $name:literal: $settings:ident, $(_)? $($constructor:ident($($quantum:ident)?))?,
+        $assigns:ident, $goes_by:ident, $preemption:ident, $scheduler:expr;
     )*) => {
         /// A policy and its settings. Building one costs nothing; [`Policy::scheduler`] makes the
         /// state machine.
         ///
-        /// Policies that run requests to completion have constructors that make the policy, with its
-        /// default settings: `Policy::darc()`. Those that [need preemption](Policy::needs_preemption)
-        /// have a quantum, which depends on the machine, and constructors that make the settings:
-        /// `Policy::mq().quantum_us(10)`. [`Into`] makes a policy of any settings, and a server's
-        /// builder takes either; so `Darc::default().delta(3.0)` works in place of `Policy::darc()`.
-        /// [`Policy::custom`] makes a policy of your own.
+        /// Each constructor makes a policy with its default settings: `Policy::darc()`, `Policy::mq()`.
+        /// The quantum depends on the machine, so a policy that has one takes it at once:
+        /// `Policy::mq().quantum_us(10)`. Other settings are methods of the settings' own type, of which
+        /// [`Into`] makes a policy; a server's builder takes either, so `Darc::default().delta(3.0)` works
+        /// in place of `Policy::darc()`. [`Policy::custom`] makes a policy of your own.
         ///
         /// In a configuration file it is a name, `policy = "darc"`, or a table of a name and settings:
         ///
@@ -32,6 +32,7 @@ macro_rules! policies {
         /// ```
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(tag = "name")]
+        #[non_exhaustive]
         pub enum Policy {
             $(
                 #[doc = $help]
@@ -74,6 +75,7 @@ macro_rules! policies {
             name: $name,
             help: $help,
             assigns: Assigns::$assigns,
+            goes_by: GoesBy::$goes_by,
             preemption: PreemptionUse::$preemption,
             by_default: || Policy::$settings(settings::$settings::default()),
         }),*];
@@ -85,10 +87,18 @@ macro_rules! policies {
             $($(
                 #[doc = $help]
                 #[must_use]
-                pub fn $constructor() -> $made {
-                    settings::$settings::default().into()
+                pub fn $constructor() -> Self {
+                    Self::$settings(settings::$settings::default())
                 }
             )?)*
+
+            /// The quantum among the settings, in microseconds.
+            fn quantum_us_mut(&mut self) -> Option<&mut f64> {
+                match self {
+                    $($($(Self::$settings(settings) => Some(&mut settings.$quantum),)?)?)*
+                    _ => None,
+                }
+            }
 
             /// The name by which [`FromStr`](std::str::FromStr) and configuration files know it.
             #[must_use]

@@ -4,6 +4,7 @@ use crate::request_type::TypeTable;
 
 /// What a scheduler is built for.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SchedulerSetup<'a> {
     /// Number of workers, at least 1.
     pub workers: usize,
@@ -12,7 +13,8 @@ pub struct SchedulerSetup<'a> {
     /// Requests that may wait per type where the type does not say.
     pub queue_capacity: usize,
     /// Whether worker 0 is the driver's own thread. It costs no hop, so a type that may use it does
-    /// so whenever it is idle.
+    /// so whenever it is idle. While it runs a request the driver does nothing else, so policies that go
+    /// by length begin no request of unknown length there if they have another worker.
     pub inline: bool,
     /// How requests can be preempted; `None` where they cannot. Then every policy runs requests to
     /// their end.
@@ -21,12 +23,36 @@ pub struct SchedulerSetup<'a> {
     pub seed: u64,
 }
 
+impl<'a> SchedulerSetup<'a> {
+    /// A setup of so many workers for these types, without preemption: typed queues hold 1024 requests, the driver
+    /// has a thread of its own, and the seed is 1.
+    #[must_use]
+    pub const fn new(workers: usize, types: &'a TypeTable) -> Self {
+        Self {
+            workers,
+            types,
+            queue_capacity: 1024,
+            inline: false,
+            preemption: None,
+            seed: 1,
+        }
+    }
+
+    crate::setters! {
+        queue_capacity: usize,
+        inline: bool,
+        preemption: Option<Preemption>,
+        seed: u64,
+    }
+}
+
 /// What a preemption costs and allows.
 ///
 /// A live server suspends a preempted request on a stack of its worker, and resumes it there and
 /// nowhere else: that worker is the request's *home worker*. In the simulators of the papers any
 /// worker may resume it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Preemption {
     /// Time from the decision to the freed worker, in nanoseconds.
     pub cost_ns: u64,

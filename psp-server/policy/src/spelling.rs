@@ -99,7 +99,7 @@ fn spell(line: &mut String, prefix: &str, settings: &toml::Table) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Darc, DarcLending, Requeue};
+    use crate::settings::{Darc, DarcLending, Mq, Requeue};
 
     fn refusal(line: &str) -> String {
         line.parse::<Policy>().unwrap_err().to_string()
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn settings_follow_the_name() {
-        let mq = Policy::mq().quantum_us(20).requeue(Requeue::Tail);
+        let mq = Mq::default().quantum_us(20).requeue(Requeue::Tail);
         assert_eq!(
             "mq quantum-us=20 requeue=tail".parse(),
             Ok(Policy::from(mq))
@@ -125,7 +125,7 @@ mod tests {
             assert!(spelled.starts_with(name), "{spelled}");
             assert_eq!(spelled.parse(), Ok(policy), "{spelled}");
         }
-        let mq = Policy::from(Policy::mq().quantum_us(0.5));
+        let mq = Policy::mq().quantum_us(0.5);
         assert!(mq.spelled().contains(" quantum-us=0.5"), "{}", mq.spelled());
         assert_eq!(Policy::c_fcfs().spelled(), "c-fcfs");
     }

@@ -9,8 +9,18 @@ pub(crate) enum Assigns {
     Workers,
 }
 
+/// What tells requests apart for a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GoesBy {
+    /// When and where they arrived, whatever their types.
+    Arrival,
+    /// The lengths of their types, hinted or measured, or what follows from them: groups, SLOs, charges.
+    Length,
+}
+
 /// Whether a policy preempts requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PreemptionUse {
     /// It runs every request to completion.
     Never,

@@ -52,9 +52,11 @@ impl TypedQueues {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
                 let slot = self.queues.slot(request_type);
-                self.queues.push(slot, now_ns, request, request_type);
+                self.queues
+                    .push(slot, now_ns, request, request_type, deadline_ns);
             }
             Event::Completed { worker, .. } => {
                 self.running.finish(worker);
@@ -97,14 +99,16 @@ impl TypedQueues {
     /// any.
     #[must_use]
     pub fn arrived_ns(&self, slot: usize) -> Option<u64> {
-        eligible::next_of(&self.queues, &self.idle, slot).map(|waiting| waiting.arrived_ns)
+        let next = eligible::next_of(&self.queues, &self.idle, self.idle.all(), slot);
+        next.map(|waiting| waiting.arrived_ns)
     }
 
     /// Runs the next request of a type on an idle worker: its home worker if it was preempted, else
     /// the most recently active one, or worker 0 where that is the driver's own thread. `None` if
     /// the type [cannot run](Self::can_run).
     pub fn run(&mut self, now_ns: u64, slot: usize) -> Option<Action> {
-        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.idle, slot)?;
+        let all = self.idle.all();
+        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.idle, all, slot)?;
         let hand_off = HandOff::Dispatched;
         Some(self.running.start(now_ns, worker, waiting, hand_off))
     }

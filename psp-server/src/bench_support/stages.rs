@@ -20,6 +20,7 @@ use psp_protocols::Framing;
 use super::stopwatch::{STAGES, Stage, Stages, Stopwatch};
 use crate::classifier::Classifier;
 use crate::handler::Handler;
+use crate::peer::Peer;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::message::{Message, Report};
 use crate::runtime::channel::task_port::TaskPort;
@@ -66,7 +67,7 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     } = server;
     let (framing, handler) = (Arc::new(framing), Arc::new(handler));
     let port = packet_port?;
-    let state = handler.connect(port.address());
+    let state = handler.connect(Peer::Ip(port.address()));
     let (mut packets, transmitters) = port.serve();
     let outlet = Outlet::Port(transmitters);
     let endpoint = Arc::new(Endpoint { outlet, state });

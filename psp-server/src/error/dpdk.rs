@@ -2,6 +2,7 @@
 
 /// DPDK, or one of its ports, cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DpdkError {
     /// The environment was not initialised. DPDK prints details to standard error.
     #[error("DPDK's environment cannot be initialised: {0}")]

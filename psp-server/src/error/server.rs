@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use psp_policy::{PolicyError, PreemptPolicy};
 
@@ -11,7 +12,7 @@ use psp_policy::{PolicyError, PreemptPolicy};
 #[non_exhaustive]
 pub enum BuildError {
     /// No address to serve was given.
-    #[error("no address to listen on: call tcp() or udp()")]
+    #[error("no address to listen on: call tcp(), unix() or udp()")]
     NoAddress,
     /// A setting is out of its range.
     #[error("{setting} is {value}, it must be {expected}")]
@@ -86,6 +87,21 @@ pub enum BuildError {
         /// The system's error.
         source: io::Error,
     },
+    /// A Unix socket could not be bound: the error says whether another process listens on it.
+    #[error("cannot listen on unix:{}: {source}", path.display())]
+    BindUnix {
+        /// The path.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A socket that the builder was given cannot be used.
+    #[error("cannot use a socket that was passed: {0}")]
+    Adopt(#[source] io::Error),
+    /// No service manager passed sockets, or not such that a server can serve: see
+    /// [`ServerBuilder::listen_fds`](crate::ServerBuilder::listen_fds).
+    #[error("cannot listen on sockets of a service manager: {0}")]
+    ListenFds(String),
     /// The address could not be resolved.
     #[error("cannot resolve {address}: {source}")]
     Resolve {

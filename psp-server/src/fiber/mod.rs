@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `flag.rs` | the turn that shall give way |
 //! | `thread_state.rs` | whether it may: `checkpoint`, `no_preempt` |
+//! | `peer.rs` | whether the peer of the request is still there: `is_abandoned` |
 //! | `pool.rs` | contexts, and switching between them |
 //! | `overflow.rs` | names the request that used up its stack |
 //! | `signal/` | giving way without a checkpoint |
@@ -21,6 +22,7 @@ mod alloc;
 mod alternate_stack;
 mod flag;
 mod overflow;
+mod peer;
 mod platform;
 mod pool;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -34,6 +36,8 @@ pub use alloc::PreemptSafeAlloc;
 pub(crate) use alternate_stack::AlternateStack;
 pub(crate) use flag::PreemptFlag;
 pub(crate) use overflow::report_overflows;
+pub(crate) use peer::for_peer;
+pub use peer::is_abandoned;
 pub use platform::Platform;
 pub(crate) use pool::{ContextPool, Pause, Wake, ensure_spare, pause};
 pub(crate) use signal::{Target, prepare_process, prepare_thread};

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 use psp_policy::PreemptPolicy;
 
 use super::flag::PreemptFlag;
+use super::peer;
 
 /// Outside of a handler.
 const OUTSIDE: u32 = 1;
@@ -177,11 +178,13 @@ impl ThreadState {
     fn give_way_entered(&self) {
         let by_signal = self.by_signal.load(Ordering::Relaxed);
         let slot = self.slot.load(Ordering::Relaxed);
+        let peer = peer::keep();
         if let Some(giver) = self.giver.get() {
             giver.give_way();
         }
         self.by_signal.store(by_signal, Ordering::Relaxed);
         self.slot.store(slot, Ordering::Relaxed);
+        peer::restore(&peer);
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use psp_policy::{PreemptPolicy, Scheduler, WorkerId};
 use psp_protocols::Framing;
@@ -36,6 +35,7 @@ use crate::shared::Shared;
 use crate::shutdown::Shutdown;
 use crate::transport::Packets;
 use crate::transport::endpoint::Endpoint;
+use crate::transport::socket::ListenerSocket;
 
 /// How long workers may take to end once the net worker is done.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -44,7 +44,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct Launch<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) poll: Poll,
     pub(crate) waker: Arc<Waker>,
-    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) listeners: Vec<ListenerSocket>,
     pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
     pub(crate) port: Option<(Packets, Arc<Endpoint<H::Connection>>)>,
     pub(crate) classifier: K,

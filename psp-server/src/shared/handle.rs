@@ -1,5 +1,6 @@
 //! The handle to a running server.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,9 +13,20 @@ use crate::config::{Config, Topology};
 use crate::telemetry::Snapshot;
 
 /// A handle to a running server, for handlers and operators. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ServerHandle {
     shared: Arc<Shared>,
+}
+
+impl fmt::Debug for ServerHandle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ServerHandle")
+            .field("policy", &self.policy())
+            .field("topology", &self.topology())
+            .field("workers", &self.workers())
+            .finish_non_exhaustive()
+    }
 }
 
 impl ServerHandle {

@@ -53,14 +53,11 @@ impl Shared {
 
     /// The setup of every scheduler of this server.
     pub(crate) fn scheduler_setup(&self) -> SchedulerSetup<'_> {
-        SchedulerSetup {
-            workers: self.workers,
-            types: &self.types,
-            queue_capacity: self.config.queue_capacity,
-            inline: self.topology == Topology::Inline,
-            preemption: admission::preemption(&self.config, self.topology),
-            seed: self.config.seed,
-        }
+        SchedulerSetup::new(self.workers, &self.types)
+            .queue_capacity(self.config.queue_capacity)
+            .inline(self.topology == Topology::Inline)
+            .preemption(admission::preemption(&self.config, self.topology))
+            .seed(self.config.seed)
     }
 
     /// Names a worker and, if `slot` is the slot of a type, that type. Does not allocate, lock or panic.

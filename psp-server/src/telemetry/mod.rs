@@ -14,7 +14,7 @@ mod publish;
 mod snapshot;
 
 pub(crate) use counters::{
-    Counter, NetCounters, PacketCounters, Telemetry, TurnCounters, WorkerCounters,
+    Counter, DispatchCounters, NetCounters, PacketCounters, Telemetry, TurnCounters, WorkerCounters,
 };
 pub use publish::publish;
 pub use snapshot::{

@@ -12,11 +12,20 @@ pub fn publish(snapshot: &Snapshot) {
     for (name, value) in [
         ("psp_connections_accepted_total", net.connections_accepted),
         ("psp_connections_refused_total", net.connections_refused),
+        (
+            "psp_connections_refused_by_handler_total",
+            net.connections_refused_by_handler,
+        ),
+        (
+            "psp_connections_over_address_limit_total",
+            net.connections_over_address_limit,
+        ),
         ("psp_connections_timed_out_total", net.connections_timed_out),
         (
             "psp_connections_over_budget_total",
             net.connections_over_budget,
         ),
+        ("psp_connections_abandoned_total", net.connections_abandoned),
         ("psp_bytes_received_total", net.bytes_received),
         ("psp_bytes_sent_total", net.bytes_sent),
         ("psp_datagrams_received_total", net.datagrams_received),
@@ -43,6 +52,8 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_arrivals_total", &label).absolute(ty.arrivals);
         metrics::counter!("psp_completions_total", &label).absolute(ty.completions);
         metrics::counter!("psp_rejections_total", &label).absolute(ty.rejections);
+        metrics::counter!("psp_abandoned_total", &label).absolute(ty.abandoned);
+        metrics::counter!("psp_expired_total", &label).absolute(ty.expired);
         metrics::counter!("psp_steals_total", &label).absolute(ty.steals);
         metrics::counter!("psp_service_ns_total", &label).absolute(ty.service_ns_total);
         metrics::counter!("psp_turns_total", &label).absolute(ty.turns.turns);
@@ -59,6 +70,7 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_worker_completions_total", &label).absolute(worker.completions);
         metrics::counter!("psp_worker_service_ns_total", &label).absolute(worker.service_ns_total);
         metrics::counter!("psp_worker_panics_total", &label).absolute(worker.panics);
+        metrics::counter!("psp_worker_failures_total", &label).absolute(worker.failures);
         metrics::counter!("psp_worker_replies_too_large_total", &label)
             .absolute(worker.replies_too_large);
         metrics::counter!("psp_worker_replies_unsent_total", &label)

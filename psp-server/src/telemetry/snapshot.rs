@@ -8,6 +8,7 @@ use super::counters::{Counter, PacketCounters, Telemetry, TurnCounters};
 /// All counters of a server at about one moment: each figure is exact, but two figures may be some
 /// events apart.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Connections, datagrams and buffers.
     pub net: NetSnapshot,
@@ -21,17 +22,25 @@ pub struct Snapshot {
 
 /// What the net worker counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct NetSnapshot {
     /// Connections accepted since the start.
     pub connections_accepted: u64,
     /// Connections open now.
     pub connections_open: u64,
-    /// Connections refused because of the connection limit.
+    /// Connections refused before their first request: there were too many, or the handler refused them.
     pub connections_refused: u64,
+    /// How many of these [`Handler::accept`](crate::Handler::accept) refused.
+    pub connections_refused_by_handler: u64,
+    /// How many of these came from an address that had
+    /// [`Config::connections_per_address_max`](crate::Config::connections_per_address_max).
+    pub connections_over_address_limit: u64,
     /// Connections closed because they were idle or took no output for too long.
     pub connections_timed_out: u64,
     /// Connections closed because they exceeded the budget for buffered bytes.
     pub connections_over_budget: u64,
+    /// Connections that their peers left while a request waited or ran.
+    pub connections_abandoned: u64,
     /// Bytes received over TCP.
     pub bytes_received: u64,
     /// Bytes sent, by the net worker and by workers.
@@ -53,6 +62,7 @@ pub struct NetSnapshot {
 
 /// What the net worker counts about a polled port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct PacketSnapshot {
     /// Frames received.
     pub frames: u64,
@@ -71,6 +81,7 @@ pub struct PacketSnapshot {
 
 /// How many frames were dropped for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct DropSnapshot {
     /// The reason's [name](DropReason::name).
     pub reason: &'static str,
@@ -99,6 +110,7 @@ impl PacketSnapshot {
 
 /// The figures of one request type.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct TypeSnapshot {
     /// Its registered name.
     pub name: String,
@@ -108,6 +120,12 @@ pub struct TypeSnapshot {
     pub completions: u64,
     /// Requests refused because the typed queue was full.
     pub rejections: u64,
+    /// Requests that did not run because their connection had been closed when their turn came.
+    pub abandoned: u64,
+    /// Requests that did not run because they had waited too long when their turn came: longer than
+    /// [`TypeSpec::max_wait`](crate::TypeSpec::max_wait) or their own
+    /// [deadline](crate::protocols::Framing::deadline).
+    pub expired: u64,
     /// Entries in the typed queue now; one entry may be a run of pipelined requests.
     pub queued: u64,
     /// Service time of all completed requests, in nanoseconds.
@@ -129,6 +147,7 @@ pub struct TypeSnapshot {
 /// Turns on workers: of one type's requests (or runs), or on one worker. A request that is never
 /// preempted has one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct TurnSnapshot {
     /// Turns that began.
     pub turns: u64,
@@ -153,6 +172,7 @@ impl TurnSnapshot {
 
 /// What one worker counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct WorkerSnapshot {
     /// Requests that the worker completed.
     pub completions: u64,
@@ -160,6 +180,8 @@ pub struct WorkerSnapshot {
     pub service_ns_total: u64,
     /// Panics of the handler that the worker survived.
     pub panics: u64,
+    /// Requests that the handler failed with a text for the peer.
+    pub failures: u64,
     /// Bytes that the worker sent itself.
     pub bytes_sent: u64,
     /// Replies that were longer than the limit or, in a datagram, than the frame. Their peers got an error
@@ -193,6 +215,8 @@ impl Snapshot {
                 arrivals: dispatch.arrivals.get(),
                 completions: work().map(|work| work.completions.get()).sum(),
                 rejections: dispatch.rejections.get(),
+                abandoned: dispatch.abandoned.get(),
+                expired: dispatch.expired.get(),
                 queued: dispatch.queued.get(),
                 service_ns_total: work().map(|work| work.service_ns.get()).sum(),
                 service_ns_max: work()
@@ -220,6 +244,7 @@ impl Snapshot {
                 .map(|work| work.0.service_ns.get())
                 .sum(),
             panics: worker.panics.get(),
+            failures: worker.failures.get(),
             bytes_sent: worker.bytes_sent.get(),
             replies_too_large: worker.replies_too_large.get(),
             replies_unsent: worker.replies_unsent.get(),
@@ -233,8 +258,11 @@ impl Snapshot {
                 connections_accepted: net.connections_accepted.get(),
                 connections_open: net.connections_open.get(),
                 connections_refused: net.connections_refused.get(),
+                connections_refused_by_handler: net.connections_refused_by_handler.get(),
+                connections_over_address_limit: net.connections_over_address_limit.get(),
                 connections_timed_out: net.connections_timed_out.get(),
                 connections_over_budget: net.connections_over_budget.get(),
+                connections_abandoned: net.connections_abandoned.get(),
                 bytes_received: net.bytes_received.get(),
                 bytes_sent: net.bytes_sent.get()
                     + sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),

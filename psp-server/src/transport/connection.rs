@@ -1,20 +1,23 @@
-//! One TCP connection: its socket, its buffers and the handler's state.
+//! One connection: its socket, its buffers and the handler's state.
 
-use std::net::SocketAddr;
-
-use mio::net::TcpStream;
+use std::os::fd::AsRawFd;
 
 use super::input::InputBuffer;
 use super::output::{Flush, OutputQueue};
 use super::request_key::ConnectionIndex;
+use super::socket::Socket;
+use crate::peer::Peer;
+use crate::presence::{PeerWatch, Presence};
 
 /// A connection has one owner at a time: the net worker, or the worker that runs its requests. That keeps
 /// replies in order without a lock.
 pub(crate) struct Connection<C> {
     /// Its index in the net worker's table.
     pub(crate) index: ConnectionIndex,
-    pub(crate) socket: TcpStream,
-    pub(crate) peer: SocketAddr,
+    pub(crate) socket: Socket,
+    pub(crate) peer: Peer,
+    /// Whether the peer is still there.
+    pub(crate) presence: Presence,
     /// The handler's state of the connection.
     pub(crate) state: C,
     pub(crate) input: InputBuffer,
@@ -28,16 +31,12 @@ pub(crate) struct Connection<C> {
 }
 
 impl<C> Connection<C> {
-    pub(crate) fn new(
-        index: ConnectionIndex,
-        socket: TcpStream,
-        peer: SocketAddr,
-        state: C,
-    ) -> Self {
+    pub(crate) fn new(index: ConnectionIndex, socket: Socket, peer: Peer, state: C) -> Self {
         Self {
             index,
             socket,
             peer,
+            presence: Presence::default(),
             state,
             input: InputBuffer::default(),
             output: OutputQueue::default(),
@@ -55,6 +54,24 @@ impl<C> Connection<C> {
             Err(_) => self.failed = true,
         }
         before - self.output.len()
+    }
+
+    fn watch(&self) -> PeerWatch<'_> {
+        PeerWatch {
+            presence: &self.presence,
+            socket: self.socket.as_raw_fd(),
+        }
+    }
+
+    /// Whether the peer is known to be gone. Only the connection's owner may ask.
+    #[inline]
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.watch().is_gone()
+    }
+
+    /// Whether the socket has input that was not read.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.watch().has_unread()
     }
 
     /// Bytes of memory held for the peer.

@@ -32,6 +32,8 @@ pub(crate) struct Datagram<C, D> {
     /// What the framing learnt about the request.
     pub(crate) head: D,
     pub(crate) arrived_ns: u64,
+    /// Until when the request may wait for its turn.
+    pub(crate) deadline_ns: Option<u64>,
     pub(crate) sample: Option<Sample>,
 }
 
@@ -183,6 +185,7 @@ impl<C, D: Default> DatagramPool<C, D> {
                 request_type: RequestType::UNKNOWN,
                 head: D::default(),
                 arrived_ns: 0,
+                deadline_ns: None,
                 sample: None,
             }))
         };
@@ -252,7 +255,6 @@ impl<C, D: Default> DatagramPool<C, D> {
     }
 
     /// A received datagram that is not lent.
-    #[cfg(feature = "dpdk")]
     pub(crate) fn held(&mut self, index: DatagramIndex) -> Option<&mut Datagram<C, D>> {
         self.all[index.get()].as_deref_mut()
     }

@@ -1,14 +1,43 @@
-//! Binding sockets.
+//! Binding sockets to the addresses of a name.
 
 use std::io;
 use std::net::SocketAddr;
 
 use mio::net::{TcpListener, UdpSocket};
+use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::BuildError;
 
-const BACKLOG: i32 = 1024;
+/// Connections that may wait to be accepted.
+pub(super) const BACKLOG: i32 = 1024;
+
+/// Ports that are tried when the system chooses one, which one of several addresses may not have.
+const PORTS_TRIED: usize = 16;
+
+/// A socket, and the address to which it is bound.
+type Bound<S> = (S, SocketAddr);
+
+/// Listening TCP sockets on each of `addresses`, which are those of one name.
+pub(crate) fn listen_tcp(addresses: &[SocketAddr]) -> Result<Vec<Bound<TcpListener>>, BuildError> {
+    bind_each("tcp", addresses, |address| {
+        let socket = bound(address, Type::STREAM, Protocol::TCP)?;
+        socket.listen(BACKLOG)?;
+        let listener = TcpListener::from_std(socket.into());
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    })
+}
+
+/// UDP sockets on each of `addresses`, which are those of one name.
+pub(crate) fn bind_udp(addresses: &[SocketAddr]) -> Result<Vec<Bound<UdpSocket>>, BuildError> {
+    bind_each("udp", addresses, |address| {
+        let socket = bound(address, Type::DGRAM, Protocol::UDP)?;
+        let socket = UdpSocket::from_std(socket.into());
+        let address = socket.local_addr()?;
+        Ok((socket, address))
+    })
+}
 
 fn bound(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
@@ -23,27 +52,127 @@ fn bound(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Sock
     Ok(socket)
 }
 
-/// A listening TCP socket.
-pub(crate) fn listen_tcp(address: SocketAddr) -> Result<TcpListener, BuildError> {
-    let listen = || {
-        let socket = bound(address, Type::STREAM, Protocol::TCP)?;
-        socket.listen(BACKLOG)?;
-        Ok(TcpListener::from_std(socket.into()))
-    };
-    listen().map_err(|source| BuildError::Bind {
-        transport: "tcp",
-        address,
-        source,
-    })
+/// Binds each address. Addresses with port 0 get the same port. An address that this machine does not have is no
+/// error if another address can be bound.
+fn bind_each<S>(
+    transport: &'static str,
+    addresses: &[SocketAddr],
+    bind: impl Fn(SocketAddr) -> io::Result<Bound<S>>,
+) -> Result<Vec<Bound<S>>, BuildError> {
+    let any_port = addresses.iter().any(|address| address.port() == 0);
+    let mut tries_left = if any_port { PORTS_TRIED } else { 1 };
+    loop {
+        tries_left -= 1;
+        match bind_at_one_port(addresses, &bind) {
+            Err((_, error)) if error.kind() == io::ErrorKind::AddrInUse && tries_left > 0 => {}
+            bound => {
+                return bound.map_err(|(address, source)| BuildError::Bind {
+                    transport,
+                    address,
+                    source,
+                });
+            }
+        }
+    }
 }
 
-/// A bound UDP socket.
-pub(crate) fn bind_udp(address: SocketAddr) -> Result<UdpSocket, BuildError> {
-    bound(address, Type::DGRAM, Protocol::UDP)
-        .map(|socket| UdpSocket::from_std(socket.into()))
-        .map_err(|source| BuildError::Bind {
-            transport: "udp",
-            address,
-            source,
-        })
+/// See [`bind_each`]. The error names the address.
+fn bind_at_one_port<S>(
+    addresses: &[SocketAddr],
+    bind: impl Fn(SocketAddr) -> io::Result<Bound<S>>,
+) -> Result<Vec<Bound<S>>, (SocketAddr, io::Error)> {
+    let mut bound: Vec<Bound<S>> = Vec::with_capacity(addresses.len());
+    let mut absent = None;
+    for &address in addresses {
+        let mut address = address;
+        if let (0, Some((_, first))) = (address.port(), bound.first()) {
+            address.set_port(first.port());
+        }
+        match bind(address) {
+            Ok(socket) => bound.push(socket),
+            Err(error) if is_absent(&error) => absent = absent.or(Some((address, error))),
+            Err(error) => return Err((address, error)),
+        }
+    }
+    match absent {
+        Some(refused) if bound.is_empty() => Err(refused),
+        _ => Ok(bound),
+    }
+}
+
+/// Whether this machine does not have the address, or no addresses of its family.
+fn is_absent(error: &io::Error) -> bool {
+    let absent = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT];
+    Errno::from_io_error(error).is_some_and(|errno| absent.contains(&errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    /// Binds `texts` on a system that gives `ports` one after the other, and answers `errors` for some addresses.
+    fn bind(
+        texts: &[&str],
+        ports: &[u16],
+        errors: &[(&str, Errno)],
+    ) -> Result<Vec<SocketAddr>, String> {
+        let ports = RefCell::new(ports.iter().copied());
+        let errors: Vec<(SocketAddr, Errno)> = errors
+            .iter()
+            .map(|(text, errno)| (text.parse().unwrap(), *errno))
+            .collect();
+        let bind = |mut address: SocketAddr| {
+            if let Some((_, errno)) = errors.iter().find(|(refused, _)| *refused == address) {
+                return Err(io::Error::from(*errno));
+            }
+            if address.port() == 0 {
+                address.set_port(ports.borrow_mut().next().unwrap());
+            }
+            Ok(((), address))
+        };
+        let bound = bind_each("tcp", &addresses(texts), bind);
+        let addresses = |bound: Vec<Bound<()>>| bound.into_iter().map(|(_, at)| at).collect();
+        bound.map(addresses).map_err(|error| error.to_string())
+    }
+
+    const LOCALHOST: [&str; 2] = ["[::1]:0", "127.0.0.1:0"];
+
+    #[test]
+    fn all_addresses_of_a_name_have_one_port() {
+        let both = addresses(&["[::1]:7", "127.0.0.1:7"]);
+        assert_eq!(bind(&LOCALHOST, &[7], &[]), Ok(both));
+        let named = ["[::1]:8", "127.0.0.1:8"];
+        assert_eq!(bind(&named, &[], &[]), Ok(addresses(&named)));
+    }
+
+    #[test]
+    fn a_port_that_one_address_does_not_have_is_given_up() {
+        let taken = [("127.0.0.1:7", Errno::ADDRINUSE)];
+        let both = addresses(&["[::1]:8", "127.0.0.1:8"]);
+        assert_eq!(bind(&LOCALHOST, &[7, 8], &taken), Ok(both));
+        let refused = bind(&["127.0.0.1:7"], &[], &taken).unwrap_err();
+        let expected = "cannot listen on tcp 127.0.0.1:7: Address already in use (os error 98)";
+        assert_eq!(refused, expected);
+    }
+
+    #[test]
+    fn an_address_that_the_machine_lacks_is_left_out() {
+        for errno in [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL] {
+            let bound = bind(&LOCALHOST, &[7], &[("[::1]:0", errno)]);
+            assert_eq!(bound, Ok(addresses(&["127.0.0.1:7"])));
+            let refused = bind(&["[::1]:0"], &[], &[("[::1]:0", errno)]).unwrap_err();
+            assert!(
+                refused.starts_with("cannot listen on tcp [::1]:0: "),
+                "{refused}"
+            );
+        }
+        let forbidden = bind(&LOCALHOST, &[7], &[("[::1]:0", Errno::ACCESS)]);
+        assert!(forbidden.is_err(), "another error is not ignored");
+    }
 }

@@ -1,4 +1,4 @@
-//! How bytes come in and go out: TCP connections and UDP datagrams on kernel sockets, and, with the feature
+//! How bytes come in and go out: connections (TCP and Unix) and UDP datagrams on kernel sockets, and, with the feature
 //! `dpdk`, UDP datagrams on polled ports.
 //!
 //! A connection, or a datagram, travels as a whole: the net worker reads and frames, lends it to
@@ -13,7 +13,10 @@
 //!
 //! | file | job |
 //! | --- | --- |
-//! | `listener.rs` | binds sockets |
+//! | `listener.rs` | binds sockets to addresses |
+//! | `socket_file.rs` | binds Unix sockets, and removes their files |
+//! | `listen_fds.rs` | sockets that a service manager passes |
+//! | `socket.rs` | the sockets of connections, and the sockets that accept them |
 //! | `input.rs`, `output.rs` | buffers of a connection |
 //! | `connection.rs` | a connection: socket, buffers, the handler's state |
 //! | `run.rs` | the requests of a connection that travel together |
@@ -29,12 +32,15 @@ pub(crate) mod datagram;
 pub mod dpdk;
 pub(crate) mod endpoint;
 pub(crate) mod input;
+pub(crate) mod listen_fds;
 pub(crate) mod listener;
 #[cfg(not(feature = "dpdk"))]
 mod no_dpdk;
 pub(crate) mod output;
 pub(crate) mod request_key;
 pub(crate) mod run;
+pub(crate) mod socket;
+pub(crate) mod socket_file;
 
 #[cfg(feature = "dpdk")]
 pub(crate) use dpdk::{Packet, PacketPort, Packets, Transmitters};

@@ -34,6 +34,8 @@ pub(crate) struct Run<D> {
     pub(crate) frames: SmallVec<[Frame<D>; FRAMES_INLINE]>,
     /// When the net worker framed them.
     pub(crate) arrived_ns: u64,
+    /// Until when the requests may wait for their turn. They all have the same deadline.
+    pub(crate) deadline_ns: Option<u64>,
     /// How many requests are done.
     pub(crate) done: usize,
     /// Bytes after the run that belong to its last request and are dropped unseen.
@@ -58,6 +60,7 @@ impl<D> Default for Run<D> {
         Self {
             frames: SmallVec::new(),
             arrived_ns: 0,
+            deadline_ns: None,
             done: 0,
             discard_after: 0,
             closes: false,
@@ -70,6 +73,7 @@ impl<D> Run<D> {
     /// Forgets the requests, to be filled again.
     pub(crate) fn clear(&mut self) {
         self.frames.clear();
+        self.deadline_ns = None;
         self.done = 0;
         self.discard_after = 0;
         self.closes = false;

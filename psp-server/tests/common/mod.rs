@@ -1,16 +1,15 @@
 //! A server with a line protocol, as a user would write it, and clients for it.
 #![allow(dead_code)]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
 use psp_server::{
-    Config, DrainReport, Policy, Reply, Request, RequestType, Server, ServerHandle, Shutdown,
+    Config, DrainReport, Policy, Reply, Request, RequestType, Server, ServerHandle, SpawnedServer,
     Topology, TypeSpec, checkpoint,
 };
 
@@ -50,8 +49,11 @@ impl Framing for Lines {
             Rejection::ReplyTooLarge { limit_bytes } => format!("!larger than {limit_bytes}"),
             Rejection::Malformed(error) => format!("!malformed: {error}"),
             Rejection::TooManyConnections => "!too many connections".into(),
+            Rejection::Refused(reason) => format!("!refused: {reason}"),
             Rejection::OutOfBuffers => "!out of buffers".into(),
             Rejection::ShuttingDown => "!shutting down".into(),
+            Rejection::Expired => "!expired".into(),
+            other => format!("!{other}"),
         };
         out.put(text.as_bytes());
         out.put(b" ");
@@ -93,31 +95,45 @@ pub(crate) struct TestServer {
     pub(crate) udp: SocketAddr,
     pub(crate) handle: ServerHandle,
     pub(crate) gate: Arc<Gate>,
-    pub(crate) shutdown: Shutdown,
-    thread: Option<JoinHandle<DrainReport>>,
+    server: Option<SpawnedServer>,
 }
 
 /// Requests: `wait ..` waits at the gate, `panic ..` panics, `big N` answers N bytes, `spin N` passes N
 /// checkpoints, `quit` closes; every other line is echoed with `ok`. `wait`, `big` and `spin` are of type
 /// `long`, lines that start with `?` of no known type, all others `short`.
 pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestServer {
+    start_typed(policy, topology, config, types())
+}
+
+/// The types of [`start`].
+pub(crate) fn types() -> [TypeSpec; 2] {
+    [
+        TypeSpec::new("short").service_time(Duration::from_micros(1)),
+        TypeSpec::new("long").service_time(Duration::from_millis(10)),
+    ]
+}
+
+/// The server of [`start`] with its types changed.
+pub(crate) fn start_typed(
+    policy: Policy,
+    topology: Topology,
+    config: Config,
+    types: [TypeSpec; 2],
+) -> TestServer {
     let gate = Arc::new(Gate::default());
     let at = gate.clone();
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .udp("127.0.0.1:0")
         .framing(Lines)
-        .types([
-            TypeSpec::new("short").service_time(Duration::from_micros(1)),
-            TypeSpec::new("long").service_time(Duration::from_millis(10)),
-        ])
+        .types(types)
         .classifier(|line: &[u8]| match line {
             line if LONG.iter().any(|word| line.starts_with(word)) => RequestType::new(1),
             line if line.starts_with(b"?") => RequestType::UNKNOWN,
             _ => RequestType::new(0),
         })
         .policy(policy)
-        .config(Config { topology, ..config })
+        .config(config.topology(topology))
         .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
             let line = std::str::from_utf8(request.payload)
                 .unwrap_or("binary")
@@ -150,24 +166,18 @@ pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestS
             reply.put(b"\n");
         })
         .build()
+        .unwrap()
+        .spawn()
         .unwrap();
     let [address, udp] = server.local_addrs() else {
         panic!("two addresses")
     };
-    let (address, udp) = (*address, *udp);
-    let handle = server.handle();
-    let shutdown = Shutdown::new();
-    let until = shutdown.clone();
-    let thread = Some(std::thread::spawn(move || {
-        server.run_until(&until).unwrap()
-    }));
     TestServer {
-        address,
-        udp,
-        handle,
+        address: *address,
+        udp: *udp,
+        handle: server.handle().clone(),
         gate,
-        shutdown,
-        thread,
+        server: Some(server),
     }
 }
 
@@ -177,18 +187,14 @@ impl TestServer {
     }
 
     pub(crate) fn stop(mut self) -> DrainReport {
-        self.shutdown.trigger();
-        self.thread.take().unwrap().join().unwrap()
+        self.handle.shut_down();
+        self.server.take().unwrap().join().unwrap()
     }
 }
 
 impl Drop for TestServer {
     fn drop(&mut self) {
         self.gate.open();
-        self.shutdown.trigger();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -216,6 +222,14 @@ impl Client {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// What comes until the end of the stream.
+    pub(crate) fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        // The peer may reset the connection if it has not read all requests.
+        let _ = self.reader.read_to_string(&mut rest);
+        rest
     }
 
     pub(crate) fn ask(&mut self, request: &str) -> String {

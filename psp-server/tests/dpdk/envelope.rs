@@ -42,11 +42,7 @@ fn a_reply_beyond_one_frame_is_refused_in_its_envelope() {
             .listen_dpdk(wire.server())
             .framing(MemcachedFraming::default())
             .policy(Policy::c_fcfs())
-            .config(Config {
-                topology,
-                workers: Some(2),
-                ..Config::default()
-            })
+            .config(Config::default().topology(topology).workers(2))
             .handler(handle)
             .build()
             .unwrap();

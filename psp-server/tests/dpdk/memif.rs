@@ -11,11 +11,7 @@ use psp_server::{Config, Policy, PreemptPolicy, Topology};
 use crate::rig::{CLIENT, LONG, SERVER, SHORT, TestClient, TestServer, Wire, ask, turn, until};
 
 fn config(topology: Topology) -> Config {
-    Config {
-        topology,
-        workers: Some(2),
-        ..Config::default()
-    }
+    Config::default().topology(topology).workers(2)
 }
 
 fn bytes(count: u32) -> Vec<u8> {
@@ -95,13 +91,11 @@ fn requests_give_way_by_contexts_and_by_threads() {
     let _turn = turn();
     for preempt in [PreemptPolicy::Cooperative, PreemptPolicy::KernelThread] {
         let wire = Wire::new();
-        let config = Config {
-            preempt,
-            contexts_per_worker: 4,
-            workers: Some(1),
-            ..config(Topology::Dedicated)
-        };
-        let policy = Policy::sq().quantum_us(50).into();
+        let config = config(Topology::Dedicated)
+            .preempt(preempt)
+            .contexts_per_worker(4)
+            .workers(1);
+        let policy = Policy::sq().quantum_us(50);
         let server = TestServer::start(wire.server(), policy, config);
         let mut client = wire.client();
         exchange(&mut client, 200);
@@ -221,10 +215,7 @@ fn a_panic_costs_its_own_request_and_silence_no_mbuf() {
 fn overload_is_dropped_and_counted() {
     let _turn = turn();
     let wire = Wire::new();
-    let config = Config {
-        queue_capacity: 4,
-        ..config(Topology::Dedicated)
-    };
+    let config = config(Topology::Dedicated).queue_capacity(4);
     let server = TestServer::start(wire.server(), Policy::darc(), config);
     let mut client = wire.client();
     // At least one request waits at the gate; the queue holds four more.

@@ -115,11 +115,7 @@ fn frames_of_a_file_have_their_answers_in_another() {
         ..port(SERVER, device)
     };
     // Three threads share the one queue.
-    let config = Config {
-        topology: Topology::Dedicated,
-        workers: Some(2),
-        ..Config::default()
-    };
+    let config = Config::default().topology(Topology::Dedicated).workers(2);
     let server = TestServer::start(port, Policy::c_fcfs(), config);
     until("all frames", || {
         let packets = server.handle.snapshot().net.packets;

@@ -44,12 +44,10 @@ fn pour(client: &mut TestClient, count: u64, seed: &mut u64) {
 fn storm(frames: u64, topology: Topology) {
     let _turn = turn();
     let wire = Wire::new();
-    let config = Config {
-        topology,
-        workers: Some(2),
-        queue_capacity: 32,
-        ..Config::default()
-    };
+    let config = Config::default()
+        .topology(topology)
+        .workers(2)
+        .queue_capacity(32);
     let server = TestServer::start(wire.server(), Policy::darc(), config);
     let received = || server.handle.snapshot().net.packets.frames;
     let requests = || server.handle.snapshot().net.datagrams_received;

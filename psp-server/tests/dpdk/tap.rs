@@ -75,11 +75,7 @@ fn a_client_of_the_kernel_is_answered() {
     }
     let port = port(SERVER, format!("net_tap0,iface={INTERFACE}"));
     for topology in [Topology::Dedicated, Topology::Inline] {
-        let config = Config {
-            topology,
-            workers: Some(2),
-            ..Config::default()
-        };
+        let config = Config::default().topology(topology).workers(2);
         let server = TestServer::start(port.clone(), Policy::darc(), config);
         assert!(ip(&["addr", "replace", KERNEL, "dev", INTERFACE]));
         assert!(ip(&["link", "set", INTERFACE, "up"]));

@@ -3,12 +3,11 @@
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
-    ServerHandle, Shutdown, Topology, TypeSpec, WorkerId, checkpoint,
+    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    ServerHandle, SpawnedServer, Topology, TypeSpec, WorkerId, checkpoint,
 };
 
 use crate::common::{Client, Lines, until};
@@ -31,7 +30,7 @@ impl Handler for Counting {
         self.made.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         if request.request_type == RequestType::new(1) {
@@ -49,8 +48,7 @@ struct Running {
     counting: Counting,
     address: SocketAddr,
     handle: ServerHandle,
-    shutdown: Shutdown,
-    thread: JoinHandle<DrainReport>,
+    server: SpawnedServer,
 }
 
 impl Running {
@@ -62,26 +60,23 @@ impl Running {
             .types([TypeSpec::new("short"), TypeSpec::new("spin")])
             .classifier(|line: &[u8]| RequestType::new(line.starts_with(b"spin").into()))
             .policy(policy)
-            .config(Config {
-                workers: Some(WORKERS),
-                topology,
-                preempt,
-                background_nice: 0,
-                ..Config::default()
-            })
+            .config(
+                Config::default()
+                    .workers(WORKERS)
+                    .topology(topology)
+                    .preempt(preempt)
+                    .background_nice(0),
+            )
             .handler(counting.clone())
             .build()
+            .unwrap()
+            .spawn()
             .unwrap();
-        let (address, handle) = (server.local_addrs()[0], server.handle());
-        let shutdown = Shutdown::new();
-        let until = shutdown.clone();
-        let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
         Self {
             counting,
-            address,
-            handle,
-            shutdown,
-            thread,
+            address: server.local_addrs()[0],
+            handle: server.handle().clone(),
+            server,
         }
     }
 
@@ -111,8 +106,8 @@ impl Running {
     }
 
     fn stop(self) {
-        self.shutdown.trigger();
-        assert_eq!(self.thread.join().unwrap().abandoned, 0);
+        self.server.shut_down();
+        assert_eq!(self.server.join().unwrap().abandoned, 0);
     }
 }
 

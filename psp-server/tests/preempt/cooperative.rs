@@ -8,10 +8,7 @@ use crate::rig::start;
 #[test]
 fn a_request_that_calls_no_checkpoint_is_counted() {
     for blocking in ["hold 0", "block 0"] {
-        let server = start(Config {
-            preempt: PreemptPolicy::Cooperative,
-            ..Config::default()
-        });
+        let server = start(Config::default().preempt(PreemptPolicy::Cooperative));
         let mut long = server.begin(blocking);
         let mut short = server.connect();
         short.send("short 1\n");

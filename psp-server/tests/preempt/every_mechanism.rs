@@ -11,10 +11,7 @@ use crate::rig::{MECHANISMS, Setup, start, start_with};
 fn short_requests_pass_a_long_one_on_its_own_worker() {
     for &preempt in MECHANISMS {
         const SHORTS: u64 = 100;
-        let server = start(Config {
-            preempt,
-            ..Config::default()
-        });
+        let server = start(Config::default().preempt(preempt));
         let start = Instant::now();
         let mut long = server.begin("spin 0");
         let mut short = server.connect();
@@ -37,10 +34,7 @@ fn short_requests_pass_a_long_one_on_its_own_worker() {
 #[test]
 fn preempted_requests_of_many_connections_all_go_on() {
     for &preempt in MECHANISMS {
-        let server = start(Config {
-            preempt,
-            ..Config::default()
-        });
+        let server = start(Config::default().preempt(preempt));
         let mut longs: Vec<_> = (0..10)
             .map(|i| server.begin(&format!("spin {i}")))
             .collect();
@@ -56,11 +50,7 @@ fn preempted_requests_of_many_connections_all_go_on() {
 #[test]
 fn darc_takes_back_what_it_lent() {
     for &preempt in MECHANISMS {
-        let config = Config {
-            workers: Some(2),
-            preempt,
-            ..Config::default()
-        };
+        let config = Config::default().workers(2).preempt(preempt);
         let ms = Duration::from_millis;
         let setup = Setup {
             policy: Policy::darc_lending(),
@@ -86,11 +76,7 @@ fn policies_change_while_requests_run_wait_and_are_suspended_and_none_is_lost() 
     for &preempt in MECHANISMS {
         const LONGS: usize = 4;
         const SHORTS: u64 = 3;
-        let server = start(Config {
-            workers: Some(2),
-            preempt,
-            ..Config::default()
-        });
+        let server = start(Config::default().workers(2).preempt(preempt));
         let sharing = server.handle.policy();
         for name in Policy::NAMES {
             let before = server.preempted();
@@ -125,10 +111,7 @@ fn policies_change_while_requests_run_wait_and_are_suspended_and_none_is_lost() 
 #[test]
 fn a_panic_after_a_preemption_costs_its_own_request() {
     for &preempt in MECHANISMS {
-        let server = start(Config {
-            preempt,
-            ..Config::default()
-        });
+        let server = start(Config::default().preempt(preempt));
         let mut other = server.begin("spin 0");
         let mut failing = server.begin("fail 1");
         let before = server.preempted();
@@ -146,11 +129,7 @@ fn a_panic_after_a_preemption_costs_its_own_request() {
 #[test]
 fn without_a_spare_context_a_request_runs_to_its_end() {
     for &preempt in MECHANISMS {
-        let server = start(Config {
-            contexts_per_worker: 2,
-            preempt,
-            ..Config::default()
-        });
+        let server = start(Config::default().contexts_per_worker(2).preempt(preempt));
         let mut first = server.begin("spin 0");
         let mut short = server.connect();
         short.send("short 1\n");
@@ -167,11 +146,7 @@ fn without_a_spare_context_a_request_runs_to_its_end() {
 #[test]
 fn a_server_stops_with_a_request_suspended() {
     for &preempt in MECHANISMS {
-        let server = start(Config {
-            drain_timeout_ms: 1,
-            preempt,
-            ..Config::default()
-        });
+        let server = start(Config::default().drain_timeout_ms(1).preempt(preempt));
         let _first = server.begin("spin 0");
         let _second = server.begin("spin 1");
         assert!(server.stop().abandoned > 0);

@@ -11,11 +11,9 @@ use crate::common::until;
 use crate::rig::{Setup, start, start_with};
 
 fn kernel_thread() -> Config {
-    Config {
-        preempt: PreemptPolicy::KernelThread,
-        contexts_per_worker: 8,
-        ..Config::default()
-    }
+    Config::default()
+        .preempt(PreemptPolicy::KernelThread)
+        .contexts_per_worker(8)
 }
 
 /// A handler that sleeps holds up only its own client.

@@ -2,13 +2,12 @@
 
 #![allow(unsafe_code)]
 
-use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
+    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
     SignalPreemptible, Topology, TypeSpec, WorkerId,
 };
 
@@ -46,7 +45,7 @@ impl Handler for Fatal {
 
     fn init_worker(&self, _worker: WorkerId) {}
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         match request.payload.trim_ascii() {
@@ -83,13 +82,13 @@ fn dies() {
         .types([TypeSpec::new("shallow"), TypeSpec::new("deep")])
         .classifier(|line: &[u8]| RequestType::new(u32::from(line.starts_with(b"deep"))))
         .policy(Policy::sq())
-        .config(Config {
-            workers: Some(2),
-            topology: Topology::Dedicated,
-            stack_bytes: 128 * 1024,
-            preempt: preempt.parse().unwrap(),
-            ..Config::default()
-        })
+        .config(
+            Config::default()
+                .workers(2)
+                .topology(Topology::Dedicated)
+                .stack_bytes(128 * 1024)
+                .preempt(preempt.parse().unwrap()),
+        )
         .handler(Fatal)
         .signal_preemption()
         .build()

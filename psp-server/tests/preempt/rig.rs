@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    Config, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
     ServerHandle, Shutdown, SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint,
     no_preempt,
 };
@@ -127,7 +127,7 @@ impl Handler for Rig {
 
     fn init_worker(&self, _worker: WorkerId) {}
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         let line = std::str::from_utf8(request.payload).unwrap().trim_end();
@@ -199,7 +199,7 @@ impl Default for Setup {
     /// A quantum that is over as soon as a request waits: far shorter than a thread takes to wake.
     fn default() -> Self {
         Self {
-            policy: Policy::sq().quantum_us(1.0).into(),
+            policy: Policy::sq().quantum_us(1.0),
             short: TypeSpec::new("short"),
             long: TypeSpec::new("long"),
         }
@@ -228,6 +228,7 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
         short,
         long,
     } = setup;
+    let workers = config.workers.unwrap_or(1);
     let preempt = long.preempt.unwrap_or(config.preempt);
     let gates = Arc::new(Gates::default());
     let server = Server::builder()
@@ -249,13 +250,13 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
             RequestType::new(u32::from(long))
         })
         .policy(policy)
-        .config(Config {
-            workers: config.workers.or(Some(1)),
-            topology: Topology::Dedicated,
-            // Other programs may run on the machine.
-            background_nice: 0,
-            ..config
-        })
+        .config(
+            config
+                .workers(workers)
+                .topology(Topology::Dedicated)
+                // Other programs may run on the machine.
+                .background_nice(0),
+        )
         .handler(Rig {
             gates: gates.clone(),
             pause: match preempt {

@@ -11,10 +11,7 @@ use crate::common::{Lines, until};
 use crate::rig::{HANDLER_MAY_RETURN, start};
 
 fn signal() -> Config {
-    Config {
-        preempt: PreemptPolicy::Signal,
-        ..Config::default()
-    }
+    Config::default().preempt(PreemptPolicy::Signal)
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use psp_server::{
-    Config, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
+    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
     SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint, protocols::Sink,
 };
 
@@ -43,7 +43,7 @@ impl Handler for Work {
 
     fn init_worker(&self, _worker: WorkerId) {}
 
-    fn connect(&self, _peer: std::net::SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         let line = std::str::from_utf8(request.payload).unwrap().trim_end();
@@ -149,13 +149,13 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
         .types([TypeSpec::new("disturbs"), TypeSpec::new("works")])
         .classifier(|line: &[u8]| RequestType::new(u32::from(!line.starts_with(b"disturb"))))
         .policy(Policy::sq().quantum_us(1.0))
-        .config(Config {
-            workers: Some(1),
-            topology: Topology::Dedicated,
-            preempt,
-            background_nice: 0,
-            ..Config::default()
-        })
+        .config(
+            Config::default()
+                .workers(1)
+                .topology(Topology::Dedicated)
+                .preempt(preempt)
+                .background_nice(0),
+        )
         .handler(Work { pause })
         .signal_preemption()
         .build()

@@ -1,9 +1,7 @@
 //! Each wrong configuration ends with one line that names the setting, its value and its limit.
 
-use std::net::SocketAddr;
-
 use psp_server::{
-    BuildError, Config, Handler, Missing, OneType, Policy, PreemptPolicy, Reply, Request,
+    BuildError, Config, Handler, Missing, OneType, Peer, Policy, PreemptPolicy, Reply, Request,
     RequestType, Server, ServerBuilder, SignalPreemptible, Topology, TypeSpec, WorkerId,
 };
 
@@ -214,7 +212,7 @@ impl Handler for Preemptible {
 
     fn init_worker(&self, _worker: WorkerId) {}
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), _request: Request<'_, ()>, _reply: &mut Reply<'_>) {}
 }
@@ -235,11 +233,11 @@ fn signal_preemption_may_come_before_or_after_the_handler() {
 
 #[test]
 fn a_setting_of_its_own_comes_before_those_of_the_config_in_either_order() {
-    let config = || Config {
-        workers: Some(7),
-        topology: Topology::Inline,
-        preempt: PreemptPolicy::None,
-        ..Config::default()
+    let config = || {
+        Config::default()
+            .workers(7)
+            .topology(Topology::Inline)
+            .preempt(PreemptPolicy::None)
     };
     let of_its_own = |builder: Builder| {
         let builder = builder.workers(3).topology(Topology::Dedicated);

@@ -11,23 +11,14 @@ fn shapes() -> Vec<(Topology, Config)> {
     let mut shapes = Vec::new();
     for topology in [Topology::Inline, Topology::Dedicated] {
         for workers in [1, 2, 4] {
-            shapes.push((
-                topology,
-                Config {
-                    workers: Some(workers),
-                    ..Config::default()
-                },
-            ));
+            shapes.push((topology, Config::default().workers(workers)));
         }
     }
     shapes
 }
 
 fn two_workers() -> Config {
-    Config {
-        workers: Some(2),
-        ..Config::default()
-    }
+    Config::default().workers(2)
 }
 
 /// A client whose long request waits at the gate.
@@ -123,10 +114,7 @@ fn a_panicking_handler_costs_its_own_request() {
 
 #[test]
 fn a_reply_over_the_limit_becomes_an_error() {
-    let config = Config {
-        reply_bytes_max: 5000,
-        ..two_workers()
-    };
+    let config = two_workers().reply_bytes_max(5000);
     let server = start(Policy::darc(), Topology::Dedicated, config);
     let mut client = server.connect();
     client.send("short 1\nbig 100000\nshort 2\n");
@@ -137,10 +125,7 @@ fn a_reply_over_the_limit_becomes_an_error() {
 
 #[test]
 fn a_full_typed_queue_refuses_its_type_only() {
-    let config = Config {
-        queue_capacity: 2,
-        ..two_workers()
-    };
+    let config = two_workers().queue_capacity(2);
     let server = start(Policy::darc(), Topology::Inline, config);
     let mut running = long_request_in_flight(&server);
     let mut waiting: Vec<_> = (0..2).map(|_| server.connect()).collect();
@@ -220,10 +205,7 @@ fn a_slow_reader_holds_back_only_itself() {
 
 #[test]
 fn peers_over_the_buffer_budget_are_closed_and_others_served() {
-    let config = Config {
-        buffered_bytes_max: 3_000_000,
-        ..two_workers()
-    };
+    let config = two_workers().buffered_bytes_max(3_000_000);
     let server = start(Policy::darc(), Topology::Inline, config);
     let mut greedy: Vec<_> = (0..12).map(|_| server.connect()).collect();
     for client in &mut greedy {
@@ -238,10 +220,7 @@ fn peers_over_the_buffer_budget_are_closed_and_others_served() {
 
 #[test]
 fn connections_over_the_limit_are_told_so() {
-    let config = Config {
-        connections_max: 2,
-        ..two_workers()
-    };
+    let config = two_workers().connections_max(2);
     let server = start(Policy::darc(), Topology::Inline, config);
     let mut first = server.connect();
     assert_eq!(first.ask("short"), "ok short");
@@ -258,10 +237,7 @@ fn connections_over_the_limit_are_told_so() {
 
 #[test]
 fn idle_connections_are_closed_and_busy_ones_are_not() {
-    let config = Config {
-        idle_timeout_s: 1,
-        ..two_workers()
-    };
+    let config = two_workers().idle_timeout_s(1);
     let server = start(Policy::darc(), Topology::Inline, config);
     let mut idle = server.connect();
     assert_eq!(idle.ask("short"), "ok short");
@@ -288,7 +264,7 @@ fn a_stopping_server_answers_the_requests_that_it_has() {
         let mut long = long_request_in_flight(&server);
         let mut idle = server.connect();
         assert_eq!(idle.ask("short"), "ok short");
-        server.shutdown.trigger();
+        server.handle.shut_down();
         assert_eq!(idle.line(), "", "idle connections are closed");
         until("no new connections", || {
             std::net::TcpStream::connect(server.address).is_err()
@@ -318,10 +294,7 @@ fn a_peer_that_never_pauses_does_not_keep_the_server_from_stopping() {
 
 #[test]
 fn a_stuck_request_is_abandoned_at_the_deadline() {
-    let config = Config {
-        drain_timeout_ms: 50,
-        ..two_workers()
-    };
+    let config = two_workers().drain_timeout_ms(50);
     let server = start(Policy::darc(), Topology::Dedicated, config);
     let gate = server.gate.clone();
     let _long = long_request_in_flight(&server);
@@ -332,10 +305,7 @@ fn a_stuck_request_is_abandoned_at_the_deadline() {
 /// Two requests run and the others wait. The idle connection has nothing to give up.
 #[test]
 fn every_connection_and_datagram_with_a_request_at_the_deadline_counts_as_abandoned() {
-    let config = Config {
-        drain_timeout_ms: 50,
-        ..two_workers()
-    };
+    let config = two_workers().drain_timeout_ms(50);
     let server = start(Policy::c_fcfs(), Topology::Dedicated, config);
     let gate = server.gate.clone();
     let mut idle = server.connect();
@@ -389,10 +359,7 @@ fn datagrams_are_answered_in_place() {
 
 #[test]
 fn a_full_typed_queue_drops_datagrams_of_its_type_only() {
-    let config = Config {
-        queue_capacity: 2,
-        ..two_workers()
-    };
+    let config = two_workers().queue_capacity(2);
     let server = start(Policy::darc(), Topology::Inline, config);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -466,11 +433,7 @@ fn policies_that_preempt_are_refused_by_name_if_nothing_can_be_preempted() {
             .framing(Lines)
             .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
             .policy(policy.clone())
-            .config(Config {
-                preempt,
-                topology,
-                ..two_workers()
-            })
+            .config(two_workers().preempt(preempt).topology(topology))
             .build();
         server.err().map(|error| error.to_string())
     };

@@ -4,15 +4,15 @@ use std::error::Error;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RunError, Server,
+    Config, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RunError, Server,
     Shutdown, Topology, WorkerId,
 };
 
-use crate::common::{Client, Lines, PATIENCE};
+use crate::common::{Client, Lines, PATIENCE, until};
 
 /// How a worker fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Handler for Failing {
         }
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         assert_ne!(request.payload, b"panic\n");
@@ -72,7 +72,7 @@ type Kind = (Topology, PreemptPolicy, Policy);
 fn kinds() -> impl Iterator<Item = Kind> {
     let linux = cfg!(target_os = "linux");
     let kernel_thread = linux.then(|| {
-        let mq = Policy::mq().into();
+        let mq = Policy::mq();
         (Topology::Dedicated, PreemptPolicy::KernelThread, mq)
     });
     let cooperative = PreemptPolicy::Cooperative;
@@ -80,7 +80,7 @@ fn kinds() -> impl Iterator<Item = Kind> {
         (Topology::Inline, cooperative, Policy::darc()),
         (Topology::Dedicated, PreemptPolicy::None, Policy::darc()),
         (Topology::Dedicated, cooperative, Policy::darc()),
-        (Topology::Dedicated, cooperative, Policy::mq().into()),
+        (Topology::Dedicated, cooperative, Policy::mq()),
     ]
     .into_iter()
     .chain(kernel_thread)
@@ -93,13 +93,11 @@ fn run(
     (topology, preempt, policy): Kind,
     with: impl FnOnce(SocketAddr, &Shutdown),
 ) -> Result<DrainReport, RunError> {
-    let config = Config {
-        workers: Some(workers),
-        topology,
-        preempt,
-        drain_timeout_ms: 100,
-        ..Config::default()
-    };
+    let config = Config::default()
+        .workers(workers)
+        .topology(topology)
+        .preempt(preempt)
+        .drain_timeout_ms(100);
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
@@ -166,5 +164,68 @@ fn a_worker_goes_on_without_a_further_context() {
             shutdown.trigger();
         });
         assert_eq!(report.unwrap().abandoned, 0, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_spawned_server_serves_at_once_and_ends_with_its_owner() {
+    for kind in kinds() {
+        let (topology, preempt, policy) = kind.clone();
+        let alive = Arc::new(());
+        let held = alive.clone();
+        let server = Server::builder()
+            .tcp("127.0.0.1:0")
+            .framing(Lines)
+            .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+                let _held = &held;
+                reply.put(request.payload);
+            })
+            .policy(policy)
+            .config(
+                Config::default()
+                    .workers(2)
+                    .topology(topology)
+                    .preempt(preempt),
+            )
+            .build()
+            .unwrap()
+            .spawn()
+            .unwrap();
+        let stream = TcpStream::connect(server.local_addrs()[0]).unwrap();
+        let mut client = Client::new(stream);
+        assert_eq!(client.ask("one"), "one", "{kind:?}");
+        assert_eq!(server.handle().snapshot().net.connections_accepted, 1);
+        drop(server);
+        assert_eq!(client.line(), "", "{kind:?}: the connection is closed");
+        until("no thread has the handler", || {
+            Arc::strong_count(&alive) == 1
+        });
+    }
+}
+
+#[test]
+fn a_spawned_server_says_how_it_ended() {
+    for kind in kinds() {
+        let spawn = |states| {
+            let (topology, preempt, policy) = kind.clone();
+            let handler = Failing::new(Failure::Error, 0, states);
+            let builder = Server::builder().tcp("127.0.0.1:0").framing(Lines);
+            let builder = builder.handler(handler).policy(policy).workers(1);
+            let server = builder.topology(topology).preempt(preempt).build();
+            server.unwrap().spawn()
+        };
+        let cause = "its state cannot be made: no database";
+        let error = spawn(0).unwrap_err().to_string();
+        assert_eq!(error, format!("worker 0 cannot start: {cause}"), "{kind:?}");
+
+        let server = spawn(1).unwrap();
+        let mut client = TcpStream::connect(server.local_addrs()[0]).unwrap();
+        client.write_all(b"panic\n").unwrap();
+        let error = server.join().unwrap_err().to_string();
+        assert_eq!(error, format!("worker 0 died: {cause}"), "{kind:?}");
+
+        let server = spawn(1).unwrap();
+        server.shut_down();
+        assert_eq!(server.join().unwrap().abandoned, 0, "{kind:?}");
     }
 }

@@ -11,10 +11,7 @@ const CLIENTS: usize = 6;
 const SWITCHES: usize = 200;
 
 fn config() -> Config {
-    Config {
-        workers: Some(3),
-        ..Config::default()
-    }
+    Config::default().workers(3)
 }
 
 /// Sends numbered requests of all types, some pipelined, until told to stop. Returns how many were answered.

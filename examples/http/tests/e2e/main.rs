@@ -7,11 +7,15 @@ use std::process::Command;
 
 use psp_harness::{ServerProcess, Start};
 
-/// Starts the server with these flags at a free port.
+/// Name of the server's Unix socket in its folder.
+const UNIX_SOCKET: &str = "http.sock";
+
+/// Starts the server with these flags at a free port, and on a Unix socket.
 fn start(flags: &[&str]) -> ServerProcess {
-    ServerProcess::start(|_| {
+    ServerProcess::start(|directory| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_psp-http"));
         command.args(["--port", "0"]).args(flags);
+        command.arg("--unix").arg(directory.join(UNIX_SOCKET));
         Start {
             command,
             port: None,

@@ -2,11 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-use psp_harness::{ServerProcess, connect};
+use psp_harness::{DEADLINE, ServerProcess, connect};
 
-use crate::start;
+use crate::{UNIX_SOCKET, start};
 
 /// A response: the status code, the header lines in lower case, and the body.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,6 +78,20 @@ impl Client {
             Err(error) => error.kind() == ErrorKind::ConnectionReset,
         }
     }
+}
+
+#[test]
+fn pages_come_over_a_unix_socket() {
+    let server = start(&[]);
+    let path = server.directory().join(UNIX_SOCKET);
+    let mut socket = UnixStream::connect(path).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let request = b"GET /fast HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    socket.write_all(request).unwrap();
+    let mut response = String::new();
+    socket.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    assert!(response.ends_with("\r\n\r\nfast\n"), "{response}");
 }
 
 #[test]

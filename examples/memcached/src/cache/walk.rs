@@ -1,6 +1,6 @@
 //! A walk over all items.
 
-use psp_server::checkpoint;
+use psp_server::{checkpoint, is_abandoned};
 
 use super::{Cache, Item};
 
@@ -10,6 +10,7 @@ const SLOTS_PER_LOCK: usize = 64;
 impl Cache {
     /// Calls `visit` for every live item. It holds no lock meanwhile, and visits an item that is
     /// present throughout exactly once. After every 64 slots, other requests may run on the worker.
+    /// Stops if the client that asks has gone.
     pub fn for_each(&self, mut visit: impl FnMut(&Item)) {
         let mut found = Vec::with_capacity(SLOTS_PER_LOCK);
         for shard in &self.shards {
@@ -18,6 +19,9 @@ impl Cache {
                 next = shard.copy(start, SLOTS_PER_LOCK, &self.now(), &mut found);
                 found.drain(..).for_each(|item| visit(&item));
                 checkpoint();
+                if is_abandoned() {
+                    return;
+                }
             }
         }
     }

@@ -7,10 +7,9 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{MEMCACHED_VERSION, Put, put_all};
 use crate::state::ServerState;
 
-pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
+pub(super) fn write(server: &ServerState, runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
     let cache = &server.cache;
     let items = cache.stats();
-    let runtime = server.runtime.get();
     let snapshot = runtime.map(ServerHandle::snapshot);
     let net = snapshot.as_ref().map(|snapshot| &snapshot.net);
     let of_net = |figure: fn(&psp_server::telemetry::NetSnapshot) -> u64| net.map_or(0, figure);

@@ -7,6 +7,8 @@ mod settings;
 
 use std::fmt::Display;
 
+use psp_server::ServerHandle;
+
 use crate::state::ServerState;
 
 /// The memcached version whose commands and replies this server follows.
@@ -49,14 +51,19 @@ impl Report {
 pub type Put<'a> = dyn FnMut(&str, &str) + 'a;
 
 /// Writes a whole report.
-pub fn write(report: Report, server: &ServerState, put: &mut Put<'_>) {
+pub fn write(
+    report: Report,
+    server: &ServerState,
+    runtime: Option<&ServerHandle>,
+    put: &mut Put<'_>,
+) {
     match report {
-        Report::General => general::write(server, put),
+        Report::General => general::write(server, runtime, put),
         Report::Items => items::write(server, put),
         Report::Slabs => items::write_memory(server, put),
-        Report::Settings => settings::write(server, put),
+        Report::Settings => settings::write(server, runtime, put),
         Report::Sizes => items::write_sizes(&server.cache, put),
-        Report::Psp => psp::write(server, put),
+        Report::Psp => psp::write(runtime, put),
     }
 }
 
@@ -78,7 +85,7 @@ mod tests {
     fn figures(server: &ServerState, name: &[u8]) -> Vec<(String, String)> {
         let mut figures = Vec::new();
         let report = Report::from_name(name).expect("a report");
-        write(report, server, &mut |name, value| {
+        write(report, server, None, &mut |name, value| {
             figures.push((name.to_owned(), value.to_owned()));
         });
         figures

@@ -1,14 +1,14 @@
-//! `stats psp`: the scheduler's figures. Empty until the server runs.
+//! `stats psp`: the scheduler's figures. Empty if no server runs.
 
 use std::time::Duration;
 
+use psp_server::ServerHandle;
 use psp_server::telemetry::{TypeSnapshot, WorkerSnapshot};
 
 use super::{Put, put_all};
-use crate::state::ServerState;
 
-pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
-    let Some(runtime) = server.runtime.get() else {
+pub(super) fn write(runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
+    let Some(runtime) = runtime else {
         return;
     };
     let snapshot = runtime.snapshot();
@@ -43,6 +43,8 @@ fn write_type(ty: &TypeSnapshot, put: &mut Put<'_>) {
             ("arrivals", &ty.arrivals),
             ("completions", &ty.completions),
             ("rejections", &ty.rejections),
+            ("abandoned", &ty.abandoned),
+            ("expired", &ty.expired),
             ("queued", &ty.queued),
             ("service_us_mean", &mean_us),
             ("service_us_max", &us(ty.service_ns_max)),

@@ -1,17 +1,18 @@
 //! `stats settings`: the configuration at the start.
 
+use psp_server::ServerHandle;
+
 use super::{Put, put_all};
 use crate::state::ServerState;
 
-pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
+pub(super) fn write(server: &ServerState, runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
     let config = &server.config;
     let addresses: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
+    let unix = config.sockets.unix.as_ref();
+    let domain_socket = unix.map_or("NULL".into(), |path| path.to_string_lossy());
     let on_or_off = |on| if on { "on" } else { "off" };
     let yes_or_no = crate::dump::yes_or_no;
-    let workers = server
-        .runtime
-        .get()
-        .map_or(0, psp_server::ServerHandle::workers);
+    let workers = runtime.map_or(0, ServerHandle::workers);
     put_all(
         put,
         "",
@@ -22,7 +23,8 @@ pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
             ("udpport", &config.udp_port),
             ("inter", &addresses.join(",")),
             ("evictions", &on_or_off(config.evict)),
-            ("domain_socket", &"NULL"),
+            ("domain_socket", &domain_socket),
+            ("umask", &config.unix_mode()),
             ("shutdown_command", &yes_or_no(config.enable_shutdown)),
             ("num_threads", &workers),
             ("cas_enabled", &"yes"),

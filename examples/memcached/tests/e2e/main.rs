@@ -4,6 +4,7 @@ mod bad_input;
 mod clients;
 mod common;
 mod load;
+mod local_socket;
 mod memory;
 mod overload;
 mod protocol;

@@ -73,15 +73,17 @@ fn setinfo(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 }
 
 fn info(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    out.verbatim("txt", format!("{}\n", context.client.line()).as_bytes());
+    let line = context.client.line(context.server.unix_socket());
+    out.verbatim("txt", format!("{line}\n").as_bytes());
     Ok(())
 }
 
 fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let clients = context.server.clients.snapshot();
+    let unix = context.server.unix_socket();
     let mut lines = String::new();
     let mut add = |client: &crate::client::ClientInfo| {
-        lines.push_str(&client.line());
+        lines.push_str(&client.line(unix));
         lines.push('\n');
     };
     match args[2..] {

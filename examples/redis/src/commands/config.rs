@@ -119,6 +119,14 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.idle_timeout_s().to_string(),
         set_timeout,
     ),
+    Parameter::fixed("unixsocket", |server| {
+        let path = server.unix_socket();
+        path.map_or_else(String::new, |path| path.display().to_string())
+    }),
+    Parameter::fixed("unixsocketperm", |server| {
+        let mode = server.settings.config.sockets.unix_mode;
+        mode.map_or_else(|| "0".to_owned(), |mode| mode.to_string())
+    }),
 ];
 
 fn number<T: std::str::FromStr>(value: &[u8]) -> Result<T, &'static str> {
@@ -258,6 +266,7 @@ mod tests {
                 "CONFIG GET proto-*",
                 "*2 $18 proto-max-bulk-len $9 536870912",
             ),
+            ("CONFIG GET unixsocketp*", "*2 $14 unixsocketperm $1 0"),
             ("CONFIG GET maxclients", "*2 $10 maxclients $5 10000"),
             ("CONFIG GET nothing", "*0"),
         ]);

@@ -258,13 +258,16 @@ fn write_scheduler(
     for ty in &snapshot.types {
         write!(
             text,
-            "psp_type_{}:arrivals={},completions={},rejections={},queued={},service_us_mean={:.3},\
+            "psp_type_{}:arrivals={},completions={},rejections={},abandoned={},expired={},queued={},\
+             service_us_mean={:.3},\
              service_us_max={:.3},service_us_profiled={:.3},workers_reserved={},worker_first={},\
              steals={},turns={},preemptions_asked={},preemptions_honoured={},preemptions_late={}\r\n",
             ty.name,
             ty.arrivals,
             ty.completions,
             ty.rejections,
+            ty.abandoned,
+            ty.expired,
             ty.queued,
             us(ty.service_ns_total / ty.completions.max(1)),
             us(ty.service_ns_max),

@@ -163,10 +163,13 @@ fn keys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     let pace = Pace::new();
     context.store.for_each(|entry| {
         pace.step();
-        if glob::matches(pattern, entry.key()) {
+        if !pace.is_abandoned() && glob::matches(pattern, entry.key()) {
             found.push(Arc::clone(entry));
         }
     });
+    if pace.is_abandoned() {
+        return Ok(());
+    }
     out.array(found.len());
     walk::batched(out, |out| {
         found.iter().for_each(|entry| out.bulk(entry.key()));

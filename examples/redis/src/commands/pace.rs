@@ -9,7 +9,7 @@
 
 use std::cell::Cell;
 
-use psp_server::checkpoint;
+use psp_server::{checkpoint, is_abandoned};
 use psp_store::Slot;
 
 /// Elements between two checkpoints.
@@ -19,6 +19,7 @@ const ELEMENTS: u32 = 64;
 pub(super) struct Pace {
     elements: Cell<u32>,
     silent: bool,
+    abandoned: Cell<bool>,
 }
 
 impl Pace {
@@ -26,7 +27,13 @@ impl Pace {
         Self {
             elements: Cell::new(0),
             silent: false,
+            abandoned: Cell::new(false),
         }
+    }
+
+    /// Whether the client had gone at the last checkpoint. A read may stop then, at any point of its reply.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.abandoned.get()
     }
 
     /// The pace of a change of `slot`.
@@ -48,6 +55,7 @@ impl Pace {
         self.elements.set(0);
         if !self.silent {
             checkpoint();
+            self.abandoned.set(is_abandoned());
         }
     }
 }

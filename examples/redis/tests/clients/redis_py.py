@@ -1,4 +1,4 @@
-"""Drives a server with redis-py and its defaults. Usage: redis_py.py PORT PASSWORD"""
+"""Drives a server with redis-py and its defaults. Usage: redis_py.py PORT PASSWORD UNIX_SOCKET"""
 
 import sys
 
@@ -175,8 +175,16 @@ def binary(port, password):
     check(client.get(b"\r\n\x00"), value)
 
 
+def local_socket(path, password):
+    client = redis.from_url(f"unix://:{password}@{path}")
+    check(client.set("local", "value"), True)
+    check(client.get("local"), b"value")
+    addresses = [entry["addr"] for entry in client.client_list()]
+    assert f"{path}:0" in addresses, addresses
+
+
 def main():
-    port, password = int(sys.argv[1]), sys.argv[2]
+    port, password, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     connection(port, password)
     client = redis.Redis(port=port, password=password, decode_responses=True)
     for suite in [strings, keys, lists, hashes, sets, sorted_sets, pipelines]:
@@ -184,6 +192,7 @@ def main():
         suite(client)
     resp2(port, password)
     binary(port, password)
+    local_socket(path, password)
     check(client.flushall(), True)
     check(client.dbsize(), 0)
     print(f"redis-py {redis.__version__}: all checks passed")

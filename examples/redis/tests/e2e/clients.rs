@@ -43,6 +43,7 @@ fn python(script_name: &str) -> Command {
 fn start_with_password() -> Server {
     Server::start_with(&Options {
         requirepass: Some(PASSWORD),
+        unixsocketperm: Some("700"),
         ..Options::default()
     })
 }
@@ -92,6 +93,17 @@ fn redis_cli_one_shot() {
             "redis-cli {arguments:?}"
         );
     }
+}
+
+#[test]
+#[ignore = "needs redis-tools, redis-py, ioredis; run by .ci/run"]
+fn redis_cli_on_a_unix_socket() {
+    let server = start_with_password();
+    let mut local = Command::new("redis-cli");
+    local.arg("-s").arg(server.unix_socket());
+    local.args(["-a", PASSWORD, "--no-auth-warning"]);
+    let output = run_program(&mut local, "set key value\nget key\n");
+    assert_eq!(output, "OK\nvalue\n");
 }
 
 #[test]
@@ -230,7 +242,11 @@ fn redis_benchmark_pipelined() {
 #[ignore = "needs redis-tools, redis-py, ioredis; run by .ci/run"]
 fn redis_py() {
     let server = start_with_password();
-    let output = run_program(python("redis_py.py").args([&server.port(), PASSWORD]), "");
+    let mut python = python("redis_py.py");
+    python
+        .args([&server.port(), PASSWORD])
+        .arg(server.unix_socket());
+    let output = run_program(&mut python, "");
     assert!(output.ends_with("all checks passed\n"), "{output}");
 }
 

@@ -3,6 +3,7 @@
 mod bad_input;
 mod clients;
 mod common;
+mod local_sockets;
 mod overload;
 mod protocol;
 mod steering;

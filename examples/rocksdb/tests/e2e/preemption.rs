@@ -23,7 +23,7 @@ fn preempted_scans_are_complete() {
         let is_rocksdb = *engine == "rocksdb";
         let mut config = Config {
             port: 0,
-            policy: Policy::mq().quantum_us(20.0).into(),
+            policy: Policy::mq().quantum_us(20.0),
             preload: ENTRIES.into(),
             sync: false,
             ..Config::default()

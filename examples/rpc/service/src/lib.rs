@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   frame ─► RpcHandler: envelope ─► Call ─► Service::call ─► payload, or Failure ─► response
-//!               │ malformed                    │ give_way: checkpoint, deadline
+//!               │ malformed                    │ give_way: checkpoint, client, deadline
 //!               └─► INVALID_ARGUMENT           └─► DEADLINE_EXCEEDED
 //! ```
 //!
@@ -42,11 +42,10 @@
 //! # }
 //! ```
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use psp_protocols::rpc::{Failure, RequestRef, ResponseRef, RpcHead, peek_id};
-use psp_server::{Handler, Reply, Request, ServerHandle, WorkerId, checkpoint};
+use psp_protocols::rpc::{Failure, RequestRef, ResponseRef, RpcHead, Status, peek_id};
+use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId, checkpoint, is_abandoned};
 
 /// Most bytes of the payload buffer that are kept for the next request.
 const PAYLOAD_KEPT_MAX: usize = 64 << 10;
@@ -55,11 +54,6 @@ const PAYLOAD_KEPT_MAX: usize = 64 << 10;
 pub trait Service: Send + Sync + 'static {
     /// State of one context of a worker, like [`Handler::Worker`].
     type Worker: Send + 'static;
-
-    /// Runs once before the first request.
-    fn init(&self, server: ServerHandle) {
-        let _ = server;
-    }
 
     /// Runs on the worker's thread before its first request, once for each context of the worker.
     fn init_worker(&self, worker: WorkerId) -> Self::Worker;
@@ -85,6 +79,8 @@ pub struct Call<'a> {
     pub payload: &'a [u8],
     /// From then on, the client no longer needs the response.
     deadline: Option<Instant>,
+    /// The server that runs the call; a call that a test makes has none.
+    server: Option<&'a ServerHandle>,
 }
 
 impl<'a> Call<'a> {
@@ -104,16 +100,27 @@ impl<'a> Call<'a> {
             method: request.method,
             payload: request.payload,
             deadline,
+            server: None,
         }
     }
 
-    /// A [`checkpoint`], which lets other requests run first, and a check of the deadline. Long work calls
-    /// this now and then.
+    /// The server that runs the call: its counters, its limits and its policy. `None` in a call that no server
+    /// runs, as in tests.
+    #[must_use]
+    pub const fn server(&self) -> Option<&'a ServerHandle> {
+        self.server
+    }
+
+    /// A [`checkpoint`], which lets other requests run first, and a check of the client and the deadline. Long
+    /// work calls this now and then.
     ///
     /// # Errors
-    /// [`Failure::deadline_exceeded`].
+    /// [`Status::Cancelled`] when the client has gone, and [`Failure::deadline_exceeded`].
     pub fn give_way(&self) -> Result<(), Failure> {
         checkpoint();
+        if is_abandoned() {
+            return Err(Failure::new(Status::Cancelled, "the client has gone"));
+        }
         self.in_time()
     }
 
@@ -151,16 +158,10 @@ pub struct RpcWorker<W> {
 }
 
 impl<S: Service> RpcHandler<S> {
-    fn run(
-        &self,
-        worker: &mut RpcWorker<S::Worker>,
-        request: &RequestRef<'_>,
-        waited: Duration,
-    ) -> Result<(), Failure> {
-        let call = Call::begun(request, waited);
-        // The deadline may have passed while the request was queued.
+    fn run(&self, worker: &mut RpcWorker<S::Worker>, call: &Call<'_>) -> Result<(), Failure> {
+        // The server refuses requests whose deadlines passed in the queue. This worker may have begun later.
         call.in_time()?;
-        self.0.call(&mut worker.state, &call, &mut worker.payload)?;
+        self.0.call(&mut worker.state, call, &mut worker.payload)?;
         call.in_time()
     }
 }
@@ -169,10 +170,6 @@ impl<S: Service> Handler<RpcHead> for RpcHandler<S> {
     type Worker = RpcWorker<S::Worker>;
     type Connection = ();
 
-    fn init(&self, server: ServerHandle) {
-        self.0.init(server);
-    }
-
     fn init_worker(&self, worker: WorkerId) -> Self::Worker {
         RpcWorker {
             state: self.0.init_worker(worker),
@@ -180,7 +177,7 @@ impl<S: Service> Handler<RpcHead> for RpcHandler<S> {
         }
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(
         &self,
@@ -188,9 +185,13 @@ impl<S: Service> Handler<RpcHead> for RpcHandler<S> {
         request: Request<'_, (), RpcHead>,
         reply: &mut Reply<'_>,
     ) {
-        let (frame, waited) = (request.payload, request.waited);
+        let frame = request.payload;
         let (id, done) = match request.head.request(frame) {
-            Ok(request) => (request.id, self.run(worker, &request, waited)),
+            Ok(envelope) => {
+                let mut call = Call::begun(&envelope, request.waited);
+                call.server = Some(request.server());
+                (envelope.id, self.run(worker, &call))
+            }
             Err(error) => {
                 let id = peek_id(frame).unwrap_or_default();
                 (id, Err(Failure::invalid(error.reason)))

@@ -10,14 +10,14 @@ use crate::service::Context;
 /// Counters of all request types, and the policy. Ignores the payload.
 ///
 /// # Errors
-/// [`Status::Unavailable`] before the server runs.
-pub fn stats(context: &mut Context<'_>, _call: &Call<'_>) -> Result<(), Failure> {
-    let runtime = context
-        .runtime
-        .ok_or_else(|| Failure::new(Status::Unavailable, "the server is not running yet"))?;
-    let snapshot = runtime.snapshot();
+/// [`Status::Unavailable`] if no server runs the call.
+pub fn stats(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
+    let server = call
+        .server()
+        .ok_or_else(|| Failure::new(Status::Unavailable, "no server runs this call"))?;
+    let snapshot = server.snapshot();
     let stats = ServerStats {
-        policy: runtime.policy().spelled(),
+        policy: server.policy().spelled(),
         types: snapshot.types.into_iter().map(of_type).collect(),
         reflected_datagrams: snapshot.net.datagrams_reflected,
     };
@@ -35,5 +35,7 @@ fn of_type(ty: TypeSnapshot) -> TypeStats {
         service_ns_max: ty.service_ns_max,
         turns: ty.turns.turns,
         preemptions: ty.turns.preemptions_honoured,
+        abandoned: ty.abandoned,
+        expired: ty.expired,
     }
 }

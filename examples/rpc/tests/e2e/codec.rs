@@ -55,19 +55,19 @@ proptest! {
     }
 
     #[test]
-    fn payloads(number: u64, values: Vec<i64>, value: i64, name in "\\PC{0,20}", counts: [u64; 7]) {
-        let [arrivals, completions, rejections, service_ns_mean, service_ns_max, turns, preemptions] =
-            counts;
+    fn payloads(number: u64, values: Vec<i64>, value: i64, name in "\\PC{0,20}", counts: [u64; 9]) {
+        let [arrivals, completions, rejections, service_ns_mean, service_ns_max, turns, preemptions,
+            abandoned, expired] = counts;
         same(&messages::Work { duration_us: number }, &methods::Work { duration_us: number })?;
         same(&messages::Numbers { values: values.clone() }, &methods::Numbers { values })?;
         same(&messages::Total { value }, &methods::Total { value })?;
         let ours = messages::TypeStats {
             name: name.clone(), arrivals, completions, rejections, service_ns_mean, service_ns_max,
-            turns, preemptions,
+            turns, preemptions, abandoned, expired,
         };
         let generated = methods::TypeStats {
             name: name.clone(), arrivals, completions, rejections, service_ns_mean, service_ns_max,
-            turns, preemptions,
+            turns, preemptions, abandoned, expired,
         };
         same(
             &messages::ServerStats { policy: name.clone(), types: vec![ours; 2], reflected_datagrams: number },

@@ -158,7 +158,7 @@ fn work_ends_when_its_deadline_passes() {
                     .into_bytes(),
             ),
         ] {
-            client.submit(method, 2_000, payload).unwrap();
+            client.submit(method, 100_000, payload).unwrap();
             let response = client.receive().unwrap();
             let expected = (Status::DeadlineExceeded, "the deadline has passed");
             assert_eq!(end(&response), expected, "{method}");
@@ -173,32 +173,55 @@ fn work_ends_when_its_deadline_passes() {
     assert!(longest_ns < 9_000_000_000, "{longest_ns}");
 }
 
+const ONE_WORKER: [&str; 6] = [
+    "--topology",
+    "dedicated",
+    "--workers",
+    "1",
+    "--policy",
+    "c-fcfs",
+];
+
 #[test]
-fn time_in_the_queue_counts_towards_the_deadline() {
-    let one_worker = [
-        "--topology",
-        "dedicated",
-        "--workers",
-        "1",
-        "--policy",
-        "c-fcfs",
-    ];
-    let server = Server::start(&one_worker);
+fn a_request_whose_deadline_passes_in_the_queue_does_not_run() {
+    let server = Server::start(&ONE_WORKER);
+    let (mut ahead, mut behind) = (server.connect(), server.connect());
+    let sleep = Work {
+        duration_us: 100_000,
+    };
+    let mut overtook = 0;
+    loop {
+        ahead.submit("Sleep", 0, &sleep).unwrap();
+        behind.submit("Echo", 1_000, Vec::new()).unwrap();
+        let response = behind.receive().unwrap();
+        assert_eq!(ahead.receive().unwrap().status(), Status::Ok);
+        if response.status() != Status::Ok {
+            let expected = (Status::DeadlineExceeded, "the request waited too long");
+            assert_eq!(end(&response), expected);
+            break;
+        }
+        // The request of the other connection may arrive first, though it was sent second.
+        overtook += 1;
+        assert!(overtook < 10);
+    }
+    let stats = server.stats_of("short");
+    assert_eq!((stats.expired, stats.completions), (1, overtook));
+}
+
+#[test]
+fn a_datagram_whose_deadline_passes_in_the_queue_is_dropped() {
+    let server = Server::start(&ONE_WORKER);
     let mut client = server.datagrams();
-    let ahead = client.submit(
-        "Sleep",
-        0,
-        &Work {
-            duration_us: 300_000,
-        },
-    );
-    let ahead = ahead.unwrap();
-    let behind = client.submit("Echo", 1_000, Vec::new()).unwrap();
+    let sleep = Work {
+        duration_us: 100_000,
+    };
+    let ahead = client.submit("Sleep", 0, &sleep).unwrap();
+    client.submit("Echo", 1_000, Vec::new()).unwrap();
+    let patient = client.submit("Echo", 0, Vec::new()).unwrap();
     let responses = [client.receive().unwrap(), client.receive().unwrap()];
-    assert_eq!(responses.each_ref().map(|it| it.id), [ahead, behind]);
-    assert_eq!(responses[0].status(), Status::Ok);
-    let expected = (Status::DeadlineExceeded, "the deadline has passed");
-    assert_eq!(end(&responses[1]), expected);
+    assert_eq!(responses.each_ref().map(|it| it.id), [ahead, patient]);
+    let stats = server.stats_of("short");
+    assert_eq!((stats.expired, stats.completions), (1, 1));
 }
 
 #[test]

@@ -26,11 +26,9 @@ fn measure(policy: Policy) -> Report {
         hints: true,
         dilate: DILATION,
         policy,
-        server: psp_server::Config {
-            workers: Some(WORKERS),
-            topology: Topology::Dedicated,
-            ..psp_server::Config::default()
-        },
+        server: psp_server::Config::default()
+            .workers(WORKERS)
+            .topology(Topology::Dedicated),
         ..Config::default()
     })
     .unwrap();

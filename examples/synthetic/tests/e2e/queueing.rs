@@ -11,7 +11,6 @@
 //! Lindley's recursion, which computes the waiting time of each request from the run's *own* arrivals and
 //! service times. A second test compares the recursion with the formulas on a long run.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -24,7 +23,8 @@ use psp_loadgen::schedule::{RequestPlan, RunPlan, ServicePlan, TypePlan, Waiting
 use psp_loadgen::wire::Target;
 use psp_protocols::psp_header::{Header, PspFraming};
 use psp_server::{
-    Handler, Policy, PreemptPolicy, Reply, Request, Server, Shutdown, Topology, TypeSpec, WorkerId,
+    Handler, Peer, Policy, PreemptPolicy, Reply, Request, Server, Shutdown, Topology, TypeSpec,
+    WorkerId,
 };
 use psp_sim::workload::{ArrivalProcess, Distribution, Schedule};
 use psp_synthetic::handler::{Mode, Synthetic};
@@ -57,7 +57,7 @@ impl Handler for Recorded {
         self.synthetic.init_worker(worker);
     }
 
-    fn connect(&self, _peer: SocketAddr) {}
+    fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, worker: &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         let header = Header::decode(request.payload).unwrap();
@@ -86,13 +86,13 @@ fn measure(seed: u64) -> Measured {
             [TypeSpec::new("exponential")].into_iter().collect(),
         ))
         .policy(Policy::c_fcfs())
-        .config(psp_server::Config {
-            workers: Some(1),
-            topology: Topology::Dedicated,
-            // Workers that only sleep need no lower priority.
-            background_nice: 0,
-            ..psp_server::Config::default()
-        })
+        .config(
+            psp_server::Config::default()
+                .workers(1)
+                .topology(Topology::Dedicated)
+                // Workers that only sleep need no lower priority.
+                .background_nice(0),
+        )
         .handler(Recorded {
             synthetic: Synthetic {
                 mode: Mode::Sleep,

@@ -27,12 +27,10 @@ impl Running {
             port: 0,
             mode,
             policy: policy.into(),
-            server: psp_server::Config {
-                workers: Some(1),
-                topology: Topology::Dedicated,
-                preempt,
-                ..psp_server::Config::default()
-            },
+            server: psp_server::Config::default()
+                .workers(1)
+                .topology(Topology::Dedicated)
+                .preempt(preempt),
             ..Config::default()
         })
         .unwrap();
@@ -124,7 +122,7 @@ fn the_admin_channel_changes_the_policy_and_shows_counters() {
     assert_eq!(ask("policy mq quantum-us=20"), "ok");
     assert!(ask("policy").contains("quantum-us=20"));
     assert!(ask("policy best").starts_with("error: no policy is called `best`"));
-    assert_eq!(server.handle.policy(), Policy::mq().quantum_us(20).into());
+    assert_eq!(server.handle.policy(), Policy::mq().quantum_us(20));
     assert!(ask("stats").contains("preemptions_asked"));
     assert!(ask("dance").starts_with("error: commands are"));
     let flood = TcpStream::connect(address).unwrap();

@@ -221,6 +221,7 @@ impl<'a> Engine<'a> {
         let arrived = Event::Arrived {
             request,
             request_type,
+            deadline_ns: None,
         };
         self.scheduler.on_event(self.now_ns, arrived);
         self.poll();
@@ -252,6 +253,7 @@ impl<'a> Engine<'a> {
             let completed = Event::Completed {
                 worker,
                 samples: &samples,
+                dropped: false,
             };
             self.scheduler.on_event(self.now_ns, completed);
         } else {
@@ -375,13 +377,14 @@ mod tests {
                 Event::Arrived {
                     request,
                     request_type,
+                    ..
                 } => self.waiting.push_back((request, request_type)),
                 Event::Completed { .. } => self.running = None,
                 Event::Yielded { served_ns, .. } => {
                     assert!((QUANTUM_NS - 2..1_000).contains(&served_ns), "{served_ns}");
                     self.waiting.extend(self.running.take());
                 }
-                Event::Tick => {}
+                _ => {}
             }
         }
 

@@ -294,17 +294,15 @@ impl SimPlan {
 
     /// The setup of schedulers.
     pub(super) fn setup<'a>(&self, types: &'a TypeTable) -> SchedulerSetup<'a> {
-        SchedulerSetup {
-            workers: self.workers,
-            types,
-            queue_capacity: self.queue_capacity,
-            inline: false,
-            preemption: self.preemption.then(|| Preemption {
-                cost_ns: self.costs.preemption_ns(),
-                migrates: self.migrates,
-                contexts: self.contexts.unwrap_or(usize::MAX),
-            }),
-            seed: self.seed,
-        }
+        SchedulerSetup::new(self.workers, types)
+            .queue_capacity(self.queue_capacity)
+            .preemption(self.preemption.then(|| {
+                let cost_ns = self.costs.preemption_ns();
+                let mut preemption =
+                    Preemption::at_home(cost_ns, self.contexts.unwrap_or(usize::MAX));
+                preemption.migrates = self.migrates;
+                preemption
+            }))
+            .seed(self.seed)
     }
 }

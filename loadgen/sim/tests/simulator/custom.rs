@@ -33,11 +33,12 @@ impl Scheduler for Fifo {
             Event::Arrived {
                 request,
                 request_type,
+                ..
             } => self.waiting.push_back((request, request_type)),
             Event::Completed { worker, .. } | Event::Yielded { worker, .. } => {
                 self.idle.push(worker);
             }
-            Event::Tick => {}
+            _ => {}
         }
     }
 

@@ -13,6 +13,7 @@ use super::opcode::Status;
 /// A frame is a header and its body. If the item of a request is too large, the frame is the header,
 /// extras and key alone, and [`discard_after`](Framing::discard_after) is the length of the value.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct BinaryFraming {
     /// Longest item in bytes, including key, value and what memcached adds; 1 MiB by default.
     pub item_len_max: usize,
@@ -24,6 +25,10 @@ impl Default for BinaryFraming {
             item_len_max: 1 << 20,
         }
     }
+}
+
+limits! {
+    BinaryFraming: item_len_max: usize,
 }
 
 /// The first byte is not that of a request. As in memcached, there is no reply.
@@ -65,11 +70,15 @@ impl Framing for BinaryFraming {
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let status = match rejection {
             // There is no request to reply to.
-            Rejection::Malformed(_) | Rejection::TooManyConnections => return,
+            Rejection::Malformed(_) | Rejection::TooManyConnections | Rejection::Refused(_) => {
+                return;
+            }
             Rejection::Busy { .. } => Status::Busy,
-            Rejection::HandlerFailed | Rejection::ReplyTooLarge { .. } => Status::InternalError,
+            Rejection::HandlerFailed | Rejection::Failed(_) | Rejection::ReplyTooLarge { .. } => {
+                Status::InternalError
+            }
             Rejection::OutOfBuffers => Status::OutOfMemory,
-            Rejection::ShuttingDown => Status::TemporaryFailure,
+            Rejection::ShuttingDown | Rejection::Expired => Status::TemporaryFailure,
         };
         if let Some(header) = Header::decode(request) {
             error(out, &header, status);
@@ -146,12 +155,14 @@ mod tests {
         for (rejection, status) in [
             (Rejection::Busy { type_name: "a" }, Status::Busy),
             (Rejection::HandlerFailed, Status::InternalError),
+            (Rejection::Failed("no disk"), Status::InternalError),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 1 },
                 Status::InternalError,
             ),
             (Rejection::OutOfBuffers, Status::OutOfMemory),
             (Rejection::ShuttingDown, Status::TemporaryFailure),
+            (Rejection::Expired, Status::TemporaryFailure),
         ] {
             let mut out = Vec::new();
             BinaryFraming::default().encode_rejection(&rejection, &SET.encode(), &mut out);
@@ -163,8 +174,13 @@ mod tests {
             assert_eq!(&out[HEADER_LEN..], status.text().as_bytes());
         }
         let mut out = Vec::new();
-        let malformed = Rejection::Malformed(&INVALID_MAGIC);
-        BinaryFraming::default().encode_rejection(&malformed, b"", &mut out);
-        assert!(out.is_empty());
+        for rejection in [
+            Rejection::Malformed(&INVALID_MAGIC),
+            Rejection::TooManyConnections,
+            Rejection::Refused("not from there"),
+        ] {
+            BinaryFraming::default().encode_rejection(&rejection, b"", &mut out);
+            assert!(out.is_empty());
+        }
     }
 }

@@ -24,6 +24,7 @@ use super::storage::{Announced, announced};
 /// A line that announces 2 GiB or more is an error of the stream, and so is a line of HTTP: a request line,
 /// or the field `Host`. A web page can make a browser send HTTP requests, whose bodies would be commands.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct TextFraming {
     /// Longest line in bytes, including its line end; 2048 by default, as in memcached.
     pub line_len_max: usize,
@@ -45,6 +46,10 @@ impl Default for TextFraming {
             item_len_max: 1 << 20,
         }
     }
+}
+
+limits! {
+    TextFraming: line_len_max: usize, get_line_len_max: usize, get_words_max: usize, item_len_max: usize,
 }
 
 /// How much of an incomplete request has been read.
@@ -182,6 +187,7 @@ fn encode_rejection(rejection: &Rejection<'_>, out: &mut dyn Sink) {
             &["SERVER_ERROR busy: the queue of '", type_name, "' is full"]
         }
         Rejection::HandlerFailed => &["SERVER_ERROR internal error"],
+        Rejection::Failed(text) => &["SERVER_ERROR ", text],
         Rejection::ReplyTooLarge { limit_bytes } => &[
             "SERVER_ERROR reply is larger than the limit of ",
             digits.format(*limit_bytes),
@@ -189,8 +195,10 @@ fn encode_rejection(rejection: &Rejection<'_>, out: &mut dyn Sink) {
         ],
         Rejection::Malformed(error) => &[&error.reason],
         Rejection::TooManyConnections => &["ERROR Too many open connections"],
+        Rejection::Refused(reason) => &["SERVER_ERROR ", reason],
         Rejection::OutOfBuffers => &["SERVER_ERROR out of memory reading request"],
         Rejection::ShuttingDown => &["SERVER_ERROR shutting down"],
+        Rejection::Expired => &["SERVER_ERROR the request waited too long"],
     };
     text_line(out, parts);
 }
@@ -375,6 +383,10 @@ mod tests {
             ),
             (Rejection::HandlerFailed, "SERVER_ERROR internal error\r\n"),
             (
+                Rejection::Failed("no disk\r\nSTORED"),
+                "SERVER_ERROR no disk  STORED\r\n",
+            ),
+            (
                 Rejection::ReplyTooLarge { limit_bytes: 512 },
                 "SERVER_ERROR reply is larger than the limit of 512 bytes\r\n",
             ),
@@ -387,10 +399,18 @@ mod tests {
                 "ERROR Too many open connections\r\n",
             ),
             (
+                Rejection::Refused("not from\r\nthere"),
+                "SERVER_ERROR not from  there\r\n",
+            ),
+            (
                 Rejection::OutOfBuffers,
                 "SERVER_ERROR out of memory reading request\r\n",
             ),
             (Rejection::ShuttingDown, "SERVER_ERROR shutting down\r\n"),
+            (
+                Rejection::Expired,
+                "SERVER_ERROR the request waited too long\r\n",
+            ),
         ] {
             for request in [&b""[..], b"get k\r\n", b"set k 0 0 1\r\na\r\n"] {
                 assert_eq!(rejected(&rejection, request), line);

@@ -32,6 +32,9 @@ mod fiber;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../src/limits.rs"]
 mod limits;
+#[allow(dead_code, unused_imports)]
+#[path = "../../../src/presence.rs"]
+mod presence;
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../runtime.rs"]
 mod runtime;

@@ -45,6 +45,8 @@ pub enum Promise {
     Stays,
     /// A request that may use the driver's own thread does so whenever that is idle.
     OwnThreadFirst,
+    /// No request of unknown length begins on the driver's own thread while there is another worker.
+    OwnThreadSpared,
     /// Requests are preempted only as [`Preempts`](super::Preempts) says.
     PreemptsForOthers,
     /// No request keeps its worker for longer than its [`Quantum`](super::Quantum).

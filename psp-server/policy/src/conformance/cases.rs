@@ -14,6 +14,13 @@ use crate::setup::{Preemption, SchedulerSetup};
 pub enum Operation {
     /// Requests of these types arrive in one burst.
     Arrive(Vec<u32>),
+    /// A request arrives with a deadline of its own. The driver drops it if its turn comes later.
+    ArriveDue {
+        /// Its type.
+        request_type: u32,
+        /// Time until the deadline, in nanoseconds.
+        within_ns: u64,
+    },
     /// The n-th busy worker completes its request.
     Complete {
         /// Which of the busy workers.
@@ -216,9 +223,12 @@ fn operation() -> impl Strategy<Value = Operation> {
         (count, service_ns).prop_map(|(count, service_ns)| Measured { count, service_ns });
     let measured = prop::option::weighted(0.85, measured);
     let pause_ns = prop_oneof![0..20_000_u64, 0..3_000_000_u64];
+    let within_ns = prop_oneof![Just(0_u64), 0..20_000_u64, Just(u64::MAX)];
+    let due = (request_type.clone(), within_ns);
     let nth = any::<usize>();
     prop_oneof![
         5 => prop::collection::vec(request_type, 1..6).prop_map(Operation::Arrive),
+        2 => due.prop_map(|(request_type, within_ns)| Operation::ArriveDue { request_type, within_ns }),
         6 => (nth, measured).prop_map(|(nth, measured)| Operation::Complete { nth, measured }),
         2 => nth.prop_map(|nth| Operation::Yield { nth }),
         2 => nth.prop_map(|nth| Operation::Obey { nth }),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::broken::{Broken, Promise};
 use super::cases::{Case, Measured, Operation, Step};
-use super::promises::{AllowedWorkers, Idling, Order, Preempts, Promises, Quantum};
+use super::promises::{AllowedWorkers, Idling, Order, Place, Preempts, Promises, Quantum};
 use super::seen::Seen;
 use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
 use crate::policy::Policy;
@@ -25,6 +25,8 @@ macro_rules! require {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Waiting {
     slot: usize,
+    /// When its turn shall have come at the latest.
+    deadline_ns: Option<u64>,
     /// For how long it ran in earlier turns; `None` if it never ran.
     served_ns: Option<u64>,
     /// Where it ran last, if the policy has not changed since.
@@ -37,6 +39,20 @@ impl Waiting {
     /// Whether it ran before, and yielded.
     const fn resumes(&self) -> bool {
         self.served_ns.is_some()
+    }
+
+    /// Whether the driver drops it when it would begin now.
+    fn is_late(&self, now_ns: u64) -> bool {
+        !self.resumes() && self.deadline_ns.is_some_and(|at_ns| at_ns < now_ns)
+    }
+
+    const fn place(&self, id: u32) -> Place {
+        Place {
+            slot: self.slot,
+            id,
+            deadline_ns: self.deadline_ns,
+            resumes: self.resumes(),
+        }
     }
 
     /// Whether the policy may run it on `worker`.
@@ -60,6 +76,7 @@ impl Waiting {
 struct Turn {
     id: u32,
     slot: usize,
+    deadline_ns: Option<u64>,
     started_ns: u64,
     /// For how long the request ran in earlier turns.
     served_ns: u64,
@@ -86,6 +103,8 @@ pub(super) struct Model<'a> {
     running: Vec<Option<Turn>>,
     /// Per worker: the last request that began there under this policy.
     begun_last: Vec<Option<u32>>,
+    /// Per type slot: registered without a hint, and not measured under this policy.
+    unmeasured: Vec<bool>,
     /// Refusals that the scheduler owes, in order.
     refusals: VecDeque<u32>,
     refused: Vec<u64>,
@@ -113,6 +132,7 @@ impl<'a> Model<'a> {
             waiting: BTreeMap::new(),
             running: vec![None; case.workers],
             begun_last: vec![None; case.workers],
+            unmeasured: unhinted(case),
             refusals: VecDeque::new(),
             refused: vec![0; case.types.len() + 1],
             completed: 0,
@@ -124,8 +144,15 @@ impl<'a> Model<'a> {
         match &step.operation {
             Operation::Arrive(types) => {
                 for &number in types {
-                    self.arrive(RequestType::new(number));
+                    self.arrive(RequestType::new(number), None);
                 }
+            }
+            Operation::ArriveDue {
+                request_type,
+                within_ns,
+            } => {
+                let deadline_ns = self.now_ns.saturating_add(*within_ns);
+                self.arrive(RequestType::new(*request_type), Some(deadline_ns));
             }
             Operation::Complete { nth, measured } => self.complete(*nth, *measured),
             Operation::Yield { nth } => self.stop(*nth, |_| true),
@@ -194,7 +221,16 @@ impl<'a> Model<'a> {
                 .flatten()
                 .map(|turn| turn.slot)
                 .collect(),
+            unmeasured: &self.unmeasured,
         }
+    }
+
+    /// Whether the request may not begin on `worker` because that is the driver's own thread.
+    fn is_spared(&self, waiting: &Waiting, worker: usize) -> bool {
+        let others = self.case.workers > 1 && !self.case.types.is_empty();
+        self.promises.own_thread_spared
+            && (self.case.inline && others && worker == 0 && waiting.home.is_none())
+            && !self.seen().knows_length(waiting.slot)
     }
 
     fn queued(&self, slot: usize) -> usize {
@@ -236,13 +272,14 @@ impl<'a> Model<'a> {
         self.told_ns = self.now_ns;
     }
 
-    fn arrive(&mut self, request_type: RequestType) {
+    fn arrive(&mut self, request_type: RequestType, deadline_ns: Option<u64>) {
         let id = u32::try_from(self.types_of_requests.len()).expect("few requests");
         self.types_of_requests.push(request_type);
         let slot = self.case.types.slot(request_type);
         if self.queued(slot) < self.case.capacity(slot) {
             let waiting = Waiting {
                 slot,
+                deadline_ns,
                 served_ns: None,
                 ran_on: None,
                 home: None,
@@ -255,6 +292,7 @@ impl<'a> Model<'a> {
         self.tell(Event::Arrived {
             request: RequestId(id),
             request_type,
+            deadline_ns,
         });
     }
 
@@ -273,6 +311,7 @@ impl<'a> Model<'a> {
             return;
         };
         self.completed += 1;
+        self.unmeasured[turn.slot] &= measured.is_none_or(|measured| measured.count == 0);
         let sample = measured.map(|measured| Sample {
             request_type: self.types_of_requests[turn.id as usize],
             count: measured.count,
@@ -281,6 +320,18 @@ impl<'a> Model<'a> {
         self.tell(Event::Completed {
             worker,
             samples: sample.as_slice(),
+            dropped: false,
+        });
+    }
+
+    /// The request that just got `worker` is not run.
+    fn drop_at(&mut self, worker: WorkerId) {
+        self.running[worker.index()] = None;
+        self.completed += 1;
+        self.tell(Event::Completed {
+            worker,
+            samples: &[],
+            dropped: true,
         });
     }
 
@@ -292,6 +343,7 @@ impl<'a> Model<'a> {
         let served_ns = self.now_ns - turn.started_ns;
         let waiting = Waiting {
             slot: turn.slot,
+            deadline_ns: turn.deadline_ns,
             served_ns: Some(turn.served_ns + served_ns),
             ran_on: Some(worker),
             home: self.contexts().map(|_| worker),
@@ -326,6 +378,7 @@ impl<'a> Model<'a> {
         self.promises = (self.promises_of)(policy, self.case.useful_preemption());
         self.since_ns = self.now_ns;
         self.begun_last.fill(None);
+        self.unmeasured = unhinted(self.case);
         for waiting in self.waiting.values_mut() {
             waiting.ran_on = None;
         }
@@ -356,8 +409,11 @@ impl<'a> Model<'a> {
                     request_type,
                     hand_off,
                 } => {
-                    self.check_run(worker, request, hand_off)?;
+                    let is_late = self.check_run(worker, request, hand_off)?;
                     self.check_type(request, request_type)?;
+                    if is_late {
+                        self.drop_at(worker);
+                    }
                 }
             }
         }
@@ -374,12 +430,13 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
+    /// Returns whether the request is too late to be run.
     fn check_run(
         &mut self,
         worker: WorkerId,
         RequestId(id): RequestId,
         hand_off: HandOff,
-    ) -> Result<(), Broken> {
+    ) -> Result<bool, Broken> {
         let Some(started) = self.waiting.get(&id).copied() else {
             let what = format!("request {id} runs, and does not wait");
             return Err(Broken::new(Promise::NothingTwice, what));
@@ -410,6 +467,12 @@ impl<'a> Model<'a> {
         );
         let stays = started.ran_on.is_none_or(|ran_on| ran_on == worker);
         require!(Stays, !promises.stays || stays, "{id} moved to {worker:?}");
+        require!(
+            OwnThreadSpared,
+            !self.is_spared(&started, index),
+            "request {id} of slot {}, whose length is unknown, began on the driver's own thread",
+            started.slot
+        );
         let own_thread_free = self.case.inline
             && self.running[0].is_none()
             && started.home.is_none()
@@ -418,6 +481,7 @@ impl<'a> Model<'a> {
             OwnThreadFirst,
             index == 0
                 || !(own_thread_free && promises.own_thread_first)
+                || self.is_spared(&started, 0)
                 || !promises.workers.allow(&seen, started.slot, 0),
             "{worker:?} got request {id}, which worker 0 could run"
         );
@@ -431,11 +495,12 @@ impl<'a> Model<'a> {
         self.running[index] = Some(Turn {
             id,
             slot: started.slot,
+            deadline_ns: started.deadline_ns,
             started_ns: self.now_ns,
             served_ns: started.served_ns.unwrap_or(0),
             preempted: false,
         });
-        Ok(())
+        Ok(started.is_late(self.now_ns))
     }
 
     fn check_order(
@@ -452,8 +517,9 @@ impl<'a> Model<'a> {
             let comparable = self.promises.preempts == Preempts::Never
                 || !(waiting.resumes() || started.resumes());
             let passed_over = comparable
-                && order.is_before(&seen, (waiting.slot, other), (started.slot, id))
+                && order.is_before(&seen, waiting.place(other), started.place(id))
                 && workers.allow(&seen, waiting.slot, worker.index())
+                && !self.is_spared(waiting, worker.index())
                 && self.can_run(waiting, worker.index());
             require!(Order, !passed_over, "{id} ran before {other} on {worker:?}");
         }
@@ -733,7 +799,9 @@ impl<'a> Model<'a> {
             .filter(|(_, waiting)| !(may_age && waiting.resumes()));
         for (id, waiting) in owed_now {
             let could = idle.iter().find(|&&worker| {
-                waiting.may_use(owed, &seen, worker) && self.can_run(waiting, worker)
+                waiting.may_use(owed, &seen, worker)
+                    && !self.is_spared(waiting, worker)
+                    && self.can_run(waiting, worker)
             });
             require!(
                 WorkConserving,
@@ -743,6 +811,13 @@ impl<'a> Model<'a> {
         }
         Ok(())
     }
+}
+
+/// Per type slot: whether it is registered without a hint.
+fn unhinted(case: &Case) -> Vec<bool> {
+    let types = case.types.specs().iter();
+    let unhinted = types.map(|spec| spec.service_time.is_none());
+    unhinted.chain([false]).collect()
 }
 
 fn worker_id(index: usize) -> WorkerId {

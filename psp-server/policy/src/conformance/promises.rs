@@ -17,6 +17,9 @@ pub struct Promises {
     pub stays: bool,
     /// A request that may use the driver's own thread does so whenever that is idle.
     pub own_thread_first: bool,
+    /// No request begins on the driver's own thread whose length the policy does not know, if there are other
+    /// workers and types. The length is known of types whose status has a mean service time.
+    pub own_thread_spared: bool,
     /// When requests are preempted.
     pub preempts: Preempts,
     /// For how long a request keeps its worker while others wait.
@@ -35,6 +38,7 @@ impl Default for Promises {
             idling: Idling::Never,
             stays: false,
             own_thread_first: true,
+            own_thread_spared: false,
             preempts: Preempts::Never,
             quantum: Quantum::None,
             hand_offs: &[HandOff::Dispatched],
@@ -53,7 +57,12 @@ pub enum Order {
     Arrival,
     /// Of each type, the request that arrived first.
     ArrivalInType,
-    /// Of the shortest group that may use the worker, the request that arrived first.
+    /// Of requests that have deadlines of their own and never ran, the earliest deadline; of requests of
+    /// each type without a deadline, the first arrival.
+    Deadline,
+    /// Of the shortest group that may use the worker, the request that arrived first. Before all groups, once
+    /// the length of any type is known, the untried types: those without a hint of which no request was
+    /// measured and none runs.
     ShortestGroup,
     /// Of the shortest group, and of all other groups together, the request that arrived first.
     ArrivalInHalf,
@@ -134,19 +143,41 @@ pub enum Quantum {
     },
 }
 
+/// What the place of a waiting request may depend on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Slot of its type.
+    pub(super) slot: usize,
+    /// Ids ascend in order of arrival.
+    pub(super) id: u32,
+    pub(super) deadline_ns: Option<u64>,
+    /// It ran before, and yielded.
+    pub(super) resumes: bool,
+}
+
 impl Order {
-    /// Whether request `one` goes before `other`. Both wait, and may use the same worker. They are
-    /// type slots and ids, which ascend in order of arrival.
-    pub(super) fn is_before(self, seen: &Seen<'_>, one: (usize, u32), other: (usize, u32)) -> bool {
-        let ((a, _), (b, _)) = (one, other);
-        let arrived_before = one.1 < other.1;
-        let unknown_last = |slot| seen.group(slot).unwrap_or(usize::MAX);
+    /// Whether request `one` goes before `other`. Both wait, and may use the same worker.
+    pub(super) fn is_before(self, seen: &Seen<'_>, one: Place, other: Place) -> bool {
+        let (a, b) = (one.slot, other.slot);
+        let arrived_before = one.id < other.id;
+        let rank = |slot| {
+            let by_group = || seen.group(slot).map_or(usize::MAX, |group| group + 1);
+            if seen.is_untried(slot) { 0 } else { by_group() }
+        };
         match self {
             Self::Arrival => arrived_before,
             Self::ArrivalInType => a == b && arrived_before,
             Self::ArrivalInHalf => seen.is_short(a) == seen.is_short(b) && arrived_before,
             Self::ArrivalInPartition => seen.partition(a) == seen.partition(b) && arrived_before,
-            Self::ShortestGroup => (unknown_last(a), one.1) < (unknown_last(b), other.1),
+            Self::Deadline => match (one.deadline_ns, other.deadline_ns) {
+                (Some(due_ns), Some(other_ns)) => {
+                    let is_due_before = (due_ns, one.id) < (other_ns, other.id);
+                    is_due_before && !one.resumes && !other.resumes
+                }
+                (None, None) => a == b && arrived_before,
+                _ => false,
+            },
+            Self::ShortestGroup => (rank(a), one.id) < (rank(b), other.id),
             Self::None | Self::ArrivalAtWorker => false,
         }
     }

@@ -12,6 +12,8 @@ pub(super) struct Seen<'a> {
     pub(super) types: usize,
     /// The type slot of each request that runs.
     pub(super) running: Vec<usize>,
+    /// Per type slot: whether its length is neither hinted nor was measured.
+    pub(super) unmeasured: &'a [bool],
 }
 
 impl Seen<'_> {
@@ -22,6 +24,17 @@ impl Seen<'_> {
     /// Whether the type at `slot` is of the shortest group.
     pub(super) fn is_short(&self, slot: usize) -> bool {
         self.group(slot) == Some(0)
+    }
+
+    /// Whether the policy knows the length of the type at `slot`.
+    pub(super) fn knows_length(&self, slot: usize) -> bool {
+        slot < self.types && self.scheduler.type_status(slot).service_ns_mean > 0.0
+    }
+
+    /// Whether the type at `slot` goes first to be measured: one request of it, once the length of others is
+    /// known.
+    pub(super) fn is_untried(&self, slot: usize) -> bool {
+        self.unmeasured[slot] && !self.running.contains(&slot) && self.knows_lengths()
     }
 
     /// Whether the length of any type is known.

@@ -2,7 +2,8 @@
 //! left, and its own suspended ones.
 //!
 //! A request that never ran goes to an idle worker without suspended requests, if there is one, so
-//! that the others resume the requests that only they can.
+//! that the others resume the requests that only they can. It may begin on the workers of a range; a
+//! suspended request resumes at home, whatever the range.
 
 use crate::event::WorkerId;
 use crate::parts::queues::Queues;
@@ -46,18 +47,20 @@ fn least_bound(
     unbound.or_else(|| any_suspended.then(|| idle.find(range, fit))?)
 }
 
-/// The next request of `lane` that some idle worker can take up.
+/// The next request of `lane` that some idle worker can take up; one that never ran, a worker of `range`.
 #[inline]
 pub(crate) fn next_of<'a>(
     queues: &'a Queues,
     idle: &WorkerSet,
+    range: WorkerRange,
     lane: usize,
 ) -> Option<&'a Waiting> {
     let new = queues.front(lane);
     if !queues.any_suspended() {
-        return new.filter(|_| !idle.all_busy());
+        return new.filter(|_| idle.any_idle(range));
     }
-    let new = new.filter(|_| idle.workers().any(|worker| queues.has_context(worker)));
+    let begins = |worker: WorkerId| range.contains(worker.0) && queues.has_context(worker);
+    let new = new.filter(|_| idle.workers().any(begins));
     let suspended = idle
         .workers()
         .filter_map(|worker| queues.front_at(lane, worker));
@@ -71,23 +74,37 @@ pub(crate) fn next_of<'a>(
 pub(crate) fn take_next(
     queues: &mut Queues,
     idle: &mut WorkerSet,
+    range: WorkerRange,
     lane: usize,
 ) -> Option<(WorkerId, Waiting)> {
     if !queues.any_suspended() {
         // Any worker can take up anything.
-        let worker = idle.first()?;
+        let worker = idle.find(range, |_| true)?;
         let waiting = queues.pop(lane)?;
         idle.remove(worker);
         return Some((worker, waiting));
     }
-    let home = next_of(queues, idle, lane)?.home;
-    let worker = home.or_else(|| worker_for_new(queues, idle, idle.all()))?;
+    let home = next_of(queues, idle, range, lane)?.home;
+    let worker = home.or_else(|| worker_for_new(queues, idle, range))?;
     idle.remove(worker);
     let waiting = match home {
         Some(home) => queues.pop_at(lane, home),
         None => queues.pop(lane),
     };
     Some((worker, waiting?))
+}
+
+/// Takes the request of `lane` that is [due first](Queues::first_due), and the worker of `range` for it.
+pub(crate) fn take_due(
+    queues: &mut Queues,
+    idle: &mut WorkerSet,
+    range: WorkerRange,
+    lane: usize,
+) -> Option<(WorkerId, Waiting)> {
+    let worker = worker_for_new(queues, idle, range)?;
+    let waiting = queues.pop_due(lane)?;
+    idle.remove(worker);
+    Some((worker, waiting))
 }
 
 #[cfg(test)]
@@ -109,7 +126,7 @@ mod tests {
         };
         let mut queues = Queues::typed(&setup);
         for id in 0..homes.len() as u32 {
-            queues.push(LANE, 0, RequestId(id), RequestType::UNKNOWN);
+            queues.push(LANE, 0, RequestId(id), RequestType::UNKNOWN, None);
         }
         let mut all: Vec<Waiting> = std::iter::from_fn(|| queues.pop(LANE)).collect();
         for (waiting, &home) in all.iter_mut().zip(homes) {
@@ -130,7 +147,8 @@ mod tests {
 
     /// The requests that run, one after the other, as `request@worker`.
     fn taken(queues: &mut Queues, idle: &mut WorkerSet) -> Vec<String> {
-        let next = || take_next(queues, idle, LANE);
+        let all = idle.all();
+        let next = || take_next(queues, idle, all, LANE);
         std::iter::from_fn(next)
             .map(|(worker, waiting)| format!("{}@{}", waiting.request.0, worker.0))
             .collect()
@@ -140,9 +158,12 @@ mod tests {
     fn suspended_requests_resume_at_home_and_new_ones_begin_where_nothing_is_suspended() {
         let mut queues = queues(4, &[Some(0), Some(2), None, None]);
         let mut idle = idle(&[1, 2]);
-        assert_eq!(next_of(&queues, &idle, LANE).unwrap().request.0, 1);
+        assert_eq!(
+            next_of(&queues, &idle, idle.all(), LANE).unwrap().request.0,
+            1
+        );
         assert_eq!(taken(&mut queues, &mut idle), ["1@2", "2@1"]);
-        assert!(next_of(&queues, &idle, LANE).is_none());
+        assert!(next_of(&queues, &idle, idle.all(), LANE).is_none());
         idle.release(WorkerId(0));
         assert_eq!(taken(&mut queues, &mut idle), ["0@0"]);
     }
@@ -160,10 +181,28 @@ mod tests {
     }
 
     #[test]
+    fn the_range_is_for_requests_that_never_ran() {
+        let others = WorkerRange::new(1, 3);
+        let mut both = queues(4, &[None, Some(0)]);
+        let mut only_0 = idle(&[0]);
+        let (worker, resumed) = take_next(&mut both, &mut only_0, others, LANE).unwrap();
+        assert_eq!((worker.0, resumed.request.0), (0, 1));
+        only_0.release(WorkerId(0));
+        assert!(next_of(&both, &only_0, others, LANE).is_none());
+        assert!(take_next(&mut both, &mut only_0, others, LANE).is_none());
+        only_0.release(WorkerId(2));
+        let (worker, begun) = take_next(&mut both, &mut only_0, others, LANE).unwrap();
+        assert_eq!((worker.0, begun.request.0), (2, 0));
+    }
+
+    #[test]
     fn without_a_context_left_a_worker_goes_on_with_what_it_has() {
         let mut queues = queues(1, &[None, Some(0), None]);
         let mut idle = idle(&[0]);
-        assert_eq!(next_of(&queues, &idle, LANE).unwrap().request.0, 1);
+        assert_eq!(
+            next_of(&queues, &idle, idle.all(), LANE).unwrap().request.0,
+            1
+        );
         assert_eq!(worker_for_new(&queues, &idle, idle.all()), None);
         assert_eq!(taken(&mut queues, &mut idle), ["1@0"]);
         idle.release(WorkerId(0));

@@ -1,20 +1,27 @@
-//! The common half of all policies with typed queues: the queues, the workers, and a [`Plan`] of the
-//! workers that each group may use. A policy that serves groups of types makes the plan. A policy
-//! that chooses among types leaves the plan as it is, and says which type is next.
+//! The common half of all policies with typed queues: the queues, the workers, the [`Profile`] of the
+//! types, and a [`Plan`] of the workers that each group may use. A policy that serves groups of types makes
+//! the plan. A policy that chooses among types leaves the plan as it is, and says which type is next.
+//!
+//! A type of unknown length is in the last group, and would wait there while longer types of known length
+//! keep all its workers busy. So where groups are served by length, an *untried* type goes before all groups,
+//! on the workers that the last group may use: a registered type without a hint, of which no request was
+//! measured and none runs. One request is enough to measure it; the others wait their turn.
 
 use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event, HandOff, WorkerId};
 use crate::parts::eligible;
 use crate::parts::handover::backlog;
+use crate::parts::own_thread::OwnThread;
 use crate::parts::plan::{Group, Plan};
-use crate::parts::profile::Profile;
+use crate::parts::profile::{Learned, Profile};
 use crate::parts::queues::Queues;
 use crate::parts::running::{Running, Turn};
 use crate::parts::suspended::Lanes;
 use crate::parts::waiting::Waiting;
-use crate::parts::workers::{WorkerSet, worker_count};
+use crate::parts::workers::{WorkerRange, WorkerSet, worker_count};
 use crate::request_type::RequestType;
 use crate::scheduler::TypeStatus;
+use crate::settings::Darc;
 use crate::setup::SchedulerSetup;
 
 /// See the [module](self).
@@ -24,6 +31,8 @@ pub(crate) struct Grouped {
     pub(crate) running: Running,
     pub(crate) workers: WorkerSet,
     pub(crate) plan: Plan,
+    pub(crate) profile: Profile,
+    own_thread: OwnThread,
     /// Per type slot.
     steals: Vec<u64>,
     /// First of the lanes of aged requests, one per type slot, where there are any.
@@ -73,9 +82,18 @@ fn earlier(one: Option<Candidate>, other: Option<Candidate>) -> Option<Candidate
     candidates.min_by_key(|candidate| candidate.sequence)
 }
 
+/// How many requests of the type at `slot` run.
+fn running_of(running: &Running, queues: &Queues, slot: usize) -> usize {
+    let types = running.turns().map(|(_, turn)| turn.waiting.request_type);
+    types
+        .filter(|&running| queues.slot(running) == slot)
+        .count()
+}
+
 impl Grouped {
-    /// Typed queues that all workers share until the plan is made.
-    pub(crate) fn new(setup: &SchedulerSetup<'_>) -> Self {
+    /// Typed queues that all workers share until the plan is made. The windows of the profile are those of
+    /// `settings`.
+    pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &Darc) -> Self {
         let slots = setup.types.len() + 1;
         let workers = worker_count(setup.workers);
         Self {
@@ -83,6 +101,8 @@ impl Grouped {
             running: Running::new(setup),
             workers: WorkerSet::new(workers, setup.inline),
             plan: Plan::shared(slots, workers),
+            profile: Profile::new(setup, settings),
+            own_thread: OwnThread::new(setup),
             steals: vec![0; slots],
             aged_first: None,
         }
@@ -90,37 +110,37 @@ impl Grouped {
 
     /// As [`Grouped::new`], with a lane more for each type, where requests wait that ran for long
     /// and were preempted; see [`Aging`](super::plan::Aging).
-    pub(crate) fn with_aging(setup: &SchedulerSetup<'_>) -> Self {
+    pub(crate) fn with_aging(setup: &SchedulerSetup<'_>, settings: &Darc) -> Self {
         let slots = setup.types.len() + 1;
         Self {
             queues: Queues::new(setup, Lanes::shared(2 * slots)),
             aged_first: Some(slots),
-            ..Self::new(setup)
+            ..Self::new(setup, settings)
         }
     }
 
     /// Queues arrivals, releases workers and records what they measured. Returns the turn that ended.
     #[inline]
-    pub(crate) fn record(
-        &mut self,
-        now_ns: u64,
-        event: Event<'_>,
-        profile: &mut Profile,
-    ) -> Option<Turn> {
+    pub(crate) fn record(&mut self, now_ns: u64, event: Event<'_>) -> Option<Turn> {
         match event {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
                 let slot = self.queues.slot(request_type);
-                self.queues.push(slot, now_ns, request, request_type);
+                self.queues
+                    .push(slot, now_ns, request, request_type, deadline_ns);
                 None
             }
-            Event::Completed { worker, samples } => {
+            Event::Completed {
+                worker, samples, ..
+            } => {
                 let turn = self.running.finish(worker);
                 self.workers.release(worker);
                 for sample in samples {
-                    profile.record(self.queues.slot(sample.request_type), sample);
+                    let slot = self.queues.slot(sample.request_type);
+                    self.profile.record(slot, sample);
                 }
                 Some(turn)
             }
@@ -133,6 +153,20 @@ impl Grouped {
             }
             Event::Tick => None,
         }
+    }
+
+    /// Closes the profile's window, or looks into it, if that is due. Every policy does so after each event.
+    #[inline]
+    pub(crate) fn close_window_if_due(&mut self, now_ns: u64) -> Option<Learned> {
+        let Self {
+            queues,
+            running,
+            profile,
+            ..
+        } = self;
+        profile.close_window_if_due(now_ns, |slot| {
+            (queues.queued(slot) + running_of(running, queues, slot)) as u64
+        })
     }
 
     /// Queues a preempted request: first of its type, or last of the aged.
@@ -159,9 +193,13 @@ impl Grouped {
     }
 
     /// The first request of the shortest group that has one and may use an idle worker
-    /// (Perséphone, algorithm 1). Within a group, the request that arrived first.
+    /// (Perséphone, algorithm 1). Within a group, the request that arrived first. Before all groups, the first
+    /// request of the untried types.
     #[inline]
     pub(crate) fn dispatch(&mut self, now_ns: u64) -> Option<Dispatch> {
+        if let Some(untried) = self.untried_candidate(now_ns) {
+            return Some(self.start(now_ns, &untried));
+        }
         let next = |members: &[usize]| self.next_of(self.oldest_of(members)?);
         let urgent = self
             .can_dispatch()
@@ -175,6 +213,22 @@ impl Grouped {
             }),
         };
         Some(self.start(now_ns, &candidate?))
+    }
+
+    /// The first request of the untried types that an idle worker can run, if the length of any type is known.
+    #[inline]
+    fn untried_candidate(&self, now_ns: u64) -> Option<Candidate> {
+        if !self.profile.any_unknown() || !self.plan.has_groups() || !self.can_dispatch() {
+            return None;
+        }
+        let (rest, members) = self.plan.rest();
+        let untried = members.iter().copied().filter(|&slot| {
+            self.waits(slot)
+                && self.profile.is_untried(slot)
+                && running_of(&self.running, &self.queues, slot) == 0
+        });
+        let fits = |worker, waited_ns| rest.may_use(worker, waited_ns);
+        self.candidate(now_ns, rest, untried, fits)
     }
 
     /// The group whose first request has the least of its allowance left, if that is less than the
@@ -230,35 +284,35 @@ impl Grouped {
         // A loop and no `find_map`, through which candidates would be copied.
         for (group, members) in groups(&self.plan) {
             let fits = |worker, waited_ns| group.may_use(worker, waited_ns);
-            let candidate = self.candidate(now_ns, group, members, fits);
+            let lanes = members.iter().copied();
+            let candidate = self.candidate(now_ns, group, lanes, fits);
             if candidate.is_some() {
                 return candidate;
             }
         }
         let anywhere = || {
-            groups(&self.plan)
-                .find_map(|(group, members)| self.candidate(now_ns, group, members, |_, _| true))
+            groups(&self.plan).find_map(|(group, members)| {
+                self.candidate(now_ns, group, members.iter().copied(), |_, _| true)
+            })
         };
         self.queues.any_suspended().then(anywhere)?
     }
 
-    /// The first request of a group that an idle worker can run, and that worker. A suspended request
-    /// needs a worker that `fits`.
+    /// The first request of a group's types that an idle worker can run, and that worker. A suspended
+    /// request needs a worker that `fits`.
     #[inline]
     fn candidate(
         &self,
         now_ns: u64,
         group: &Group,
-        members: &[usize],
+        lanes: impl Iterator<Item = usize> + Clone,
         fits: impl Fn(WorkerId, u64) -> bool,
     ) -> Option<Candidate> {
-        let lanes = members.iter().copied();
         if self.aged_first.is_none() && !self.queues.any_suspended() {
-            let lane = self.queues.oldest(lanes)?;
-            return self.new_candidate(now_ns, group, lane);
+            return self.new_candidate(now_ns, group, lanes);
         }
         let new = self.queues.oldest(lanes.clone());
-        let first = new.and_then(|lane| self.new_candidate(now_ns, group, lane));
+        let first = self.new_candidate(now_ns, group, lanes.clone());
         let suspended = self.suspended_candidate(now_ns, group, lanes.clone(), &fits);
         let first = earlier(first, suspended);
         if first.is_some() || (new.is_some() && !self.queues.any_suspended()) {
@@ -270,27 +324,71 @@ impl Grouped {
             return None;
         }
         let lanes = lanes.map(|slot| aged_first + slot);
-        let new = self.queues.oldest(lanes.clone());
-        let first = new.and_then(|lane| self.new_candidate(now_ns, group, lane));
+        let first = self.new_candidate(now_ns, group, lanes.clone());
         earlier(first, self.suspended_candidate(now_ns, group, lanes, &fits))
     }
 
-    /// The first request of `lane` that any worker of its group may take up.
+    /// The request that arrived first, of those in `lanes` that never ran and find an idle worker.
     #[inline]
-    fn new_candidate(&self, now_ns: u64, group: &Group, lane: usize) -> Option<Candidate> {
+    fn new_candidate(
+        &self,
+        now_ns: u64,
+        group: &Group,
+        lanes: impl Iterator<Item = usize> + Clone,
+    ) -> Option<Candidate> {
+        if !self.own_thread.is_spared() {
+            return self.first_of_lanes(now_ns, group, lanes, true);
+        }
+        let of_length = |known| {
+            let lanes = lanes
+                .clone()
+                .filter(move |&lane| self.knows_length(lane) == known);
+            self.first_of_lanes(now_ns, group, lanes, known)
+        };
+        earlier(of_length(true), of_length(false))
+    }
+
+    /// The first request of `lanes` that any worker of its group may take up. All are of known length, or none
+    /// is.
+    #[inline]
+    fn first_of_lanes(
+        &self,
+        now_ns: u64,
+        group: &Group,
+        lanes: impl Iterator<Item = usize>,
+        known_length: bool,
+    ) -> Option<Candidate> {
+        let lane = self.queues.oldest(lanes)?;
         let first = self.queues.front(lane)?;
         let delay_ns = first.waited_ns(now_ns);
         let Self {
             queues, workers, ..
         } = self;
-        let idle = |range| eligible::worker_for_new(queues, workers, range);
+        let open = self.own_thread.open_to(known_length);
+        let idle =
+            |range: WorkerRange| eligible::worker_for_new(queues, workers, range.within(open));
         let borrows = delay_ns >= group.borrow_after_ns;
+        let lent = || eligible::worker_to_lend(queues, workers, group.borrowed.within(open));
         let worker = idle(group.own)
             .or_else(|| idle(group.further))
-            .or_else(|| {
-                borrows.then(|| eligible::worker_to_lend(queues, workers, group.borrowed))?
-            })?;
+            .or_else(|| borrows.then(lent)?)?;
         Some(Candidate::new(first, lane, worker, group, delay_ns))
+    }
+
+    /// Whether the length of the type is known whose requests wait in `lane`.
+    fn knows_length(&self, lane: usize) -> bool {
+        let slot = match self.aged_first {
+            Some(first) if lane >= first => lane - first,
+            _ => lane,
+        };
+        self.profile.knows_length(slot)
+    }
+
+    /// The workers on which requests of the type at `slot` may begin, whatever the plan.
+    #[inline]
+    fn open_to(&self, slot: usize) -> WorkerRange {
+        self.own_thread
+            .open_to(!self.own_thread.is_spared() || self.knows_length(slot))
     }
 
     /// The request that arrived first, of those suspended on idle workers that fit.
@@ -344,7 +442,22 @@ impl Grouped {
 
     /// The next request of the type at `slot` that some idle worker can take up.
     pub(crate) fn next_of(&self, slot: usize) -> Option<&Waiting> {
-        eligible::next_of(&self.queues, &self.workers, slot)
+        eligible::next_of(&self.queues, &self.workers, self.open_to(slot), slot)
+    }
+
+    /// The first of the type's requests with deadlines of their own, if an idle worker can begin it.
+    pub(crate) fn next_due(&self, slot: usize) -> Option<&Waiting> {
+        let due = self.queues.first_due(slot)?;
+        eligible::worker_for_new(&self.queues, &self.workers, self.open_to(slot)).map(|_| due)
+    }
+
+    /// Starts the [first](Self::next_due) of the type's requests with deadlines of their own.
+    pub(crate) fn dispatch_due(&mut self, now_ns: u64, slot: usize) -> Option<Action> {
+        let open = self.open_to(slot);
+        let (worker, waiting) =
+            eligible::take_due(&mut self.queues, &mut self.workers, open, slot)?;
+        let hand_off = HandOff::Dispatched;
+        Some(self.running.start(now_ns, worker, waiting, hand_off))
     }
 
     /// The type among `slots` whose [next](Self::next_of) request arrived first.
@@ -360,7 +473,9 @@ impl Grouped {
 
     /// The next request of the type at `slot`, on an idle worker; the worker, too.
     pub(crate) fn dispatch_type(&mut self, now_ns: u64, slot: usize) -> Option<(WorkerId, Action)> {
-        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.workers, slot)?;
+        let open = self.open_to(slot);
+        let (worker, waiting) =
+            eligible::take_next(&mut self.queues, &mut self.workers, open, slot)?;
         let action = self
             .running
             .start(now_ns, worker, waiting, HandOff::Dispatched);
@@ -368,7 +483,8 @@ impl Grouped {
     }
 
     /// What is known of the type at `slot`.
-    pub(crate) fn type_status(&self, slot: usize, profile: &Profile) -> TypeStatus {
+    pub(crate) fn type_status(&self, slot: usize) -> TypeStatus {
+        let Self { profile, .. } = self;
         let (workers_reserved, worker_first) = self.plan.reservation(slot);
         TypeStatus {
             workers_reserved,

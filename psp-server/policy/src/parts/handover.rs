@@ -53,7 +53,7 @@ mod tests {
         };
         let (mut queues, mut running) = (Queues::typed(&setup), Running::new(&setup));
         for id in 0..5 {
-            queues.push(0, u64::from(id), RequestId(id), ONE);
+            queues.push(0, u64::from(id), RequestId(id), ONE, None);
         }
         for (now_ns, worker) in [(10, 2), (11, 0), (12, 1)] {
             let waiting = queues.pop(0).unwrap();
@@ -104,14 +104,14 @@ mod tests {
         let setup = setup(1, &types);
         let (mut queues, mut running) = (Queues::typed(&setup), Running::new(&setup));
         for id in 0..2 {
-            queues.push(0, 5, RequestId(id), ONE);
+            queues.push(0, 5, RequestId(id), ONE, None);
         }
         running.start(6, WorkerId(0), queues.pop(0).unwrap(), HandOff::Own);
         let taken = backlog(&queues, &running);
         let (mut queues, mut running) = (Queues::typed(&setup), Running::new(&setup));
         queues.fill_typed(&taken);
         running.fill(&taken);
-        queues.push(0, 9, RequestId(2), ONE);
+        queues.push(0, 9, RequestId(2), ONE, None);
         queues.put_back_first(0, running.give_up(WorkerId(0), 1));
         let order: Vec<u32> = std::iter::from_fn(|| queues.pop(0))
             .map(|waiting| waiting.request.0)

@@ -1,5 +1,6 @@
 //! What policies share.
 
+pub(crate) mod by_deadline;
 pub(crate) mod dispersion;
 pub(crate) mod eligible;
 pub(crate) mod finishing;
@@ -7,6 +8,7 @@ pub(crate) mod grouped;
 pub(crate) mod handover;
 pub(crate) mod lists;
 pub(crate) mod own_queues;
+pub(crate) mod own_thread;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod quanta;

@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_preempted_runs_to_its_end() {
-        for policy in [Policy::from(Policy::jbsq()), Policy::jsq().into()] {
+        for policy in [Policy::jbsq(), Policy::jsq()] {
             let types = [TypeSpec::new("ONE")];
             let mut policy = Rehearsal::with_preemption(policy, 1, types, None);
             assert_eq!(policy.arrives(0, 0, ONE), "0@0");

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Memory is set aside at construction; making a new plan allocates nothing, but for partitions, which
-//! are made once.
+//! are made a few times.
 
 use std::ops::Range;
 
@@ -303,6 +303,12 @@ impl Plan {
         self.groups
             .iter()
             .map(|group| (group, &self.order[group.members.clone()]))
+    }
+
+    /// The last group, with its type slots: `UNKNOWN`, and types of which nothing is known.
+    pub(crate) fn rest(&self) -> (&Group, &[usize]) {
+        let rest = self.groups.last().expect("the rest is a group");
+        (rest, &self.order[rest.members.clone()])
     }
 
     /// The first group of each partition, with the type slots of all its groups.

@@ -270,7 +270,7 @@ mod tests {
         let types = TypeTable::new();
         let mut queues = Queues::typed(&setup(1, &types));
         for id in 0..requests {
-            queues.push(0, 0, RequestId(id), RequestType::UNKNOWN);
+            queues.push(0, 0, RequestId(id), RequestType::UNKNOWN, None);
         }
         queues
     }
@@ -411,7 +411,7 @@ mod tests {
         queues.put_back_last(0, running.give_up(WorkerId(0), 1));
         quanta.stop(WorkerId(0));
         run(&mut quanta, &mut running, 3, 0);
-        queues.push(0, 0, RequestId(9), RequestType::UNKNOWN);
+        queues.push(0, 0, RequestId(9), RequestType::UNKNOWN, None);
         let ends_ns = |worker| (worker == WorkerId(1)).then_some(20);
         assert_eq!(
             quanta.expired_for(&queues, 12, ends_ns),

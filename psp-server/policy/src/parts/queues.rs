@@ -14,11 +14,17 @@
 //!               worker 0:     2  7                worker 1 begins 3
 //!               worker 1:     4
 //! ```
+//!
+//! Requests that have deadlines of their own wait in their lanes like others. A policy that goes by
+//! deadlines keeps those that any worker may run [apart](Queues::by_deadline), in the order of their
+//! deadlines.
 
 use std::collections::VecDeque;
+use std::iter;
 
 use crate::backlog::{Backlog, RequestState};
 use crate::event::{Action, RequestId, WorkerId};
+use crate::parts::by_deadline::ByDeadline;
 use crate::parts::lists::{List, Lists};
 use crate::parts::suspended::{Lanes, Suspended};
 use crate::parts::waiting::Waiting;
@@ -50,6 +56,8 @@ pub(crate) struct Queues {
     /// What is suspended.
     suspended: Suspended,
     lists: Lists<Waiting>,
+    /// Per lane: where requests with deadlines of their own wait that any worker may run, if not in their lane.
+    by_deadline: Option<Vec<ByDeadline>>,
     /// Per type slot, `UNKNOWN` last.
     admissions: Vec<Admission>,
     refused: VecDeque<(RequestId, RequestType)>,
@@ -82,6 +90,7 @@ impl Queues {
             lanes: vec![List::EMPTY; lanes.len()],
             suspended: Suspended::new(setup, lanes),
             lists: Lists::with_capacity(entries.min(ENTRIES_PREALLOCATED_MAX)),
+            by_deadline: None,
             admissions,
             refused: VecDeque::with_capacity(REFUSED_PREALLOCATED),
             waiting: 0,
@@ -92,6 +101,20 @@ impl Queues {
     /// One queue per type slot.
     pub(crate) fn typed(setup: &SchedulerSetup<'_>) -> Self {
         Self::new(setup, Lanes::shared(setup.types.len() + 1))
+    }
+
+    /// Keeps requests apart that have deadlines of their own: they leave by [`Queues::pop_due`] instead
+    /// of through their lanes. Nothing waits yet.
+    pub(crate) fn by_deadline(self) -> Self {
+        let capacities = self.admissions.iter().map(|slot| slot.capacity);
+        let capacities = capacities.chain(iter::repeat(0)).take(self.lanes.len());
+        let by_deadline = capacities
+            .map(|capacity| ByDeadline::with_capacity(capacity.min(ENTRIES_PREALLOCATED_MAX)))
+            .collect();
+        Self {
+            by_deadline: Some(by_deadline),
+            ..self
+        }
     }
 
     /// Place of `request_type` in per-type arrays; types that are not registered are `UNKNOWN`.
@@ -112,6 +135,7 @@ impl Queues {
         now_ns: u64,
         request: RequestId,
         request_type: RequestType,
+        deadline_ns: Option<u64>,
     ) -> bool {
         let slot = self.slot(request_type);
         let admission = &mut self.admissions[slot];
@@ -127,13 +151,23 @@ impl Queues {
             request,
             request_type,
             arrived_ns: now_ns,
+            deadline_ns,
             served_ns: 0,
             home: None,
             sequence,
             rank: sequence,
         };
-        self.lists.push(&mut self.lanes[lane], waiting);
+        self.append_new(lane, waiting);
         true
+    }
+
+    /// Puts a request that any worker may run at the end of its lane, or where it is due.
+    #[inline]
+    fn append_new(&mut self, lane: usize, waiting: Waiting) {
+        match (waiting.deadline_ns, &mut self.by_deadline) {
+            (Some(deadline_ns), Some(due)) => due[lane].push(deadline_ns, waiting),
+            _ => self.lists.push(&mut self.lanes[lane], waiting),
+        }
     }
 
     #[inline]
@@ -166,7 +200,8 @@ impl Queues {
             home,
             ..waiting
         };
-        if home.is_some() {
+        let is_due = waiting.deadline_ns.is_some() && self.by_deadline.is_some();
+        if home.is_some() || is_due {
             self.append(lane, waiting);
         } else {
             let later = |other: &Waiting| other.sequence > waiting.sequence;
@@ -208,7 +243,7 @@ impl Queues {
     fn append(&mut self, lane: usize, waiting: Waiting) {
         match waiting.home {
             Some(home) => self.suspended.insert(&mut self.lists, lane, home, waiting),
-            None => self.lists.push(&mut self.lanes[lane], waiting),
+            None => self.append_new(lane, waiting),
         }
     }
 
@@ -245,7 +280,9 @@ impl Queues {
     pub(crate) fn waiting(&self) -> Vec<Waiting> {
         let lists = self.lanes.iter().chain(self.suspended.lists());
         let mut all: Vec<Waiting> = lists
-            .flat_map(|list| self.lists.iter(list).copied())
+            .flat_map(|list| self.lists.iter(list))
+            .chain(self.by_deadline.iter().flatten().flat_map(ByDeadline::iter))
+            .copied()
             .collect();
         all.sort_unstable_by_key(|waiting| waiting.sequence);
         all
@@ -299,6 +336,18 @@ impl Queues {
     #[inline]
     pub(crate) fn front(&self, lane: usize) -> Option<&Waiting> {
         self.lists.first(&self.lanes[lane])
+    }
+
+    /// The request of `lane` that is due first, of those that wait [apart](Queues::by_deadline); left in place.
+    pub(crate) fn first_due(&self, lane: usize) -> Option<&Waiting> {
+        self.by_deadline.as_ref()?.get(lane)?.first()
+    }
+
+    /// Takes [`Queues::first_due`].
+    pub(crate) fn pop_due(&mut self, lane: usize) -> Option<Waiting> {
+        let waiting = self.by_deadline.as_mut()?.get_mut(lane)?.pop()?;
+        self.count_out(&waiting);
+        Some(waiting)
     }
 
     /// Takes the first request of `lane` that is suspended on `worker`.
@@ -462,7 +511,9 @@ mod tests {
         let pushed: Vec<bool> = [(0, SHORT), (1, SHORT), (0, SHORT), (0, LONG), (1, LONG)]
             .into_iter()
             .zip(0..)
-            .map(|((lane, request_type), id)| queues.push(lane, 0, RequestId(id), request_type))
+            .map(|((lane, request_type), id)| {
+                queues.push(lane, 0, RequestId(id), request_type, None)
+            })
             .collect();
         assert_eq!(pushed, [true, true, false, true, true]);
         let counts = |slot| {
@@ -487,7 +538,7 @@ mod tests {
     fn a_request_that_moves_to_another_lane_is_counted_once() {
         let mut queues = queues(2);
         for id in 0..3 {
-            queues.push(0, 0, RequestId(id), LONG);
+            queues.push(0, 0, RequestId(id), LONG, None);
         }
         queues.move_first(0, 1);
         queues.move_first(0, 1);
@@ -501,8 +552,8 @@ mod tests {
     #[test]
     fn oldest_follows_the_order_of_arrival() {
         let mut queues = queues(2);
-        queues.push(1, 7, RequestId(0), LONG);
-        queues.push(0, 7, RequestId(1), SHORT);
+        queues.push(1, 7, RequestId(0), LONG, None);
+        queues.push(0, 7, RequestId(1), SHORT, None);
         assert_eq!(queues.oldest([0, 1]), Some(1));
         assert_eq!(queues.oldest([0]), Some(0));
         queues.pop(1);
@@ -522,7 +573,7 @@ mod tests {
     fn what_was_preempted_goes_before_what_arrived_later() {
         let mut queues = queues(1);
         for id in 0..3 {
-            queues.push(0, 0, RequestId(id), LONG);
+            queues.push(0, 0, RequestId(id), LONG, None);
         }
         let [first, second] = [0, 1].map(|_| queues.pop(0).unwrap());
         queues.put_back_first(0, first);
@@ -536,13 +587,13 @@ mod tests {
     #[test]
     fn what_was_preempted_counts_and_is_let_in_when_the_queue_is_full() {
         let mut queues = queues(1);
-        queues.push(0, 0, RequestId(0), SHORT);
+        queues.push(0, 0, RequestId(0), SHORT, None);
         let preempted = queues.pop(0).unwrap();
-        queues.push(0, 0, RequestId(1), SHORT);
-        queues.push(0, 0, RequestId(2), SHORT);
+        queues.push(0, 0, RequestId(1), SHORT, None);
+        queues.push(0, 0, RequestId(2), SHORT, None);
         queues.put_back_last(0, preempted);
         assert_eq!(queues.type_status(0).queued, 3);
-        assert!(!queues.push(0, 0, RequestId(3), SHORT));
+        assert!(!queues.push(0, 0, RequestId(3), SHORT, None));
         assert_eq!(pop_all(&mut queues, 0), [1, 2, 0]);
         assert!(queues.is_empty());
     }
@@ -553,6 +604,7 @@ mod tests {
             request: RequestId(id),
             request_type,
             arrived_ns: 7,
+            deadline_ns: None,
             served_ns: 0,
             state: RequestState::Waiting,
         };
@@ -568,8 +620,8 @@ mod tests {
         };
         let mut queues = queues(3);
         queues.fill_typed(&backlog);
-        assert!(!queues.push(0, 8, RequestId(5), SHORT), "still full");
-        assert!(queues.push(1, 8, RequestId(6), LONG));
+        assert!(!queues.push(0, 8, RequestId(5), SHORT, None), "still full");
+        assert!(queues.push(1, 8, RequestId(6), LONG, None));
         assert_eq!(queues.type_status(0).rejections, 6);
         let refused = queues.pop_refused();
         assert!(matches!(refused, Some(Action::Reject { request, .. }) if request.0 == 4));
@@ -657,7 +709,7 @@ mod tests {
                 let list = &mut plain[lane];
                 match step {
                     Step::Push => {
-                        queues.push(lane, 0, RequestId(id), RequestType::UNKNOWN);
+                        queues.push(lane, 0, RequestId(id), RequestType::UNKNOWN, None);
                         list.push(id);
                     }
                     Step::Pop => {

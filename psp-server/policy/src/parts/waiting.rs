@@ -10,6 +10,8 @@ pub(crate) struct Waiting {
     pub(crate) request: RequestId,
     pub(crate) request_type: RequestType,
     pub(crate) arrived_ns: u64,
+    /// When its turn shall have come at the latest, if the peer or its type says so.
+    pub(crate) deadline_ns: Option<u64>,
     /// For how long it ran before it was preempted; 0 if it never ran.
     pub(crate) served_ns: u64,
     /// The worker where it ran last, if that alone can resume it.
@@ -31,6 +33,7 @@ impl Waiting {
             request: request.request,
             request_type: request.request_type,
             arrived_ns: request.arrived_ns,
+            deadline_ns: request.deadline_ns,
             served_ns: request.served_ns,
             home,
             sequence,
@@ -44,6 +47,7 @@ impl Waiting {
             request: self.request,
             request_type: self.request_type,
             arrived_ns: self.arrived_ns,
+            deadline_ns: self.deadline_ns,
             served_ns: self.served_ns,
             state,
         }
@@ -65,6 +69,7 @@ impl Waiting {
             request: RequestId(0),
             request_type: RequestType::UNKNOWN,
             arrived_ns: 0,
+            deadline_ns: None,
             served_ns: 0,
             home: None,
             sequence: 0,

@@ -22,6 +22,11 @@ impl WorkerRange {
     pub(crate) const fn contains(self, worker: u32) -> bool {
         self.first <= worker && worker < self.end
     }
+
+    /// The workers of this range that are also in `other`.
+    pub(crate) fn within(self, other: Self) -> Self {
+        Self::new(self.first.max(other.first), self.end.min(other.end))
+    }
 }
 
 /// Number of workers as worker ids count them.
@@ -123,14 +128,6 @@ impl WorkerSet {
         let worker = self.find(range, |_| true)?;
         self.remove(worker);
         Some(worker)
-    }
-
-    /// The idle worker that is taken first.
-    #[inline]
-    pub(crate) fn first(&self) -> Option<WorkerId> {
-        let is_own = self.inline && self.idle[0] & 1 != 0;
-        let first = if is_own { 0 } else { self.newest };
-        (first != NIL).then_some(WorkerId(first))
     }
 
     /// The most recently active idle worker of `range` that is `fit`.
@@ -287,7 +284,6 @@ mod tests {
                 let expected = expected.map(|position| WorkerId(idle.remove(position)));
                 prop_assert_eq!(set.take(range), expected);
                 prop_assert_eq!(set.all_busy(), idle.is_empty());
-                prop_assert_eq!(set.first(), idle.last().copied().map(WorkerId));
             }
         }
     }
@@ -303,7 +299,6 @@ mod tests {
             set.release(WorkerId(1));
             assert_eq!(set.take(WorkerRange::new(1, 3)), Some(WorkerId(1)));
             set.release(WorkerId(1));
-            assert_eq!(set.first(), Some(WorkerId(u32::from(!inline))));
             assert_eq!(set.take(all), Some(WorkerId(u32::from(!inline))));
         }
     }

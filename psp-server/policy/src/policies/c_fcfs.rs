@@ -37,8 +37,10 @@ impl Scheduler for CFcfs {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
-                self.queues.push(LANE, now_ns, request, request_type);
+                self.queues
+                    .push(LANE, now_ns, request, request_type, deadline_ns);
             }
             Event::Completed { worker, .. } => {
                 self.running.finish(worker);
@@ -57,7 +59,9 @@ impl Scheduler for CFcfs {
         if let Some(refused) = self.queues.pop_refused() {
             return Some(refused);
         }
-        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.workers, LANE)?;
+        let all = self.workers.all();
+        let (worker, waiting) =
+            eligible::take_next(&mut self.queues, &mut self.workers, all, LANE)?;
         Some(
             self.running
                 .start(now_ns, worker, waiting, HandOff::Dispatched),

@@ -12,7 +12,6 @@
 use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event};
 use crate::parts::grouped::Grouped;
-use crate::parts::profile::Profile;
 use crate::request_type::RequestType;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::settings;
@@ -24,7 +23,6 @@ pub(crate) struct Cscq {
     settings: settings::Cscq,
     workers: usize,
     grouped: Grouped,
-    profile: Profile,
     /// Workers that are left to short types.
     reserved: usize,
     /// How many run something long.
@@ -36,8 +34,7 @@ impl Cscq {
         let mut policy = Self {
             settings: settings.clone(),
             workers: setup.workers,
-            grouped: Grouped::new(setup),
-            profile: Profile::new(setup, &Darc::default()),
+            grouped: Grouped::new(setup, &Darc::default()),
             reserved: 0,
             longs_running: 0,
         };
@@ -47,9 +44,9 @@ impl Cscq {
 
     fn make_plan(&mut self) {
         let Self {
-            settings, profile, ..
+            settings, grouped, ..
         } = self;
-        let plan = &mut self.grouped.plan;
+        let Grouped { plan, profile, .. } = grouped;
         plan.regroup(settings.delta, |slot| profile.mean_ns(slot));
         if let Some((shortest, _)) = plan.shortest_and_longer() {
             let share: f64 = shortest.iter().map(|&slot| profile.demand(slot)).sum();
@@ -86,11 +83,11 @@ impl Cscq {
 
 impl Scheduler for Cscq {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
-        let ended = self.grouped.record(now_ns, event, &mut self.profile);
+        let ended = self.grouped.record(now_ns, event);
         if ended.is_some_and(|turn| self.is_long(turn.waiting.request_type)) {
             self.longs_running -= 1;
         }
-        if self.profile.close_window_if_due(now_ns) {
+        if self.grouped.close_window_if_due(now_ns).is_some() {
             self.make_plan();
         }
     }
@@ -118,7 +115,7 @@ impl Scheduler for Cscq {
 
     /// All groups but the first are long and share a number of workers, but no particular ones.
     fn type_status(&self, slot: usize) -> TypeStatus {
-        let status = self.grouped.type_status(slot, &self.profile);
+        let status = self.grouped.type_status(slot);
         let workers_reserved = match status.group {
             None => 0,
             Some(0) => self.reserved,

@@ -43,11 +43,14 @@ impl Scheduler for DFcfs {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
                 let worker = WorkerId(self.random.random_range(0..self.workers));
                 let lane = worker.index();
                 let could_run = self.queues.can_run_own(worker);
-                let waits = self.queues.push(lane, now_ns, request, request_type);
+                let waits = self
+                    .queues
+                    .push(lane, now_ns, request, request_type, deadline_ns);
                 if waits && !could_run && !self.running.is_busy(worker) {
                     self.ready.add_if_able(&self.queues, worker, HandOff::Own);
                 }

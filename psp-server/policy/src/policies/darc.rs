@@ -1,14 +1,15 @@
 //! DARC: workers reserved for groups of types by their measured CPU demand, with cycle stealing by
 //! shorter groups and spillway workers for what found none (Perséphone 3).
 //!
-//! Without hints for every type it starts as c-FCFS and makes its first reservation when the
-//! first profiling window closes. The typed queues are the same before and after, so what waits
-//! is handed over where it stands.
+//! Without hints for every type it starts as c-FCFS and makes its first reservation when the profile
+//! first [looks](crate::parts::profile) into its window. That reservation is provisional: there is another
+//! at each further look, and when the window closes. The typed queues are the same before and after, so what
+//! waits is handed over where it stands.
 
 use crate::backlog::Handover;
 use crate::event::{Action, Event};
 use crate::parts::grouped::{Dispatch, Grouped};
-use crate::parts::profile::Profile;
+use crate::parts::profile::Learned;
 use crate::request_type::RequestType;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::settings;
@@ -19,20 +20,19 @@ pub(crate) struct Darc {
     settings: settings::Darc,
     spillway: u32,
     pub(crate) grouped: Grouped,
-    pub(crate) profile: Profile,
     /// Per type slot: the longest that a request waited, in this window.
     delay_ns_max: Vec<u64>,
     /// Per registered type: its share of the CPU demand when workers were last reserved. `None`
     /// when it was not known.
     demand_reserved: Vec<Option<f64>>,
-    /// Whether the demand was still on the move at the last reservation.
+    /// Whether the demand was still on the move at the last reservation, or that was provisional.
     unsettled: bool,
     updates: u64,
 }
 
 impl Darc {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Darc) -> Self {
-        Self::over(setup, settings, Grouped::new(setup))
+        Self::over(setup, settings, Grouped::new(setup, settings))
     }
 
     /// As [`Darc::new`], over queues of the caller's own.
@@ -46,25 +46,37 @@ impl Darc {
             settings: settings.clone(),
             spillway: u32::try_from(settings.spillway).unwrap_or(u32::MAX),
             grouped,
-            profile: Profile::new(setup, settings),
             delay_ns_max: vec![0; types + 1],
             demand_reserved: vec![None; types],
             unsettled: false,
             updates: 0,
         };
-        if types > 0 && (0..types).all(|slot| darc.profile.mean_ns(slot).is_some()) {
+        if types > 0 && !darc.grouped.profile.any_unknown() {
             darc.reserve();
         }
         darc
     }
 
-    /// Learns from the window, and reserves workers anew if the demand has moved.
+    /// Records an event, and learns from the window if that is due.
+    pub(crate) fn observe(&mut self, now_ns: u64, event: Event<'_>) -> Option<Learned> {
+        self.grouped.record(now_ns, event);
+        let learned = self.grouped.close_window_if_due(now_ns)?;
+        match learned {
+            Learned::Provisional => {
+                self.reserve();
+                self.unsettled = true;
+            }
+            Learned::Window { moved } => self.window_closed(now_ns, moved),
+        }
+        Some(learned)
+    }
+
+    /// Reserves workers anew if the demand has moved.
     ///
     /// If the demand was still moving, another reservation follows when the next window closes: a
     /// moving average needs several windows to arrive, and the rest of its way may be too short to
     /// cause a reservation by itself.
-    fn close_window(&mut self, now_ns: u64) {
-        let moved = self.profile.close_window(now_ns);
+    fn window_closed(&mut self, now_ns: u64, moved: f64) {
         let outdated = self.demand_moved() && self.any_delayed(now_ns);
         if self.unsettled || self.first_measured() || outdated {
             self.reserve();
@@ -91,7 +103,7 @@ impl Darc {
             .any(|(slot, &dispatched_ns)| {
                 let oldest = self.grouped.queues.front(slot);
                 let waiting_ns = oldest.map_or(0, |waiting| waiting.waited_ns(now_ns));
-                self.profile.latest_ns(slot).is_some_and(|mean_ns| {
+                self.grouped.profile.latest_ns(slot).is_some_and(|mean_ns| {
                     let delay_ns = dispatched_ns.max(waiting_ns) as f64;
                     delay_ns > self.settings.slowdown_trigger * mean_ns
                 })
@@ -103,7 +115,7 @@ impl Darc {
         self.demand_reserved
             .iter()
             .enumerate()
-            .any(|(slot, before)| before.is_none() && self.profile.mean_ns(slot).is_some())
+            .any(|(slot, before)| before.is_none() && self.grouped.profile.knows_length(slot))
     }
 
     /// Whether some type's share of the demand is far from what workers were reserved for.
@@ -112,14 +124,13 @@ impl Darc {
             .iter()
             .enumerate()
             .any(|(slot, before)| {
-                let moved = self.profile.demand(slot) - before.unwrap_or(0.0);
+                let moved = self.grouped.profile.demand(slot) - before.unwrap_or(0.0);
                 moved.abs() > self.settings.demand_deviation
             })
     }
 
     fn reserve(&mut self) {
-        let Self { profile, .. } = self;
-        let plan = &mut self.grouped.plan;
+        let Grouped { plan, profile, .. } = &mut self.grouped;
         plan.regroup(self.settings.delta, |slot| profile.mean_ns(slot));
         plan.reserve_by_demand(
             |slot| profile.demand(slot),
@@ -135,10 +146,7 @@ impl Darc {
 
 impl Scheduler for Darc {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
-        self.grouped.record(now_ns, event, &mut self.profile);
-        if self.profile.window_due(now_ns) {
-            self.close_window(now_ns);
-        }
+        self.observe(now_ns, event);
     }
 
     fn poll(&mut self, now_ns: u64) -> Option<Action> {
@@ -158,7 +166,7 @@ impl Scheduler for Darc {
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {
-        self.grouped.type_status(slot, &self.profile)
+        self.grouped.type_status(slot)
     }
 
     fn reservation_updates(&self) -> u64 {

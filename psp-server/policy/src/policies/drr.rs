@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event};
 use crate::parts::grouped::Grouped;
-use crate::parts::profile::Profile;
 use crate::parts::running::Turn;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::settings;
@@ -29,7 +28,6 @@ type Nanos = i128;
 /// See the [module](self).
 pub(crate) struct Drr {
     grouped: Grouped,
-    profile: Profile,
     quantum_ns: Nanos,
     /// Per type slot: what it may use.
     deficits_ns: Vec<Nanos>,
@@ -45,8 +43,7 @@ impl Drr {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Drr) -> Self {
         let slots = setup.types.len() + 1;
         Self {
-            grouped: Grouped::new(setup),
-            profile: Profile::new(setup, &Darc::default()),
+            grouped: Grouped::new(setup, &Darc::default()),
             quantum_ns: nanoseconds(settings.quantum_us).into(),
             deficits_ns: vec![0; slots],
             active: VecDeque::with_capacity(slots),
@@ -59,7 +56,7 @@ impl Drr {
     /// that the request had before it yielded. `None` if no idle worker can run one.
     fn cost_ns(&self, slot: usize) -> Option<Nanos> {
         let served_ns = self.grouped.next_of(slot)?.served_ns;
-        let mean_ns = self.profile.mean_ns(slot);
+        let mean_ns = self.grouped.profile.mean_ns(slot);
         let cost_ns = mean_ns.map_or(self.quantum_ns, |mean_ns| mean_ns as Nanos);
         Some((cost_ns - Nanos::from(served_ns)).max(0))
     }
@@ -126,13 +123,18 @@ impl Drr {
     }
 
     /// Replaces what a request was charged by the service time that it used: in all its turns, by
-    /// the samples of its completion, or in the turn that it gave up.
+    /// the samples of its completion, or in the turn that it gave up. A dropped request used none.
     fn charge_used(&mut self, turn: &Turn, event: &Event<'_>) {
         let slot = self.grouped.queues.slot(turn.waiting.request_type);
         match *event {
-            Event::Completed { worker, samples } => {
+            Event::Completed {
+                worker,
+                samples,
+                dropped,
+            } => {
                 let charged_ns = self.charged_ns[worker.index()].take();
-                let Some(charged_ns) = charged_ns.filter(|_| !samples.is_empty()) else {
+                let is_known = dropped || !samples.is_empty();
+                let Some(charged_ns) = charged_ns.filter(|_| is_known) else {
                     return;
                 };
                 for sample in samples {
@@ -154,7 +156,7 @@ impl Drr {
 
 impl Scheduler for Drr {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
-        let ended = self.grouped.record(now_ns, event, &mut self.profile);
+        let ended = self.grouped.record(now_ns, event);
         if let Some(turn) = ended {
             self.charge_used(&turn, &event);
         }
@@ -164,7 +166,7 @@ impl Scheduler for Drr {
                 self.activate(slot);
             }
         }
-        self.profile.close_window_if_due(now_ns);
+        self.grouped.close_window_if_due(now_ns);
     }
 
     fn poll(&mut self, now_ns: u64) -> Option<Action> {
@@ -191,7 +193,7 @@ impl Scheduler for Drr {
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {
-        self.grouped.type_status(slot, &self.profile)
+        self.grouped.type_status(slot)
     }
 }
 
@@ -282,6 +284,15 @@ mod tests {
         assert_eq!(drr.finishes(0, 30 * US), "2@0");
         let order = drr.drain(10 * US);
         assert_eq!(order, [3, 4, 1, 5], "20 us in debt, and 10 to run");
+    }
+
+    #[test]
+    fn a_dropped_request_costs_its_type_nothing() {
+        let mut drr = one_worker(10, [10, 10]);
+        assert_eq!(drr.arrive_all([0, 0, 0, 1]), "0@0");
+        assert_eq!(drr.drops(5, 0), "1@0", "the turn is still type 0's");
+        assert_eq!(drr.finishes(0, 10 * US), "3@0");
+        assert_eq!(drr.drain(10 * US), [2]);
     }
 
     #[test]

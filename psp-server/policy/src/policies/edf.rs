@@ -1,7 +1,8 @@
 //! Earliest deadline first, without preemption: the waiting request whose deadline is nearest, on
 //! any idle worker (Liu and Layland 1973; Perséphone, table 5).
 //!
-//! A request's deadline is its arrival plus the SLO of its type. A type without an SLO has
+//! A request may have a deadline of its own, which its peer or the longest wait of its type gives. Any
+//! other request's deadline is its arrival plus the SLO of its type. A type without an SLO has
 //! `slo-factor` mean service times: the hinted, later the measured ones. Types of unknown length, and
 //! `UNKNOWN`, have the longest SLO of all types. Their requests lose against requests that arrived
 //! with them, but not against requests that arrive much later, so none starves. If no length is known
@@ -10,55 +11,74 @@
 use crate::backlog::Handover;
 use crate::event::{Action, Event};
 use crate::parts::grouped::Grouped;
-use crate::parts::profile::Profile;
 use crate::parts::slos::Slos;
+use crate::parts::waiting::Waiting;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::settings;
 use crate::settings::Darc;
 use crate::setup::SchedulerSetup;
 
+/// What runs next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    /// The next request of the type at this slot.
+    OfType(usize),
+    /// The first of this type's requests that have deadlines of their own and have not run.
+    DueOfType(usize),
+}
+
 /// See the [module](self).
 pub(crate) struct Edf {
     grouped: Grouped,
-    profile: Profile,
     slos: Slos,
 }
 
 impl Edf {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Edf) -> Self {
-        let profile = Profile::new(setup, &Darc::default());
+        let mut grouped = Grouped::new(setup, &Darc::default());
         let mut slos = Slos::new(setup, settings.slo_factor);
-        slos.update(&profile);
-        Self {
-            grouped: Grouped::new(setup),
-            profile,
-            slos,
-        }
+        slos.update(&grouped.profile);
+        grouped.queues = grouped.queues.by_deadline();
+        Self { grouped, slos }
     }
 
-    /// The type whose next request has the earliest deadline. Of equal ones, the request that
-    /// arrived first.
-    fn most_urgent(&self) -> Option<usize> {
-        let first = |(slot, &slo_ns): (usize, &f64)| {
-            let arrived_ns = self.grouped.next_of(slot)?.arrived_ns;
-            Some((arrived_ns.saturating_add(slo_ns as u64), arrived_ns, slot))
+    /// Where the request with the earliest deadline waits. Of equal deadlines, that of the request
+    /// that arrived first.
+    fn most_urgent(&self) -> Option<Next> {
+        let rank = |waiting: &Waiting, slo_ns: f64, next| {
+            let by_slo = || waiting.arrived_ns.saturating_add(slo_ns as u64);
+            let deadline_ns = waiting.deadline_ns.unwrap_or_else(by_slo);
+            (deadline_ns, waiting.sequence, next)
         };
-        let urgent = self
-            .slos
-            .all_ns()
-            .iter()
-            .enumerate()
-            .filter_map(first)
-            .min();
-        urgent.map(|(_, _, slot)| slot)
+        let first = |(slot, &slo_ns): (usize, &f64)| {
+            let waiting = self.grouped.next_of(slot)?;
+            Some(rank(waiting, slo_ns, Next::OfType(slot)))
+        };
+        let of_types = self.slos.all_ns().iter().enumerate().filter_map(first);
+        let first_due = |slot| {
+            let waiting = self.grouped.next_due(slot)?;
+            Some(rank(waiting, 0.0, Next::DueOfType(slot)))
+        };
+        let due = (0..self.slos.all_ns().len()).filter_map(first_due);
+        of_types.chain(due).min().map(|(_, _, next)| next)
+    }
+
+    fn dispatch(&mut self, now_ns: u64, next: Next) -> Option<Action> {
+        let grouped = &mut self.grouped;
+        match next {
+            Next::OfType(slot) => grouped
+                .dispatch_type(now_ns, slot)
+                .map(|(_, action)| action),
+            Next::DueOfType(slot) => grouped.dispatch_due(now_ns, slot),
+        }
     }
 }
 
 impl Scheduler for Edf {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
-        self.grouped.record(now_ns, event, &mut self.profile);
-        if self.profile.close_window_if_due(now_ns) {
-            self.slos.update(&self.profile);
+        self.grouped.record(now_ns, event);
+        if self.grouped.close_window_if_due(now_ns).is_some() {
+            self.slos.update(&self.grouped.profile);
         }
     }
 
@@ -69,9 +89,8 @@ impl Scheduler for Edf {
         if !self.grouped.can_dispatch() {
             return None;
         }
-        let slot = self.most_urgent()?;
-        let (_, action) = self.grouped.dispatch_type(now_ns, slot)?;
-        Some(action)
+        let next = self.most_urgent()?;
+        self.dispatch(now_ns, next)
     }
 
     fn handover(&mut self) -> Option<&mut dyn Handover> {
@@ -79,7 +98,7 @@ impl Scheduler for Edf {
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {
-        self.grouped.type_status(slot, &self.profile)
+        self.grouped.type_status(slot)
     }
 }
 
@@ -149,15 +168,47 @@ mod tests {
     fn measurements_give_a_type_its_deadline() {
         let types = [TypeSpec::new("A").slo(US(50)), TypeSpec::new("B")];
         let mut edf = Rehearsal::new(Policy::edf(), 1, types);
-        for id in 0..1_000 {
+        for id in 0..10 {
             assert_eq!(edf.order_of([1], 1_000), [id]);
         }
         let order = edf.order_of([0, 1], 1_000);
-        assert_eq!(order, [1_000, 1_001], "as urgent as A");
-        edf.now_ns += 10_000_000_000;
-        assert_eq!(edf.order_of([1], 1_000), [1_002]);
+        assert_eq!(order, [10, 11], "as urgent as A");
+        edf.now_ns += 100_000_000;
+        assert_eq!(edf.order_of([1], 1_000), [12]);
         let order = edf.order_of([0, 1], 1_000);
-        assert_eq!(order, [1_004, 1_003], "due after 10 us");
+        assert_eq!(order, [14, 13], "due after 10 us");
+    }
+
+    #[test]
+    fn deadlines_of_their_own_go_before_slos_and_order_requests_of_one_type() {
+        let mut edf = Rehearsal::new(Policy::edf(), 1, types());
+        assert_eq!(edf.arrive_all([2]), "0@0", "it keeps the worker");
+        for (id, due_ns) in [
+            (1, Some(90_000)),
+            (2, Some(9_000)),
+            (3, None),
+            (4, Some(40_000)),
+        ] {
+            let type_index = if id == 4 { 2 } else { 1 };
+            assert_eq!(edf.arrives_due(10, id, type_index, due_ns), "");
+        }
+        let first = edf.finishes(0, 1_000);
+        assert_eq!(first, "2@0", "due after 9 us");
+        assert_eq!(edf.drain(1_000), [3, 4, 1], "B's SLO is 20 us");
+    }
+
+    #[test]
+    fn a_deadline_of_its_own_survives_other_policies() {
+        let one_worker = |policy| Rehearsal::new(policy, 1, types());
+        let mut policy = one_worker(Policy::edf());
+        assert_eq!(policy.arrive_all([2]), "0@0");
+        for (id, due_ns) in [(1, 90_000), (2, 9_000)] {
+            assert_eq!(policy.arrives_due(10, id, 1, Some(due_ns)), "");
+        }
+        assert_eq!(policy.type_status(1).queued, 2);
+        assert_eq!(policy.switches(20, one_worker(Policy::c_fcfs())), "");
+        assert_eq!(policy.switches(30, one_worker(Policy::edf())), "");
+        assert_eq!(policy.drain(1_000), [2, 1]);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! fixed priority with workers set aside for the shortest group (Perséphone 5.3).
 //!
 //! A type's priority is its service-time hint. A type without one has that of its measured mean;
-//! until there is one it comes last, together with `UNKNOWN`, in order of arrival.
+//! until there is one it comes last, together with `UNKNOWN`, in order of arrival, but for one request of
+//! each untried type ([`grouped`](crate::parts::grouped)).
 
 use crate::backlog::Handover;
 use crate::event::{Action, Event};
@@ -16,7 +17,6 @@ use crate::setup::SchedulerSetup;
 /// See the [module](self).
 pub(crate) struct FixedPriority {
     grouped: Grouped,
-    profile: Profile,
     reserved: u32,
     delta: f64,
     rank_ns: RankNs,
@@ -47,8 +47,7 @@ impl FixedPriority {
 
     fn with(setup: &SchedulerSetup<'_>, settings: &DarcStatic, rank_ns: RankNs) -> Self {
         let mut policy = Self {
-            grouped: Grouped::new(setup),
-            profile: Profile::new(setup, &Darc::default()),
+            grouped: Grouped::new(setup, &Darc::default()),
             reserved: u32::try_from(settings.reserved).unwrap_or(u32::MAX),
             delta: settings.delta,
             rank_ns,
@@ -58,16 +57,16 @@ impl FixedPriority {
     }
 
     fn make_plan(&mut self) {
-        let plan = &mut self.grouped.plan;
-        plan.regroup(self.delta, |slot| (self.rank_ns)(&self.profile, slot));
+        let Grouped { plan, profile, .. } = &mut self.grouped;
+        plan.regroup(self.delta, |slot| (self.rank_ns)(profile, slot));
         plan.reserve_for_shortest(self.reserved);
     }
 }
 
 impl Scheduler for FixedPriority {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
-        self.grouped.record(now_ns, event, &mut self.profile);
-        if self.profile.close_window_if_due(now_ns) {
+        self.grouped.record(now_ns, event);
+        if self.grouped.close_window_if_due(now_ns).is_some() {
             self.make_plan();
         }
     }
@@ -86,6 +85,6 @@ impl Scheduler for FixedPriority {
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {
-        self.grouped.type_status(slot, &self.profile)
+        self.grouped.type_status(slot)
     }
 }

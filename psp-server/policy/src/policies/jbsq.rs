@@ -88,8 +88,11 @@ impl Scheduler for Jbsq {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
-                self.own.queues.push(central, now_ns, request, request_type);
+                self.own
+                    .queues
+                    .push(central, now_ns, request, request_type, deadline_ns);
             }
             Event::Completed { worker, .. } => {
                 self.own.finish(worker);
@@ -188,10 +191,12 @@ mod tests {
                     1 | 2 if busy => Event::Completed {
                         worker,
                         samples: &[],
+                        dropped: false,
                     },
                     _ => Event::Arrived {
                         request: RequestId(step),
                         request_type: ONE,
+                        deadline_ns: None,
                     },
                 };
                 jbsq.on_event(u64::from(step), event);
@@ -235,7 +240,7 @@ mod tests {
 
     #[test]
     fn with_room_for_one_it_is_a_single_queue_with_quanta() {
-        let mut jbsq = Rehearsal::with_one_type(Policy::jbsq().k(1).quantum_us(3), 2);
+        let mut jbsq = Rehearsal::with_one_type(settings::Jbsq::default().k(1).quantum_us(3), 2);
         for (id, ran) in (0..).zip(["0@0", "1@1", ""]) {
             assert_eq!(jbsq.arrives(0, id, ONE), ran);
         }
@@ -250,7 +255,7 @@ mod tests {
     #[test]
     fn it_takes_over_and_hands_over() {
         for k in [1, 2] {
-            let jbsq = || Rehearsal::with_one_type(Policy::jbsq().k(k), 1);
+            let jbsq = || Rehearsal::with_one_type(settings::Jbsq::default().k(k), 1);
             let mut policy = Rehearsal::with_one_type(Policy::c_fcfs(), 1);
             assert_eq!(policy.arrives(0, 0, ONE), "0@0");
             assert_eq!(policy.arrives(1, 1, ONE), "");

@@ -82,9 +82,12 @@ impl Scheduler for Jsq {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
                 let lane = self.own.dispatcher();
-                self.own.queues.push(lane, now_ns, request, request_type);
+                self.own
+                    .queues
+                    .push(lane, now_ns, request, request_type, deadline_ns);
                 self.send_all();
             }
             Event::Completed { worker, .. } => {
@@ -181,7 +184,7 @@ mod tests {
     #[test]
     fn of_equally_short_queues_one_is_joined_by_number_or_by_service() {
         for (ties, joined) in [(JsqTies::LowestNumber, ""), (JsqTies::MostServed, "5@1")] {
-            let mut jsq = Rehearsal::with_one_type(Policy::jsq().ties(ties), 2);
+            let mut jsq = Rehearsal::with_one_type(settings::Jsq::default().ties(ties), 2);
             assert_eq!(jsq.arrives(0, 0, ONE), "0@0");
             assert_eq!(jsq.arrives(0, 1, ONE), "1@1");
             assert_eq!(jsq.arrives(0, 2, ONE), "");

@@ -15,7 +15,6 @@ use crate::event::{Action, Event, WorkerId};
 use crate::parts::dispersion::Dispersion;
 use crate::parts::finishing::Finishing;
 use crate::parts::grouped::Grouped;
-use crate::parts::profile::Profile;
 use crate::parts::quanta::Quanta;
 use crate::parts::slos::Slos;
 use crate::parts::waiting::Waiting;
@@ -28,7 +27,6 @@ use crate::setup::SchedulerSetup;
 pub(crate) struct Mq {
     grouped: Grouped,
     quanta: Quanta,
-    profile: Profile,
     slos: Slos,
     requeue: Requeue,
     dispersion: Dispersion,
@@ -39,15 +37,14 @@ pub(crate) struct Mq {
 
 impl Mq {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Mq) -> Self {
-        let profile = Profile::new(setup, &Darc::default());
+        let grouped = Grouped::new(setup, &Darc::default());
         let mut slos = Slos::new(setup, settings.slo_factor);
-        slos.update(&profile);
+        slos.update(&grouped.profile);
         let preemption = setup.preemption.filter(|_| settings.spare_chosen);
         Self {
-            grouped: Grouped::new(setup),
+            grouped,
             quanta: Quanta::new(setup, settings::nanoseconds(settings.quantum_us)),
             slos,
-            profile,
             requeue: settings.requeue,
             dispersion: Dispersion::new(setup),
             finishing: Finishing::new(setup, settings.spare_finishing),
@@ -155,7 +152,9 @@ impl Mq {
 impl Scheduler for Mq {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
-            Event::Completed { worker, samples } => {
+            Event::Completed {
+                worker, samples, ..
+            } => {
                 self.quanta.stop(worker);
                 for sample in samples {
                     let slot = self.grouped.queues.slot(sample.request_type);
@@ -173,11 +172,11 @@ impl Scheduler for Mq {
                 self.grouped.workers.release(worker);
             }
             event => {
-                self.grouped.record(now_ns, event, &mut self.profile);
+                self.grouped.record(now_ns, event);
             }
         }
-        if self.profile.close_window_if_due(now_ns) {
-            self.slos.update(&self.profile);
+        if self.grouped.close_window_if_due(now_ns).is_some() {
+            self.slos.update(&self.grouped.profile);
         }
     }
 
@@ -200,7 +199,7 @@ impl Scheduler for Mq {
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {
-        self.grouped.type_status(slot, &self.profile)
+        self.grouped.type_status(slot)
     }
 }
 
@@ -277,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_would_be_chosen_again_can_be_spared() {
-        let mut mq = one_worker(Policy::mq().spare_chosen(true));
+        let mut mq = one_worker(settings::Mq::default().spare_chosen(true));
         assert_eq!(mq.arrives(0, 0, LONG), "0@0");
         assert_eq!(mq.arrives(0, 1, LONG), "");
         assert_eq!(mq.ticks(5 * US), "", "it is the first of its queue");
@@ -292,7 +291,11 @@ mod tests {
     fn head_and_tail_decide_within_a_type() {
         for (requeue, next) in [(Requeue::Head, "0@0"), (Requeue::Tail, "1@0")] {
             for spare_chosen in [false, true] {
-                let mut mq = one_worker(Policy::mq().requeue(requeue).spare_chosen(spare_chosen));
+                let mut mq = one_worker(
+                    settings::Mq::default()
+                        .requeue(requeue)
+                        .spare_chosen(spare_chosen),
+                );
                 assert_eq!(mq.arrives(0, 0, LONG), "0@0");
                 assert_eq!(mq.arrives(10, 1, LONG), "");
                 if mq.ticks(5 * US) == "stop 0" {
@@ -366,7 +369,7 @@ mod tests {
 
     #[test]
     fn without_preemption_nothing_stops() {
-        let policy = Policy::mq().spare_chosen(true);
+        let policy = settings::Mq::default().spare_chosen(true);
         let mut mq = Rehearsal::with_preemption(policy, 1, hinted(), None);
         assert_eq!(mq.arrives(0, 0, LONG), "0@0");
         assert_eq!(mq.arrives(0, 1, SHORT), "");

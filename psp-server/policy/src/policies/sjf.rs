@@ -6,8 +6,9 @@
 //! profile from window to window. Sizes are those of types: a request's own is not known before it
 //! has run.
 //!
-//! Types of unknown length come last, with `UNKNOWN`, in order of arrival. They wait while shorter
-//! types keep all workers busy, as does the longest type: SJF promises them nothing.
+//! Types of unknown length come last, with `UNKNOWN`, in order of arrival, but for one request of each
+//! untried type ([`grouped`](crate::parts::grouped)). The longest type waits while shorter types keep all
+//! workers busy: SJF promises it nothing.
 
 use crate::parts::profile::Profile;
 use crate::policies::fixed_priority::FixedPriority;
@@ -67,6 +68,26 @@ mod tests {
         let types = [TypeSpec::new("A"), TypeSpec::new("B")];
         let mut sjf = Rehearsal::new(Policy::sjf(), 1, types);
         assert_eq!(sjf.order_of([1, 7, 0, 1], 1_000), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn one_request_of_an_untried_type_goes_first_once_others_have_a_length() {
+        let types = || {
+            let [hinted, _] = misled();
+            [hinted, TypeSpec::new("B"), TypeSpec::new("C")]
+        };
+        for policy in [
+            Policy::sjf(),
+            Policy::fixed_priority(),
+            Policy::darc_static(0),
+        ] {
+            let mut one = Rehearsal::new(policy.clone(), 1, types());
+            let order = one.order_of([0, UNKNOWN, 2, 2, 1, 0, 2], 1_000);
+            assert_eq!(order, [2, 4, 0, 5, 1, 3, 6], "{policy}");
+            let mut two = Rehearsal::new(policy, 2, types());
+            assert_eq!(two.arrive_all([2, 2, 0, 0]), "0@0, 2@1", "one runs");
+            assert_eq!(two.completes(10, 0), "1@0", "nothing was measured");
+        }
     }
 
     #[test]

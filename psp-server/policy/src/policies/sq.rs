@@ -59,7 +59,9 @@ impl Sq {
 impl Scheduler for Sq {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
-            Event::Completed { worker, samples } => {
+            Event::Completed {
+                worker, samples, ..
+            } => {
                 self.quanta.stop(worker);
                 for sample in samples {
                     let slot = self.fcfs.queues.slot(sample.request_type);
@@ -128,7 +130,7 @@ mod tests {
     const ANY: RequestType = RequestType::UNKNOWN;
 
     fn rehearsal(requeue: Requeue, workers: usize) -> Rehearsal {
-        Rehearsal::new(Policy::sq().requeue(requeue), workers, [])
+        Rehearsal::new(settings::Sq::default().requeue(requeue), workers, [])
     }
 
     #[test]

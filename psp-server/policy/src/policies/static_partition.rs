@@ -6,13 +6,14 @@
 //! those nearest to each other share one.
 //!
 //! Until the service time of every type is known, from hints or because windows measured it, there
-//! is one queue for all. `UNKNOWN` belongs to the last partition, that of the longest types, and
+//! is one queue for all. What a look into an open window says divides the workers provisionally, until the
+//! window closes. `UNKNOWN` belongs to the last partition, that of the longest types, and
 //! waits its turn there: no type can starve another.
 
 use crate::backlog::Handover;
 use crate::event::{Action, Event};
 use crate::parts::grouped::Grouped;
-use crate::parts::profile::Profile;
+use crate::parts::profile::Learned;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::settings;
 use crate::settings::Darc;
@@ -21,40 +22,41 @@ use crate::setup::SchedulerSetup;
 /// See the [module](self).
 pub(crate) struct StaticPartition {
     grouped: Grouped,
-    profile: Profile,
     delta: f64,
-    partitioned: bool,
+    /// Whether the workers are divided for good.
+    settled: bool,
+    updates: u64,
 }
 
 impl StaticPartition {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::StaticPartition) -> Self {
         let mut policy = Self {
-            grouped: Grouped::new(setup),
-            profile: Profile::new(setup, &Darc::default()),
+            grouped: Grouped::new(setup, &Darc::default()),
             delta: settings.delta,
-            partitioned: false,
+            settled: false,
+            updates: 0,
         };
-        policy.partition_if_known();
+        policy.partition_if_known(true);
         policy
     }
 
-    fn partition_if_known(&mut self) {
-        let Self { profile, delta, .. } = self;
-        if self.partitioned || (0..profile.types()).any(|slot| profile.mean_ns(slot).is_none()) {
+    fn partition_if_known(&mut self, for_good: bool) {
+        let Grouped { plan, profile, .. } = &mut self.grouped;
+        if self.settled || profile.any_unknown() {
             return;
         }
-        let plan = &mut self.grouped.plan;
-        plan.regroup(*delta, |slot| profile.mean_ns(slot));
+        plan.regroup(self.delta, |slot| profile.mean_ns(slot));
         plan.partition_by_demand(|slot| profile.demand(slot));
-        self.partitioned = true;
+        self.settled = for_good;
+        self.updates += 1;
     }
 }
 
 impl Scheduler for StaticPartition {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
-        self.grouped.record(now_ns, event, &mut self.profile);
-        if self.profile.close_window_if_due(now_ns) {
-            self.partition_if_known();
+        self.grouped.record(now_ns, event);
+        if let Some(learned) = self.grouped.close_window_if_due(now_ns) {
+            self.partition_if_known(learned != Learned::Provisional);
         }
     }
 
@@ -68,11 +70,11 @@ impl Scheduler for StaticPartition {
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {
-        self.grouped.type_status(slot, &self.profile)
+        self.grouped.type_status(slot)
     }
 
     fn reservation_updates(&self) -> u64 {
-        u64::from(self.partitioned)
+        self.updates
     }
 }
 
@@ -146,13 +148,15 @@ mod tests {
         assert_eq!(first + other, 1, "any worker");
         policy.drain(1_000);
         window(&mut policy, &[0, 1], [1_000, 10_000]);
-        assert_eq!(policy.reservation_updates(), 1);
+        let updates = policy.reservation_updates();
+        assert!(updates > 1, "provisional ones, and the last");
         assert_eq!(worker_of(&mut policy, 0), Some(0));
         assert_eq!(worker_of(&mut policy, 0), None);
         policy.drain(1_000);
         window(&mut policy, &[0, 1], [10_000, 1_000]);
         let first = policy.type_status(0).worker_first;
         assert_eq!(first, Some(WorkerId(0)), "as it was");
+        assert_eq!(policy.reservation_updates(), updates);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Checks of settings. The error names the first setting that is out of its range.
 
+use std::time::Duration;
+
 use crate::error::PolicyError;
 
 /// One setting and whether its value makes sense.
@@ -32,6 +34,12 @@ pub(super) fn delta(delta: f64) -> Setting {
 
 pub(super) fn samples(name: &'static str, samples: u64) -> Setting {
     Setting::new(name, samples, samples > 0, "at least 1")
+}
+
+/// A duration of at least one millisecond.
+pub(super) fn millis(name: &'static str, duration: Duration) -> Setting {
+    let millis = duration.as_millis();
+    Setting::new(name, millis, millis > 0, "at least 1")
 }
 
 /// A quantum that is at least one nanosecond long.

@@ -9,6 +9,7 @@ use crate::settings::darc::Darc;
 /// Settings of cycle stealing with central queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct Cscq {
     /// Number of workers that never run long types at the same time. At least 1, and fewer than
     /// there are workers; unless set, as many as the short types need by their demand.

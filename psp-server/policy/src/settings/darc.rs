@@ -5,15 +5,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::PolicyError;
-use crate::settings::check::{Setting, above_0, check, delta, samples};
+use crate::settings::check::{Setting, above_0, check, delta, millis, samples};
 use crate::settings::units;
 
 /// Settings of DARC. The defaults are the paper's where it gives one (Perséphone 4.3.3, 5).
 ///
-/// In a configuration file the names have dashes, and `window_max` is `window-max-ms`, a whole
-/// number of milliseconds.
+/// In a configuration file the names have dashes, `window_max` is `window-max-ms`, and `first_window_max` is
+/// `first-window-max-ms`; both are whole numbers of milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct Darc {
     /// Types whose mean service time is at most this many times that of a group's shortest belong
     /// to the group. At least 1; 2 unless set.
@@ -31,6 +32,13 @@ pub struct Darc {
     /// Samples that a window needs to close by age; it waits for them. At least 1; 1000 unless
     /// set.
     pub window_max_samples_min: u64,
+    /// Samples of types without a hint after which DARC looks into a window before it closes, and
+    /// reserves workers provisionally; again at twice as many, and so on. At least 1; 32 unless set.
+    pub first_samples_min: u64,
+    /// Age from which DARC looks into a window at once when a type whose length it does not know has a
+    /// sample. Above 0; 100 ms unless set.
+    #[serde(rename = "first-window-max-ms", with = "units::millis")]
+    pub first_window_max: Duration,
     /// Weight of a new window in the moving averages; 1 forgets all earlier ones. Above 0, at
     /// most 1; 0.75 unless set.
     pub ewma_weight: f64,
@@ -50,6 +58,8 @@ impl Default for Darc {
             samples_min: 50_000,
             window_max: Duration::from_secs(2),
             window_max_samples_min: 1_000,
+            first_samples_min: 32,
+            first_window_max: Duration::from_millis(100),
             ewma_weight: 0.75,
             spillway: 1,
             stealing: true,
@@ -65,6 +75,8 @@ impl Darc {
         samples_min: u64,
         window_max: Duration,
         window_max_samples_min: u64,
+        first_samples_min: u64,
+        first_window_max: Duration,
         ewma_weight: f64,
         spillway: usize,
         stealing: bool,
@@ -83,13 +95,10 @@ impl Darc {
                     "a number from 0 to 1",
                 ),
                 samples("samples-min", self.samples_min),
-                Setting::new(
-                    "window-max-ms",
-                    self.window_max.as_millis(),
-                    self.window_max.as_millis() > 0,
-                    "at least 1",
-                ),
+                millis("window-max-ms", self.window_max),
                 samples("window-max-samples-min", self.window_max_samples_min),
+                samples("first-samples-min", self.first_samples_min),
+                millis("first-window-max-ms", self.first_window_max),
                 Setting::new(
                     "ewma-weight",
                     self.ewma_weight,

@@ -12,6 +12,7 @@ use crate::settings::darc::Darc;
 /// time and the cost of a preemption.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct DarcLending {
     /// Time from arrival to completion, in mean service times, that a type without an SLO shall
     /// not exceed. Above 1; 10 unless set.

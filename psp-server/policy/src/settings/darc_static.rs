@@ -9,6 +9,7 @@ use crate::settings::darc::Darc;
 /// Settings of DARC-static.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct DarcStatic {
     /// Workers reserved for the shortest group. Fewer than there are workers; 1 unless set.
     pub reserved: usize,

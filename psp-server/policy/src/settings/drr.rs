@@ -8,6 +8,7 @@ use crate::settings::check::{check, quantum_us};
 /// Settings of deficit round robin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct Drr {
     /// Service time that each type is given in a round, in microseconds. At least 0.001; 100 unless
     /// set. Less is fairer over short times, more serves longer runs of one type.

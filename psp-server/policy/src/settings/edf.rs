@@ -8,6 +8,7 @@ use crate::settings::check::{above_0, check};
 /// Settings of earliest deadline first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct Edf {
     /// SLO of a type that was registered without one, in mean service times. Above 0; 10 unless set.
     pub slo_factor: f64,

@@ -8,6 +8,7 @@ use crate::settings::check::{Setting, check, quantum_us};
 /// Settings of JBSQ(k). The defaults are Concord's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct Jbsq {
     /// Most requests that a worker may have, the running one included. At least 1; 2 unless
     /// set.

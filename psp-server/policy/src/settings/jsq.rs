@@ -8,6 +8,7 @@ use crate::settings::check::{check, quantum_us};
 /// Which worker gets a request when several have the fewest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum JsqTies {
     /// The worker with the lowest number.
     LowestNumber,
@@ -19,6 +20,7 @@ pub enum JsqTies {
 /// Settings of JSQ with processor sharing. The default quantum is Tiny Quanta's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct Jsq {
     /// As in [`Jbsq::quantum_us`](crate::Jbsq::quantum_us); 2 unless set.
     pub quantum_us: f64,

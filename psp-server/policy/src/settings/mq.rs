@@ -10,6 +10,7 @@ use crate::settings::sq::Sq;
 /// Settings of Shinjuku's multi queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct Mq {
     /// As in [`Sq::quantum_us`].
     pub quantum_us: f64,

@@ -12,6 +12,7 @@ macro_rules! no_settings {
             $(#[$doc])*
             #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
             #[serde(deny_unknown_fields)]
+            #[non_exhaustive]
             pub struct $policy {}
 
             impl $policy {

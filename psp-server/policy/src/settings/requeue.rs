@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Where a preempted request waits (Shinjuku 3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Requeue {
     /// At the head of its queue, which is then served in order of arrival.
     Head,

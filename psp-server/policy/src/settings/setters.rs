@@ -1,6 +1,8 @@
 //! Builder-style setters.
 
-/// Writes a builder-style setter for each field.
+/// Writes a builder-style setter for each field. For the crates of this workspace.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! setters {
     ($($field:ident: $type:ty),* $(,)?) => {
         $(
@@ -29,10 +31,10 @@ macro_rules! quantum_setter {
 /// Writes the builder-style setter of `spare_finishing`, an optional truth value.
 macro_rules! spare_finishing_setter {
     () => {
-        /// Sets [`spare_finishing`](field@Self::spare_finishing).
+        /// Sets [`spare_finishing`](field@Self::spare_finishing); `None` leaves it to the policy.
         #[must_use]
-        pub fn spare_finishing(mut self, spare_finishing: bool) -> Self {
-            self.spare_finishing = Some(spare_finishing);
+        pub fn spare_finishing(mut self, spare_finishing: impl Into<Option<bool>>) -> Self {
+            self.spare_finishing = spare_finishing.into();
             self
         }
     };

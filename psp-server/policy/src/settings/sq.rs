@@ -9,6 +9,7 @@ use crate::settings::requeue::Requeue;
 /// Settings of Shinjuku's single queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct Sq {
     /// How long a request keeps its worker while others wait, in microseconds. The paper has 5 to
     /// 15. At least 0.001; 5 unless set.

@@ -9,6 +9,7 @@ use crate::settings::darc::Darc;
 /// Settings of the static partition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct StaticPartition {
     /// As in [`Darc::delta`].
     pub delta: f64,

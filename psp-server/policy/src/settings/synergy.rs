@@ -10,6 +10,7 @@ use crate::settings::check::{Setting, above_0, at_least, check, quantum_us};
 /// breakdown by components (V-B.1).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct Synergy {
     /// Service time that a worker assumes of short requests before it ran any, and the quantum itself
     /// if that is not adaptive; in microseconds. At least 0.001; 5 unless set.

@@ -73,7 +73,7 @@ fn shorts_fare_better_when_longs_give_way() {
         simulation.drain();
         simulation.slowdown(SHORT, P999)
     };
-    let policies: [Policy; 2] = [Policy::sq().into(), Policy::mq().into()];
+    let policies: [Policy; 2] = [Policy::sq(), Policy::mq()];
     for policy in policies {
         let to_the_end = slowdown(Simulation::new(&policy, 14, &types));
         let giving_way = slowdown(Simulation::preemptive(&policy, 14, &types, 1_000));

@@ -1,10 +1,11 @@
 //! Policies in configuration files, and their settings' ranges.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use psp_policy::{
-    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Policy, PolicyError,
-    Requeue, StaticPartition, Synergy,
+    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Policy, PolicyError,
+    Requeue, Sq, StaticPartition, Synergy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,34 @@ fn names_round_trip() {
 }
 
 #[test]
+fn constructors_make_policies_and_take_the_quantum() {
+    let choose = |preempts: bool| {
+        if preempts {
+            Policy::mq()
+        } else {
+            Policy::darc()
+        }
+    };
+    assert_eq!(choose(true), Mq::default().into());
+    assert_eq!(choose(false), Darc::default().into());
+    let mut with_a_quantum = Vec::new();
+    for name in Policy::NAMES {
+        let policy: Policy = name.parse().unwrap();
+        let has_quantum = policy.spelled().contains(" quantum-us=");
+        let set = catch_unwind(AssertUnwindSafe(|| policy.quantum_us(0.25)));
+        assert_eq!(set.is_ok(), has_quantum, "{name}");
+        if let Ok(policy) = set {
+            assert!(policy.spelled().contains(" quantum-us=0.25"), "{policy:?}");
+            with_a_quantum.push(name);
+        }
+    }
+    assert_eq!(
+        with_a_quantum,
+        ["drr", "sq", "mq", "jbsq", "jsq", "synergy"]
+    );
+}
+
+#[test]
 fn a_table_sets_what_it_names_and_leaves_the_rest() {
     assert_eq!(
         parse("[policy]\nname = 'darc'\ndelta = 3.0\nwindow-max-ms = 250\nstealing = false"),
@@ -38,6 +67,13 @@ fn a_table_sets_what_it_names_and_leaves_the_rest() {
             .delta(3.0)
             .window_max(Duration::from_millis(250))
             .stealing(false)
+            .into())
+    );
+    assert_eq!(
+        parse("[policy]\nname = 'darc'\nfirst-samples-min = 8\nfirst-window-max-ms = 20"),
+        Ok(Darc::default()
+            .first_samples_min(8)
+            .first_window_max(Duration::from_millis(20))
             .into())
     );
     assert_eq!(
@@ -61,8 +97,8 @@ fn a_table_sets_what_it_names_and_leaves_the_rest() {
     );
     let optional = [
         Cscq::default().reserved(2).into(),
-        Policy::sq().into(),
-        Policy::mq().spare_finishing(false).into(),
+        Policy::sq(),
+        Mq::default().spare_finishing(false).into(),
     ];
     for policy in optional {
         let file = File { policy };
@@ -72,7 +108,7 @@ fn a_table_sets_what_it_names_and_leaves_the_rest() {
         parse(
             "[policy]\nname = 'sq'\nquantum-us = 0.5\nrequeue = 'automatic'\nspare-finishing = true"
         ),
-        Ok(Policy::sq()
+        Ok(Sq::default()
             .quantum_us(0.5)
             .requeue(Requeue::Automatic)
             .spare_finishing(true)
@@ -80,7 +116,7 @@ fn a_table_sets_what_it_names_and_leaves_the_rest() {
     );
     assert_eq!(
         parse("[policy]\nname = 'mq'\nquantum-us = 10\nslo-factor = 5.0\nspare-chosen = true"),
-        Ok(Policy::mq()
+        Ok(Mq::default()
             .quantum_us(10)
             .slo_factor(5.0)
             .spare_chosen(true)
@@ -141,6 +177,11 @@ fn settings_out_of_range_are_named() {
             darc().window_max_samples_min(0).into(),
             "window-max-samples-min",
         ),
+        (darc().first_samples_min(0).into(), "first-samples-min"),
+        (
+            darc().first_window_max(Duration::ZERO).into(),
+            "first-window-max-ms",
+        ),
         (darc().ewma_weight(0.0).into(), "ewma-weight"),
         (darc().ewma_weight(1.5).into(), "ewma-weight"),
         (darc().spillway(0).into(), "spillway"),
@@ -161,9 +202,9 @@ fn settings_out_of_range_are_named() {
         (Cscq::default().reserved(0).into(), "reserved"),
         (Cscq::default().reserved(4).into(), "reserved"),
         (Cscq::default().delta(0.0).into(), "delta"),
-        (Policy::sq().quantum_us(0).into(), "quantum-us"),
-        (Policy::mq().quantum_us(f64::NAN).into(), "quantum-us"),
-        (Policy::mq().slo_factor(-1.0).into(), "slo-factor"),
+        (Policy::sq().quantum_us(0), "quantum-us"),
+        (Policy::mq().quantum_us(f64::NAN), "quantum-us"),
+        (Mq::default().slo_factor(-1.0).into(), "slo-factor"),
         (Jbsq::default().k(0).into(), "k"),
         (Jbsq::default().quantum_us(0).into(), "quantum-us"),
         (Jsq::default().quantum_us(f64::NAN).into(), "quantum-us"),

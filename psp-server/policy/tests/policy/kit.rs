@@ -1,9 +1,9 @@
 //! The conformance kit names the promise that a policy breaks. Each fault here breaks one.
 
-use psp_policy::conformance::{self, Idling, Order, Promise, Promises};
+use psp_policy::conformance::{self, AllowedWorkers, Idling, Order, Promise, Promises};
 use psp_policy::{
-    Action, Custom, Event, Handover, Policy, PreemptionUse, Scheduler, SchedulerSetup, TypeStatus,
-    TypedQueues,
+    Action, Custom, Darc, Event, Handover, Policy, PreemptionUse, Scheduler, SchedulerSetup,
+    TypeStatus, TypedQueues,
 };
 
 /// What is wrong with a policy.
@@ -178,6 +178,28 @@ fn a_request_is_asked_to_stop_once() {
     assert_eq!(broken.promise, Promise::PreemptsOnce, "{broken}");
 }
 
+/// DARC, and DARC that was not told which worker is the driver's own thread.
+#[test]
+fn a_policy_that_begins_unknown_lengths_on_the_own_thread_is_found() {
+    let forgetful = Policy::custom("forgetful", |setup| {
+        Policy::darc().scheduler(&setup.clone().inline(false))
+    });
+    let promises = Promises {
+        order: Order::ShortestGroup,
+        workers: AllowedWorkers::Reservation(Darc::default()),
+        own_thread_spared: true,
+        own_thread_first: false,
+        ..Promises::default()
+    };
+    let broken = conformance::check(&forgetful, &promises).unwrap_err();
+    assert_eq!(broken.promise, Promise::OwnThreadSpared, "{broken}");
+    let promises = Promises {
+        own_thread_first: true,
+        ..promises
+    };
+    assert_eq!(conformance::check(&Policy::darc(), &promises), Ok(()));
+}
+
 #[test]
 fn a_custom_policy_equals_its_clones_and_serialises_as_its_name() {
     let (one, other) = (policy(Fault::None), policy(Fault::None));
@@ -196,14 +218,7 @@ fn a_custom_policy_equals_its_clones_and_serialises_as_its_name() {
         assert!(taken.validate(1).is_err(), "{name}");
     }
     let types = psp_policy::TypeTable::new();
-    let setup = SchedulerSetup {
-        workers: 1,
-        types: &types,
-        queue_capacity: 1,
-        inline: false,
-        preemption: None,
-        seed: 0,
-    };
+    let setup = SchedulerSetup::new(1, &types).queue_capacity(1).seed(0);
     assert!(one.can_switch(&setup));
     assert!(!policy(Fault::KeepsAll).can_switch(&setup));
 }

@@ -3,6 +3,7 @@
 mod comparison;
 mod darc;
 mod files;
+mod hints;
 mod kit;
 mod promises;
 mod properties;

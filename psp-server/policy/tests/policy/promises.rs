@@ -11,6 +11,14 @@ fn central() -> Promises {
     }
 }
 
+/// Those among them that go by the lengths of types.
+fn by_length() -> Promises {
+    Promises {
+        own_thread_spared: true,
+        ..central()
+    }
+}
+
 /// Policies whose workers have queues of their own, and preempt for the requests in them.
 fn own_queues() -> Promises {
     Promises {
@@ -47,21 +55,25 @@ pub(crate) fn promises_of(policy: &Policy, preemption: Option<Preemption>) -> Pr
         },
         Policy::FixedPriority(_) | Policy::Sjf(_) => Promises {
             order: Order::ShortestGroup,
-            ..central()
+            ..by_length()
         },
         Policy::StaticPartition(_) => Promises {
             order: Order::ArrivalInPartition,
             workers: AllowedWorkers::Partition,
-            ..central()
+            ..by_length()
         },
-        Policy::Edf(_) | Policy::Drr(_) => Promises {
+        Policy::Edf(_) => Promises {
+            order: Order::Deadline,
+            ..by_length()
+        },
+        Policy::Drr(_) => Promises {
             order: Order::ArrivalInType,
-            ..central()
+            ..by_length()
         },
         Policy::Cscq(_) => Promises {
             order: Order::ArrivalInHalf,
             workers: AllowedWorkers::AnyWithLimit,
-            ..central()
+            ..by_length()
         },
         Policy::Sq(settings) => Promises {
             preempts: Preempts::OneForEachWaiting,
@@ -84,7 +96,7 @@ pub(crate) fn promises_of(policy: &Policy, preemption: Option<Preemption>) -> Pr
                     quantum_ns: nanoseconds(settings.quantum_us),
                 }
             },
-            ..central()
+            ..by_length()
         },
         Policy::Jbsq(settings) => Promises {
             idling: Idling::BesideQueues {
@@ -124,7 +136,7 @@ pub(crate) fn promises_of(policy: &Policy, preemption: Option<Preemption>) -> Pr
             workers: AllowedWorkers::AllButReserved {
                 reserved: settings.reserved,
             },
-            ..central()
+            ..by_length()
         },
         Policy::DarcLending(settings) if !preemptive => {
             promises_of(&settings.darc.clone().into(), preemption)
@@ -136,13 +148,14 @@ pub(crate) fn promises_of(policy: &Policy, preemption: Option<Preemption>) -> Pr
             preempts: Preempts::ForShorterOrAged {
                 aged_ns: aged_ns(settings, preemption),
             },
-            ..central()
+            ..by_length()
         },
         Policy::Darc(settings) => Promises {
             order: Order::ShortestGroup,
             workers: AllowedWorkers::Reservation(settings.clone()),
-            ..central()
+            ..by_length()
         },
+        other => unreachable!("{other:?} promises nothing"),
     }
 }
 

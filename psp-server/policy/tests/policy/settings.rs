@@ -31,12 +31,16 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
             .prop_map(|slo_factor| Edf::default().slo_factor(slo_factor).into())
             .boxed(),
         Policy::Drr(_) => quantum_us()
-            .prop_map(|quantum_us| Drr { quantum_us }.into())
+            .prop_map(|quantum_us| Drr::default().quantum_us(quantum_us).into())
             .boxed(),
         Policy::Cscq(_) => (prop::option::of(1..workers.max(2)), delta())
             .prop_map(move |(reserved, delta)| {
                 let reserved = reserved.filter(|&reserved| reserved < workers);
-                Cscq { reserved, delta }.into()
+                let cscq = Cscq::default().delta(delta);
+                match reserved {
+                    Some(reserved) => cscq.reserved(reserved).into(),
+                    None => cscq.into(),
+                }
             })
             .boxed(),
         Policy::DarcStatic(_) => (0..workers, delta())
@@ -46,12 +50,11 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
             .boxed(),
         Policy::Sq(_) => (quantum_us(), requeue(), any::<Option<bool>>())
             .prop_map(|(quantum_us, requeue, spare_finishing)| {
-                Sq {
-                    quantum_us,
-                    requeue,
-                    spare_finishing,
-                }
-                .into()
+                Sq::default()
+                    .quantum_us(quantum_us)
+                    .requeue(requeue)
+                    .spare_finishing(spare_finishing)
+                    .into()
             })
             .boxed(),
         Policy::Mq(_) => (
@@ -60,19 +63,18 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
         )
             .prop_map(
                 |((quantum_us, requeue, slo_factor), (spare_chosen, spare_finishing))| {
-                    Mq {
-                        quantum_us,
-                        requeue,
-                        slo_factor,
-                        spare_chosen,
-                        spare_finishing,
-                    }
-                    .into()
+                    Mq::default()
+                        .quantum_us(quantum_us)
+                        .requeue(requeue)
+                        .slo_factor(slo_factor)
+                        .spare_chosen(spare_chosen)
+                        .spare_finishing(spare_finishing)
+                        .into()
                 },
             )
             .boxed(),
         Policy::Jbsq(_) => (1..5_usize, quantum_us())
-            .prop_map(|(k, quantum_us)| Jbsq { k, quantum_us }.into())
+            .prop_map(|(k, quantum_us)| Jbsq::default().k(k).quantum_us(quantum_us).into())
             .boxed(),
         Policy::Jsq(_) => (quantum_us(), any::<bool>())
             .prop_map(|(quantum_us, most_served)| {
@@ -81,13 +83,13 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
                 } else {
                     JsqTies::LowestNumber
                 };
-                Jsq { quantum_us, ties }.into()
+                Jsq::default().quantum_us(quantum_us).ties(ties).into()
             })
             .boxed(),
         Policy::Synergy(_) => synergy().prop_map(Policy::from).boxed(),
         Policy::DarcLending(_) => darc_lending(workers).prop_map(Policy::from).boxed(),
-        Policy::Custom(_) => unreachable!("no name parses to a custom policy"),
         Policy::Darc(_) => darc(workers).prop_map(Policy::from).boxed(),
+        other => unreachable!("{other:?} has no settings here"),
     }
 }
 
@@ -103,16 +105,17 @@ fn darc_lending(workers: usize) -> impl Strategy<Value = DarcLending> {
                 (darc, slo_slowdown, cost_max),
                 (patience, patience_min, patience_per_pressure),
                 (borrow_after, aged_after_costs, spare_finishing),
-            )| DarcLending {
-                slo_slowdown,
-                patience,
-                patience_min,
-                patience_per_pressure,
-                borrow_after,
-                cost_max,
-                aged_after_costs,
-                spare_finishing,
-                darc,
+            )| {
+                DarcLending::default()
+                    .slo_slowdown(slo_slowdown)
+                    .patience(patience)
+                    .patience_min(patience_min)
+                    .patience_per_pressure(patience_per_pressure)
+                    .borrow_after(borrow_after)
+                    .cost_max(cost_max)
+                    .aged_after_costs(aged_after_costs)
+                    .spare_finishing(spare_finishing)
+                    .darc(darc)
             },
         )
 }
@@ -174,9 +177,14 @@ fn synergy() -> impl Strategy<Value = Synergy> {
 
 /// Short windows, and new reservations at the slightest occasion.
 fn darc(workers: usize) -> impl Strategy<Value = Darc> {
-    let windows = (1..20_u64, 1_000..3_000_u64, 1..5_u64, 0.01..=1.0_f64).prop_map(
-        |(samples_min, window_max_us, aged_min, weight)| {
-            Darc::default()
+    let first = (1..10_u64, 1_000..3_000_u64).prop_map(|(samples_min, window_max_us)| {
+        Darc::default()
+            .first_samples_min(samples_min)
+            .first_window_max(Duration::from_micros(window_max_us))
+    });
+    let windows = (first, 1..20_u64, 1_000..3_000_u64, 1..5_u64, 0.01..=1.0_f64).prop_map(
+        |(first, samples_min, window_max_us, aged_min, weight)| {
+            first
                 .slowdown_trigger(1.0)
                 .demand_deviation(0.01)
                 .samples_min(samples_min)

@@ -61,14 +61,12 @@ pub(crate) fn scheduler_of(
     preemption: Option<Preemption>,
 ) -> Box<dyn Scheduler> {
     policy.validate(workers).expect("valid settings");
-    policy.scheduler(&SchedulerSetup {
-        inline: false,
-        workers,
-        types,
-        queue_capacity: 100_000,
-        preemption,
-        seed: 3,
-    })
+    policy.scheduler(
+        &SchedulerSetup::new(workers, types)
+            .queue_capacity(100_000)
+            .preemption(preemption)
+            .seed(3),
+    )
 }
 
 /// How the simulated server tells types apart.
@@ -182,6 +180,12 @@ impl Simulation {
         self
     }
 
+    /// Other arrivals.
+    pub(crate) fn seed(mut self, seed: u64) -> Self {
+        self.arrivals = SmallRng::seed_from_u64(seed);
+        self
+    }
+
     /// Every 100 requests have the kinds' shares exactly, in random order.
     pub(crate) fn exact_shares(mut self) -> Self {
         self.exact_shares = true;
@@ -244,6 +248,7 @@ impl Simulation {
         let arrived = Event::Arrived {
             request: id,
             request_type,
+            deadline_ns: None,
         };
         self.scheduler.on_event(self.now_ns, arrived);
         self.poll();
@@ -313,6 +318,7 @@ impl Simulation {
         let completed = Event::Completed {
             worker,
             samples: &[sample],
+            dropped: false,
         };
         self.scheduler.on_event(self.now_ns, completed);
     }

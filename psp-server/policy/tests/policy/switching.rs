@@ -47,7 +47,7 @@ fn tpc_c() -> TypeTable {
 }
 
 fn there_and_back(simulation: Simulation) -> Simulation {
-    let policies = [Policy::darc(), Policy::mq().into(), Policy::c_fcfs()];
+    let policies = [Policy::darc(), Policy::mq(), Policy::c_fcfs()];
     let simulation = switched(simulation, &policies, 5_000);
     assert_order_within_kinds(&simulation);
     simulation

@@ -1,6 +1,7 @@
 //! The dispatcher: classifies requests, reports events to the scheduler, counts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use psp_policy::{
     Action, Event, Policy, RequestId, RequestType, Sample, Scheduler, TypeStatus, WorkerId,
@@ -10,6 +11,7 @@ use super::turns::Turns;
 use crate::classifier::Classifier;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::shared::Shared;
+use crate::telemetry::DispatchCounters;
 
 /// How often queue lengths and reservations are published for other threads.
 const PUBLISH_INTERVAL_NS: u64 = 10_000_000;
@@ -26,6 +28,8 @@ pub(crate) struct Dispatcher<K> {
     scheduler: Box<dyn Scheduler>,
     shared: Arc<Shared>,
     turns: Turns,
+    /// Per type slot: how long requests may wait.
+    waits_max: Vec<Option<Duration>>,
     /// Requests (or runs) that arrived or gave way, and were neither run nor refused since.
     waiting: usize,
     /// The counts of the schedulers that were in force before.
@@ -54,6 +58,10 @@ impl<K> Dispatcher<K> {
             classifier,
             scheduler,
             turns: Turns::new(shared.clone(), starts),
+            waits_max: {
+                let specs = shared.types.specs().iter();
+                specs.map(|spec| spec.max_wait).chain([None]).collect()
+            },
             waiting: 0,
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
@@ -102,25 +110,46 @@ impl<K> Dispatcher<K> {
     /// Counts requests that were accepted from a peer.
     #[inline]
     pub(crate) fn count_arrival(&self, request_type: RequestType) {
-        self.shared.telemetry.types[self.shared.types.slot(request_type)]
-            .0
-            .arrivals
-            .add(1);
+        self.counters(request_type).arrivals.add(1);
     }
 
     /// Takes back the count of a request that will arrive again.
     pub(crate) fn uncount_arrival(&self, request_type: RequestType) {
-        self.shared.telemetry.types[self.shared.types.slot(request_type)]
-            .0
-            .arrivals
-            .sub(1);
+        self.counters(request_type).arrivals.sub(1);
     }
 
     pub(crate) fn count_rejection(&self, request_type: RequestType) {
-        self.shared.telemetry.types[self.shared.types.slot(request_type)]
-            .0
-            .rejections
-            .add(1);
+        self.counters(request_type).rejections.add(1);
+    }
+
+    /// Counts a request that was not run because its peer is gone.
+    pub(crate) fn count_abandoned(&self, request_type: RequestType) {
+        self.counters(request_type).abandoned.add(1);
+    }
+
+    /// Counts a request that was not run because it had waited for too long.
+    pub(crate) fn count_expired(&self, request_type: RequestType) {
+        self.counters(request_type).expired.add(1);
+    }
+
+    fn counters(&self, request_type: RequestType) -> &DispatchCounters {
+        &self.shared.telemetry.types[self.shared.types.slot(request_type)].0
+    }
+
+    /// Until when a request that arrived at `arrived_ns` may wait for its turn: by its type, and by the deadline of
+    /// its own. `None` if neither says so.
+    #[inline]
+    pub(crate) fn latest_turn_ns(
+        &self,
+        arrived_ns: u64,
+        request_type: RequestType,
+        own: Option<Duration>,
+    ) -> Option<u64> {
+        let slot = self.shared.types.slot(request_type);
+        let waits = [self.waits_max[slot], own];
+        let wait = waits.into_iter().flatten().min()?;
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        Some(arrived_ns.saturating_add(wait_ns))
     }
 
     pub(crate) fn type_name(&self, request_type: RequestType) -> &str {
@@ -135,13 +164,20 @@ impl<K> Dispatcher<K> {
     }
 
     #[inline]
-    pub(crate) fn arrived(&mut self, now_ns: u64, request: RequestId, request_type: RequestType) {
+    pub(crate) fn arrived(
+        &mut self,
+        now_ns: u64,
+        request: RequestId,
+        request_type: RequestType,
+        deadline_ns: Option<u64>,
+    ) {
         self.waiting += 1;
         self.scheduler.on_event(
             now_ns,
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             },
         );
     }
@@ -149,8 +185,24 @@ impl<K> Dispatcher<K> {
     #[inline]
     pub(crate) fn completed(&mut self, now_ns: u64, worker: WorkerId, samples: &[Sample]) {
         self.turns.completed(worker);
-        self.scheduler
-            .on_event(now_ns, Event::Completed { worker, samples });
+        let dropped = false;
+        let completed = Event::Completed {
+            worker,
+            samples,
+            dropped,
+        };
+        self.scheduler.on_event(now_ns, completed);
+    }
+
+    /// The request that was to begin on `worker` is not run.
+    pub(crate) fn dropped(&mut self, now_ns: u64, worker: WorkerId) {
+        self.turns.dropped(worker);
+        let dropped = Event::Completed {
+            worker,
+            samples: &[],
+            dropped: true,
+        };
+        self.scheduler.on_event(now_ns, dropped);
     }
 
     pub(crate) fn yielded(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
@@ -245,7 +297,7 @@ mod tests {
         let classify = |_: &[u8]| RequestType::new(0);
         let mut dispatcher = Dispatcher::new(classify, scheduler, shared, starts);
         for id in 0..4 {
-            dispatcher.arrived(0, RequestId(id), RequestType::new(0));
+            dispatcher.arrived(0, RequestId(id), RequestType::new(0), None);
         }
         assert_eq!(dispatcher.waiting(), 4);
         let worker = WorkerId(0);

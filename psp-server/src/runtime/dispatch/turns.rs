@@ -62,9 +62,9 @@ struct Stop {
 /// the request's next instruction, with the registers that a signal saved, or in a thread that waited.
 const fn quantum_ns_min(preempt: PreemptPolicy) -> u64 {
     match preempt {
-        PreemptPolicy::None | PreemptPolicy::Cooperative => 0,
         PreemptPolicy::Signal => 5_000,
         PreemptPolicy::KernelThread => 10_000,
+        _ => 0,
     }
 }
 
@@ -167,6 +167,13 @@ impl Turns {
     #[inline]
     pub(crate) fn completed(&mut self, worker: WorkerId) {
         self.workers[worker.index()].stop = None;
+    }
+
+    /// The turn that was decided for `worker` is not sent there: it never was.
+    pub(crate) fn dropped(&mut self, worker: WorkerId) {
+        self.completed(worker);
+        self.workers[worker.index()].number -= 1;
+        self.count(worker, |counters| counters.turns.sub(1));
     }
 
     /// The request on `worker` gave way.
@@ -332,6 +339,17 @@ mod tests {
         assert_eq!(counted(&turns, 0), ([2, 1, 1, 0], [3, 2, 1, 0]));
         assert_eq!(counted(&turns, 1).0, [1, 1, 0, 0]);
         assert_eq!(turns.deadline_ns(), None);
+    }
+
+    #[test]
+    fn a_dropped_turn_leaves_no_trace() {
+        let mut turns = turns(100);
+        send(&mut turns, 0, 0);
+        turns.dropped(WorkerId(0));
+        assert_eq!(counted(&turns, 0), ([0; 4], [0; 4]));
+        run(&mut turns, 5, 0);
+        assert_eq!(turns.workers[0].number, 1, "as the worker counts");
+        assert!(ask(&mut turns, 9, 0, 4));
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! Accepts connections.
 
-use std::io;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mio::net::TcpListener;
 use mio::{Interest, Registry};
 use psp_protocols::{Framing, Rejection};
 use rustix::io::Errno;
@@ -13,7 +12,11 @@ use rustix::io::Errno;
 use super::connections::Connections;
 use super::tokens::Tokens;
 use crate::handler::Handler;
+use crate::peer::Peer;
+use crate::refusal::Refusal;
 use crate::shared::Shared;
+use crate::telemetry::NetCounters;
+use crate::transport::socket::{ListenerSocket, Socket};
 
 const ACCEPTS_PER_TURN: usize = 64;
 
@@ -28,14 +31,14 @@ pub(super) struct Acceptor<F, H> {
 }
 
 struct Listener {
-    socket: TcpListener,
+    socket: ListenerSocket,
     /// Connections may wait to be accepted.
     readable: bool,
 }
 
 impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
     pub(super) fn new(
-        sockets: Vec<TcpListener>,
+        sockets: Vec<ListenerSocket>,
         registry: &Registry,
         tokens: Tokens,
         framing: Arc<F>,
@@ -114,23 +117,66 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
                     // That connection is lost; others may wait.
                     Err(_) => continue,
                 };
-                if connections.open() >= self.shared.connections_max.load(Ordering::Relaxed) {
-                    net.connections_refused.add(1);
-                    let mut text = Vec::new();
-                    let rejection = Rejection::TooManyConnections;
-                    self.framing.encode_rejection(&rejection, &[], &mut text);
-                    // Best effort: an empty socket buffer takes a line.
-                    let _ = io::Write::write(&mut { socket }, &text);
-                    continue;
+                match admit(peer, connections, &*self.handler, &self.shared) {
+                    Ok(state) => connections.accept(socket, peer, registry, tokens, state, now_ns),
+                    Err(refused) => refused.tell(socket, &*self.framing, net),
                 }
-                let connect = AssertUnwindSafe(|| self.handler.connect(peer));
-                let Ok(state) = catch_unwind(connect) else {
-                    net.connections_refused.add(1);
-                    continue;
-                };
-                connections.accept(socket, peer, registry, tokens, state, now_ns);
             }
         }
+    }
+}
+
+/// Why a connection is refused before its first request.
+enum Refused {
+    /// There are as many connections as there may be.
+    ConnectionsMax,
+    /// The peer's address has as many connections as it may have.
+    AddressMax,
+    ByHandler(Refusal),
+    /// The handler panicked.
+    HandlerFailed,
+}
+
+/// Makes the handler's state of a connection, if the peer may have another one.
+fn admit<F: Framing, H: Handler<F::Head>>(
+    peer: Peer,
+    connections: &Connections<F, H::Connection>,
+    handler: &H,
+    shared: &Shared,
+) -> Result<H::Connection, Refused> {
+    if connections.open() >= shared.connections_max.load(Ordering::Relaxed) {
+        return Err(Refused::ConnectionsMax);
+    }
+    if !connections.has_room_for(&peer) {
+        return Err(Refused::AddressMax);
+    }
+    let connect = || handler.accept(&peer).map(|()| handler.connect(peer));
+    match catch_unwind(AssertUnwindSafe(connect)) {
+        Ok(connected) => connected.map_err(Refused::ByHandler),
+        Err(_) => Err(Refused::HandlerFailed),
+    }
+}
+
+impl Refused {
+    /// Tells the peer why, as far as its socket takes it at once, and closes the connection.
+    fn tell(&self, mut socket: Socket, framing: &impl Framing, net: &NetCounters) {
+        net.connections_refused.add(1);
+        let rejection = match self {
+            Self::ConnectionsMax => Rejection::TooManyConnections,
+            Self::AddressMax => {
+                net.connections_over_address_limit.add(1);
+                Rejection::TooManyConnections
+            }
+            Self::ByHandler(refusal) => {
+                net.connections_refused_by_handler.add(1);
+                Rejection::Refused(refusal.reason())
+            }
+            Self::HandlerFailed => return,
+        };
+        let mut text = Vec::new();
+        framing.encode_rejection(&rejection, &[], &mut text);
+        // Best effort: an empty socket buffer takes a line.
+        let _ = socket.write(&text);
     }
 }
 

@@ -48,7 +48,12 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
             return false;
         }
         let request_type = self.dispatcher.classify(request, &head);
+        let own = self.framing.deadline(&head);
+        let deadline_ns = self
+            .dispatcher
+            .latest_turn_ns(self.now_ns, request_type, own);
         (datagram.request_type, datagram.arrived_ns) = (request_type, self.now_ns);
+        datagram.deadline_ns = deadline_ns;
         datagram.head = head;
         self.dispatcher.count_arrival(request_type);
         true
@@ -58,8 +63,12 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
     #[inline]
     pub(crate) fn enqueue<C>(&mut self, datagram: &Datagram<C, F::Head>) {
         let id = datagram.index.request_id();
-        self.dispatcher
-            .arrived(datagram.arrived_ns, id, datagram.request_type);
+        self.dispatcher.arrived(
+            datagram.arrived_ns,
+            id,
+            datagram.request_type,
+            datagram.deadline_ns,
+        );
     }
 
     /// Classifies and enqueues a datagram. `false` if it is not exactly one request.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mio::net::TcpListener;
 use mio::{Events, Poll};
 use psp_policy::{Action, RequestId, WorkerId};
 use psp_protocols::Framing;
 
 use super::accepting::Acceptor;
 use super::connections::Connections;
+use super::connections::peer_end::{EventTime, SocketEvent};
 use super::datagram_sockets::DatagramSockets;
 use super::intake::Intake;
 use super::polled_port::PolledPort;
@@ -34,6 +34,7 @@ use crate::telemetry::NetCounters;
 use crate::transport::Packets;
 use crate::transport::datagram::DatagramPool;
 use crate::transport::endpoint::Endpoint;
+use crate::transport::socket::ListenerSocket;
 
 const EVENTS_PER_TURN: usize = 512;
 const DATAGRAMS_PER_TURN: usize = 64;
@@ -42,6 +43,8 @@ const CONNECTIONS_PER_TURN: usize = 512;
 const EVENTS_INTERVAL_NS: u64 = 20_000;
 /// A net worker that polls a port sleeps, if it may, when nothing has come for this long.
 const IDLE_NS: u64 = 50_000;
+/// A net worker that has not asked the event queue for this long asks it before it sleeps.
+const LOOK_AGE_NS_MAX: u64 = 1_000_000;
 /// Actions carried out before the net worker looks at its sockets again.
 const ACTIONS_PER_TURN: usize = 256;
 /// Time after which a turn of the loop starts no more actions.
@@ -53,7 +56,7 @@ const SWEEP_INTERVAL_LINGER_NS: u64 = 50_000_000;
 pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) poll: Poll,
     pub(crate) doorbell: Arc<Doorbell>,
-    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) listeners: Vec<ListenerSocket>,
     pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
     /// A port to poll.
     pub(crate) port: Option<(Packets, Arc<Endpoint<H::Connection>>)>,
@@ -91,6 +94,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     sweep_at_ns: u64,
     busy_at_ns: u64,
     events_at_ns: u64,
+    /// When the event queue was asked last.
+    looked_ns: u64,
     draining_until_ns: Option<u64>,
 }
 
@@ -139,6 +144,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             sweep_at_ns: 0,
             busy_at_ns: 0,
             events_at_ns: 0,
+            looked_ns: clock.now_ns(),
             draining_until_ns: None,
             poll,
             tokens,
@@ -195,6 +201,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             }
             self.events_at_ns = self.now_ns + EVENTS_INTERVAL_NS;
         }
+        let look_age_ns = self.clock.now_ns().saturating_sub(self.looked_ns);
+        if look_age_ns > LOOK_AGE_NS_MAX {
+            // Before the net worker sleeps it has to know which events are older.
+            timeout = Duration::ZERO;
+        }
         if !timeout.is_zero() {
             timeout = timeout.min(self.until_deadline());
             self.doorbell.announce_sleep();
@@ -208,21 +219,32 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             polled => polled?,
         }
-        self.note_events();
+        self.note_events(!timeout.is_zero());
         Ok(())
     }
 
-    /// Passes the events on to their sources.
-    fn note_events(&mut self) {
+    /// Passes the events on to their sources. `slept` says that the net worker waited for the first of them.
+    fn note_events(&mut self, slept: bool) {
+        let latest_ns = self.clock.now_ns();
+        let looked_ns = std::mem::replace(&mut self.looked_ns, latest_ns);
+        let at = EventTime {
+            earliest_ns: if slept { latest_ns } else { looked_ns },
+            latest_ns,
+        };
         let receives = self.draining_until_ns.is_none();
         for event in &self.events {
             match self.tokens.source(event.token()) {
-                Some(Source::Connection(index)) => self.requests.connections.on_event(
-                    index,
-                    event.is_readable() || event.is_read_closed() || event.is_error(),
-                    event.is_writable() || event.is_error(),
-                    event.is_read_closed() || event.is_error(),
-                ),
+                Some(Source::Connection(index)) => {
+                    let socket_event = SocketEvent {
+                        readable: event.is_readable(),
+                        writable: event.is_writable(),
+                        ended: event.is_read_closed(),
+                        hung_up: event.is_write_closed(),
+                        failed: event.is_error(),
+                    };
+                    let connections = &mut self.requests.connections;
+                    connections.on_event(index, socket_event, at);
+                }
                 Some(Source::Listener(index)) if receives => self.acceptor.on_event(index),
                 Some(Source::DatagramSocket(index)) if receives => self.sockets.on_event(index),
                 Some(Source::Alarm) => self.alarm.rang(),
@@ -415,8 +437,15 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         false
     }
 
-    /// Runs a request on `worker`, or resumes it there if it yielded.
+    /// Runs a request on `worker`, or resumes it there if it yielded. Drops a request that nobody waits for.
     fn run(&mut self, worker: WorkerId, request: RequestId) {
+        let dispatcher = &mut self.dispatcher;
+        if self
+            .requests
+            .drop_unwanted(request, dispatcher, self.now_ns)
+        {
+            return dispatcher.dropped(self.now_ns, worker);
+        }
         let task = self.requests.lend(request);
         if self.workers.inline(worker).is_none() {
             return self.workers.run(worker, request, task);

@@ -48,6 +48,32 @@ impl<F: Framing, C> Requests<F, C> {
         }
     }
 
+    /// Drops a request that the scheduler wants to begin, if its peer is gone or it has waited for too long. Returns
+    /// whether it did.
+    #[inline]
+    pub(super) fn drop_unwanted<K>(
+        &mut self,
+        request: RequestId,
+        dispatcher: &Dispatcher<K>,
+        now_ns: u64,
+    ) -> bool {
+        match request.into() {
+            RequestKey::Connection(index) => {
+                self.connections.drop_unwanted(index, now_ns, dispatcher)
+            }
+            RequestKey::Datagram(index) => {
+                let held = self.datagrams.held(index);
+                let late = held.filter(|held| held.deadline_ns.is_some_and(|at_ns| now_ns > at_ns));
+                let Some(late) = late else {
+                    return false;
+                };
+                dispatcher.count_expired(late.request_type);
+                self.datagrams.discard(index);
+                true
+            }
+        }
+    }
+
     /// Refuses a request that the scheduler rejected.
     pub(super) fn reject<K>(
         &mut self,

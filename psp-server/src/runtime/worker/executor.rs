@@ -1,6 +1,7 @@
 //! Runs requests: the same code on a worker's thread and on the net thread.
 
 use std::cell::Cell;
+use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,12 +12,14 @@ use psp_protocols::{Framing, Rejection};
 
 use super::notices::fault_of;
 use crate::error::WorkerFault;
-use crate::fiber::preemptible;
+use crate::fiber::{for_peer, preemptible};
 use crate::handler::{Handler, Request};
+use crate::peer::Peer;
+use crate::presence::PeerWatch;
 use crate::reply::{Reply, ReplyOutcome};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::task::Task;
-use crate::shared::Shared;
+use crate::shared::{ServerHandle, Shared};
 use crate::telemetry::Counter;
 use crate::transport::connection::Connection;
 use crate::transport::datagram::Datagram;
@@ -42,6 +45,8 @@ pub(crate) struct Executor<F: Framing, H: Handler<F::Head>> {
     handler: Arc<H>,
     framing: Arc<F>,
     shared: Arc<Shared>,
+    /// For requests.
+    server: ServerHandle,
     clock: Clock,
     state: H::Worker,
     sending: Sending,
@@ -69,6 +74,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             worker,
             handler,
             framing,
+            server: ServerHandle::new(shared.clone()),
             shared,
             clock,
             state,
@@ -115,10 +121,14 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let start_ns = self.service_clock_ns();
         let mut now_ns = start_ns;
         while let Some(frame) = run.frames.get(run.done) {
-            let mark = connection.output.len();
             let payload = &connection.input.data()[..frame.len];
-            let mut reply =
-                Reply::to_stream(&mut connection.output, self.shared.config.reply_bytes_max);
+            let limit_bytes = self.shared.config.reply_bytes_max;
+            let watch = PeerWatch {
+                presence: &connection.presence,
+                socket: connection.socket.as_raw_fd(),
+            };
+            let Connection { output, socket, .. } = connection;
+            let mut reply = Reply::to_stream(output, socket, limit_bytes);
             let request = Request {
                 payload,
                 head: &frame.head,
@@ -127,21 +137,43 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 peer: connection.peer,
                 worker: self.worker,
                 waited: self.waited(run.arrived_ns, now_ns),
+                watch: Some(watch),
+                server: &self.server,
             };
-            let outcome = self.shared.guard(
+            let handled = self.shared.guard(
                 &*self.handler,
                 self.worker,
                 &mut self.state,
                 request,
                 &mut reply,
             );
-            let limit_bytes = self.shared.config.reply_bytes_max;
-            if let Some(rejection) = self.shared.refusal(self.worker, outcome, limit_bytes) {
-                connection.output.truncate(mark);
-                self.framing
-                    .encode_rejection(&rejection, payload, &mut connection.output);
+            let outcome = reply.into_outcome();
+            let flushed = outcome.flushed;
+            let refusal = self
+                .shared
+                .refusal(self.worker, handled, &outcome, limit_bytes);
+            let is_abandoned = watch.is_gone();
+            if is_abandoned {
+                // The handler may have stopped halfway.
+                if flushed.is_committed {
+                    connection.closing = true;
+                } else {
+                    connection.output.truncate(flushed.ahead);
+                }
+            } else if let Some(rejection) = refusal {
+                if flushed.is_committed {
+                    connection.closing = true;
+                } else {
+                    connection.output.truncate(flushed.ahead);
+                    self.framing
+                        .encode_rejection(&rejection, payload, &mut connection.output);
+                }
             }
-            connection.closing |= outcome.is_ok_and(|outcome| outcome.close);
+            connection.closing |= handled.is_ok() && outcome.close;
+            connection.failed |= flushed.is_peer_gone;
+            if flushed.sent > 0 {
+                self.count_sent(flushed.sent);
+            }
             connection.input.consume(frame.len);
             run.done += 1;
             let end_ns = self.service_clock_ns();
@@ -157,7 +189,8 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 }
                 now_ns = self.service_clock_ns();
             }
-            if connection.closing || now_ns.saturating_sub(start_ns) > RUN_NS_MAX {
+            let has_had_its_time = now_ns.saturating_sub(start_ns) > RUN_NS_MAX;
+            if connection.closing || connection.failed || has_had_its_time || is_abandoned {
                 break;
             }
         }
@@ -169,12 +202,15 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         match self.sending {
             Sending::AtOnce => {
                 let sent = connection.send(usize::MAX);
-                self.shared.telemetry.workers[self.worker.index()]
-                    .bytes_sent
-                    .add(sent as u64);
+                self.count_sent(sent);
             }
             Sending::WithTheTurn => connection.flush = Flush::Budget,
         }
+    }
+
+    fn count_sent(&self, bytes: usize) {
+        let counters = &self.shared.telemetry.workers[self.worker.index()];
+        counters.bytes_sent.add(bytes as u64);
     }
 
     /// Returns the service clock's time at the end.
@@ -212,23 +248,29 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             head,
             request_type,
             connection: &endpoint.state,
-            peer,
+            peer: Peer::Ip(peer),
             worker: self.worker,
             waited: self.waited(arrived_ns, start_ns),
+            watch: None,
+            server: &self.server,
         };
-        let outcome = self.shared.guard(
+        let handled = self.shared.guard(
             &*self.handler,
             self.worker,
             &mut self.state,
             request,
             &mut reply,
         );
-        let mut written = reply.outcome().written;
-        if let Some(rejection) = self.shared.refusal(self.worker, outcome, limit_bytes) {
+        let outcome = reply.into_outcome();
+        let mut written = outcome.written;
+        let refusal = self
+            .shared
+            .refusal(self.worker, handled, &outcome, limit_bytes);
+        if let Some(rejection) = refusal {
             let mut reply = Reply::to_datagram(room);
             self.framing
                 .encode_rejection(&rejection, payload, &mut reply);
-            let outcome = reply.outcome();
+            let outcome = reply.into_outcome();
             written = if outcome.overflowed {
                 0
             } else {
@@ -305,16 +347,19 @@ impl Shared {
         state: &mut H::Worker,
         request: Request<'_, H::Connection, D>,
         reply: &mut Reply<'_>,
-    ) -> Result<ReplyOutcome, Panicked> {
+    ) -> Result<(), Panicked> {
         let slot = self.types.slot(request.request_type);
         let preempt = self.preempt[slot];
+        let watch = request.watch;
         let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
-        let handled = catch_unwind(|| match preempt {
-            PreemptPolicy::None => handle(),
-            _ => preemptible(slot, preempt, handle),
+        let handled = catch_unwind(|| {
+            for_peer(watch.as_ref(), || match preempt {
+                PreemptPolicy::None => handle(),
+                _ => preemptible(slot, preempt, handle),
+            });
         });
         match handled {
-            Ok(()) => Ok(reply.outcome()),
+            Ok(()) => Ok(()),
             Err(_) => {
                 self.telemetry.workers[worker.index()].panics.add(1);
                 match make_state(handler, worker) {
@@ -327,23 +372,27 @@ impl Shared {
         }
     }
 
-    /// The rejection that a request's peer gets in place of a reply, if the handler panicked or the reply is
-    /// longer than `limit_bytes`.
+    /// The rejection that a request's peer gets in place of a reply, if the handler panicked or failed, or the reply
+    /// is longer than `limit_bytes`.
     #[inline]
-    fn refusal(
+    fn refusal<'a>(
         &self,
         worker: WorkerId,
-        outcome: Result<ReplyOutcome, Panicked>,
+        handled: Result<(), Panicked>,
+        outcome: &'a ReplyOutcome,
         limit_bytes: usize,
-    ) -> Option<Rejection<'static>> {
-        match outcome {
-            Err(Panicked) => Some(Rejection::HandlerFailed),
-            Ok(outcome) if outcome.overflowed => {
-                let counters = &self.telemetry.workers[worker.index()];
-                counters.replies_too_large.add(1);
-                Some(Rejection::ReplyTooLarge { limit_bytes })
-            }
-            Ok(_) => None,
+    ) -> Option<Rejection<'a>> {
+        let counters = &self.telemetry.workers[worker.index()];
+        if handled.is_err() {
+            Some(Rejection::HandlerFailed)
+        } else if let Some(text) = &outcome.failure {
+            counters.failures.add(1);
+            Some(Rejection::Failed(text))
+        } else if outcome.overflowed {
+            counters.replies_too_large.add(1);
+            Some(Rejection::ReplyTooLarge { limit_bytes })
+        } else {
+            None
         }
     }
 

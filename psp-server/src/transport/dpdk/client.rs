@@ -47,6 +47,7 @@ struct Asked {
 
 /// Why a datagram was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotSent {
     /// The server's MAC address is not known, see [`DpdkClient::resolve`].
     #[error("the server's MAC address is not known")]

@@ -14,6 +14,7 @@ pub(crate) const BURST_MAX: usize = dpdk_sys::BURST_MAX as usize;
 /// A DPDK port that a server listens on. Every field has a default, but no server has the address 0.0.0.0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct DpdkConfig {
     /// Arguments of DPDK's environment, one word each. A process has one environment. Its control threads run
     /// on one core unless the arguments name cores.

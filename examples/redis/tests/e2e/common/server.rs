@@ -10,6 +10,7 @@ use psp_harness::{ServerProcess, Start, free_port, other_server};
 
 use super::Connection;
 
+const UNIX_SOCKET: &str = "redis.sock";
 const CONFIG_FILE: &str = "psp-redis.toml";
 
 /// How to start the server. An option that is not set keeps the server's default.
@@ -21,14 +22,20 @@ pub(crate) struct Options {
     pub(crate) requirepass: Option<&'static str>,
     pub(crate) maxclients: Option<usize>,
     pub(crate) timeout_s: Option<u32>,
+    /// Permissions of a Unix socket in the server's folder. Without them the server has none.
+    pub(crate) unixsocketperm: Option<&'static str>,
     /// Text of the TOML file for `--config`.
     pub(crate) config: Option<&'static str>,
 }
 
 impl Options {
     /// Flags that every Redis-compatible server knows.
-    fn common_flags(&self) -> Vec<String> {
+    fn common_flags(&self, directory: &Path) -> Vec<String> {
+        let socket = directory.join(UNIX_SOCKET).display().to_string();
+        let mode = self.unixsocketperm;
         flags([
+            ("--unixsocket", mode.map(|_| socket)),
+            ("--unixsocketperm", mode.map(str::to_owned)),
             ("--requirepass", self.requirepass.map(str::to_owned)),
             (
                 "--maxclients",
@@ -110,6 +117,11 @@ impl Server {
         assert_eq!(self.connect().ask("PING"), "+PONG");
     }
 
+    /// The path of the Unix socket, if the server has one.
+    pub(crate) fn unix_socket(&self) -> PathBuf {
+        self.directory().join(UNIX_SOCKET)
+    }
+
     /// The file given with `--config`, which contains [`Options::config`].
     pub(crate) fn config_file(&self) -> PathBuf {
         self.directory().join(CONFIG_FILE)
@@ -120,7 +132,7 @@ fn psp_redis(options: &Options, directory: &Path) -> Start {
     let mut command = Command::new(env!("CARGO_BIN_EXE_psp-redis"));
     command.args(["--bind", "127.0.0.1", "--port", "0", "--log-level", "info"]);
     command
-        .args(options.common_flags())
+        .args(options.common_flags(directory))
         .args(options.scheduling_flags());
     if let Some(text) = options.config {
         let file = directory.join(CONFIG_FILE);
@@ -149,7 +161,7 @@ fn redis_server(program: &OsStr, options: &Options, directory: &Path) -> Start {
     // closes the connection when the replies exceed it.
     command.args(["--client-output-buffer-limit", "normal 16mb 0 0"]);
     command.arg("--dir").arg(directory);
-    command.args(options.common_flags());
+    command.args(options.common_flags(directory));
     Start {
         command,
         port: Some(port),

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use psp_loadgen::record::{Stalls, Witnesses};
-use psp_server::policy::{Mq, Policy};
+use psp_server::Policy;
 use psp_server::{ServerHandle, Shutdown, Topology};
 use psp_sim::simulator;
 use psp_sim::simulator::SimPlan;
@@ -73,7 +73,7 @@ fn policies(factor: u32) -> [Policy; 4] {
     [
         Policy::c_fcfs(),
         Policy::darc(),
-        Mq::default().quantum_us(quantum_us).into(),
+        Policy::mq().quantum_us(quantum_us),
         Policy::darc_lending(),
     ]
 }
@@ -130,13 +130,11 @@ impl Point {
             dilate: self.dilation,
             stretch: self.stretch,
             policy: self.policy.clone(),
-            server: psp_server::Config {
-                workers: Some(WORKERS),
-                topology: Topology::Dedicated,
-                queue_capacity: QUEUE_CAPACITY,
-                background_nice: 0,
-                ..psp_server::Config::default()
-            },
+            server: psp_server::Config::default()
+                .workers(WORKERS)
+                .topology(Topology::Dedicated)
+                .queue_capacity(QUEUE_CAPACITY)
+                .background_nice(0),
             ..Config::default()
         })
         .unwrap();

@@ -2,6 +2,7 @@
 //! profiling window closes.
 
 use crate::parts::plan::{Aging, Loan};
+use crate::parts::profile::Learned;
 use crate::parts::slos::Slos;
 use crate::policies::darc::Darc;
 use crate::policies::lending::service_times::{ServiceTimes, Spread};
@@ -115,9 +116,24 @@ impl Allowances {
         self.any_ahead
     }
 
-    /// Closes the window: takes the means of `darc`, and tells its plan which groups lend.
+    /// Follows what DARC has learned.
+    pub(crate) fn keep_up(&mut self, now_ns: u64, learned: Option<Learned>, darc: &mut Darc) {
+        match learned {
+            None => {}
+            Some(Learned::Provisional) => self.follow(darc),
+            Some(Learned::Window { .. }) => self.renew(now_ns, darc),
+        }
+    }
+
+    /// Closes the window, too, and follows DARC.
     pub(crate) fn renew(&mut self, now_ns: u64, darc: &mut Darc) {
         self.update_rates(now_ns);
+        self.follow(darc);
+        self.service_times.iter_mut().for_each(ServiceTimes::fade);
+    }
+
+    /// Takes the means of `darc`, and tells its plan which groups lend.
+    fn follow(&mut self, darc: &mut Darc) {
         self.groups.clear();
         let after_ns = (self.cost_ns * self.settings.aged_after_costs).max(AGED_NS_MIN) as u64;
         let rest = darc.grouped.plan.len() - 1;
@@ -132,7 +148,6 @@ impl Allowances {
         let is_ahead =
             |allowance: &GroupAllowance| matches!(allowance.recall, Recall::Ahead { .. });
         self.any_ahead = self.groups.iter().any(is_ahead);
-        self.service_times.iter_mut().for_each(ServiceTimes::fade);
         let loan = |number| self.loan(number);
         darc.grouped.plan.lend(self.first_lent, loan);
     }
@@ -181,8 +196,12 @@ impl Allowances {
     fn of_members(&self, members: &[usize], after_ns: u64, darc: &Darc) -> GroupAllowance {
         let (mut work, mut share, mut waits_ns) = (0.0, 0.0, f64::INFINITY);
         for &slot in members {
-            let mean_ns = darc.profile.mean_ns(slot).unwrap_or(MEAN_NS_UNKNOWN);
-            let share_here = darc.profile.share(slot).max(SHARE_MIN);
+            let mean_ns = darc
+                .grouped
+                .profile
+                .mean_ns(slot)
+                .unwrap_or(MEAN_NS_UNKNOWN);
+            let share_here = darc.grouped.profile.share(slot).max(SHARE_MIN);
             work += mean_ns * share_here;
             share += share_here;
             let slo_ns = self.slos.of_mean(slot, mean_ns);

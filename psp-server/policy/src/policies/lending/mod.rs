@@ -49,7 +49,6 @@ struct Recaller {
     allowances: Allowances,
     dispersion: Dispersion,
     finishing: Finishing,
-    windows_closed: u64,
     /// Per group: workers that run its requests and were not asked to stop.
     serving: Vec<usize>,
     /// Worker 0 cannot be preempted; it is the driver's own thread.
@@ -68,7 +67,8 @@ impl Lending {
                 recaller: None,
             };
         };
-        let mut darc = Darc::over(setup, &settings.darc, Grouped::with_aging(setup));
+        let grouped = Grouped::with_aging(setup, &settings.darc);
+        let mut darc = Darc::over(setup, &settings.darc, grouped);
         let mut allowances = Allowances::new(setup, settings, preemption);
         allowances.renew(0, &mut darc);
         let recaller = Recaller {
@@ -76,7 +76,6 @@ impl Lending {
             allowances,
             dispersion: Dispersion::new(setup),
             finishing: Finishing::new(setup, settings.spare_finishing),
-            windows_closed: 0,
             serving: vec![0; setup.types.len() + 1],
             inline: setup.inline,
             deadline_ns: None,
@@ -103,15 +102,6 @@ impl Recaller {
                 }
             }
             Event::Yielded { .. } | Event::Tick => {}
-        }
-    }
-
-    /// Renews the allowances when a window has closed.
-    fn keep_up(&mut self, now_ns: u64, darc: &mut Darc) {
-        let windows_closed = darc.profile.windows_closed();
-        if windows_closed != self.windows_closed {
-            self.windows_closed = windows_closed;
-            self.allowances.renew(now_ns, darc);
         }
     }
 
@@ -398,9 +388,9 @@ impl Scheduler for Lending {
         if let Some(recaller) = &mut self.recaller {
             recaller.record(&event, &self.darc.grouped);
         }
-        self.darc.on_event(now_ns, event);
+        let learned = self.darc.observe(now_ns, event);
         if let Some(recaller) = &mut self.recaller {
-            recaller.keep_up(now_ns, &mut self.darc);
+            recaller.allowances.keep_up(now_ns, learned, &mut self.darc);
         }
     }
 

@@ -235,14 +235,20 @@ impl Scheduler for Synergy {
             Event::Arrived {
                 request,
                 request_type,
+                deadline_ns,
             } => {
                 let worker = WorkerId(self.random.random_range(0..self.workers));
                 let lane = worker.index();
-                if self.queues.push(lane, now_ns, request, request_type) {
+                if self
+                    .queues
+                    .push(lane, now_ns, request, request_type, deadline_ns)
+                {
                     self.arrived(now_ns, worker);
                 }
             }
-            Event::Completed { worker, samples } => {
+            Event::Completed {
+                worker, samples, ..
+            } => {
                 self.running.finish(worker);
                 self.measured(worker, samples);
                 self.released(worker);
@@ -345,7 +351,7 @@ mod tests {
     }
 
     /// Synergy, whose random put the first requests where `lands` says.
-    fn rehearsal(settings: settings::Synergy, workers: u32, lands: &[u32]) -> Rehearsal {
+    fn rehearsal(policy: impl Into<Policy>, workers: u32, lands: &[u32]) -> Rehearsal {
         let draws = |seed: &u64| {
             let mut random = SmallRng::seed_from_u64(*seed);
             lands
@@ -353,12 +359,12 @@ mod tests {
                 .all(|&worker| random.random_range(0..workers) == worker)
         };
         let seed = (0..100_000).find(draws).expect("some seed");
-        Rehearsal::with_random(settings, workers as usize, types(), PREEMPTION, seed)
+        Rehearsal::with_random(policy, workers as usize, types(), PREEMPTION, seed)
     }
 
     #[test]
     fn thieves_take_half_of_a_queue_that_is_longer_than_the_threshold() {
-        let mut synergy = rehearsal(Policy::synergy().steal_threshold(3), 2, &[0; 5]);
+        let mut synergy = rehearsal(settings::Synergy::default().steal_threshold(3), 2, &[0; 5]);
         assert_eq!(synergy.arrives(0, 0, SHORT), "0@0");
         for id in 1..4 {
             assert_eq!(synergy.arrives(0, id, SHORT), "", "not more than three");
@@ -388,7 +394,7 @@ mod tests {
 
     #[test]
     fn without_stealing_queues_stay_apart() {
-        let mut synergy = rehearsal(Policy::synergy().stealing(false), 2, &[0; 4]);
+        let mut synergy = rehearsal(settings::Synergy::default().stealing(false), 2, &[0; 4]);
         assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
         for id in 1..4 {
             assert_eq!(synergy.arrives(0, id, SHORT), "");
@@ -429,7 +435,11 @@ mod tests {
 
     #[test]
     fn unconditionally_every_quantum_ends_with_a_preemption() {
-        let mut synergy = rehearsal(Policy::synergy().conditional_preemption(false), 1, &[]);
+        let mut synergy = rehearsal(
+            settings::Synergy::default().conditional_preemption(false),
+            1,
+            &[],
+        );
         assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
         assert_eq!(synergy.deadline_ns(), Some(10_000));
         assert_eq!(synergy.ticks(10_000), "stop 0");
@@ -440,7 +450,9 @@ mod tests {
     #[test]
     fn preempted_requests_are_resumed_by_any_worker_that_has_nothing_else() {
         for (wait_queue, resumed) in [(true, "0@1"), (false, "")] {
-            let settings = Policy::synergy().stealing(false).wait_queue(wait_queue);
+            let settings = settings::Synergy::default()
+                .stealing(false)
+                .wait_queue(wait_queue);
             let mut synergy = rehearsal(settings, 2, &[0, 1, 0]);
             assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
             assert_eq!(synergy.arrives(0, 1, SHORT), "1@1");
@@ -459,7 +471,7 @@ mod tests {
     fn a_congested_wait_queue_goes_before_new_requests_and_for_longer() {
         for (threshold_us, then, deadline_ns) in [(0.0, "3@0", None), (20.0, "0@0", Some(141_000))]
         {
-            let settings = Policy::synergy().congestion_threshold_us(threshold_us);
+            let settings = settings::Synergy::default().congestion_threshold_us(threshold_us);
             let mut synergy = rehearsal(settings.congested_quantum_factor(20.0), 1, &[]);
             assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
             assert_eq!(synergy.arrives(1_000, 1, SHORT), "");

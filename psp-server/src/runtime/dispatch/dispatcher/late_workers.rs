@@ -57,7 +57,7 @@ impl Machine {
             ..Config::default()
         };
         let shared = Arc::new(Shared::example(config, TypeTable::new(), 1));
-        let policy = Policy::from(Policy::sq().quantum_us(quantum_us));
+        let policy = Policy::sq().quantum_us(quantum_us);
         let scheduler = policy.scheduler(&shared.scheduler_setup());
         let start = Arc::new(TurnStart::new());
         let classify: Classify = |_| RequestType::UNKNOWN;
@@ -75,7 +75,8 @@ impl Machine {
     /// All requests arrive at once, and are served.
     fn serve(mut self) -> Vec<(usize, u64)> {
         for request in (0..).take(REQUESTS).map(RequestId) {
-            self.dispatcher.arrived(0, request, RequestType::UNKNOWN);
+            self.dispatcher
+                .arrived(0, request, RequestType::UNKNOWN, None);
         }
         self.carry_out();
         while self.left_ns != [0; REQUESTS] {

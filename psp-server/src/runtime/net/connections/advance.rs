@@ -63,11 +63,11 @@ impl<F: Framing, C> Connections<F, C> {
                     && connection.output.len() >= BACKGROUND_FLUSH_BYTES_MIN;
                 if background {
                     // Sending a long reply takes as long as making it: the same workers do it.
-                    run.frames.clear();
+                    run.clear();
                     slot.phase.queue();
                     let request_type = slot.last_run.request_type;
                     self.net().background_flushes.add(1);
-                    dispatcher.arrived(now_ns, index.request_id(), request_type);
+                    dispatcher.arrived(now_ns, index.request_id(), request_type, None);
                     return;
                 }
                 let sent = connection.send(SEND_BYTES_MAX);
@@ -83,6 +83,9 @@ impl<F: Framing, C> Connections<F, C> {
             if connection.closing {
                 return self.start_lingering(index, now_ns);
             }
+            if connection.is_abandoned() {
+                return self.close(index);
+            }
             let input = connection.input.data();
             match parse(
                 &*self.framing,
@@ -93,10 +96,11 @@ impl<F: Framing, C> Connections<F, C> {
                 now_ns,
             ) {
                 Ok(Parsed::Run(request_type)) => {
+                    let deadline_ns = run.deadline_ns;
                     slot.phase.queue();
                     slot.last_run.request_type = request_type;
                     slot.last_active_ns = now_ns;
-                    dispatcher.arrived(now_ns, index.request_id(), request_type);
+                    dispatcher.arrived(now_ns, index.request_id(), request_type, deadline_ns);
                     return;
                 }
                 Ok(Parsed::NeedMore { .. }) if slot.readiness.has(Condition::InputEnded) => {
@@ -126,7 +130,7 @@ impl<F: Framing, C> Connections<F, C> {
                     if read_left == 0 {
                         return self.ready.push(index);
                     }
-                    read_left = self.read(index, len_min, read_left);
+                    read_left = self.read(index, len_min, read_left, now_ns);
                 }
                 Err(error) => {
                     self.net().malformed.add(1);
@@ -138,7 +142,13 @@ impl<F: Framing, C> Connections<F, C> {
 
     /// Reads once. `len_min` bytes of the next request are announced. Returns what is left of `read_left`, the
     /// input that the connection may have read in its turn.
-    fn read(&mut self, index: ConnectionIndex, len_min: usize, read_left: usize) -> usize {
+    fn read(
+        &mut self,
+        index: ConnectionIndex,
+        len_min: usize,
+        read_left: usize,
+        now_ns: u64,
+    ) -> usize {
         let slot = &mut self.slots[index.get()];
         let Phase::Home(stream) = &mut slot.phase else {
             return 0;
@@ -151,6 +161,7 @@ impl<F: Framing, C> Connections<F, C> {
                 // a new event if it came before this read.
                 let readable = !drained || slot.readiness.has(Condition::PeerClosed);
                 slot.readiness.set(Condition::Readable, readable);
+                slot.received_ns = now_ns;
                 if self.draining {
                     slot.drain_read_left = slot.drain_read_left.saturating_sub(count);
                 }

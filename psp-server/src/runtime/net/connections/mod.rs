@@ -19,13 +19,19 @@
 //! | `ready_queue.rs` | connections that have something to do |
 //! | `advance.rs` | the next step of a connection: send, frame, read |
 //! | `parse.rs` | frames and classifies input into a run |
+//! | `dropping.rs` | refuses runs, and drops those that nobody waits for |
+//! | `peer_end.rs` | notices that a peer has gone |
 //! | `lingering.rs` | closing without losing the last reply |
 //! | `memory.rs` | buffers, and the bytes held for all peers |
+//! | `per_address.rs` | how many connections each address has |
 
 mod advance;
+mod dropping;
 mod lingering;
 mod memory;
 mod parse;
+pub(super) mod peer_end;
+mod per_address;
 mod readiness;
 mod ready_queue;
 mod slot;

@@ -33,11 +33,15 @@ pub(super) fn parse<F: Framing, K: Classifier<F::Head>>(
             Ok(Step::Frame { len, head }) => {
                 let frame = &input[offset..offset + len];
                 let request_type = dispatcher.classify(frame, &head);
+                let own = framing.deadline(&head);
+                let deadline_ns = dispatcher.latest_turn_ns(now_ns, request_type, own);
                 if let Some(first) = run.frames.first()
-                    && !dispatcher.same_run(first.request_type, request_type)
+                    && (run.deadline_ns != deadline_ns
+                        || !dispatcher.same_run(first.request_type, request_type))
                 {
                     break;
                 }
+                run.deadline_ns = deadline_ns;
                 run.discard_after = framing.discard_after(frame, &head);
                 run.closes = framing.closes_after(frame, &head);
                 run.frames.push(Frame {

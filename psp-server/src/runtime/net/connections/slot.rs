@@ -3,7 +3,9 @@
 use psp_policy::RequestType;
 use psp_protocols::Framing;
 
+use super::per_address::Origin;
 use super::readiness::Readiness;
+use crate::presence::Presence;
 use crate::transport::run::Stream;
 
 /// Input that one connection may have read before others have their turn, in bytes.
@@ -15,8 +17,14 @@ pub(super) struct Slot<F: Framing, C> {
     /// How far the framing has looked into the next request.
     pub(super) cursor: F::Cursor,
     pub(super) readiness: Readiness,
+    /// Whether the peer is still there; `None` without a connection.
+    pub(super) presence: Option<Presence>,
+    /// When the peer's last bytes came, as far as the net worker knows.
+    pub(super) received_ns: u64,
     pub(super) last_run: LastRun,
     pub(super) last_active_ns: u64,
+    /// Where the connection comes from, if it is counted.
+    pub(super) counted: Option<Origin>,
     /// Memory held for the peer, as last counted.
     pub(super) held_bytes: usize,
     /// Input that is still read while the server drains, in bytes: a peer that never pauses must
@@ -66,11 +74,14 @@ impl<F: Framing, C> Slot<F, C> {
             phase: Phase::Free,
             cursor: F::Cursor::default(),
             readiness: Readiness::default(),
+            presence: None,
+            received_ns: 0,
             last_run: LastRun {
                 request_type: RequestType::UNKNOWN,
                 ran_on: RanOn::NetThread,
             },
             last_active_ns: 0,
+            counted: None,
             held_bytes: 0,
             drain_read_left: READ_BYTES_MAX,
         }
@@ -90,6 +101,11 @@ impl<C, D> Phase<C, D> {
 
     pub(super) fn is_free(&self) -> bool {
         matches!(self, Self::Free)
+    }
+
+    /// Whether a run of the connection waits or runs.
+    pub(super) fn has_request(&self) -> bool {
+        matches!(self, Self::Queued(_) | Self::Lent { .. })
     }
 
     pub(super) fn is_lingering(&self) -> bool {

@@ -1,17 +1,18 @@
 //! The table: accepts connections, lends them, takes them back, closes them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mio::net::TcpStream;
 use mio::{Interest, Registry};
-use psp_protocols::{Framing, Rejection};
+use psp_protocols::Framing;
 
 use super::super::tokens::Tokens;
 use super::memory::Memory;
+use super::peer_end::{EventTime, SocketEvent};
+use super::per_address::PerAddress;
 use super::readiness::{Condition, Readiness};
 use super::ready_queue::ReadyQueue;
 use super::slot::{Phase, RanOn, Slot};
+use crate::peer::Peer;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::shared::Shared;
 use crate::telemetry::NetCounters;
@@ -19,6 +20,7 @@ use crate::transport::connection::Connection;
 use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::{Run, Stream};
+use crate::transport::socket::Socket;
 
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
@@ -28,6 +30,7 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     free: Vec<ConnectionIndex>,
     pub(super) ready: ReadyQueue,
     pub(super) memory: Memory,
+    per_address: PerAddress,
     pub(super) lingering: usize,
     pub(super) draining: bool,
 }
@@ -40,6 +43,7 @@ impl<F: Framing, C> Connections<F, C> {
             free: Vec::new(),
             ready: ReadyQueue::default(),
             memory: Memory::new(shared.config.buffered_bytes_max),
+            per_address: PerAddress::new(shared.config.connections_per_address_max),
             lingering: 0,
             draining: false,
             shared,
@@ -63,11 +67,16 @@ impl<F: Framing, C> Connections<F, C> {
         self.lingering > 0
     }
 
+    /// Whether the peer's address may have another connection.
+    pub(in crate::runtime::net) fn has_room_for(&self, peer: &Peer) -> bool {
+        self.per_address.has_room(peer)
+    }
+
     /// Takes a new connection in. `state` is the handler's for it.
     pub(in crate::runtime::net) fn accept(
         &mut self,
-        mut socket: TcpStream,
-        peer: SocketAddr,
+        mut socket: Socket,
+        peer: Peer,
         registry: &Registry,
         tokens: Tokens,
         state: C,
@@ -80,20 +89,24 @@ impl<F: Framing, C> Connections<F, C> {
         });
         let interest = Interest::READABLE | Interest::WRITABLE;
         let setup = socket
-            .set_nodelay(true)
+            .send_at_once()
             .and_then(|()| registry.register(&mut socket, tokens.connection(index), interest));
         if let Err(error) = setup {
             tracing::debug!(%peer, %error, "connection lost at once");
             self.free.push(index);
             return;
         }
+        let connection = Connection::new(index, socket, peer, state);
         self.slots[index.get()] = Slot {
+            presence: Some(connection.presence.clone()),
             phase: Phase::Home(Box::new(Stream {
-                connection: Connection::new(index, socket, peer, state),
+                connection,
                 run: Run::default(),
             })),
+            received_ns: now_ns,
             readiness: Readiness::of(&[Condition::Readable]),
             last_active_ns: now_ns,
+            counted: self.per_address.count(&peer),
             ..Slot::free()
         };
         self.net().connections_accepted.add(1);
@@ -105,9 +118,8 @@ impl<F: Framing, C> Connections<F, C> {
     pub(in crate::runtime::net) fn on_event(
         &mut self,
         index: ConnectionIndex,
-        readable: bool,
-        writable: bool,
-        closed: bool,
+        event: SocketEvent,
+        at: EventTime,
     ) {
         let Some(slot) = self.slots.get_mut(index.get()) else {
             return;
@@ -115,19 +127,25 @@ impl<F: Framing, C> Connections<F, C> {
         if slot.phase.is_free() {
             return;
         }
-        if readable {
+        let grace_ms = self.shared.config.half_close_grace_ms;
+        if slot.note_peer(event, at, grace_ms.saturating_mul(1_000_000)) && slot.phase.has_request()
+        {
+            self.shared.telemetry.net.0.connections_abandoned.add(1);
+        }
+        let SocketEvent { writable, .. } = event;
+        if event.readable || event.ended || event.failed {
             slot.readiness.set(Condition::Readable, true);
         }
-        if closed {
+        if event.ended || event.failed {
             slot.readiness.set(Condition::PeerClosed, true);
         }
-        if writable {
+        if writable || event.failed {
             slot.readiness.set(Condition::Blocked, false);
             slot.readiness.set(Condition::FlushRefused, false);
         }
         match &mut slot.phase {
             Phase::Home(_) | Phase::Lingering { .. } => self.ready.push(index),
-            Phase::Lent { became_writable } => *became_writable |= writable,
+            Phase::Lent { became_writable } => *became_writable |= writable || event.failed,
             Phase::Free | Phase::Queued(_) => {}
         }
     }
@@ -174,8 +192,13 @@ impl<F: Framing, C> Connections<F, C> {
         if run.unfinished().is_empty() {
             stream.end_run();
         } else {
+            let is_abandoned = connection.is_abandoned();
             for frame in run.unfinished() {
-                dispatcher.uncount_arrival(frame.request_type);
+                if is_abandoned {
+                    dispatcher.count_abandoned(frame.request_type);
+                } else {
+                    dispatcher.uncount_arrival(frame.request_type);
+                }
             }
             // The rest of the run is framed again from its start.
             slot.cursor = F::Cursor::default();
@@ -184,39 +207,11 @@ impl<F: Framing, C> Connections<F, C> {
         self.ready.push(index);
     }
 
-    /// Refuses the run that the scheduler rejected.
-    pub(in crate::runtime::net) fn reject<K>(
-        &mut self,
-        index: ConnectionIndex,
-        dispatcher: &Dispatcher<K>,
-    ) {
-        let slot = &mut self.slots[index.get()];
-        debug_assert!(matches!(slot.phase, Phase::Queued(_)));
-        slot.phase.unqueue();
-        let Phase::Home(stream) = &mut slot.phase else {
-            return;
-        };
-        let Stream { connection, run } = &mut **stream;
-        let refused_flush = run.frames.is_empty();
-        slot.readiness.set(Condition::FlushRefused, refused_flush);
-        for frame in std::mem::take(&mut run.frames) {
-            let rejection = Rejection::Busy {
-                type_name: dispatcher.type_name(frame.request_type),
-            };
-            let request = &connection.input.data()[..frame.len];
-            self.framing
-                .encode_rejection(&rejection, request, &mut connection.output);
-            connection.input.consume(frame.len);
-            dispatcher.count_rejection(frame.request_type);
-        }
-        stream.end_run();
-        self.ready.push(index);
-    }
-
     pub(super) fn close(&mut self, index: ConnectionIndex) {
         let slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
         self.lingering -= usize::from(slot.phase.is_lingering());
         self.free.push(index);
+        self.per_address.release(slot.counted);
         let net = &self.shared.telemetry.net.0;
         self.memory.release(slot.held_bytes, net);
         net.connections_open.set(self.open() as u64);

@@ -1,0 +1,137 @@
+//! Whether the peer of a connection is still there, as the net worker tells the worker that runs its request.
+//!
+//! ```text
+//!   net worker:  reset ────────────────────────────────► gone
+//!                orderly end, late, nothing unread ────► gone
+//!                the same while a worker has the socket ► unsure ── the worker looks for unread input ─► gone, here
+//! ```
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use nix::sys::socket::{MsgFlags, recv};
+
+/// See the [module](self). One allocation for each connection, which the net worker and the connection share.
+///
+/// Relaxed accesses are enough: the state guards no other data.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Presence(Arc<AtomicU8>);
+
+/// What is known of the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// It may read replies.
+    #[default]
+    Here,
+    /// It has ended its side. It is gone unless it has sent something together with the end.
+    Unsure,
+    /// Nobody reads replies any more.
+    Gone,
+}
+
+impl Presence {
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        match self.0.load(Ordering::Relaxed) {
+            gone if gone == State::Gone as u8 => State::Gone,
+            unsure if unsure == State::Unsure as u8 => State::Unsure,
+            _ => State::Here,
+        }
+    }
+
+    pub(crate) fn set(&self, state: State) {
+        self.0.store(state as u8, Ordering::Relaxed);
+    }
+
+    /// Replaces [`State::Unsure`], unless the net worker knows more by now.
+    fn decide(&self, state: State) {
+        let (from, to) = (State::Unsure as u8, state as u8);
+        let order = Ordering::Relaxed;
+        let _ = self.0.compare_exchange(from, to, order, order);
+    }
+}
+
+/// The view of a peer that the owner of its connection has: the worker that runs a request, or the net worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeerWatch<'a> {
+    pub(crate) presence: &'a Presence,
+    /// The connection's socket, open for as long as the connection is borrowed.
+    pub(crate) socket: RawFd,
+}
+
+impl PeerWatch<'_> {
+    /// Whether the peer is gone. Looks at the socket if the net worker was not sure.
+    #[inline]
+    pub(crate) fn is_gone(&self) -> bool {
+        match self.presence.state() {
+            State::Here => false,
+            State::Gone => true,
+            State::Unsure => self.look(),
+        }
+    }
+
+    #[cold]
+    fn look(&self) -> bool {
+        let has_unread = self.has_unread();
+        self.presence
+            .decide(if has_unread { State::Here } else { State::Gone });
+        self.presence.state() == State::Gone
+    }
+
+    /// Whether the socket has input that was not read.
+    pub(crate) fn has_unread(&self) -> bool {
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        recv(self.socket, &mut [0_u8; 1], flags).is_ok_and(|count| count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn unread_input_decides_when_the_net_worker_is_not_sure() {
+        for (sent, gone) in [(&b"more"[..], false), (b"", true)] {
+            let (mut client, server) = pair();
+            client.write_all(sent).unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+            // The end of the input has arrived, behind what was sent before.
+            let mut end = [0; 8];
+            while server.peek(&mut end).unwrap() != sent.len() {}
+            let presence = Presence::default();
+            let watch = PeerWatch {
+                presence: &presence,
+                socket: server.as_raw_fd(),
+            };
+            assert!(!watch.is_gone(), "nothing was noted");
+            presence.set(State::Unsure);
+            assert_eq!(watch.is_gone(), gone);
+            assert_ne!(presence.state(), State::Unsure, "it is asked once");
+        }
+    }
+
+    #[test]
+    fn a_reset_is_certain() {
+        let (mut client, server) = pair();
+        client.write_all(b"more").unwrap();
+        let presence = Presence::default();
+        presence.clone().set(State::Gone);
+        let watch = PeerWatch {
+            presence: &presence,
+            socket: server.as_raw_fd(),
+        };
+        assert!(watch.is_gone());
+    }
+}

@@ -1,0 +1,231 @@
+//! Notices that a peer has gone.
+//!
+//! A reset counts at once. An orderly end of the peer's side says less: the peer may have closed the connection, or it
+//! may have ended its requests and still read the replies. A client of the second kind, such as `nc -N`, ends its side
+//! right behind its last bytes. So an end that comes within [`Config::half_close_grace_ms`] after bytes is that of a
+//! peer which still reads, and a later end is that of a peer which has gone.
+//!
+//! ```text
+//!   bytes ── end ............................  still reads: its requests are answered
+//!   bytes ........... grace ......... end ...  gone: its requests are dropped
+//! ```
+//!
+//! The net thread sees both late if it runs a request meanwhile. Then it does not know when the end came, and takes
+//! the earliest time that is possible.
+//!
+//! [`Config::half_close_grace_ms`]: crate::Config::half_close_grace_ms
+
+use psp_protocols::Framing;
+
+use super::readiness::Condition;
+use super::slot::{Phase, Slot};
+use crate::presence::State;
+
+/// What an event of the event queue says about a connection's socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::runtime::net) struct SocketEvent {
+    /// There may be input.
+    pub(in crate::runtime::net) readable: bool,
+    /// There may be room for output.
+    pub(in crate::runtime::net) writable: bool,
+    /// The peer has ended its side.
+    pub(in crate::runtime::net) ended: bool,
+    /// Neither side can send any more.
+    pub(in crate::runtime::net) hung_up: bool,
+    /// The connection was reset.
+    pub(in crate::runtime::net) failed: bool,
+}
+
+/// When an event came: after one time and up to the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::runtime::net) struct EventTime {
+    pub(in crate::runtime::net) earliest_ns: u64,
+    pub(in crate::runtime::net) latest_ns: u64,
+}
+
+impl<F: Framing, C> Slot<F, C> {
+    /// Records what an event says about the peer, and returns whether the peer has left. To be called before the
+    /// event's conditions are set.
+    pub(super) fn note_peer(&mut self, event: SocketEvent, at: EventTime, grace_ns: u64) -> bool {
+        if event.readable && !event.ended {
+            self.received_ns = at.latest_ns;
+        }
+        let had_ended = self.readiness.has(Condition::PeerClosed);
+        let state = if event.failed || (had_ended && event.hung_up) {
+            State::Gone
+        } else if event.ended && !had_ended {
+            self.state_at_end(at, grace_ns)
+        } else {
+            return false;
+        };
+        let Some(presence) = &self.presence else {
+            return false;
+        };
+        let was_here = presence.state() == State::Here;
+        presence.set(state);
+        was_here && state != State::Here
+    }
+
+    fn state_at_end(&self, at: EventTime, grace_ns: u64) -> State {
+        let is_late = at.earliest_ns.saturating_sub(self.received_ns) > grace_ns;
+        if grace_ns == 0 {
+            return State::Gone;
+        }
+        if !is_late {
+            return State::Here;
+        }
+        if self.readiness.has(Condition::Readable) {
+            // What is not read came with an earlier event.
+            return State::Gone;
+        }
+        match &self.phase {
+            Phase::Lent { .. } => State::Unsure,
+            // Bytes that came with the end are the last bytes.
+            phase => match phase.stream() {
+                Some(stream) if stream.connection.has_unread() => State::Here,
+                _ => State::Gone,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    use psp_protocols::psp_header::PspFraming;
+
+    use super::*;
+    use crate::peer::Peer;
+    use crate::presence::Presence;
+    use crate::transport::connection::Connection;
+    use crate::transport::request_key::ConnectionIndex;
+    use crate::transport::run::{Run, Stream};
+    use crate::transport::socket::Socket;
+
+    const MS: u64 = 1_000_000;
+    const GRACE_NS: u64 = 100 * MS;
+    const READABLE: SocketEvent = SocketEvent {
+        readable: true,
+        writable: false,
+        ended: false,
+        hung_up: false,
+        failed: false,
+    };
+    const END: SocketEvent = SocketEvent {
+        ended: true,
+        ..READABLE
+    };
+
+    fn at(ms: u64) -> EventTime {
+        let ns = ms * MS;
+        EventTime {
+            earliest_ns: ns,
+            latest_ns: ns,
+        }
+    }
+
+    /// A connection without unread input, and its client.
+    fn slot() -> (Slot<PspFraming, ()>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, peer) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let socket = Socket::Tcp(mio::net::TcpStream::from_std(socket));
+        let index = ConnectionIndex::new(0).unwrap();
+        let connection = Connection::new(index, socket, Peer::Ip(peer), ());
+        let slot = Slot {
+            presence: Some(connection.presence.clone()),
+            phase: Phase::Home(Box::new(Stream {
+                connection,
+                run: Run::default(),
+            })),
+            ..Slot::free()
+        };
+        (slot, client)
+    }
+
+    fn noted(slot: &mut Slot<PspFraming, ()>, event: SocketEvent, at: EventTime) -> State {
+        slot.note_peer(event, at, GRACE_NS);
+        slot.readiness.set(Condition::PeerClosed, event.ended);
+        slot.presence.as_ref().map(Presence::state).unwrap()
+    }
+
+    #[test]
+    fn an_end_right_behind_the_last_bytes_is_half_a_close() {
+        for (after_ms, state) in [(0, State::Here), (100, State::Here), (101, State::Gone)] {
+            let (mut slot, _client) = slot();
+            assert_eq!(noted(&mut slot, READABLE, at(7)), State::Here);
+            assert_eq!(noted(&mut slot, END, at(7 + after_ms)), state);
+            assert_eq!(
+                noted(&mut slot, END, at(900)),
+                state,
+                "the first event counts"
+            );
+        }
+    }
+
+    #[test]
+    fn a_net_thread_that_looked_away_assumes_the_earliest_end() {
+        let (mut slot, _client) = slot();
+        noted(&mut slot, READABLE, at(7));
+        let unseen = EventTime {
+            earliest_ns: 8 * MS,
+            latest_ns: 900 * MS,
+        };
+        assert_eq!(noted(&mut slot, END, unseen), State::Here);
+    }
+
+    #[test]
+    fn bytes_that_come_with_the_end_count_and_earlier_ones_do_not() {
+        let (mut slot, mut client) = slot();
+        client.write_all(b"request").unwrap();
+        while !slot.phase.stream().unwrap().connection.has_unread() {}
+        assert_eq!(noted(&mut slot, END, at(900)), State::Here);
+
+        let (mut slot, mut client) = self::slot();
+        noted(&mut slot, READABLE, at(7));
+        slot.readiness.set(Condition::Readable, true);
+        client.write_all(b"request").unwrap();
+        assert_eq!(noted(&mut slot, END, at(900)), State::Gone);
+    }
+
+    #[test]
+    fn a_worker_that_has_the_socket_looks_itself() {
+        let (mut slot, _client) = slot();
+        slot.phase = Phase::Lent {
+            became_writable: false,
+        };
+        assert_eq!(noted(&mut slot, END, at(900)), State::Unsure);
+    }
+
+    #[test]
+    fn a_reset_counts_at_once_and_so_does_a_hang_up_after_half_a_close() {
+        let (mut slot, _client) = slot();
+        let reset = SocketEvent {
+            failed: true,
+            ..END
+        };
+        assert_eq!(noted(&mut slot, reset, at(0)), State::Gone);
+
+        let (mut slot, _client) = self::slot();
+        assert_eq!(noted(&mut slot, END, at(1)), State::Here);
+        let hang_up = SocketEvent {
+            hung_up: true,
+            ..END
+        };
+        assert_eq!(noted(&mut slot, hang_up, at(2)), State::Gone);
+    }
+
+    #[test]
+    fn without_a_grace_every_end_counts() {
+        let (mut slot, _client) = slot();
+        slot.note_peer(READABLE, at(7), 0);
+        slot.note_peer(END, at(7), 0);
+        assert_eq!(
+            slot.presence.map(|presence| presence.state()),
+            Some(State::Gone)
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! Sockets of connections, and the sockets that accept them.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, RawFd};
+
+use mio::event::Source;
+use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use mio::{Interest, Registry, Token};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+
+use super::socket_file::SocketFile;
+use crate::peer::{Credentials, Peer};
+
+/// The socket of a connection.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A socket that accepts connections.
+#[derive(Debug)]
+pub(crate) enum ListenerSocket {
+    Tcp(TcpListener),
+    Unix {
+        /// The file that the server made for the listener, which goes first.
+        _file: Option<SocketFile>,
+        listener: UnixListener,
+    },
+}
+
+/// Evaluates the expression with the socket, whatever kind it is of.
+macro_rules! delegate {
+    ($socket:expr, $inner:ident => $call:expr) => {
+        match $socket {
+            Self::Tcp($inner) => $call,
+            Self::Unix($inner) => $call,
+        }
+    };
+}
+
+impl Socket {
+    /// Makes the socket send small replies at once.
+    pub(crate) fn send_at_once(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.set_nodelay(true),
+            Self::Unix(_) => Ok(()),
+        }
+    }
+
+    /// Ends one direction, or both.
+    pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        delegate!(self, socket => socket.shutdown(how))
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        delegate!(self, socket => socket)
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        delegate!(self, socket => socket.as_raw_fd())
+    }
+}
+
+impl Read for Socket {
+    #[inline]
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        delegate!(self, socket => socket.read(into))
+    }
+}
+
+impl Write for Socket {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        delegate!(self, socket => socket.write(bytes))
+    }
+
+    #[inline]
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        delegate!(self, socket => socket.write_vectored(slices))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        delegate!(self, socket => socket.flush())
+    }
+}
+
+impl ListenerSocket {
+    /// Accepts a connection.
+    ///
+    /// # Errors
+    /// The socket's errors; `WouldBlock` when no connection waits.
+    pub(crate) fn accept(&self) -> io::Result<(Socket, Peer)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (socket, address) = listener.accept()?;
+                Ok((Socket::Tcp(socket), Peer::Ip(address)))
+            }
+            Self::Unix { listener, .. } => {
+                let (socket, _) = listener.accept()?;
+                let credentials = credentials(&socket);
+                Ok((Socket::Unix(socket), Peer::Unix(credentials)))
+            }
+        }
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Tcp(listener) => listener,
+            Self::Unix { listener, .. } => listener,
+        }
+    }
+}
+
+fn credentials(socket: &UnixStream) -> Option<Credentials> {
+    let seen = getsockopt(socket, PeerCredentials).ok()?;
+    let pid = u32::try_from(seen.pid()).ok().filter(|&pid| pid > 0);
+    Some(Credentials::new(pid, seen.uid(), seen.gid()))
+}
+
+macro_rules! event_source {
+    ($socket:ty) => {
+        impl Source for $socket {
+            fn register(
+                &mut self,
+                registry: &Registry,
+                token: Token,
+                interests: Interest,
+            ) -> io::Result<()> {
+                self.source().register(registry, token, interests)
+            }
+
+            fn reregister(
+                &mut self,
+                registry: &Registry,
+                token: Token,
+                interests: Interest,
+            ) -> io::Result<()> {
+                self.source().reregister(registry, token, interests)
+            }
+
+            fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+                self.source().deregister(registry)
+            }
+        }
+    };
+}
+
+event_source!(Socket);
+event_source!(ListenerSocket);
