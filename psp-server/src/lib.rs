@@ -129,6 +129,8 @@
 //! | `psp_connections_timed_out_total` | | connections closed by a timeout |
 //! | `psp_connections_over_budget_total` | | connections closed because of `buffered-bytes-max` |
 //! | `psp_connections_abandoned_total` | | connections that peers left while a request waited or ran |
+//! | `psp_handshakes_total` | | TLS handshakes that succeeded |
+//! | `psp_handshakes_failed_total` | | TLS handshakes that failed |
 //! | `psp_bytes_received_total` | | bytes received |
 //! | `psp_bytes_sent_total` | | bytes sent |
 //! | `psp_datagrams_received_total` | | datagrams received |
