@@ -134,10 +134,10 @@ mod tests {
             unix_mode: Some(UnixMode(0o700)),
             listen_fds: true,
         };
-        let text = "unix = \"/run/a\"\nunix_mode = \"700\"\nlisten_fds = true\n";
+        let text = "unix = \"/run/a\"\nunix-mode = \"700\"\nlisten-fds = true\n";
         assert_eq!(toml::to_string(&config).unwrap(), text);
         assert_eq!(toml::from_str::<SocketConfig>(text).unwrap(), config);
         // 700 in decimal is another mode.
-        assert!(toml::from_str::<SocketConfig>("unix_mode = 700").is_err());
+        assert!(toml::from_str::<SocketConfig>("unix-mode = 700").is_err());
     }
 }

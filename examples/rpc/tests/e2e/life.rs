@@ -39,7 +39,7 @@ fn a_hangup_changes_the_policy_and_logs_which_settings_need_a_restart() {
     wait_until("the policy changes", || server.stats().policy == "c-fcfs");
     wait_until("the log names the setting", || {
         let log = server.process.log().join("\n");
-        log.contains("a restart is needed to change message_len_max")
+        log.contains("a restart is needed to change message-len-max")
     });
     server.configure("colour = 1\n");
     server.process.hang_up();
