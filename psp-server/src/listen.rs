@@ -112,9 +112,12 @@ impl Places {
         }
     }
 
-    /// Binds all of them.
-    pub(crate) fn bind(self) -> Result<Bound, BuildError> {
+    /// Binds all of them. A client that finds a TCP port open takes the server for ready, so the addresses of UDP are
+    /// bound before.
+    pub(crate) fn bind(mut self) -> Result<Bound, BuildError> {
         let mut bound = Bound::default();
+        self.places
+            .sort_by_key(|place| !matches!(place, Place::Udp(_)));
         for place in self.places {
             bound.add(place, self.unix_mode)?;
         }

@@ -9,7 +9,7 @@
 use std::cell::Cell;
 
 use memchr::memmem;
-use psp_server::checkpoint;
+use psp_server::{checkpoint, is_abandoned};
 
 /// Steps between two checkpoints: some microseconds.
 const STEPS_PER_CHECKPOINT: u64 = 4096;
@@ -21,11 +21,12 @@ const SEARCHED_BYTES_PER_STEP: usize = 16;
 const SEARCHED_BYTES: usize = 16 * 1024;
 
 /// Counts the work of matches, with a [`checkpoint`] after some microseconds. One step compares one
-/// byte of a pattern. The caller must not hold a lock.
+/// byte of a pattern. The caller must not hold a lock. Matches end, without success, when the client has gone.
 #[derive(Debug, Default)]
 pub struct Steps {
     total: Cell<u64>,
     since_checkpoint: Cell<u64>,
+    abandoned: Cell<bool>,
 }
 
 impl Steps {
@@ -49,6 +50,7 @@ impl Steps {
             self.total.set(self.total());
             self.since_checkpoint.set(0);
             checkpoint();
+            self.abandoned.set(is_abandoned());
         }
     }
 }
@@ -182,7 +184,8 @@ impl<'p> Segment<'p> {
             return self.search(text, steps);
         }
         let last = text.len().checked_sub(self.len)?;
-        (0..=last).find(|&start| self.is_at_start(&text[start..], steps))
+        let mut places = (0..=last).take_while(|_| !steps.abandoned.get());
+        places.find(|&start| self.is_at_start(&text[start..], steps))
     }
 
     /// [`find`](Self::find) of a literal, in linear time.

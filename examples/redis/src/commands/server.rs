@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use psp_server::is_abandoned;
 use psp_store::unix_time_ms;
 
 use crate::admission::is_local;
@@ -22,6 +23,9 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("lastsave", 1, lastsave).flags(&[Flag::Fast]),
     CommandSpec::new("time", 1, time).flags(&[Flag::Fast]),
 ];
+
+/// Longest part of a DEBUG SLEEP between two looks at its client.
+const NAP_MAX: Duration = Duration::from_millis(50);
 
 /// Longest DEBUG SLEEP.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
@@ -89,11 +93,16 @@ fn debug(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     )
 }
 
-/// Occupies the worker that runs it, unless the policy preempts it. Other workers go on.
+/// Occupies the worker that runs it, unless the policy preempts it. Other workers go on. Ends when its client leaves.
 fn sleep(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let pause = Duration::try_from_secs_f64(parse::float(args[2])?).ok();
     let pause = pause.filter(|pause| *pause <= SLEEP_MAX);
-    psp_server::sleep(pause.ok_or(CommandError::line("ERR sleep time is out of range"))?);
+    let mut left = pause.ok_or(CommandError::line("ERR sleep time is out of range"))?;
+    while !left.is_zero() && !is_abandoned() {
+        let nap = left.min(NAP_MAX);
+        psp_server::sleep(nap);
+        left -= nap;
+    }
     out.simple("OK");
     Ok(())
 }

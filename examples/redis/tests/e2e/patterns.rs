@@ -17,7 +17,7 @@ fn start(topology: &'static str, workers: usize) -> Server {
     Server::start_with(&Options {
         topology: Some(topology),
         workers: Some(workers),
-        config: Some("[server]\ndrain_timeout_ms = 100\n"),
+        config: Some("[server]\ndrain_timeout_ms = 100\nhalf_close_grace_ms = 0\n"),
         ..Options::default()
     })
 }
@@ -46,6 +46,30 @@ fn the_server_ends_whatever_runs() {
         // It fails if the server does not end within half a minute.
         server.wait_for_exit();
     }
+}
+
+#[test]
+fn commands_end_with_their_client() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let server = start(topology, 2);
+        let mut witness = server.connect();
+        for begin in [match_for_minutes, sleep_for_an_hour] {
+            drop(begin(&server));
+            // The worker that may run long commands is free again, or this request times out.
+            assert_eq!(witness.ask("FLUSHALL"), "+OK", "{topology}");
+        }
+    }
+}
+
+/// Sends a long DEBUG SLEEP.
+fn sleep_for_an_hour(server: &Server) -> Connection {
+    let mut client = server.connect();
+    assert_eq!(client.ask("PING"), "+PONG");
+    client.send(&encode(&["DEBUG", "SLEEP", "3600"]));
+    client
 }
 
 #[test]
