@@ -143,6 +143,31 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
+    /// Serves TLS on every address that `address` resolves to, like [`tcp`](Self::tcp); may be called more than once.
+    /// Needs the feature `tls`.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(
+        mut self,
+        address: impl ToSocketAddrs + std::fmt::Debug,
+        config: &crate::tls::TlsConfig,
+    ) -> Self {
+        let addresses = self.resolve(&address);
+        let place = Place::Tls(config.clone(), Box::new(Place::Tcp(addresses)));
+        self.settings.places.add(place);
+        self
+    }
+
+    /// Serves TLS on the connections of a listener that the caller made; may be called more than once. Needs the
+    /// feature `tls`.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_listener(mut self, listener: TcpListener, config: &crate::tls::TlsConfig) -> Self {
+        let place = Place::Tls(config.clone(), Box::new(Place::TcpListener(listener)));
+        self.settings.places.add(place);
+        self
+    }
+
     /// Serves the connections of a listener that the caller made; may be called more than once.
     #[must_use]
     pub fn tcp_listener(mut self, listener: TcpListener) -> Self {
@@ -379,8 +404,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         config.validate_stacks(workers)?;
         let types = self.settings.types.take();
         let types = types.unwrap_or_else(|| self.classifier.types());
-        let types = request_types::with_hints(types, &self.settings.hints)?;
+        let mut types = request_types::with_hints(types, &self.settings.hints)?;
         request_types::validate(&types)?;
+        let has_tls = self.settings.places.has_tls();
+        let handshake = has_tls
+            .then(|| request_types::register_handshake(&mut types))
+            .transpose()?;
         let config = &self.settings.config;
         let policy = self.settings.policy();
         let preempt_by_slot = request_types::preempt_by_slot(&types, config.preempt)?;
@@ -404,6 +433,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             policy: PolicyMailbox::new(self.settings.policy().clone()),
             can_preempt: AtomicBool::new(false),
             types,
+            handshake,
             preempt: preempt_by_slot,
             shutdown: Shutdown::new(),
             started: Instant::now(),

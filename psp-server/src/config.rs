@@ -81,6 +81,8 @@ pub struct Config {
     /// to read replies, such as `nc -N`, ends its side right behind its last bytes, and gets all replies.
     /// A reset counts at once in any case.
     pub half_close_grace_ms: u64,
+    /// A connection whose TLS handshake takes longer than this is closed; 0 never closes.
+    pub handshake_timeout_s: u64,
     /// Longest reply, in bytes.
     pub reply_bytes_max: usize,
     /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
@@ -146,6 +148,7 @@ impl Default for Config {
             idle_timeout_s: 0,
             output_timeout_s: 60,
             half_close_grace_ms: 100,
+            handshake_timeout_s: 10,
             reply_bytes_max: 1 << 30,
             buffered_bytes_max: 1 << 30,
             datagram_bytes_max: 2048,
@@ -179,6 +182,7 @@ impl Config {
         idle_timeout_s: u64,
         output_timeout_s: u64,
         half_close_grace_ms: u64,
+        handshake_timeout_s: u64,
         reply_bytes_max: usize,
         buffered_bytes_max: usize,
         datagram_bytes_max: usize,

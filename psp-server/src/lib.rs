@@ -128,9 +128,13 @@
 //! | `psp_connections_over_address_limit_total` | | connections over `connections-per-address-max` |
 //! | `psp_connections_timed_out_total` | | connections closed by a timeout |
 //! | `psp_connections_over_budget_total` | | connections closed because of `buffered-bytes-max` |
+//! | `psp_connections_abandoned_total` | | connections that peers left while a request waited or ran |
+//! | `psp_handshakes_total` | | TLS handshakes that succeeded |
+//! | `psp_handshakes_failed_total` | | TLS handshakes that failed |
 //! | `psp_bytes_received_total` | | bytes received |
 //! | `psp_bytes_sent_total` | | bytes sent |
 //! | `psp_datagrams_received_total` | | datagrams received |
+//! | `psp_datagrams_reflected_total` | | datagrams dropped that only a forged source explains |
 //! | `psp_malformed_total` | | requests that break the protocol |
 //! | `psp_frames_received_total` | | frames that a polled port received |
 //! | `psp_frames_dropped_total` | `reason` | frames that it dropped |
@@ -142,6 +146,8 @@
 //! | `psp_arrivals_total` | `type` | requests that arrived |
 //! | `psp_completions_total` | `type` | requests that completed |
 //! | `psp_rejections_total` | `type` | requests refused because the typed queue was full |
+//! | `psp_abandoned_total` | `type` | requests not run because the peer had left |
+//! | `psp_expired_total` | `type` | requests not run because they had waited too long |
 //! | `psp_steals_total` | `type` | requests that ran on workers of longer types |
 //! | `psp_service_ns_total` | `type` | service time |
 //! | `psp_turns_total` | `type` | turns on workers |
@@ -196,6 +202,8 @@ mod signal_preemptible;
 mod sleep;
 mod spawned_server;
 pub mod telemetry;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod transport;

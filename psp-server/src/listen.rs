@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use mio::net::{TcpListener, UdpSocket, UnixListener};
 
 use crate::error::BuildError;
+use crate::transport::TlsConfig;
 use crate::transport::listen_fds::{Passed, take_passed};
 use crate::transport::listener::{bind_udp, listen_tcp};
+use crate::transport::listening::Listening;
 use crate::transport::socket::ListenerSocket;
 use crate::transport::socket_file::{SocketFile, listen_unix};
 
@@ -37,12 +39,15 @@ pub(crate) enum Place {
     UdpSocket(net::UdpSocket),
     /// Sockets that a service manager passes.
     Passed,
+    /// A place whose connections speak TLS.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is no TLS"))]
+    Tls(TlsConfig, Box<Place>),
 }
 
 /// The sockets of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Bound {
-    pub(crate) listeners: Vec<ListenerSocket>,
+    pub(crate) listeners: Vec<Listening>,
     pub(crate) udp_sockets: Vec<(UdpSocket, SocketAddr)>,
     /// Addresses of the TCP listeners, in their order.
     pub(crate) tcp_addrs: Vec<SocketAddr>,
@@ -89,6 +94,12 @@ impl Places {
         self.places.iter().any(is_udp)
     }
 
+    /// Whether connections may speak TLS.
+    pub(crate) fn has_tls(&self) -> bool {
+        let is_tls = |place: &Place| matches!(place, Place::Tls(..));
+        self.places.iter().any(is_tls)
+    }
+
     /// Checks what can be checked before anything is bound.
     pub(crate) fn validate(&self) -> Result<(), BuildError> {
         match self.unix_mode {
@@ -101,9 +112,12 @@ impl Places {
         }
     }
 
-    /// Binds all of them.
-    pub(crate) fn bind(self) -> Result<Bound, BuildError> {
+    /// Binds all of them. A client that finds a TCP port open takes the server for ready, so the addresses of UDP are
+    /// bound before.
+    pub(crate) fn bind(mut self) -> Result<Bound, BuildError> {
         let mut bound = Bound::default();
+        self.places
+            .sort_by_key(|place| !matches!(place, Place::Udp(_)));
         for place in self.places {
             bound.add(place, self.unix_mode)?;
         }
@@ -142,12 +156,19 @@ impl Bound {
                     self.add(place, None)?;
                 }
             }
+            Place::Tls(config, place) => {
+                let first = self.listeners.len();
+                self.add(*place, unix_mode)?;
+                for listening in &mut self.listeners[first..] {
+                    listening.tls = Some(config.clone());
+                }
+            }
         }
         Ok(())
     }
 
     fn add_tcp(&mut self, listener: TcpListener, address: SocketAddr) {
-        self.listeners.push(ListenerSocket::Tcp(listener));
+        self.listeners.push(ListenerSocket::Tcp(listener).into());
         self.tcp_addrs.push(address);
     }
 
@@ -156,7 +177,7 @@ impl Bound {
             _file: file,
             listener,
         };
-        self.listeners.push(listener);
+        self.listeners.push(listener.into());
     }
 
     fn adopt_tcp(&mut self, listener: net::TcpListener) -> io::Result<()> {

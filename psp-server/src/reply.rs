@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use crate::transport::socket::Socket;
+use crate::transport::wire::Wire;
 use bytes::Bytes;
 use psp_protocols::Sink;
 
@@ -35,7 +35,7 @@ pub struct Reply<'a> {
 enum Target<'a> {
     Stream {
         output: &'a mut OutputQueue,
-        socket: &'a mut Socket,
+        socket: &'a mut Wire,
     },
     Datagram(&'a mut [u8]),
 }
@@ -69,7 +69,7 @@ pub(crate) struct ReplyOutcome {
 impl<'a> Reply<'a> {
     pub(crate) fn to_stream(
         output: &'a mut OutputQueue,
-        socket: &'a mut Socket,
+        socket: &'a mut Wire,
         limit_bytes: usize,
     ) -> Self {
         let ahead = output.len();
@@ -131,12 +131,13 @@ impl<'a> Reply<'a> {
         }
         flushed.is_committed |= self.written > 0;
         let before = output.len();
-        flushed.is_peer_gone = output.write_to(*socket, usize::MAX).is_err();
-        let sent = before - output.len();
-        let of_earlier = sent.min(flushed.ahead);
+        let sent = socket.send(output, usize::MAX);
+        flushed.is_peer_gone = sent.flush.is_err();
+        let taken = before - output.len();
+        let of_earlier = taken.min(flushed.ahead);
         flushed.ahead -= of_earlier;
-        flushed.own += sent - of_earlier;
-        flushed.sent += sent;
+        flushed.own += taken - of_earlier;
+        flushed.sent += sent.bytes;
         !flushed.is_peer_gone
     }
 

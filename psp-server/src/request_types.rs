@@ -1,8 +1,9 @@
 //! Checks the request types of a server.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
-use psp_policy::{PreemptPolicy, TypeSpec, TypeTable};
+use psp_policy::{PreemptPolicy, RequestType, TypeSpec, TypeTable};
 
 use crate::config::Config;
 use crate::error::{BuildError, TypesError};
@@ -10,6 +11,32 @@ use crate::limits::QUEUE_CAPACITY_MAX;
 
 /// How far shares may add up to more than 1, because they are rounded.
 const SHARES_SLACK: f64 = 1e-6;
+
+/// Name of the type of TLS handshakes, which a server with TLS has behind the user's types.
+#[cfg_attr(
+    not(feature = "tls"),
+    expect(unreachable_pub, reason = "public with TLS")
+)]
+pub const HANDSHAKE: &str = "HANDSHAKE";
+
+/// About what a step of a handshake takes: a key exchange, and a signature by an ECDSA or RSA key.
+const HANDSHAKE_SERVICE_TIME: Duration = Duration::from_micros(500);
+/// Expected share of handshakes in all requests, until they are counted.
+const HANDSHAKE_SHARE: f64 = 0.001;
+
+/// Registers the type of TLS handshakes. They never give way: a library runs them.
+pub(crate) fn register_handshake(types: &mut TypeTable) -> Result<RequestType, TypesError> {
+    if types.by_name(HANDSHAKE).is_some() {
+        return Err(TypesError::Duplicate(HANDSHAKE.to_owned()));
+    }
+    let hinted: f64 = types.specs().iter().filter_map(|spec| spec.share).sum();
+    Ok(types.register(
+        TypeSpec::new(HANDSHAKE)
+            .service_time(HANDSHAKE_SERVICE_TIME)
+            .share(HANDSHAKE_SHARE.min(1.0 - hinted).max(0.0))
+            .preempt(PreemptPolicy::None),
+    ))
+}
 
 /// `types` with the hints of a file. Without types, those of the file are the types.
 pub(crate) fn with_hints(

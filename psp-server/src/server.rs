@@ -23,7 +23,7 @@ use crate::shutdown::Shutdown;
 use crate::spawned_server::SpawnedServer;
 use crate::transport::PacketPort;
 use crate::transport::endpoint::{Endpoint, Outlet};
-use crate::transport::socket::ListenerSocket;
+use crate::transport::listening::Listening;
 
 pub use crate::runtime::DrainReport;
 
@@ -39,7 +39,7 @@ pub struct Server<F, K, H> {
     pub(crate) cores: Cores,
     pub(crate) poll: Poll,
     pub(crate) waker: Arc<Waker>,
-    pub(crate) listeners: Vec<ListenerSocket>,
+    pub(crate) listeners: Vec<Listening>,
     pub(crate) udp_sockets: Vec<(UdpSocket, SocketAddr)>,
     pub(crate) packet_port: Option<PacketPort>,
     /// Datagrams of sockets, or of a port, that may wait or be in flight.

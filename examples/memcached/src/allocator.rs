@@ -12,6 +12,8 @@ const DECAY_MS: isize = 1000;
 pub struct Usage {
     /// Bytes of all allocations, in their size classes.
     pub allocated: usize,
+    /// Bytes of the pages that have allocations.
+    pub active: usize,
     /// Bytes of the allocator's own data.
     pub metadata: usize,
     /// Bytes of physical memory that the allocator holds at most, including its own data.
@@ -19,6 +21,12 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Bytes between allocations, in their pages.
+    #[must_use]
+    pub fn gaps_in_pages(self) -> usize {
+        self.active.saturating_sub(self.allocated)
+    }
+
     /// Bytes that belong to no allocation: gaps between allocations, and freed pages.
     #[must_use]
     pub fn gaps(self) -> usize {
@@ -32,6 +40,7 @@ impl Usage {
 pub struct Allocator {
     epoch: epoch_mib,
     allocated: stats::allocated_mib,
+    active: stats::active_mib,
     metadata: stats::metadata_mib,
     resident: stats::resident_mib,
     arenas: u32,
@@ -51,6 +60,7 @@ impl Allocator {
         let allocator = Self {
             epoch: epoch::mib().ok()?,
             allocated: stats::allocated::mib().ok()?,
+            active: stats::active::mib().ok()?,
             metadata: stats::metadata::mib().ok()?,
             resident: stats::resident::mib().ok()?,
             arenas: b"arenas.narenas\0".name().read().ok()?,
@@ -69,6 +79,7 @@ impl Allocator {
         let _stale = self.epoch.advance();
         Usage {
             allocated: self.allocated.read().unwrap_or_default(),
+            active: self.active.read().unwrap_or_default(),
             metadata: self.metadata.read().unwrap_or_default(),
             resident: self.resident.read().unwrap_or_default(),
         }

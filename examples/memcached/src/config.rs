@@ -6,13 +6,14 @@ use anyhow::ensure;
 use clap::Parser;
 use psp_program::{
     CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig,
-    TransportConfig, TransportFlags, UnixMode, replace,
+    TlsFiles, TransportConfig, TransportFlags, UnixMode, replace,
 };
 use psp_protocols::memcached::MemcachedFraming;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::size::parse_bytes;
+use crate::tls::TlsFlags;
 
 /// Valid values of `-I`, in bytes.
 const ITEM_LEN_RANGE: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 30;
@@ -47,6 +48,9 @@ pub struct Config {
     pub log_level: LogLevel,
     /// A Unix socket, in place of TCP and UDP; and sockets of a service manager.
     pub sockets: SocketConfig,
+    /// Certificates and keys of the TCP port, which serves TLS if it has them; none by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFiles>,
     /// The transport of datagrams: sockets or a polled port.
     pub transport: TransportConfig,
     /// The scheduling policy.
@@ -67,6 +71,7 @@ impl Default for Config {
             enable_shutdown: false,
             log_level: LogLevel::default(),
             sockets: SocketConfig::default(),
+            tls: None,
             transport: TransportConfig::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default()
@@ -119,6 +124,10 @@ impl ProgramConfig for Config {
             self.item_len_max <= self.memory_bytes() / 2,
             "the item size limit (-I) must be at most half of the memory limit (-m)"
         );
+        ensure!(
+            self.tls.is_none() || !self.sockets.listen_fds,
+            "TLS (-Z) is for the TCP port: it cannot be on the sockets of --listen-fds"
+        );
         Ok(())
     }
 }
@@ -145,6 +154,8 @@ pub struct Flags {
     udp_port: Option<u16>,
     #[command(flatten)]
     transport: TransportFlags,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// Memory of all items, in MiB [default: 64].
     #[arg(long, short, value_name = "MIB")]
     memory_limit: Option<usize>,
@@ -174,6 +185,7 @@ impl ProgramFlags for Flags {
         self.listen
             .apply_to(&mut config.listen, &mut config.port, &mut config.sockets);
         self.transport.apply_to(&mut config.transport);
+        self.tls.apply_to(&mut config.tls)?;
         self.server.apply_to(config.common());
         config.evict &= !self.disable_evictions;
         config.enable_shutdown |= self.enable_shutdown;
@@ -233,6 +245,22 @@ mod tests {
     }
 
     #[test]
+    fn options_of_tls_are_those_of_memcached() {
+        assert_eq!(resolve(&["-Z"]).unwrap().tls, Some(TlsFiles::default()));
+        let options = "ssl_chain_cert=a.pem,ssl_key=a.key,ssl_ca_cert=ca.pem,ssl_verify_mode=2";
+        let config = resolve(&["--enable-ssl", "-o", options]).unwrap();
+        let files = TlsFiles {
+            cert_file: Some("a.pem".into()),
+            key_file: Some("a.key".into()),
+            ca_cert_file: Some("ca.pem".into()),
+            auth_clients: Some(psp_program::AuthClients::Yes),
+        };
+        assert_eq!(config.tls, Some(files));
+        let printed = toml::to_string(&config).expect("serialises");
+        assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);
+    }
+
+    #[test]
     #[cfg(feature = "dpdk")]
     fn a_polled_transport_has_a_udp_port() {
         let udp_port = |flags: &[&str]| {
@@ -250,6 +278,10 @@ mod tests {
         for (flags, word) in [
             (&["-I", "100"][..], "-I"),
             (&["-a", "999"], "999"),
+            (&["-Z", "--listen-fds"], "--listen-fds"),
+            (&["-o", "ssl_key=a"], "-Z"),
+            (&["-Z", "-o", "ssl_verify_mode=4"], "between 0 and 3"),
+            (&["-Z", "-o", "slab_reassign"], "slab_reassign"),
             (&["-I", "33m"], "-m"),
             (&["--policy", "best"], "darc"),
         ] {

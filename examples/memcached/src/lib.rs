@@ -26,3 +26,4 @@ pub mod size;
 pub mod startup;
 pub mod state;
 pub mod text;
+mod tls;

@@ -12,6 +12,11 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 fn main() -> ExitCode {
     psp_program::main::<Flags>(|program| {
         let memcached = startup::build(program.config.clone())?;
-        program.serve(memcached.server)
+        let tls = memcached.tls;
+        program.serve_and_reload(memcached.server, move |started, config| {
+            if let Some(tls) = &tls {
+                startup::reload_certificates(tls, started, config);
+            }
+        })
     })
 }

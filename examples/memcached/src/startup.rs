@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use psp_classifiers::MemcachedClassifier;
+use psp_program::Tls;
 use psp_protocols::memcached::MemcachedFraming;
 use psp_server::{Server, TypeSpec};
 
@@ -12,6 +13,7 @@ use crate::cache::Reaper;
 use crate::config::Config;
 use crate::handler::MemcachedHandler;
 use crate::state::ServerState;
+use crate::tls::AUTH_CLIENTS;
 
 /// Fewest keys of a request of the type `bulk`. Smaller multigets need not wait for such requests.
 const BULK_KEYS_MIN: usize = 257;
@@ -22,6 +24,8 @@ const BULK_SERVICE_TIME: Duration = Duration::from_micros(500);
 pub struct MemcachedServer {
     /// The server. The caller runs it.
     pub server: Server<MemcachedFraming, MemcachedClassifier, MemcachedHandler>,
+    /// What its TCP port has, if that serves TLS.
+    pub tls: Option<Tls>,
     /// The server's items and counters.
     pub state: Arc<ServerState>,
     /// Removes expired items until it is dropped.
@@ -49,14 +53,30 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
         true => &config.listen[..],
         false => &[],
     };
-    let mut builder = config.sockets.listen(builder, addresses, config.port);
+    let mut tls = None;
+    let mut builder = match &config.tls {
+        None => config.sockets.listen(builder, addresses, config.port),
+        Some(files) => {
+            let tls = tls.insert(Tls::load(files, AUTH_CLIENTS)?);
+            let builder = config.sockets.listen(builder, &[], config.port);
+            tls.listen(builder, addresses, config.port)
+        }
+    };
     if config.udp_port != 0 && serves_network {
         let transport = &config.transport;
         builder = transport.listen(builder, &config.listen, config.udp_port);
     }
     Ok(MemcachedServer {
         server: builder.build()?,
+        tls,
         state,
         reaper,
     })
+}
+
+/// Serves TLS connections from now on with what the certificates' files have by now.
+pub fn reload_certificates(tls: &Tls, started: &mut Config, config: &Config) {
+    if let (Some(started), Some(files)) = (&mut started.tls, &config.tls) {
+        tls.take_over(started, files, AUTH_CLIENTS);
+    }
 }

@@ -25,6 +25,7 @@ mod sockets;
 mod spin;
 #[cfg(test)]
 mod testing;
+mod tls;
 mod transport;
 
 pub use config_file::replace;
@@ -35,4 +36,5 @@ pub use log_level::{Log, LogLevel};
 pub use program::{Program, end, main, run};
 pub use sockets::{SocketConfig, SocketFlags, UnixMode};
 pub use spin::spin;
+pub use tls::{AuthClients, Tls, TlsFiles};
 pub use transport::{Transport, TransportConfig, TransportFlags};

@@ -5,13 +5,15 @@ use std::net::{IpAddr, Ipv4Addr};
 use clap::Parser;
 pub use psp_program::LogLevel;
 use psp_program::{
-    CommonSettings, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, replace,
+    CommonSettings, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, TlsFiles,
+    replace,
 };
 use psp_protocols::resp::Resp;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::parse_bytes;
+use crate::tls::TlsFlags;
 
 /// The whole configuration. A file sets any part of it; the rest keeps its defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +23,9 @@ pub struct Config {
     pub bind: Vec<IpAddr>,
     /// TCP port; 6379 by default, 0 for any free one.
     pub port: u16,
+    /// TCP port for TLS; none by default, 0 for any free one. Beside it, a `port` of 0 is no plain port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_port: Option<u16>,
     /// Password that clients must give before they run other commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requirepass: Option<String>,
@@ -36,6 +41,8 @@ pub struct Config {
     pub log_level: LogLevel,
     /// A Unix socket, and sockets of a service manager.
     pub sockets: SocketConfig,
+    /// Certificates and keys of the TLS port.
+    pub tls: TlsFiles,
     /// Limits on requests.
     pub limits: Limits,
     /// The scheduling policy.
@@ -49,12 +56,14 @@ impl Default for Config {
         Self {
             bind: vec![Ipv4Addr::LOCALHOST.into()],
             port: 6379,
+            tls_port: None,
             requirepass: None,
             protected_mode: true,
             enable_debug_command: DebugAccess::default(),
             maxmemory: None,
             log_level: LogLevel::default(),
             sockets: SocketConfig::default(),
+            tls: TlsFiles::default(),
             limits: Limits::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default(),
@@ -132,6 +141,8 @@ impl Limits {
 pub struct Flags {
     #[command(flatten)]
     listen: ListenFlags,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// Password that clients must give.
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
@@ -184,6 +195,7 @@ impl ProgramFlags for Flags {
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
         self.listen
             .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
+        self.tls.apply_to(&mut config.tls_port, &mut config.tls);
         self.server.apply_to(config.common());
         config.requirepass = self.requirepass.or(config.requirepass.take());
         replace(&mut config.protected_mode, self.protected_mode);

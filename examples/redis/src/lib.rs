@@ -28,4 +28,5 @@ pub mod state;
 pub mod stats;
 #[cfg(test)]
 pub(crate) mod testing;
+mod tls;
 pub mod typed;

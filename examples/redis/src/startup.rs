@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use psp_classifiers::resp::RespClassifier;
+use psp_program::Tls;
 use psp_protocols::resp::Resp;
 use psp_server::Server;
 use psp_store::ExpiryCycle;
@@ -13,11 +14,14 @@ use crate::handler::RedisHandler;
 use crate::settings::Settings;
 use crate::size_class;
 use crate::state::ServerState;
+use crate::tls::AUTH_CLIENTS;
 
 /// A server with an empty keyspace, bound to its addresses.
 pub struct RedisServer {
     /// The server. The caller runs it.
     pub server: Server<Resp, RespClassifier, RedisHandler>,
+    /// What its TLS port has, if there is one.
+    pub tls: Option<Tls>,
     /// The server's keys and connections.
     pub state: Arc<ServerState>,
     /// Removes expired keys until it is dropped.
@@ -38,10 +42,25 @@ pub fn build(config: Config) -> anyhow::Result<RedisServer> {
         .framing(config.limits.framing())
         .classifier(size_class::classifier(&state.store))
         .handler(RedisHandler::new(Arc::clone(&state)));
-    let builder = config.sockets.listen(builder, &config.bind, config.port);
+    let plain = match (config.port, config.tls_port) {
+        (0, Some(_)) => &[],
+        _ => &config.bind[..],
+    };
+    let mut builder = config.sockets.listen(builder, plain, config.port);
+    let mut tls = None;
+    if let Some(port) = config.tls_port {
+        let tls = tls.insert(Tls::load(&config.tls, AUTH_CLIENTS)?);
+        builder = tls.listen(builder, &config.bind, port);
+    }
     Ok(RedisServer {
         server: builder.build()?,
+        tls,
         state,
         expiry,
     })
+}
+
+/// Serves TLS connections from now on with what the certificates' files have by now.
+pub fn reload_certificates(tls: &Tls, started: &mut Config, config: &Config) {
+    tls.take_over(&mut started.tls, &config.tls, AUTH_CLIENTS);
 }

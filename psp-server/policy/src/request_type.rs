@@ -36,8 +36,8 @@ impl RequestType {
 
 /// A request type as a user registers it: a name, and what is known beforehand.
 ///
-/// In a configuration file the times are in microseconds, `service-time-us` and `slo-us`, and the other names have
-/// dashes.
+/// In a configuration file the times are in microseconds, `service-time-us`, `slo-us` and `max-wait-us`, and the
+/// other names have dashes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -54,6 +54,8 @@ pub struct TypeSpec {
     pub slo: Option<Duration>,
     /// Longest time that a request of the type may wait. A request that has waited longer when its
     /// turn comes is not run.
+    #[serde(rename = "max-wait-us", with = "micros", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_wait: Option<Duration>,
     /// Expected share of all requests, 0 to 1. Types without it share what is left equally.
     pub share: Option<f64>,
@@ -163,6 +165,7 @@ impl TypeTable {
         };
         own.service_time = spec.service_time.or(own.service_time);
         own.slo = spec.slo.or(own.slo);
+        own.max_wait = spec.max_wait.or(own.max_wait);
         own.share = spec.share.or(own.share);
         own.queue_capacity = spec.queue_capacity.or(own.queue_capacity);
         own.preempt = spec.preempt.or(own.preempt);

@@ -4,8 +4,12 @@
 mod dpdk;
 mod server;
 mod settings;
+#[cfg(feature = "tls")]
+mod tls;
 
 #[cfg(feature = "dpdk")]
 pub use dpdk::DpdkError;
 pub use server::{BuildError, RunError, TypesError, WorkerFault};
 pub use settings::{Place, SettingsError};
+#[cfg(feature = "tls")]
+pub use tls::TlsError;

@@ -35,7 +35,7 @@ use crate::shared::Shared;
 use crate::shutdown::Shutdown;
 use crate::transport::Packets;
 use crate::transport::endpoint::Endpoint;
-use crate::transport::socket::ListenerSocket;
+use crate::transport::listening::Listening;
 
 /// How long workers may take to end once the net worker is done.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -44,7 +44,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct Launch<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) poll: Poll,
     pub(crate) waker: Arc<Waker>,
-    pub(crate) listeners: Vec<ListenerSocket>,
+    pub(crate) listeners: Vec<Listening>,
     pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
     pub(crate) port: Option<(Packets, Arc<Endpoint<H::Connection>>)>,
     pub(crate) classifier: K,

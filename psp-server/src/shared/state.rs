@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use psp_policy::{Policy, PreemptPolicy, Scheduler, SchedulerSetup, TypeTable, WorkerId};
+use psp_policy::{
+    Policy, PreemptPolicy, RequestType, Scheduler, SchedulerSetup, TypeTable, WorkerId,
+};
 
 use crate::admission;
 use crate::config::{Config, Topology};
@@ -22,7 +24,10 @@ pub(crate) struct Shared {
     pub(crate) policy: PolicyMailbox,
     /// The policy in force can preempt requests.
     pub(crate) can_preempt: AtomicBool,
+    /// The registered types. In a server with TLS, the type of handshakes comes last.
     pub(crate) types: TypeTable,
+    /// The type of TLS handshakes, which no classifier can name.
+    pub(crate) handshake: Option<RequestType>,
     /// How requests of each type give way, by the type's slot; `UNKNOWN` comes last.
     pub(crate) preempt: Vec<PreemptPolicy>,
     pub(crate) telemetry: Telemetry,
@@ -89,6 +94,7 @@ impl Shared {
             policy: PolicyMailbox::new(Policy::c_fcfs()),
             can_preempt: AtomicBool::new(false),
             types,
+            handshake: None,
             shutdown: Shutdown::new(),
             started: Instant::now(),
         }

@@ -57,6 +57,8 @@ pub(crate) struct NetCounters {
     pub(crate) connections_timed_out: Counter,
     pub(crate) connections_over_budget: Counter,
     pub(crate) connections_abandoned: Counter,
+    pub(crate) handshakes: Counter,
+    pub(crate) handshakes_failed: Counter,
     pub(crate) bytes_received: Counter,
     pub(crate) bytes_sent: Counter,
     pub(crate) datagrams_received: Counter,

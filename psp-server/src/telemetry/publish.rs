@@ -26,6 +26,8 @@ pub fn publish(snapshot: &Snapshot) {
             net.connections_over_budget,
         ),
         ("psp_connections_abandoned_total", net.connections_abandoned),
+        ("psp_handshakes_total", net.handshakes),
+        ("psp_handshakes_failed_total", net.handshakes_failed),
         ("psp_bytes_received_total", net.bytes_received),
         ("psp_bytes_sent_total", net.bytes_sent),
         ("psp_datagrams_received_total", net.datagrams_received),

@@ -12,7 +12,7 @@ use super::counters::{Counter, PacketCounters, Telemetry, TurnCounters};
 pub struct Snapshot {
     /// Connections, datagrams and buffers.
     pub net: NetSnapshot,
-    /// One entry for each registered type, and `UNKNOWN` last.
+    /// One entry for each registered type, in a server with TLS one for handshakes, and `UNKNOWN` last.
     pub types: Vec<TypeSnapshot>,
     /// One entry for each worker.
     pub workers: Vec<WorkerSnapshot>,
@@ -41,7 +41,12 @@ pub struct NetSnapshot {
     pub connections_over_budget: u64,
     /// Connections that their peers left while a request waited or ran.
     pub connections_abandoned: u64,
-    /// Bytes received over TCP.
+    /// TLS handshakes completed.
+    pub handshakes: u64,
+    /// TLS handshakes that did not come to their end: the peer broke the protocol, left, or took longer than
+    /// [`handshake_timeout_s`](crate::Config::handshake_timeout_s), or too many handshakes waited.
+    pub handshakes_failed: u64,
+    /// Bytes received on connections; with TLS as they came from the network.
     pub bytes_received: u64,
     /// Bytes sent, by the net worker and by workers.
     pub bytes_sent: u64,
@@ -263,6 +268,8 @@ impl Snapshot {
                 connections_timed_out: net.connections_timed_out.get(),
                 connections_over_budget: net.connections_over_budget.get(),
                 connections_abandoned: net.connections_abandoned.get(),
+                handshakes: net.handshakes.get(),
+                handshakes_failed: net.handshakes_failed.get(),
                 bytes_received: net.bytes_received.get(),
                 bytes_sent: net.bytes_sent.get()
                     + sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),

@@ -1,11 +1,14 @@
 //! One connection: its socket, its buffers and the handler's state.
 
+use std::io;
 use std::os::fd::AsRawFd;
 
-use super::input::InputBuffer;
+use super::TlsSession;
+use super::input::{BufferPool, Fill, InputBuffer};
 use super::output::{Flush, OutputQueue};
 use super::request_key::ConnectionIndex;
 use super::socket::Socket;
+use super::wire::Wire;
 use crate::peer::Peer;
 use crate::presence::{PeerWatch, Presence};
 
@@ -14,7 +17,7 @@ use crate::presence::{PeerWatch, Presence};
 pub(crate) struct Connection<C> {
     /// Its index in the net worker's table.
     pub(crate) index: ConnectionIndex,
-    pub(crate) socket: Socket,
+    pub(crate) socket: Wire,
     pub(crate) peer: Peer,
     /// Whether the peer is still there.
     pub(crate) presence: Presence,
@@ -30,11 +33,26 @@ pub(crate) struct Connection<C> {
     pub(crate) failed: bool,
 }
 
+/// What a connection begins with.
+pub(crate) struct Accepted<C> {
+    pub(crate) socket: Socket,
+    /// The session of a connection with TLS.
+    pub(crate) session: Option<Box<TlsSession>>,
+    pub(crate) peer: Peer,
+    pub(crate) state: C,
+}
+
 impl<C> Connection<C> {
-    pub(crate) fn new(index: ConnectionIndex, socket: Socket, peer: Peer, state: C) -> Self {
+    pub(crate) fn new(index: ConnectionIndex, accepted: Accepted<C>) -> Self {
+        let Accepted {
+            socket,
+            session,
+            peer,
+            state,
+        } = accepted;
         Self {
             index,
-            socket,
+            socket: Wire::new(socket, session),
             peer,
             presence: Presence::default(),
             state,
@@ -46,14 +64,41 @@ impl<C> Connection<C> {
         }
     }
 
+    /// One read from the socket into the input. `len_min` bytes of the next request are announced.
+    ///
+    /// # Errors
+    /// The socket's errors, except `WouldBlock` and `Interrupted`.
+    pub(crate) fn receive(&mut self, len_min: usize, pool: &mut BufferPool) -> io::Result<Fill> {
+        self.socket.receive(&mut self.input, len_min, pool)
+    }
+
     /// Sends output, at most `budget_bytes` of it. Returns the number of bytes sent.
     pub(crate) fn send(&mut self, budget_bytes: usize) -> usize {
-        let before = self.output.len();
-        match self.output.write_to(&mut self.socket, budget_bytes) {
+        let sent = self.socket.send(&mut self.output, budget_bytes);
+        match sent.flush {
             Ok(flush) => self.flush = flush,
             Err(_) => self.failed = true,
         }
-        before - self.output.len()
+        sent.bytes
+    }
+
+    /// Whether output waits to be sent.
+    #[inline]
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.output.is_empty() || self.socket.unsent() > 0
+    }
+
+    /// Takes buffers for output from `spare` if the connection has none.
+    #[inline]
+    pub(crate) fn lend_buffers(&mut self, spare: &mut Vec<Vec<u8>>) {
+        self.output.lend_buffer(spare);
+        self.socket.lend_buffer(spare);
+    }
+
+    /// Gives the buffers for output back once everything is sent.
+    pub(crate) fn return_buffers(&mut self, spare: &mut Vec<Vec<u8>>) {
+        self.output.return_buffer(spare);
+        self.socket.return_buffer(spare);
     }
 
     fn watch(&self) -> PeerWatch<'_> {
@@ -76,6 +121,6 @@ impl<C> Connection<C> {
 
     /// Bytes of memory held for the peer.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.input.held_bytes() + self.output.held_bytes()
+        self.input.held_bytes() + self.output.held_bytes() + self.socket.held_bytes()
     }
 }

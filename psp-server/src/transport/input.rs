@@ -35,6 +35,12 @@ pub(crate) enum Fill {
     Blocked,
     /// The peer sends no more.
     End,
+    /// The peer broke the protocol of its session (TLS).
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "only TLS has sessions")
+    )]
+    Broken,
 }
 
 impl InputBuffer {

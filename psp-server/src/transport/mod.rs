@@ -16,11 +16,16 @@
 //! | `listener.rs` | binds sockets to addresses |
 //! | `socket_file.rs` | binds Unix sockets, and removes their files |
 //! | `listen_fds.rs` | sockets that a service manager passes |
+//! | `listening.rs` | a socket that accepts connections, and whether they speak TLS |
 //! | `socket.rs` | the sockets of connections, and the sockets that accept them |
 //! | `input.rs`, `output.rs` | buffers of a connection |
+//! | `wire.rs` | a socket, and with TLS the session that encrypts what passes through it |
 //! | `connection.rs` | a connection: socket, buffers, the handler's state |
 //! | `run.rs` | the requests of a connection that travel together |
 //! | `endpoint.rs` | sends replies to datagrams |
+//! | `tls/` | TLS between the socket of a connection and its buffers |
+//! | `handshake.rs` | what a connection in its TLS handshake does next |
+//! | `no_tls.rs` | stands for TLS in builds without it |
 //! | `datagram.rs` | a datagram, and the pool of all datagrams |
 //! | `request_key.rs` | names of connections and datagrams for the scheduler |
 //! | `dpdk/` | polled ports |
@@ -31,18 +36,29 @@ pub(crate) mod datagram;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub(crate) mod endpoint;
+pub(crate) mod handshake;
 pub(crate) mod input;
 pub(crate) mod listen_fds;
 pub(crate) mod listener;
+pub(crate) mod listening;
 #[cfg(not(feature = "dpdk"))]
 mod no_dpdk;
+#[cfg(not(feature = "tls"))]
+mod no_tls;
 pub(crate) mod output;
 pub(crate) mod request_key;
 pub(crate) mod run;
 pub(crate) mod socket;
 pub(crate) mod socket_file;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+pub(crate) mod wire;
 
 #[cfg(feature = "dpdk")]
 pub(crate) use dpdk::{Packet, PacketPort, Packets, Transmitters};
 #[cfg(not(feature = "dpdk"))]
 pub(crate) use no_dpdk::{Packet, PacketPort, Packets, Transmitters};
+#[cfg(not(feature = "tls"))]
+pub(crate) use no_tls::{TlsConfig, TlsSession};
+#[cfg(feature = "tls")]
+pub(crate) use tls::{TlsConfig, TlsSession};

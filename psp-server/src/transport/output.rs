@@ -14,7 +14,7 @@ const SEGMENT_LEN: usize = 64 * 1024;
 const TAIL_COPY_LEN_MAX: usize = 4 * 1024;
 /// Bytes in one system call. A kernel without preemption runs a system call to its end, and the net
 /// thread, woken on the same core, waits for it.
-const CALL_BYTES_MAX: usize = 64 * 1024;
+pub(super) const CALL_BYTES_MAX: usize = 64 * 1024;
 /// Segments in one `writev`.
 const SLICES_MAX: usize = 16;
 

@@ -104,6 +104,7 @@ fn the_table_of_types_has_every_hint() {
     let spec = TypeSpec::new("a")
         .service_time(Duration::from_micros(1))
         .slo(Duration::from_micros(1))
+        .max_wait(Duration::from_micros(1))
         .share(0.5)
         .queue_capacity(1)
         .preempt(PreemptPolicy::None);

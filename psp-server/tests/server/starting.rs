@@ -211,6 +211,8 @@ fn a_spawned_server_says_how_it_ended() {
             let handler = Failing::new(Failure::Error, 0, states);
             let builder = Server::builder().tcp("127.0.0.1:0").framing(Lines);
             let builder = builder.handler(handler).policy(policy).workers(1);
+            // The request of the worker that dies is never done.
+            let builder = builder.config(Config::default().drain_timeout_ms(100));
             let server = builder.topology(topology).preempt(preempt).build();
             server.unwrap().spawn()
         };

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::budget::Budget;
 use super::{Cache, SHARDS};
-use crate::allocator::{Allocator, Usage, pack_this_thread};
+use crate::allocator::{Allocator, pack_this_thread};
 
 /// Gaps that cost the items nothing, beside a share of the limit.
 const SPARE_MIN: usize = 1 << 20;
@@ -37,7 +37,7 @@ const COPY_MIN: usize = 1 << 20;
 const COPY_PER_LOCK: usize = 64 << 10;
 
 /// Rounds without copies after all items were copied in vain.
-const ROUNDS_AFTER_FAILURE: u32 = 10;
+const ROUNDS_AFTER_FAILURE: u32 = 50;
 
 /// Items that one round evicts at most.
 const EVICTIONS_PER_ROUND: usize = 4096;
@@ -76,10 +76,10 @@ impl Footprint {
         }
     }
 
-    /// Measures the gaps, and takes what exceeds the spare from the items. Returns the bytes in gaps.
-    fn look(&self, budget: &Budget) -> usize {
+    /// Measures the gaps, and takes what exceeds the spare from the items.
+    fn look(&self, budget: &Budget) {
         let Some(allocator) = &self.allocator else {
-            return 0;
+            return;
         };
         let mut gaps = allocator.usage().gaps();
         if gaps > self.spare {
@@ -87,7 +87,6 @@ impl Footprint {
             gaps = allocator.usage().gaps();
         }
         budget.cede(ceded(gaps, self.spare, budget.limit_bytes()));
-        gaps
     }
 }
 
@@ -118,11 +117,12 @@ impl Cache {
             pack_this_thread();
             compaction.packs = true;
         }
-        let gaps = self.footprint.look(&self.budget);
+        self.footprint.look(&self.budget);
         self.evict_excess();
         compaction.pause = compaction.pause.saturating_sub(1);
+        let gaps = allocator.usage().gaps_in_pages();
         if compaction.pause == 0 && gaps > self.footprint.spare / 2 {
-            self.copy_items(compaction, allocator.usage());
+            self.copy_items(compaction, gaps);
         }
     }
 
@@ -140,10 +140,10 @@ impl Cache {
     }
 
     /// Copies some items to fresh memory, which is where the allocator's pages are fullest.
-    fn copy_items(&self, compaction: &mut Compaction, usage: Usage) {
+    fn copy_items(&self, compaction: &mut Compaction, gaps: usize) {
         let mut left = COPY_MIN.max(self.budget.limit_bytes() / COPY_PARTS);
         if (compaction.shard, compaction.slot) == (0, 0) {
-            compaction.gaps_before = usage.gaps();
+            compaction.gaps_before = gaps;
         }
         while left > 0 {
             let shard = &self.shards[compaction.shard];
@@ -153,8 +153,8 @@ impl Cache {
             compaction.shard += usize::from(next.is_none());
             if compaction.shard == SHARDS {
                 compaction.shard = 0;
-                // At least a tenth less, or the gaps are not between items.
-                if usage.gaps() > compaction.gaps_before / 10 * 9 {
+                // At least a quarter less, or new gaps come as fast as old ones go.
+                if gaps > compaction.gaps_before / 4 * 3 {
                     compaction.pause = ROUNDS_AFTER_FAILURE;
                 }
                 return;

@@ -25,6 +25,7 @@ pub(super) fn write(server: &ServerState, runtime: Option<&ServerHandle>, put: &
             ("evictions", &on_or_off(config.evict)),
             ("domain_socket", &domain_socket),
             ("umask", &config.unix_mode()),
+            ("ssl_enabled", &yes_or_no(config.tls.is_some())),
             ("shutdown_command", &yes_or_no(config.enable_shutdown)),
             ("num_threads", &workers),
             ("cas_enabled", &"yes"),

@@ -9,4 +9,6 @@ mod memory;
 mod overload;
 mod protocol;
 mod steering;
+#[cfg(feature = "tls")]
+mod tls;
 mod udp;

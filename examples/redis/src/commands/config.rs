@@ -1,6 +1,7 @@
 //! The CONFIG command.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use clap::ValueEnum as _;
 use psp_server::Policy;
@@ -13,6 +14,7 @@ use crate::glob::{self, Steps};
 use crate::memory::parse_bytes;
 use crate::parse::Result;
 use crate::state::ServerState;
+use crate::tls::AUTH_CLIENTS;
 
 use super::subcommand::{self, Subcommand};
 
@@ -137,15 +139,33 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.idle_timeout_s().to_string(),
         set_timeout,
     ),
-    Parameter::fixed("unixsocket", |server| {
-        let path = server.unix_socket();
-        path.map_or_else(String::new, |path| path.display().to_string())
+    Parameter::fixed("tls-auth-clients", |server| {
+        let choice = server.settings.config.tls.auth_clients;
+        choice.unwrap_or(AUTH_CLIENTS).name().to_owned()
     }),
+    Parameter::fixed("tls-ca-cert-file", |server| {
+        path_of(server.settings.config.tls.ca_cert_file.as_deref())
+    }),
+    Parameter::fixed("tls-cert-file", |server| {
+        path_of(server.settings.config.tls.cert_file.as_deref())
+    }),
+    Parameter::fixed("tls-key-file", |server| {
+        path_of(server.settings.config.tls.key_file.as_deref())
+    }),
+    Parameter::fixed("tls-port", |server| {
+        server.settings.config.tls_port.unwrap_or(0).to_string()
+    }),
+    Parameter::fixed("unixsocket", |server| path_of(server.unix_socket())),
     Parameter::fixed("unixsocketperm", |server| {
         let mode = server.settings.config.sockets.unix_mode;
         mode.map_or_else(|| "0".to_owned(), |mode| mode.to_string())
     }),
 ];
+
+/// A path that is not set is empty, as in Redis.
+fn path_of(path: Option<&Path>) -> String {
+    path.map_or_else(String::new, |path| path.display().to_string())
+}
 
 fn number<T: std::str::FromStr>(value: &[u8]) -> Result<T, &'static str> {
     let text = std::str::from_utf8(value).ok();
@@ -301,6 +321,7 @@ mod tests {
                 "CONFIG GET proto-*",
                 "*2 $18 proto-max-bulk-len $9 536870912",
             ),
+            ("CONFIG GET tls-port", "*2 $8 tls-port $1 0"),
             ("CONFIG GET unixsocketp*", "*2 $14 unixsocketperm $1 0"),
             ("CONFIG GET maxclients", "*2 $10 maxclients $5 10000"),
             ("CONFIG GET nothing", "*0"),

@@ -11,4 +11,6 @@ mod overload;
 mod patterns;
 mod protocol;
 mod steering;
+#[cfg(feature = "tls")]
+mod tls;
 mod topologies;

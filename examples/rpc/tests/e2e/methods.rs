@@ -12,7 +12,7 @@ use psp_server::Policy;
 const DEDICATED: [&str; 4] = ["--topology", "dedicated", "--workers", "2"];
 /// Long enough that a response that arrives earlier has not waited for this request.
 const LONG: Work = Work {
-    duration_us: 1_000_000,
+    duration_us: 2_000_000,
 };
 
 /// The longest work that the server accepts.

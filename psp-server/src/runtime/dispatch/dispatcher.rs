@@ -96,9 +96,19 @@ impl<K> Dispatcher<K> {
         let classify = std::panic::AssertUnwindSafe(|| self.classifier.classify(request, head));
         let request_type = std::panic::catch_unwind(classify).unwrap_or(RequestType::UNKNOWN);
         match request_type.index() {
-            Some(index) if index < self.shared.types.len() => request_type,
+            Some(index)
+                if index < self.shared.types.len()
+                    && Some(request_type) != self.shared.handshake =>
+            {
+                request_type
+            }
             _ => RequestType::UNKNOWN,
         }
+    }
+
+    /// The type of TLS handshakes, which only servers with TLS have.
+    pub(crate) fn handshake_type(&self) -> RequestType {
+        self.shared.handshake.unwrap_or(RequestType::UNKNOWN)
     }
 
     /// Whether requests of two types may travel in one run. They give way by the same mechanism then.

@@ -16,7 +16,10 @@ use crate::peer::Peer;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use crate::telemetry::NetCounters;
+use crate::transport::connection::Accepted;
+use crate::transport::listening::Listening;
 use crate::transport::socket::{ListenerSocket, Socket};
+use crate::transport::{TlsConfig, TlsSession};
 
 const ACCEPTS_PER_TURN: usize = 64;
 
@@ -32,13 +35,14 @@ pub(super) struct Acceptor<F, H> {
 
 struct Listener {
     socket: ListenerSocket,
+    tls: Option<TlsConfig>,
     /// Connections may wait to be accepted.
     readable: bool,
 }
 
 impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
     pub(super) fn new(
-        sockets: Vec<ListenerSocket>,
+        sockets: Vec<Listening>,
         registry: &Registry,
         tokens: Tokens,
         framing: Arc<F>,
@@ -46,10 +50,15 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
         shared: Arc<Shared>,
     ) -> io::Result<Self> {
         let mut listeners = Vec::with_capacity(sockets.len());
-        for (index, mut socket) in sockets.into_iter().enumerate() {
+        for (index, listening) in sockets.into_iter().enumerate() {
+            let Listening { mut socket, tls } = listening;
             registry.register(&mut socket, tokens.listener(index), Interest::READABLE)?;
             let readable = true;
-            listeners.push(Listener { socket, readable });
+            listeners.push(Listener {
+                socket,
+                tls,
+                readable,
+            });
         }
         Ok(Self {
             listeners,
@@ -117,9 +126,25 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
                     // That connection is lost; others may wait.
                     Err(_) => continue,
                 };
-                match admit(peer, connections, &*self.handler, &self.shared) {
-                    Ok(state) => connections.accept(socket, peer, registry, tokens, state, now_ns),
-                    Err(refused) => refused.tell(socket, &*self.framing, net),
+                let admitted = admit(peer, connections, &*self.handler, &self.shared)
+                    .and_then(|state| Ok((state, listener.session(now_ns)?)));
+                match admitted {
+                    Ok((state, session)) => {
+                        let accepted = Accepted {
+                            socket,
+                            session,
+                            peer,
+                            state,
+                        };
+                        connections.accept(accepted, registry, tokens, now_ns);
+                    }
+                    Err(refused) => {
+                        let reason = refused.count(net);
+                        // With TLS, telling the reason would need a handshake.
+                        if let (None, Some(reason)) = (&listener.tls, reason) {
+                            tell(&reason, socket, &*self.framing);
+                        }
+                    }
                 }
             }
         }
@@ -135,6 +160,17 @@ enum Refused {
     ByHandler(Refusal),
     /// The handler panicked.
     HandlerFailed,
+    /// The settings of TLS make no session.
+    NoSession,
+}
+
+impl Listener {
+    /// The session of a connection with TLS that was accepted at `now_ns`.
+    fn session(&self, now_ns: u64) -> Result<Option<Box<TlsSession>>, Refused> {
+        let made = self.tls.as_ref().map(|tls| tls.session(now_ns));
+        made.map(|session| session.ok_or(Refused::NoSession))
+            .transpose()
+    }
 }
 
 /// Makes the handler's state of a connection, if the peer may have another one.
@@ -158,26 +194,30 @@ fn admit<F: Framing, H: Handler<F::Head>>(
 }
 
 impl Refused {
-    /// Tells the peer why, as far as its socket takes it at once, and closes the connection.
-    fn tell(&self, mut socket: Socket, framing: &impl Framing, net: &NetCounters) {
+    /// Counts the connection. Returns what its peer is told.
+    fn count(&self, net: &NetCounters) -> Option<Rejection<'_>> {
         net.connections_refused.add(1);
-        let rejection = match self {
-            Self::ConnectionsMax => Rejection::TooManyConnections,
+        match self {
+            Self::ConnectionsMax => Some(Rejection::TooManyConnections),
             Self::AddressMax => {
                 net.connections_over_address_limit.add(1);
-                Rejection::TooManyConnections
+                Some(Rejection::TooManyConnections)
             }
             Self::ByHandler(refusal) => {
                 net.connections_refused_by_handler.add(1);
-                Rejection::Refused(refusal.reason())
+                Some(Rejection::Refused(refusal.reason()))
             }
-            Self::HandlerFailed => return,
-        };
-        let mut text = Vec::new();
-        framing.encode_rejection(&rejection, &[], &mut text);
-        // Best effort: an empty socket buffer takes a line.
-        let _ = socket.write(&text);
+            Self::HandlerFailed | Self::NoSession => None,
+        }
     }
+}
+
+/// Tells the peer why it is refused, as far as its socket takes it at once, and closes the connection.
+fn tell(reason: &Rejection<'_>, mut socket: Socket, framing: &impl Framing) {
+    let mut text = Vec::new();
+    framing.encode_rejection(reason, &[], &mut text);
+    // Best effort: an empty socket buffer takes a line.
+    let _ = socket.write(&text);
 }
 
 /// Whether the process or the system has no room for another connection.

@@ -34,7 +34,7 @@ use crate::telemetry::NetCounters;
 use crate::transport::Packets;
 use crate::transport::datagram::DatagramPool;
 use crate::transport::endpoint::Endpoint;
-use crate::transport::socket::ListenerSocket;
+use crate::transport::listening::Listening;
 
 const EVENTS_PER_TURN: usize = 512;
 const DATAGRAMS_PER_TURN: usize = 64;
@@ -56,7 +56,7 @@ const SWEEP_INTERVAL_LINGER_NS: u64 = 50_000_000;
 pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) poll: Poll,
     pub(crate) doorbell: Arc<Doorbell>,
-    pub(crate) listeners: Vec<ListenerSocket>,
+    pub(crate) listeners: Vec<Listening>,
     pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
     /// A port to poll.
     pub(crate) port: Option<(Packets, Arc<Endpoint<H::Connection>>)>,

@@ -118,6 +118,9 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
     ) -> u64 {
         run.samples.clear();
         run.done = 0;
+        if connection.socket.handshake().is_some() {
+            return self.run_handshake(connection, run);
+        }
         let start_ns = self.service_clock_ns();
         let mut now_ns = start_ns;
         while let Some(frame) = run.frames.get(run.done) {
@@ -184,7 +187,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             now_ns = end_ns;
             if connection.output.len() > self.shared.config.output_high_water_bytes {
                 self.send(connection);
-                if !connection.output.is_empty() {
+                if connection.has_unsent() {
                     break;
                 }
                 now_ns = self.service_clock_ns();
@@ -196,6 +199,26 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         }
         self.send(connection);
         now_ns
+    }
+
+    /// Takes a step of a TLS handshake. Returns the service clock's time at the end.
+    fn run_handshake(
+        &mut self,
+        connection: &mut Connection<H::Connection>,
+        run: &mut Run<F::Head>,
+    ) -> u64 {
+        let start_ns = self.service_clock_ns();
+        let session = connection.socket.session();
+        let (Some((session, _)), Some(request_type)) = (session, self.shared.handshake) else {
+            return start_ns;
+        };
+        session.step();
+        let end_ns = self.service_clock_ns();
+        let service_ns = end_ns.saturating_sub(start_ns);
+        self.shared.measure(self.worker, request_type, service_ns);
+        record(&mut run.samples, request_type, service_ns);
+        self.send(connection);
+        end_ns
     }
 
     fn send(&mut self, connection: &mut Connection<H::Connection>) {

@@ -8,7 +8,7 @@ use super::slot::{Phase, READ_BYTES_MAX, RanOn};
 use super::table::Connections;
 use crate::classifier::Classifier;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
-use crate::transport::input::{Fill, POOLED_LEN};
+use crate::transport::input::{Fill, InputBuffer, POOLED_LEN};
 use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::Stream;
@@ -54,7 +54,7 @@ impl<F: Framing, C> Connections<F, C> {
             if connection.failed {
                 return self.close(index);
             }
-            if !connection.output.is_empty() {
+            if connection.has_unsent() {
                 if slot.readiness.has(Condition::Blocked) {
                     return self.wait_for_peer(index);
                 }
@@ -81,10 +81,19 @@ impl<F: Framing, C> Connections<F, C> {
                 continue;
             }
             if connection.closing {
+                if connection.socket.say_goodbye() {
+                    continue;
+                }
                 return self.start_lingering(index, now_ns);
             }
             if connection.is_abandoned() {
                 return self.close(index);
+            }
+            if let Some(stage) = connection.socket.handshake() {
+                if self.advance_handshake(index, stage, dispatcher, now_ns) {
+                    continue;
+                }
+                return;
             }
             let input = connection.input.data();
             match parse(
@@ -104,12 +113,7 @@ impl<F: Framing, C> Connections<F, C> {
                     return;
                 }
                 Ok(Parsed::NeedMore { .. }) if slot.readiness.has(Condition::InputEnded) => {
-                    if self.draining {
-                        self.start_lingering(index, now_ns);
-                    } else {
-                        self.close(index);
-                    }
-                    return;
+                    connection.closing = true;
                 }
                 Ok(Parsed::NeedMore { .. })
                     if !slot.readiness.has(Condition::Readable)
@@ -154,8 +158,7 @@ impl<F: Framing, C> Connections<F, C> {
             return 0;
         };
         let connection = &mut stream.connection;
-        connection.input.make_room(len_min, &mut self.memory.input);
-        match connection.input.read_from(&mut connection.socket) {
+        match connection.receive(len_min, &mut self.memory.input) {
             Ok(Fill::Read { count, drained }) => {
                 // A short read has emptied the socket; further input is a new event. The end of the input is not
                 // a new event if it came before this read.
@@ -175,6 +178,11 @@ impl<F: Framing, C> Connections<F, C> {
             }
             Ok(Fill::Blocked) => slot.readiness.set(Condition::Readable, false),
             Ok(Fill::End) => slot.readiness.set(Condition::InputEnded, true),
+            Ok(Fill::Broken) => {
+                self.shared.telemetry.net.0.malformed.add(1);
+                connection.closing = true;
+                connection.input = InputBuffer::default();
+            }
             Err(_) => connection.failed = true,
         }
         read_left
@@ -194,7 +202,7 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     /// The connection waits for its peer, with as little memory as it can.
-    fn wait_for_peer(&mut self, index: ConnectionIndex) {
+    pub(super) fn wait_for_peer(&mut self, index: ConnectionIndex) {
         let slot = &mut self.slots[index.get()];
         if let Phase::Home(stream) = &mut slot.phase {
             self.memory.take_back(&mut stream.connection);

@@ -50,6 +50,9 @@ impl<F: Framing, C> Connections<F, C> {
         index: ConnectionIndex,
         dispatcher: &Dispatcher<K>,
     ) {
+        if self.refuse_handshake(index) {
+            return dispatcher.count_rejection(dispatcher.handshake_type());
+        }
         self.refuse_run(index, |request_type| {
             dispatcher.count_rejection(request_type);
             Rejection::Busy {

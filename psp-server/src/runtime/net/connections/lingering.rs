@@ -1,6 +1,6 @@
 //! Closing without losing the last reply.
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::Shutdown as Half;
 
 use psp_protocols::Framing;
@@ -30,7 +30,7 @@ impl<F: Framing, C> Connections<F, C> {
             return self.close(index);
         }
         connection.input = InputBuffer::default();
-        connection.output.return_buffer(&mut self.memory.output);
+        connection.return_buffers(&mut self.memory.output);
         let linger_ns = if self.draining {
             LINGER_DRAIN_NS
         } else {
@@ -55,7 +55,7 @@ impl<F: Framing, C> Connections<F, C> {
         };
         let mut discard = self.memory.input.take();
         let done = loop {
-            match stream.connection.socket.read(&mut discard) {
+            match stream.connection.socket.discard(&mut discard) {
                 Ok(0) => break true,
                 Ok(count) => {
                     *bytes_left = bytes_left.saturating_sub(count);

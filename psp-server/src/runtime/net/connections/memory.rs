@@ -35,7 +35,7 @@ impl Memory {
     /// Takes back the buffers that a connection does not need while it waits for its peer.
     pub(super) fn take_back<C>(&mut self, connection: &mut Connection<C>) {
         connection.input.return_buffer(&mut self.input);
-        connection.output.return_buffer(&mut self.output);
+        connection.return_buffers(&mut self.output);
     }
 
     /// Counts what a connection holds by now. `false` if the sum is over the limit and this connection has to be

@@ -18,6 +18,7 @@
 //! | `readiness.rs` | what is known of a connection's socket |
 //! | `ready_queue.rs` | connections that have something to do |
 //! | `advance.rs` | the next step of a connection: send, frame, read |
+//! | `handshake.rs` | TLS handshakes: collects bytes, and has a worker take each step |
 //! | `parse.rs` | frames and classifies input into a run |
 //! | `dropping.rs` | refuses runs, and drops those that nobody waits for |
 //! | `peer_end.rs` | notices that a peer has gone |
@@ -27,6 +28,7 @@
 
 mod advance;
 mod dropping;
+mod handshake;
 mod lingering;
 mod memory;
 mod parse;

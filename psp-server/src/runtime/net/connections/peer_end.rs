@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::peer::Peer;
     use crate::presence::Presence;
-    use crate::transport::connection::Connection;
+    use crate::transport::connection::{Accepted, Connection};
     use crate::transport::request_key::ConnectionIndex;
     use crate::transport::run::{Run, Stream};
     use crate::transport::socket::Socket;
@@ -134,7 +134,13 @@ mod tests {
         socket.set_nonblocking(true).unwrap();
         let socket = Socket::Tcp(mio::net::TcpStream::from_std(socket));
         let index = ConnectionIndex::new(0).unwrap();
-        let connection = Connection::new(index, socket, Peer::Ip(peer), ());
+        let accepted = Accepted {
+            socket,
+            session: None,
+            peer: Peer::Ip(peer),
+            state: (),
+        };
+        let connection = Connection::new(index, accepted);
         let slot = Slot {
             presence: Some(connection.presence.clone()),
             phase: Phase::Home(Box::new(Stream {

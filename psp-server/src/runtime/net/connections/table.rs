@@ -16,11 +16,10 @@ use crate::peer::Peer;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::shared::Shared;
 use crate::telemetry::NetCounters;
-use crate::transport::connection::Connection;
+use crate::transport::connection::{Accepted, Connection};
 use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::{Run, Stream};
-use crate::transport::socket::Socket;
 
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
@@ -72,14 +71,12 @@ impl<F: Framing, C> Connections<F, C> {
         self.per_address.has_room(peer)
     }
 
-    /// Takes a new connection in. `state` is the handler's for it.
+    /// Takes a new connection in.
     pub(in crate::runtime::net) fn accept(
         &mut self,
-        mut socket: Socket,
-        peer: Peer,
+        mut accepted: Accepted<C>,
         registry: &Registry,
         tokens: Tokens,
-        state: C,
         now_ns: u64,
     ) {
         let index = self.free.pop().unwrap_or_else(|| {
@@ -88,15 +85,17 @@ impl<F: Framing, C> Connections<F, C> {
             index.expect("connections_max is below the limit of indices")
         });
         let interest = Interest::READABLE | Interest::WRITABLE;
+        let Accepted { socket, peer, .. } = &mut accepted;
+        let peer = *peer;
         let setup = socket
             .send_at_once()
-            .and_then(|()| registry.register(&mut socket, tokens.connection(index), interest));
+            .and_then(|()| registry.register(socket, tokens.connection(index), interest));
         if let Err(error) = setup {
             tracing::debug!(%peer, %error, "connection lost at once");
             self.free.push(index);
             return;
         }
-        let connection = Connection::new(index, socket, peer, state);
+        let connection = Connection::new(index, accepted);
         self.slots[index.get()] = Slot {
             presence: Some(connection.presence.clone()),
             phase: Phase::Home(Box::new(Stream {
@@ -158,8 +157,7 @@ impl<F: Framing, C> Connections<F, C> {
         index: ConnectionIndex,
     ) -> Option<Box<Stream<C, F::Head>>> {
         let mut stream = self.slots[index.get()].phase.lend()?;
-        let output = &mut stream.connection.output;
-        output.lend_buffer(&mut self.memory.output);
+        stream.connection.lend_buffers(&mut self.memory.output);
         Some(stream)
     }
 
@@ -208,7 +206,10 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     pub(super) fn close(&mut self, index: ConnectionIndex) {
-        let slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
+        let mut slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
+        if let Phase::Home(stream) = &mut slot.phase {
+            self.part_from(&mut stream.connection);
+        }
         self.lingering -= usize::from(slot.phase.is_lingering());
         self.free.push(index);
         self.per_address.release(slot.counted);
@@ -225,16 +226,22 @@ impl<F: Framing, C> Connections<F, C> {
         };
         for index in (0..self.slots.len()).map_while(ConnectionIndex::new) {
             let slot = &self.slots[index.get()];
-            let timeout_s = match &slot.phase {
-                Phase::Home(stream) if stream.connection.output.is_empty() => idle_timeout_s,
-                Phase::Home(_) => self.shared.config.output_timeout_s,
+            let config = &self.shared.config;
+            let (timeout_s, since_ns) = match &slot.phase {
+                Phase::Home(stream) => match stream.connection.socket.handshake_since_ns() {
+                    Some(since_ns) => (config.handshake_timeout_s, since_ns),
+                    None if !stream.connection.has_unsent() => {
+                        (idle_timeout_s, slot.last_active_ns)
+                    }
+                    None => (config.output_timeout_s, slot.last_active_ns),
+                },
                 Phase::Lingering { until_ns, .. } if now_ns >= *until_ns => {
                     self.close(index);
                     continue;
                 }
                 _ => continue,
             };
-            if over(timeout_s, slot.last_active_ns) {
+            if over(timeout_s, since_ns) {
                 self.net().connections_timed_out.add(1);
                 self.close(index);
             }

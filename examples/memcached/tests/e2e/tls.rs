@@ -1,0 +1,100 @@
+//! TLS: the settings under memcached's names, and real clients.
+
+use std::process::Command;
+
+use psp_certificates::Certificates;
+use psp_harness::{ServerProcess, Start};
+
+/// Starts a server that speaks TLS, with further options of TLS.
+fn start(files: &Certificates, options: &str) -> ServerProcess {
+    ServerProcess::start(|_| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_psp-memcached"));
+        command.args(["-p", "0", "--log-level", "info", "-Z", "-o"]);
+        let pair = &files.server;
+        let (certificate, key) = (pair.certificate.display(), pair.key.display());
+        command.arg(format!(
+            "ssl_chain_cert={certificate},ssl_key={key}{options}"
+        ));
+        Start {
+            command,
+            port: None,
+        }
+    })
+}
+
+#[test]
+fn a_start_without_a_certificate_fails_and_says_so() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_psp-memcached"));
+    let output = command.args(["-p", "0", "-Z"]).output().unwrap();
+    assert!(!output.status.success());
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "Error: TLS needs the file of a certificate\n"
+    );
+}
+
+mod clients {
+    use std::env;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::common::run_program;
+
+    fn openssl(server: &ServerProcess, authority: &Path) -> Command {
+        let mut command = Command::new("openssl");
+        command.args(["s_client", "-quiet", "-verify_return_error", "-connect"]);
+        command.arg(server.address().to_string());
+        command.arg("-CAfile").arg(authority);
+        command
+    }
+
+    #[test]
+    #[ignore = "needs openssl; run by .ci/run"]
+    fn openssl_s_client() {
+        let files = Certificates::new();
+        let server = start(&files, "");
+        for version in ["-tls1_2", "-tls1_3"] {
+            let mut command = openssl(&server, &files.authority);
+            let mut process = command
+                .arg(version)
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            let mut stdin = process.stdin.take().unwrap();
+            let requests = b"set key 0 0 5\r\nvalue\r\nget key\r\nquit\r\n";
+            std::io::Write::write_all(&mut stdin, requests).unwrap();
+            let output = process.wait_with_output().unwrap();
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                "STORED\r\nVALUE key 0 5\r\nvalue\r\nEND\r\n",
+                "{version}"
+            );
+        }
+    }
+
+    #[test]
+    #[ignore = "needs pymemcache; run by .ci/run"]
+    fn pymemcache() {
+        let files = Certificates::new();
+        let authority = files.authority.display();
+        let server = start(
+            &files,
+            &format!(",ssl_ca_cert={authority},ssl_verify_mode=2"),
+        );
+        let program = env::var_os("PSP_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+        let script: PathBuf = [
+            env!("CARGO_MANIFEST_DIR"),
+            "tests/clients/pymemcache_tls.py",
+        ]
+        .iter()
+        .collect();
+        let mut command = Command::new(program);
+        command
+            .arg(script)
+            .arg(server.port())
+            .args(files.for_client());
+        assert_eq!(run_program(&mut command, ""), "all checks passed\n");
+    }
+}

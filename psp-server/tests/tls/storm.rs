@@ -1,0 +1,124 @@
+//! A storm of handshakes beside requests.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use psp_certificates::Certificates;
+use psp_server::tls::rustls::ServerConfig;
+use psp_server::tls::rustls::crypto::ring;
+use psp_server::tls::rustls::pki_types::pem::PemObject;
+use psp_server::tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use psp_server::tls::rustls::server::{ClientHello, ResolvesServerCert};
+use psp_server::tls::rustls::sign::CertifiedKey;
+use psp_server::{Config, Topology};
+
+use crate::common::{PATIENCE, until};
+use crate::rig::start_with;
+
+const QUEUE_CAPACITY: usize = 8;
+const STORM: usize = 30;
+
+/// A certificate that handshakes get only while a gate is open.
+#[derive(Debug)]
+struct Gated {
+    certified: Arc<CertifiedKey>,
+    open: Mutex<bool>,
+    changed: Condvar,
+    waiting: AtomicUsize,
+}
+
+impl Gated {
+    fn new(files: &Certificates) -> Self {
+        let chain = vec![CertificateDer::from_pem_file(&files.server.certificate).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(&files.server.key).unwrap();
+        let certified = CertifiedKey::from_der(chain, key, &ring::default_provider());
+        Self {
+            certified: Arc::new(certified.unwrap()),
+            open: Mutex::new(true),
+            changed: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    fn set_open(&self, open: bool) {
+        *self.open.lock().unwrap() = open;
+        self.changed.notify_all();
+    }
+}
+
+impl ResolvesServerCert for Gated {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let open = self.open.lock().unwrap();
+        let closed = |open: &mut bool| !*open;
+        drop(
+            self.changed
+                .wait_timeout_while(open, PATIENCE, closed)
+                .unwrap(),
+        );
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        Some(self.certified.clone())
+    }
+}
+
+fn requests_overtake_handshakes(topology: Topology) {
+    let files = Certificates::new();
+    let gate = Arc::new(Gated::new(&files));
+    let tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_cert_resolver(gate.clone());
+    let config = Config::default()
+        .queue_capacity(QUEUE_CAPACITY)
+        .handshake_timeout_s(0);
+    let server = start_with(files, &Arc::new(tls).into(), topology, config);
+    let mut client = server.connect();
+    assert_eq!(client.ask("before"), "ok before");
+    let before = server.handshakes();
+
+    gate.set_open(false);
+    let mut storm: Vec<_> = (0..STORM).map(|_| server.socket()).collect();
+    let at_gate = || gate.waiting.load(Ordering::SeqCst);
+    storm[0].write_all(&server.hello()).unwrap();
+    until("a handshake has a worker", || at_gate() == 1);
+    for peer in &mut storm[1..] {
+        peer.write_all(&server.hello()).unwrap();
+    }
+    // Some handshakes wait, and the others are refused.
+    let refused = (STORM - 1 - QUEUE_CAPACITY) as u64;
+    until("the storm has arrived", || {
+        server.snapshot().net.handshakes_failed == refused
+    });
+    assert_eq!(server.handshakes().rejections, refused);
+    for round in 0..100 {
+        assert_eq!(
+            client.ask(&format!("during {round}")),
+            format!("ok during {round}")
+        );
+    }
+    // Each request overtook every handshake.
+    assert_eq!(at_gate(), 1);
+    assert_eq!(server.handshakes().completions, before.completions);
+
+    gate.set_open(true);
+    let hears = |peer: &mut TcpStream| matches!(peer.read(&mut [0]), Ok(1));
+    let answered = storm.iter_mut().map(hears).filter(|&hears| hears).count() as u64;
+    assert_eq!(answered, STORM as u64 - refused);
+    assert_eq!(
+        server.handshakes().completions,
+        before.completions + answered
+    );
+}
+
+#[test]
+fn requests_overtake_handshakes_where_the_net_thread_runs_none() {
+    requests_overtake_handshakes(Topology::Dedicated);
+}
+
+#[test]
+fn requests_overtake_handshakes_where_the_net_thread_is_a_worker() {
+    requests_overtake_handshakes(Topology::Inline);
+}
