@@ -108,6 +108,7 @@
 //!
 //! | feature | what it adds |
 //! | --- | --- |
+//! | `tls` | TLS on connections, by rustls: the module `tls` |
 //! | `tower` | a service of tower as a handler: the module `tower` |
 //! | `dpdk` | UDP through a port that the net thread polls: the module `dpdk`; needs libdpdk 22.11 |
 //!
