@@ -231,11 +231,13 @@ fn collect_log(process: &mut Child, log: Arc<Mutex<Vec<String>>>) -> Receiver<So
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            if let Some(address) = announced_address(&line) {
+            let address = announced_address(&line);
+            // The log has the line before a test goes on.
+            log.lock().unwrap().push(line);
+            if let Some(address) = address {
                 // After the first address, the receiver may be gone.
                 let _ = sender.send(address);
             }
-            log.lock().unwrap().push(line);
         }
     });
     receiver

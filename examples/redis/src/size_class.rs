@@ -2,7 +2,7 @@
 //!
 //! A command's name alone does not tell its cost: `HGETALL` of a session with ten fields and
 //! `HGETALL` of a million are one command and two kinds of work. The rules of [`RespClassifier::redis`] know the
-//! arguments alone. [`WORK`] adds what the keys decide. The check looks at a few keys for a short time each.
+//! arguments alone. The table `WORK` adds what the keys decide. The check looks at a few keys for a short time each.
 
 use std::sync::{Arc, LazyLock};
 

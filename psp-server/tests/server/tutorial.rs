@@ -6,24 +6,25 @@
 //!   ```console            `$ COMMAND`, and its output below; … is a number from 1
 //!   ```console any-order  the same, and the lines may come in any order
 //!   ```console server     the same, and the program runs until the next one starts
+//!   ```console stop       the program gets SIGTERM, prints the lines, and ends
 //! ```
 //!
 //! The new crate lies beside a link to this checkout. Cargo creates it and resolves its dependencies, with the lock
 //! file of this workspace. In place of `cargo run`, which would compile psp-server and all that it needs once more,
-//! the compiler links the crate's programs with the psp-server that this test program is linked with.
+//! the compiler links the crate's programs with the libraries that this test program is linked with.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::SystemTime;
 use std::{env, fs};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 const PAGE: &str = include_str!("../../../docs/your-protocol.md");
-/// The port that the page uses; the test takes a free one.
-const PORT: &str = "7171";
+/// The ports that the page uses; the test takes free ones.
+const PORTS: [&str; 3] = ["7171", "7172", "7173"];
 
 /// A block of the page.
 struct Block {
@@ -37,6 +38,7 @@ enum Kind {
     Change(PathBuf),
     Console(Order),
     Server,
+    Stop,
 }
 
 /// The order of the lines that a command prints.
@@ -59,6 +61,7 @@ fn blocks(page: &str) -> Vec<Block> {
             ("console", "") => Kind::Console(Order::AsWritten),
             ("console", "any-order") => Kind::Console(Order::Any),
             ("console", "server") => Kind::Server,
+            ("console", "stop") => Kind::Stop,
             (language, attribute) => {
                 let file = attribute.strip_prefix("file=").expect(info).into();
                 match language {
@@ -115,7 +118,13 @@ fn changed(text: &str, change: &[String]) -> String {
 /// Follows the page.
 struct Reader {
     folder: PathBuf,
-    server: Option<Child>,
+    server: Option<Served>,
+}
+
+/// A running server, and the lines that it will print.
+struct Served {
+    process: Child,
+    printed: Lines<BufReader<ChildStdout>>,
 }
 
 impl Reader {
@@ -176,18 +185,25 @@ impl Reader {
             .shell("cargo tree --depth 1 --prefix none")
             .output()
             .unwrap();
-        let dependencies = String::from_utf8(tree.stdout).unwrap();
+        let resolved = String::from_utf8(tree.stdout).unwrap();
         let errors = String::from_utf8_lossy(&tree.stderr);
-        assert!(dependencies.contains("\npsp-server v"), "{errors}");
+        assert!(resolved.contains("\npsp-server v"), "{errors}");
 
         let compiled = env::current_exe().unwrap();
         let compiled = compiled.parent().expect("the folder of compiled crates");
         fs::create_dir_all(program.parent().expect("a folder")).unwrap();
+        let manifest: toml::Table = self.read("Cargo.toml").parse().unwrap();
+        let dependencies = manifest["dependencies"].as_table().unwrap().keys();
+        let libraries = dependencies.map(|name| {
+            let name = name.replace('-', "_");
+            let library = newest(compiled, &format!("lib{name}-"), ".rlib");
+            format!(" --extern '{name}={}'", library.display())
+        });
         let rustc = format!(
-            "rustc --edition {edition} {source} -o '{}' -L 'dependency={}' --extern 'psp_server={}'",
+            "rustc --edition {edition} {source} -o '{}' -L 'dependency={}'{}",
             program.display(),
             compiled.display(),
-            newest(compiled, "libpsp_server-", ".rlib").display(),
+            libraries.collect::<String>(),
         );
         let output = self.shell(&rustc).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -237,24 +253,30 @@ impl Reader {
     }
 
     fn serve(&mut self, command: &str, expected: &[&str]) {
-        self.stop_server();
+        self.stop_server(&[]);
         // The server takes the place of the shell, so that signals reach it.
         let mut shell = self.shell(&format!("exec {}", self.built(command)));
-        let mut server = shell.stdout(Stdio::piped()).spawn().unwrap();
-        let mut printed = BufReader::new(server.stdout.take().expect("a pipe")).lines();
-        self.server = Some(server);
-        for expected in expected {
-            let line = printed
-                .next()
-                .expect("the server prints the line before it ends");
-            assert_line(command, &line.unwrap(), expected);
-        }
+        let mut process = shell.stdout(Stdio::piped()).spawn().unwrap();
+        let printed = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+        self.server.insert(Served { process, printed }).prints(command, expected);
     }
 
-    fn stop_server(&mut self) {
+    /// Stops the server, which prints `expected` before it ends.
+    fn stop_server(&mut self, expected: &[&str]) {
         if let Some(mut server) = self.server.take() {
-            kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
-            assert!(server.wait().unwrap().success());
+            kill_process(Pid::from_child(&server.process), Signal::TERM).unwrap();
+            server.prints("SIGTERM", expected);
+            assert!(server.process.wait().unwrap().success());
+        }
+    }
+}
+
+impl Served {
+    fn prints(&mut self, command: &str, expected: &[&str]) {
+        for expected in expected {
+            let line = self.printed.next();
+            let line = line.expect("the server prints the line before it ends");
+            assert_line(command, &line.unwrap(), expected);
         }
     }
 }
@@ -262,9 +284,9 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         // A server is left only if the test has failed.
-        if let Some(server) = &mut self.server {
-            let _ = server.kill();
-            let _ = server.wait();
+        if let Some(Served { process, .. }) = &mut self.server {
+            let _ = process.kill();
+            let _ = process.wait();
         }
     }
 }
@@ -294,24 +316,41 @@ fn modified(file: &Path) -> SystemTime {
 
 #[test]
 fn the_tutorial_works_as_it_is_written() {
+    if cfg!(not(feature = "tls")) {
+        return psp_skip::skip("the page needs the feature tls");
+    }
+    for program in ["openssl", "curl"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            return psp_skip::skip(&format!("the page needs {program}"));
+        }
+    }
     // Outside of the workspace, as the new crate is none of its members.
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(repository(), folder.path().join("psp")).unwrap();
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = listener.local_addr().unwrap().port().to_string();
-    drop(listener);
+    let listeners = PORTS.map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap());
+    let mut page = PAGE.to_owned();
+    for (port, listener) in PORTS.iter().zip(&listeners) {
+        page = page.replace(port, &listener.local_addr().unwrap().port().to_string());
+    }
+    drop(listeners);
     let mut reader = Reader {
         folder: folder.path().to_owned(),
         server: None,
     };
     let mut commands_run = 0;
-    for Block { kind, lines } in blocks(&PAGE.replace(PORT, &port)) {
+    for Block { kind, lines } in blocks(&page) {
         match kind {
             Kind::File(file) => reader.write(&file, &lines),
             Kind::Change(file) => reader.change(&file, &lines),
             Kind::Console(order) => {
                 for (command, printed) in commands(&lines) {
                     reader.run(command, printed, order);
+                    commands_run += 1;
+                }
+            }
+            Kind::Stop => {
+                for (_kill, printed) in commands(&lines) {
+                    reader.stop_server(&printed);
                     commands_run += 1;
                 }
             }
@@ -323,6 +362,6 @@ fn the_tutorial_works_as_it_is_written() {
             }
         }
     }
-    reader.stop_server();
-    assert!(commands_run >= 10, "{commands_run} commands");
+    reader.stop_server(&[]);
+    assert!(commands_run >= 20, "{commands_run} commands");
 }
