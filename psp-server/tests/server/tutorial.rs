@@ -258,7 +258,9 @@ impl Reader {
         let mut shell = self.shell(&format!("exec {}", self.built(command)));
         let mut process = shell.stdout(Stdio::piped()).spawn().unwrap();
         let printed = BufReader::new(process.stdout.take().expect("a pipe")).lines();
-        self.server.insert(Served { process, printed }).prints(command, expected);
+        self.server
+            .insert(Served { process, printed })
+            .prints(command, expected);
     }
 
     /// Stops the server, which prints `expected` before it ends.
