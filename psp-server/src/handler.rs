@@ -162,16 +162,16 @@ mod sealed {
 
     /// Seals the trait of the same name.
     pub trait Outcome {
-        /// Fails the reply if this is an error.
-        fn settle(self, reply: &mut Reply<'_>);
+        /// Fails `reply` if this is an error.
+        fn write_to(self, reply: &mut Reply<'_>);
     }
 
     impl Outcome for () {
-        fn settle(self, _reply: &mut Reply<'_>) {}
+        fn write_to(self, _reply: &mut Reply<'_>) {}
     }
 
     impl<E: Display> Outcome for Result<(), E> {
-        fn settle(self, reply: &mut Reply<'_>) {
+        fn write_to(self, reply: &mut Reply<'_>) {
             if let Err(error) = self {
                 reply.fail(error);
             }
@@ -192,6 +192,6 @@ where
     fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, (): &mut (), request: Request<'_, (), H>, reply: &mut Reply<'_>) {
-        self(request, reply).settle(reply);
+        self(request, reply).write_to(reply);
     }
 }

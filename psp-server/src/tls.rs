@@ -21,8 +21,8 @@
 //! user's types, and counts its requests as it counts theirs. One handshake is two such requests, or more.
 //!
 //! [`Config::handshake_timeout_s`](crate::Config::handshake_timeout_s) bounds the time that a peer has, and
-//! [`Config::queue_capacity`](crate::Config::queue_capacity) the handshakes that wait. A peer beyond a bound, or
-//! one that breaks the protocol, loses its connection;
+//! [`Config::queue_capacity`](crate::Config::queue_capacity) the handshakes that wait. A peer that exceeds a bound or
+//! breaks the protocol loses its connection;
 //! [`NetSnapshot::handshakes_failed`](crate::telemetry::NetSnapshot::handshakes_failed) counts them.
 
 pub use rustls;

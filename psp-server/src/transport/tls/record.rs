@@ -1,4 +1,4 @@
-//! Whether bytes have a whole record (RFC 8446 section 5.1, RFC 5246 section 6.2).
+//! Which bytes are whole records (RFC 8446 section 5.1, RFC 5246 section 6.2).
 //!
 //! ```text
 //!   0      content type: 20 change_cipher_spec, 21 alert, 22 handshake, 23 application_data, 24 heartbeat
@@ -12,17 +12,28 @@ const CONTENT_TYPES: std::ops::RangeInclusive<u8> = 20..=24;
 /// Longest fragment of TLS 1.2, in bytes; that of TLS 1.3 is shorter.
 const FRAGMENT_LEN_MAX: usize = (1 << 14) + 2048;
 
-/// Whether `bytes` begin with a whole record, or cannot begin with any.
-pub(super) fn is_whole(bytes: &[u8]) -> bool {
-    let is_no_record = |content_type| !CONTENT_TYPES.contains(content_type);
-    if bytes.first().is_some_and(is_no_record) {
-        return true;
+/// How many of `bytes`, which begin with a record, are whole records. Bytes that cannot begin a record count as
+/// whole, with all that follow them: they need no more bytes to be refused.
+pub(super) fn whole_len(bytes: &[u8]) -> usize {
+    let mut len = 0;
+    while let Some(record_len) = first_len(&bytes[len..]) {
+        len += record_len;
     }
-    let Some(&[_, _, _, high, low]) = bytes.first_chunk::<HEADER_LEN>() else {
-        return false;
-    };
+    len
+}
+
+/// Length of the first record, if it is whole and not empty.
+fn first_len(bytes: &[u8]) -> Option<usize> {
+    if !CONTENT_TYPES.contains(bytes.first()?) {
+        return Some(bytes.len());
+    }
+    let &[_, _, _, high, low] = bytes.first_chunk::<HEADER_LEN>()?;
     let fragment_len = usize::from(u16::from_be_bytes([high, low]));
-    fragment_len > FRAGMENT_LEN_MAX || bytes.len() >= HEADER_LEN + fragment_len
+    if fragment_len > FRAGMENT_LEN_MAX {
+        return Some(bytes.len());
+    }
+    let len = HEADER_LEN + fragment_len;
+    (bytes.len() >= len).then_some(len)
 }
 
 #[cfg(test)]
@@ -33,11 +44,16 @@ mod tests {
     fn a_record_is_whole_with_its_last_byte() {
         let record = [22, 3, 1, 0, 3, 1, 2, 3];
         for len in 0..record.len() {
-            assert!(!is_whole(&record[..len]), "{len} bytes");
+            assert_eq!(whole_len(&record[..len]), 0, "{len} bytes");
         }
-        assert!(is_whole(&record));
-        assert!(is_whole(&[&record[..], &[22, 3]].concat()));
-        assert!(is_whole(&[23, 3, 3, 0, 0]));
+        assert_eq!(whole_len(&record), 8);
+        assert_eq!(
+            whole_len(&[&record[..], &[22, 3]].concat()),
+            8,
+            "and a part"
+        );
+        assert_eq!(whole_len(&[record, record].concat()), 16);
+        assert_eq!(whole_len(&[23, 3, 3, 0, 0]), 5);
     }
 
     #[test]
@@ -49,10 +65,10 @@ mod tests {
             b"\0",
             b"\xff",
         ] {
-            assert!(is_whole(bytes), "{bytes:?}");
+            assert_eq!(whole_len(bytes), bytes.len(), "{bytes:?}");
         }
         let longest = [22, 3, 1, 0x48, 0];
         let too_long = [22, 3, 1, 0x48, 1];
-        assert_eq!((is_whole(&longest), is_whole(&too_long)), (false, true));
+        assert_eq!((whole_len(&longest), whole_len(&too_long)), (0, 5));
     }
 }

@@ -84,7 +84,7 @@ impl TlsSession {
     /// What the handshake needs. `None` once the session is open.
     pub(crate) fn handshake(&self) -> Option<HandshakeStage> {
         match self.stage {
-            Stage::Handshake if record::is_whole(&self.incoming) => Some(HandshakeStage::Step),
+            Stage::Handshake if record::whole_len(&self.incoming) > 0 => Some(HandshakeStage::Step),
             Stage::Handshake => Some(HandshakeStage::Receive),
             Stage::Complete => Some(HandshakeStage::Open),
             Stage::Failed => Some(HandshakeStage::Fail),
@@ -108,19 +108,29 @@ impl TlsSession {
         fill
     }
 
-    /// Processes the bytes that were received, on a worker: this takes long.
+    /// Processes the whole records that were received, on a worker: this takes long. Part of a record stays until the
+    /// rest of it has come, because only a header tells how long a record is.
     pub(crate) fn step(&mut self) {
         let mut incoming = std::mem::take(&mut self.incoming);
         // A configuration may have the application's own code, for certificates and for clients.
-        let process = AssertUnwindSafe(|| self.process(&mut incoming.as_slice()));
+        let whole_len = record::whole_len(&incoming);
+        let process = AssertUnwindSafe(|| {
+            let (mut whole, mut part) = incoming.split_at(whole_len);
+            self.process(&mut whole)?;
+            // From now on all bytes go to rustls as they come.
+            if self.connection.is_handshaking() {
+                return Ok(whole_len);
+            }
+            self.process(&mut part).map(|()| incoming.len())
+        });
         let processed = catch_unwind(process).unwrap_or(Err(Broken));
-        incoming.clear();
+        incoming.drain(..processed.unwrap_or(whole_len));
         self.incoming = incoming;
         self.seal();
         self.stage = match processed {
             Err(Broken) => Stage::Failed,
-            Ok(()) if self.connection.is_handshaking() => Stage::Handshake,
-            Ok(()) => Stage::Complete,
+            Ok(_) if self.connection.is_handshaking() => Stage::Handshake,
+            Ok(_) => Stage::Complete,
         };
     }
 

@@ -192,6 +192,33 @@ fn bytes_may_come_in_any_pieces() {
     }
 }
 
+/// The rest of a record may look like the header of a long one.
+#[test]
+fn part_of_a_record_behind_a_whole_one_waits_for_its_rest() {
+    let files = Certificates::new();
+    let config = config_of(&files);
+    let mut found = 0;
+    while found < 3 {
+        let (mut client, mut server) = (client_of(&files, &TLS13), Server::new(&config));
+        let hello = sent_by(&mut client);
+        assert_eq!(server.receive(&hello, usize::MAX), Outcome::Fine);
+        give(&mut client, &server.sent(), &mut Vec::new());
+        let last = sent_by(&mut client);
+        let first_len = 6;
+        assert_eq!(record::whole_len(&last[..first_len]), first_len);
+        let mut splits = first_len + 1..last.len();
+        let Some(split) = splits.find(|&at| record::whole_len(&last[at..]) == 0) else {
+            continue;
+        };
+        found += 1;
+        for part in [&last[..split], &last[split..]] {
+            assert!(!server.is_open());
+            assert_eq!(server.receive(part, usize::MAX), Outcome::Fine);
+        }
+        assert!(server.is_open(), "split at {split}");
+    }
+}
+
 #[test]
 fn a_step_needs_a_whole_record() {
     let files = Certificates::new();
