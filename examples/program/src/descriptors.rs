@@ -1,5 +1,6 @@
 //! File descriptors: one for each connection, and some for other uses.
 
+use psp_server::ServerHandle;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Descriptors that are not connections: listeners, the event queue, standard streams.
@@ -24,6 +25,17 @@ pub fn make_room(connections: usize) -> usize {
         .current
         .map_or(u64::MAX, |current| current.saturating_sub(OTHERS));
     connections.min(usize::try_from(room).unwrap_or(usize::MAX))
+}
+
+/// Makes room for the connections that `server` may have. If the system allows fewer, the server refuses those
+/// beyond, in place of leaving them without an answer, and the log says so.
+pub(crate) fn limit_connections(server: &ServerHandle) {
+    let connections_max = server.connections_max();
+    let room = make_room(connections_max);
+    if room < connections_max {
+        tracing::warn!("the limit of open files allows {room} of {connections_max} connections");
+        server.set_connections_max(room);
+    }
 }
 
 #[cfg(test)]

@@ -107,11 +107,7 @@ impl<F: ProgramFlags> Program<F> {
 pub fn run<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     server: Server<F, K, H>,
 ) -> anyhow::Result<()> {
-    let connections_max = server.handle().connections_max();
-    let room = descriptors::make_room(connections_max);
-    if room < connections_max {
-        tracing::warn!("the limit of open files allows {room} of {connections_max} connections");
-    }
+    descriptors::limit_connections(&server.handle());
     let report = server.run()?;
     if report.abandoned > 0 {
         tracing::warn!(

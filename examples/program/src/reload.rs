@@ -5,6 +5,7 @@ use psp_server::reload::{differences, on_hangup};
 
 use crate::Log;
 use crate::configuration::{CommandLine, ProgramConfig, ProgramFlags};
+use crate::descriptors;
 
 /// Reloads the configuration of a running program. `T` applies the program's own settings.
 pub(crate) struct Reload<F: ProgramFlags, T> {
@@ -48,6 +49,7 @@ where
         let mut in_force = self.started.clone();
         let (old, new) = (in_force.common(), config.common());
         self.server.reload(new.policy, new.server)?;
+        descriptors::limit_connections(&self.server);
         self.log.set_level(*new.log_level);
         old.policy.clone_from(new.policy);
         *old.log_level = *new.log_level;

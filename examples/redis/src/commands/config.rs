@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use clap::ValueEnum as _;
+use psp_program::descriptors::make_room;
 use psp_server::Policy;
 use psp_server::policy::PolicyError;
 
@@ -187,10 +188,16 @@ fn set_maxclients(server: &ServerState, value: &[u8]) -> Setting {
     match (number(value)?, server.runtime.get()) {
         (0, _) => Err("argument must be at least 1".into()),
         (_, None) => Err(NOT_RUNNING.into()),
-        (connections_max, Some(runtime)) => {
-            runtime.set_connections_max(connections_max);
-            Ok(())
-        }
+        (connections_max, Some(runtime)) => match make_room(connections_max) {
+            room if room < connections_max => Err(format!(
+                "The operating system is not able to handle the specified number of clients, try with {room}"
+            )
+            .into()),
+            _ => {
+                runtime.set_connections_max(connections_max);
+                Ok(())
+            }
+        },
     }
 }
 

@@ -44,6 +44,47 @@ fn the_body_of_a_post_does_not_run() {
     }
 }
 
+#[test]
+fn clients_beyond_the_limit_of_open_files_are_told() {
+    const OPEN_FILES: u32 = 128;
+    /// The others are for files that are no clients, as in Redis.
+    const CLIENTS: usize = 96;
+    for topology in TOPOLOGIES {
+        let server = Server::start_with(&Options {
+            topology: Some(topology),
+            open_files: Some(OPEN_FILES),
+            ..Options::default()
+        });
+        let mut clients = vec![server.connect()];
+        // The connection that found the port open is closed by then.
+        clients[0].wait_for_clients(1);
+        clients.extend((1..CLIENTS).map(|_| server.connect()));
+        for client in &mut clients {
+            assert_eq!(client.ask("PING"), "+PONG", "{topology}");
+        }
+        for _ in 0..2 * CLIENTS {
+            let told = server.connect().read_to_close();
+            let expected = b"-ERR max number of clients reached\r\n";
+            assert_eq!(
+                told.escape_ascii().to_string(),
+                expected.escape_ascii().to_string()
+            );
+        }
+        let client = &mut clients[0];
+        let room = format!("[\"maxclients\", \"{CLIENTS}\"]");
+        assert_eq!(client.ask("CONFIG GET maxclients"), room, "{topology}");
+        let refused = client.ask("CONFIG SET maxclients 5000");
+        assert!(
+            refused.ends_with(&format!("try with {CLIENTS}")),
+            "{refused}"
+        );
+        assert_eq!(client.ask("CONFIG SET maxclients 50"), "+OK");
+        clients.truncate(1);
+        clients[0].wait_for_clients(1);
+        server.assert_alive();
+    }
+}
+
 /// This machine's address on a network, if it has one. Nothing is sent to the address it asks about.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;

@@ -25,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) workers: Option<usize>,
     pub(crate) requirepass: Option<&'static str>,
     pub(crate) maxclients: Option<usize>,
+    /// The server's limit of open files, if not this process's.
+    pub(crate) open_files: Option<u32>,
     pub(crate) timeout_s: Option<u32>,
     /// Permissions of a Unix socket in the server's folder. Without them the server has none.
     pub(crate) unixsocketperm: Option<&'static str>,
@@ -55,6 +57,17 @@ impl Options {
             ),
             ("--timeout", self.timeout_s.map(|limit| limit.to_string())),
         ])
+    }
+
+    /// Runs `program`, with as many open files as it may have.
+    fn command(&self, program: &OsStr) -> Command {
+        let Some(limit) = self.open_files else {
+            return Command::new(program);
+        };
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")]);
+        shell.arg(program);
+        shell
     }
 
     /// Flags that only psp-redis knows.
@@ -141,7 +154,7 @@ impl Server {
 }
 
 fn psp_redis(options: &Options, directory: &Path) -> Start {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_psp-redis"));
+    let mut command = options.command(env!("CARGO_BIN_EXE_psp-redis").as_ref());
     command.args(["--bind", options.bind(), "--port", "0"]);
     command.args(["--log-level", "info"]);
     command.args(["--enable-debug-command", options.debug()]);
@@ -161,7 +174,7 @@ fn psp_redis(options: &Options, directory: &Path) -> Start {
 
 fn redis_server(program: &OsStr, options: &Options, directory: &Path) -> Start {
     let port = free_port();
-    let mut command = Command::new(program);
+    let mut command = options.command(program);
     command.args([
         "--bind",
         options.bind(),
