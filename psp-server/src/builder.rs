@@ -241,34 +241,22 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     /// Sets the protocol.
     #[must_use]
     pub fn framing<G: Framing>(self, framing: G) -> ServerBuilder<G, K, H> {
-        let Self {
-            settings,
-            classifier,
-            handler,
-            ..
-        } = self;
         ServerBuilder {
-            settings,
+            settings: self.settings,
             framing,
-            classifier,
-            handler,
+            classifier: self.classifier,
+            handler: self.handler,
         }
     }
 
     /// Sets the classifier. Without one, every request is of one type.
     #[must_use]
     pub fn classifier<L>(self, classifier: L) -> ServerBuilder<F, L, H> {
-        let Self {
-            settings,
-            framing,
-            handler,
-            ..
-        } = self;
         ServerBuilder {
-            settings,
-            framing,
+            settings: self.settings,
+            framing: self.framing,
             classifier,
-            handler,
+            handler: self.handler,
         }
     }
 
@@ -283,16 +271,10 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     }
 
     fn put_handler<G>(self, handler: G) -> ServerBuilder<F, K, G> {
-        let Self {
-            settings,
-            framing,
-            classifier,
-            ..
-        } = self;
         ServerBuilder {
-            settings,
-            framing,
-            classifier,
+            settings: self.settings,
+            framing: self.framing,
+            classifier: self.classifier,
             handler,
         }
     }

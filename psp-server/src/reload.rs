@@ -1,5 +1,7 @@
 //! Changes settings of a running server, for programs that read their configuration again on SIGHUP.
 
+use std::fmt::Display;
+
 use psp_policy::{Policy, PolicyError};
 use serde::Serialize;
 use signal_hook::consts::SIGHUP;
@@ -20,6 +22,18 @@ pub fn on_hangup(mut reload: impl FnMut() + Send + 'static) -> Result<(), RunErr
         .spawn(move || signals.forever().for_each(|_| reload()))
         .map_err(RunError::Signals)?;
     Ok(())
+}
+
+/// Logs how a reload of `what` ended: with the names of changed settings that need a restart, or with an error.
+pub fn log_reload(what: &str, outcome: Result<Vec<String>, impl Display>) {
+    match outcome {
+        Ok(restart) if restart.is_empty() => tracing::info!("{what} reloaded"),
+        Ok(restart) => {
+            let settings = restart.join(", ");
+            tracing::warn!("{what} reloaded; a restart is needed to change {settings}");
+        }
+        Err(error) => tracing::error!("{what} not reloaded: {error}"),
+    }
 }
 
 impl ServerHandle {

@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use crate::transport::wire::Wire;
 use bytes::Bytes;
 use psp_protocols::Sink;
 
 use crate::transport::output::OutputQueue;
+use crate::transport::wire::Wire;
 
 /// Longest text of a failure, in bytes. The rest is cut off.
 const FAILURE_BYTES_MAX: usize = 1024;
@@ -199,16 +199,15 @@ impl Sink for Reply<'_> {
     }
 
     fn put_shared(&mut self, bytes: Bytes) {
-        match self.target {
-            Target::Stream { .. } => {
-                self.written = self.written.saturating_add(bytes.len());
-                if !self.is_too_large()
-                    && let Target::Stream { output, .. } = &mut self.target
-                {
-                    output.put_shared(bytes);
-                }
-            }
-            Target::Datagram(_) => self.put(&bytes),
+        if matches!(self.target, Target::Datagram(_)) {
+            return self.put(&bytes);
+        }
+        self.written = self.written.saturating_add(bytes.len());
+        if self.is_too_large() {
+            return;
+        }
+        if let Target::Stream { output, .. } = &mut self.target {
+            output.put_shared(bytes);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use crate::error::SettingsError;
-use crate::reload::differences;
+use crate::reload::{differences, log_reload};
 use crate::settings::{Settings, read};
 use crate::shared::ServerHandle;
 
@@ -96,14 +96,7 @@ impl Reloader {
         if self.seen == text {
             return;
         }
-        match self.apply(&text) {
-            Ok(restart) if restart.is_empty() => tracing::info!("settings reloaded"),
-            Ok(restart) => {
-                let settings = restart.join(", ");
-                tracing::warn!("settings reloaded; a restart is needed to change {settings}");
-            }
-            Err(error) => tracing::error!("settings not reloaded: {error}"),
-        }
+        log_reload("settings", self.apply(&text));
         self.seen = text;
     }
 

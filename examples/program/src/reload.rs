@@ -1,7 +1,7 @@
 //! Reloads the configuration on SIGHUP.
 
 use psp_server::ServerHandle;
-use psp_server::reload::{differences, on_hangup};
+use psp_server::reload::{differences, log_reload, on_hangup};
 
 use crate::Log;
 use crate::configuration::{CommandLine, ProgramConfig, ProgramFlags};
@@ -28,13 +28,9 @@ where
     /// # Errors
     /// When the signal handler or its thread cannot be installed.
     pub(crate) fn on_hangup(mut self) -> anyhow::Result<()> {
-        on_hangup(move || match self.reload() {
-            Ok(restart) if restart.is_empty() => tracing::info!("configuration reloaded"),
-            Ok(restart) => {
-                let settings = restart.join(", ");
-                tracing::warn!("configuration reloaded; a restart is needed to change {settings}");
-            }
-            Err(error) => tracing::error!("configuration not reloaded: {error:#}"),
+        on_hangup(move || {
+            let outcome = self.reload().map_err(|error| format!("{error:#}"));
+            log_reload("configuration", outcome);
         })?;
         Ok(())
     }

@@ -156,18 +156,13 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 .shared
                 .refusal(self.worker, handled, &outcome, limit_bytes);
             let is_abandoned = watch.is_gone();
-            if is_abandoned {
-                // The handler may have stopped halfway.
-                if flushed.is_committed {
-                    connection.closing = true;
-                } else {
-                    connection.output.truncate(flushed.ahead);
-                }
-            } else if let Some(rejection) = refusal {
-                if flushed.is_committed {
-                    connection.closing = true;
-                } else {
-                    connection.output.truncate(flushed.ahead);
+            // The handler of an abandoned request may have stopped halfway.
+            let is_discarded = is_abandoned || refusal.is_some();
+            if is_discarded && flushed.is_committed {
+                connection.closing = true;
+            } else if is_discarded {
+                connection.output.truncate(flushed.ahead);
+                if let Some(rejection) = refusal.filter(|_| !is_abandoned) {
                     self.framing
                         .encode_rejection(&rejection, payload, &mut connection.output);
                 }
