@@ -50,7 +50,7 @@ impl FromStr for AuthClients {
 
 /// The files of certificates and keys, all of them PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TlsFiles {
     /// The server's certificate, and the certificates between it and its authority.
     #[serde(skip_serializing_if = "Option::is_none")]
