@@ -14,3 +14,4 @@ mod steering;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;
+mod transactions;
