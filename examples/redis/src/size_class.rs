@@ -309,10 +309,12 @@ pub fn of_transaction(count: usize, longest: RequestType) -> RequestType {
         ["write", "range", "scan"].map(|name| types.by_name(name).unwrap_or(RequestType::UNKNOWN))
     });
     let [write, range, scan] = *BY_COUNT;
-    let by_count = match count {
-        ..=FEW_COMMANDS_MAX => write,
-        ..=SMALL_ELEMENTS_MAX => range,
-        _ => scan,
+    let by_count = if count <= FEW_COMMANDS_MAX {
+        write
+    } else if count <= SMALL_ELEMENTS_MAX {
+        range
+    } else {
+        scan
     };
     by_count.max(longest)
 }

@@ -258,14 +258,14 @@ impl Keyspace {
             return Err(Conflict { shards });
         }
         let mut locks = locks.unwrap_or_else(|| ShardLocks::take(self, &shards));
-        let is_unchanged = |(key, before): (&Box<[u8]>, &Before)| {
+        let is_unchanged = touched.keys.iter().all(|(key, before)| {
             let Some(entry) = &before.entry else {
                 return true;
             };
             let state = locks.state(self.shard_index(before.position));
             same(state.find(before.position, key), entry.as_ref())
-        };
-        if !touched.keys.iter().all(is_unchanged) {
+        });
+        if !is_unchanged {
             return Err(Conflict { shards });
         }
         let mut garbage = Vec::new();

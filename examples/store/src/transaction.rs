@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::fork::Watched;
+use crate::fork::{Origin, Watched};
 use crate::keyspace::{Keyspace, OPTIMISTIC_ATTEMPTS};
 use crate::locks::ShardLocks;
 
@@ -52,9 +52,7 @@ impl Keyspace {
     /// Whether this is a fork whose origin is partly locked.
     #[must_use]
     pub fn is_locked(&self) -> bool {
-        self.origin
-            .as_ref()
-            .is_some_and(|origin| origin.is_locked())
+        self.origin.as_ref().is_some_and(Origin::is_locked)
     }
 }
 
