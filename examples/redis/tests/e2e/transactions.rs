@@ -91,7 +91,7 @@ fn sums_stay_whole_among_many_clients() {
                     })
                 })
                 .collect();
-            while !movers.iter().all(|mover| mover.is_finished()) {
+            while !movers.iter().all(thread::ScopedJoinHandle::is_finished) {
                 assert_eq!(sum(&mut witness), TOTAL, "{topology}");
             }
             let counts = movers.into_iter().map(|mover| mover.join().unwrap());
@@ -113,7 +113,7 @@ fn transfer(client: &mut Connection, seed: usize, step: usize, accounts: usize) 
     let from = format!("account{}", (seed + step) % accounts);
     let to = format!("account{}", (seed + step + 1) % accounts);
     let count = "INCR transfers";
-    if step % 2 == 0 {
+    if step.is_multiple_of(2) {
         let (decrement, increment) = (format!("DECR {from}"), format!("INCR {to}"));
         let lines = ["MULTI", &decrement, &increment, count, "EXEC"];
         let replies = pipeline(client, &lines);
