@@ -61,7 +61,7 @@ fn info(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resu
     for name in &args[2..] {
         match CommandTable::get().find(CommandId::of(name)) {
             Some(spec) => write_info(spec, out),
-            None => out.null_array(),
+            None => out.null(),
         }
     }
     Ok(())
@@ -143,7 +143,7 @@ mod tests {
         session.expect(&[
             (
                 "COMMAND INFO get nope",
-                "*2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *0 *0 *0 *0 *-1",
+                "*2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *0 *0 *0 *0 $-1",
             ),
             (
                 "COMMAND DOCS GET",

@@ -31,6 +31,10 @@ pub(super) fn run(
         .iter()
         .find(|subcommand| parse::is(args[1], subcommand.name));
     let Some(subcommand) = found else {
+        if parse::is(args[1], "HELP") && args.len() == 2 {
+            write_help(container, subcommands, out);
+            return Ok(());
+        }
         let container = container.to_uppercase();
         return Err(CommandError::unknown_subcommand(&container, args[1]));
     };
@@ -39,4 +43,19 @@ pub(super) fn run(
         return Err(CommandError::Arity(name.into()));
     }
     (subcommand.run)(context, args, out)
+}
+
+/// The names of all subcommands, in the form of Redis.
+fn write_help(container: &str, subcommands: &[Subcommand], out: &mut ReplyEncoder<'_>) {
+    let title = format!(
+        "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        container.to_uppercase()
+    );
+    out.array(subcommands.len() + 3);
+    out.simple(&title);
+    for subcommand in subcommands {
+        out.simple(&subcommand.name.to_uppercase());
+    }
+    out.simple("HELP");
+    out.simple("    Print this help.");
 }
