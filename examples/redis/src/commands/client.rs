@@ -7,7 +7,8 @@ use crate::parse::{self, Result};
 use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("client", -2, client)];
+pub(crate) const COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new("client", -2, client).subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("getname", 2, getname),

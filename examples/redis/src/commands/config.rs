@@ -20,8 +20,9 @@ use crate::tls::AUTH_CLIENTS;
 use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] =
-    &[CommandSpec::new("config", -2, config).flags(&[Flag::Admin])];
+pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("config", -2, config)
+    .flags(&[Flag::Admin])
+    .subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("get", -3, get),

@@ -56,7 +56,13 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> 
 }
 
 fn select(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    match parse::integer(args[1])? {
+    let index = parse::integer(args[1])?;
+    if i32::try_from(index).is_err() {
+        return Err(CommandError::line(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        ));
+    }
+    match index {
         0 => out.simple("OK"),
         _ => return Err(CommandError::line("ERR DB index is out of range")),
     }

@@ -10,7 +10,8 @@ use super::FAMILIES;
 use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("command", -1, command)];
+pub(crate) const COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new("command", -1, command).subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("count", 2, count),

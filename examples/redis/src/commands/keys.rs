@@ -28,8 +28,12 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(READ)
         .keys(1, -1, 1),
     CommandSpec::new("keys", 2, keys).flags(&[Flag::Readonly]),
-    CommandSpec::new("memory", -2, memory).flags(&[Flag::Readonly]),
-    CommandSpec::new("object", -2, object).flags(&[Flag::Readonly]),
+    CommandSpec::new("memory", -2, memory)
+        .flags(&[Flag::Readonly])
+        .subcommands(MEMORY),
+    CommandSpec::new("object", -2, object)
+        .flags(&[Flag::Readonly])
+        .subcommands(OBJECT),
     CommandSpec::new("randomkey", 1, randomkey).flags(&[Flag::Readonly]),
     CommandSpec::new("rename", 3, rename)
         .flags(WRITE)

@@ -119,7 +119,7 @@ fn score_bound(arg: &[u8]) -> Result<ScoreBound> {
         [b'(', score @ ..] => (true, score),
         score => (false, score),
     };
-    if exclusive && score.is_empty() {
+    if score.is_empty() {
         // As `strtod` reads it.
         return Ok(ScoreBound {
             score: 0.0,

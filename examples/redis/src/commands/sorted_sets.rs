@@ -132,8 +132,7 @@ fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     let scores: Vec<f64> = pairs
         .iter()
         .step_by(2)
-        // Zero has no sign, as in Redis' small sets.
-        .map(|score| Ok(float(score)? + 0.0))
+        .map(|score| float(score))
         .collect::<Result<_>>()?;
     let members = pairs.iter().skip(1).step_by(2);
     let outcome = large::change_or_create(
