@@ -302,6 +302,15 @@ fn ask(client: &mut Connection, words: &[String]) -> String {
     essence(words, client.request(words))
 }
 
+/// Whether two replies are numbers that differ in their last digits at most.
+fn is_same_number(left: &str, right: &str) -> bool {
+    let [left, right] = [left, right].map(|text| text.trim_matches('"').parse::<f64>());
+    let (Ok(left), Ok(right)) = (left, right) else {
+        return false;
+    };
+    (left - right).abs() <= left.abs() * 1e-15
+}
+
 /// Both servers forget all keys, and the connections their states.
 fn forget(clients: &mut [Connection; 2]) {
     for line in ["RESET", "FLUSHALL"] {
@@ -333,6 +342,11 @@ fn random_commands_get_the_replies_of_redis_server() {
         // as it was. psp-redis does neither.
         if words[0] == "EXEC" && (ours == "nil") != (redis == "nil") {
             stopped += 1;
+            forget(&mut clients);
+            continue;
+        }
+        // Redis adds in 80-bit floating point, psp-redis in decimals.
+        if words[0].ends_with("INCRBYFLOAT") && ours != redis && is_same_number(&ours, &redis) {
             forget(&mut clients);
             continue;
         }
