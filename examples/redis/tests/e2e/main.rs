@@ -5,6 +5,7 @@ mod bad_input;
 mod clients;
 mod common;
 mod costs;
+mod linearizable;
 mod local_sockets;
 mod memory;
 mod overload;
