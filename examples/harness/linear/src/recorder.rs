@@ -56,6 +56,8 @@ pub(crate) struct Recorder {
     time: AtomicU64,
     requests: AtomicU64,
     sessions: AtomicU64,
+    /// The number of the first request of this history, and its round.
+    first: (u64, u64),
 }
 
 impl Recorder {
@@ -66,6 +68,7 @@ impl Recorder {
             time: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             sessions: AtomicU64::new(0),
+            first: (0, 0),
         }
     }
 
@@ -74,12 +77,13 @@ impl Recorder {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Lets so many clients send requests until all have sent `last` in sum. Returns the history.
+    /// Lets so many clients send requests until all have sent `last` in sum. Returns the history. It begins with
+    /// another round than the last one, whose keys have values.
     ///
     /// # Panics
     /// When a client panics.
     pub(crate) fn record<O, C>(
-        &self,
+        &mut self,
         clients: usize,
         last: u64,
         connect: &(impl Fn() -> C + Sync),
@@ -89,8 +93,11 @@ impl Recorder {
         O::Reply: Send,
         C: Client<O>,
     {
+        let requests = self.requests();
+        self.first = (requests, self.round(requests + ROUND_LEN - 1));
+        let recorder = &*self;
         thread::scope(|scope| {
-            let threads = (0..clients).map(|_| scope.spawn(|| self.client(last, connect)));
+            let threads = (0..clients).map(|_| scope.spawn(|| recorder.client(last, connect)));
             let threads: Vec<_> = threads.collect();
             let calls = threads
                 .into_iter()
@@ -165,6 +172,12 @@ impl Recorder {
         self.time.fetch_add(1, Ordering::SeqCst)
     }
 
+    /// The round of a request of this history.
+    fn round(&self, number: u64) -> u64 {
+        let (first, round) = self.first;
+        round + (number - first) / ROUND_LEN
+    }
+
     fn session<C>(&self, client: C) -> Session<C> {
         Session {
             client,
@@ -175,7 +188,7 @@ impl Recorder {
 
     fn draw<'a>(&self, random: &'a mut StdRng) -> Draw<'a> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        let round = Key::try_from(number / ROUND_LEN).expect("fewer rounds");
+        let round = Key::try_from(self.round(number)).expect("fewer rounds");
         Draw {
             random,
             first_key: round * ROUND_KEYS,

@@ -34,7 +34,7 @@ pub fn assert_linearizable<O, C>(
 {
     let requests = setting(OPERATIONS).unwrap_or(requests);
     let seed = setting(SEED).unwrap_or_else(rand::random);
-    let recorder = Recorder::new(seed);
+    let mut recorder = Recorder::new(seed);
     let ends = &AtomicBool::new(false);
     let (mut parts, mut pending) = (0, 0);
     thread::scope(|scope| {
