@@ -2,7 +2,7 @@
 //! values that they see.
 //!
 //! Five clients share few keys, and close some connections before they have read all replies. Meanwhile the policy
-//! changes every few milliseconds. CONTRIBUTING.md has the command for a long run.
+//! changes every few milliseconds. docs/testing.md has the command for a long run.
 
 use std::collections::HashMap;
 use std::fs;

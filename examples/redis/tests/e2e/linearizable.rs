@@ -1,7 +1,7 @@
 //! Whatever clients do at the same time, there is an order of their commands that explains all replies.
 //!
 //! Five clients share few keys, and close some connections before they have read all replies. Meanwhile the policy
-//! changes every few milliseconds. CONTRIBUTING.md has the command for a long run.
+//! changes every few milliseconds. docs/testing.md has the command for a long run.
 
 use std::thread;
 use std::time::Duration;
