@@ -11,6 +11,7 @@ use crate::commands;
 use crate::error::CommandError;
 use crate::parse;
 use crate::state::ServerState;
+use crate::stats::WorkerStats;
 
 /// The buffer to which commands write their reply.
 pub type ReplyEncoder<'a> = Encoder<'a, dyn Sink + 'a>;
@@ -32,6 +33,8 @@ pub struct Context<'a> {
     pub server: &'a ServerState,
     /// The connection that sent the command.
     pub client: &'a Client,
+    /// The counters of the worker that runs it.
+    pub stats: &'a WorkerStats,
     /// Set by a command to close the connection after its reply.
     pub close: bool,
 }

@@ -29,4 +29,5 @@ pub mod stats;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tls;
+pub mod transaction;
 pub mod typed;

@@ -46,7 +46,7 @@ fn quit(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
 
 fn reset(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     context.client.set_version(Version::Resp2);
-    context.client.set_in_refused_transaction(false);
+    context.client.transaction.reset();
     context
         .client
         .set_authenticated(!context.server.settings.requires_password());

@@ -15,3 +15,4 @@ mod steering;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;
+mod transactions;
