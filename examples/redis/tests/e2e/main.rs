@@ -6,6 +6,7 @@ mod clients;
 mod common;
 mod costs;
 mod differential;
+mod linearizable;
 mod local_sockets;
 mod memory;
 mod overload;
