@@ -99,6 +99,7 @@
 //! | answer requests | [`Handler`], [`Request`], [`Reply`] |
 //! | choose how requests are scheduled | [`Policy`], [`policy`](mod@policy) |
 //! | let long requests give way | [`checkpoint`], [`preempt`] |
+//! | wait for other servers, locks and timers | [`wait()`], [`task`] |
 //! | read settings from a file | [`Settings`], [`Config`] |
 //! | watch and steer a running server | [`ServerHandle`], [`telemetry`], [`reload`] |
 //!
@@ -201,14 +202,15 @@ pub mod settings;
 mod shared;
 pub mod shutdown;
 mod signal_preemptible;
-mod sleep;
 mod spawned_server;
+pub mod task;
 pub mod telemetry;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod transport;
+mod wait;
 mod watch;
 
 pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuilder};
@@ -224,8 +226,8 @@ pub use server::{DrainReport, Server};
 pub use settings::Settings;
 pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
-pub use sleep::sleep;
 pub use spawned_server::SpawnedServer;
+pub use wait::{sleep, wait};
 pub use watch::Watch;
 
 #[cfg(feature = "dpdk")]
