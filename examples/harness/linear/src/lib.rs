@@ -13,8 +13,8 @@
 //! ```
 //!
 //! A model is a type of operations, a state, and [`Operation::apply`]. There are two: [`keyspace`] has the commands of
-//! psp-redis, [`cache`] those of psp-memcached. A transaction or a script would be one more operation that applies
-//! several. A pop that blocks is a pop: it happened when the list had an element, or when it gave up.
+//! psp-redis, [`cache`] those of psp-memcached. A transaction is an operation that applies several, as a script would
+//! be. A pop that blocks is a pop: it happened when the list had an element, or when it gave up.
 
 mod checker;
 mod history;

@@ -26,12 +26,17 @@ impl Client<Request> for Connection {
     fn send(&mut self, commands: &[Request]) {
         let bytes: Vec<u8> = commands
             .iter()
-            .flat_map(|command| encode(&command.words()))
+            .flat_map(Request::commands)
+            .flat_map(|words| encode(&words))
             .collect();
         Connection::send(self, &bytes);
     }
 
-    fn receive(&mut self, _: &Request) -> Reply {
+    fn receive(&mut self, request: &Request) -> Reply {
+        for _ in 1..request.commands().len() {
+            let before_exec = self.reply().to_string();
+            assert!(["+OK", "+QUEUED"].contains(&&*before_exec), "{before_exec}");
+        }
         spelled(self.reply())
     }
 }

@@ -1,5 +1,5 @@
 //! Strings, counters and lists with the commands of psp-redis, as docs/redis.md promises them: atomic on one key, and
-//! RENAME, COPY, LMOVE and MSETNX on all of theirs. MSET and MGET are atomic key by key.
+//! RENAME, COPY, LMOVE, MSETNX and transactions on all of theirs. MSET and MGET are atomic key by key.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -88,16 +88,18 @@ pub enum Request {
     Mget(Vec<Key>),
     /// What MGET reads of one key.
     Peek(Key),
+    /// MULTI, these commands, and EXEC.
+    Transaction(Vec<Request>),
 }
 
 use Request::{
     Append, Copy, Del, Get, GetSet, IncrBy, Mget, Move, Mset, MsetNx, Peek, Pop, Push, Range,
-    Rename, Set, SetNx,
+    Rename, Set, SetNx, Transaction,
 };
 
 impl Request {
     /// A request for keys of a round: mostly a command on strings for one of three keys, or a command on lists for one of
-    /// three others. Now and then the key is any of the six.
+    /// three others. Now and then the key is any of the six, or the request is a transaction of such commands.
     pub fn draw(draw: Draw<'_>) -> Self {
         let Draw {
             random,
@@ -105,6 +107,20 @@ impl Request {
             number,
         } = draw;
         let keys = Keys { first_key };
+        match random.random_ratio(1, 25) {
+            true => {
+                let len = random.random_range(2..=3);
+                Transaction(
+                    (0..len)
+                        .map(|_| Self::command(random, &keys, number))
+                        .collect(),
+                )
+            }
+            false => Self::command(random, &keys, number),
+        }
+    }
+
+    fn command(random: &mut StdRng, keys: &Keys, number: u64) -> Self {
         let text = || Text::from(number.to_string());
         match random.random_range(0..100) {
             0..14 => Get(keys.text(random)),
@@ -134,9 +150,20 @@ impl Request {
         }
     }
 
-    /// The words of the command. Key 7 is `k7`.
+    /// The commands of the request, each with its words. Key 7 is `k7`.
     #[must_use]
-    pub fn words(&self) -> Vec<String> {
+    pub fn commands(&self) -> Vec<Vec<String>> {
+        match self {
+            Transaction(requests) => {
+                let [begin, end] = ["MULTI", "EXEC"].map(|word| vec![vec![word.to_owned()]]);
+                [begin, requests.iter().map(Self::words).collect(), end].concat()
+            }
+            request => vec![request.words()],
+        }
+    }
+
+    /// The words of a request of one command.
+    fn words(&self) -> Vec<String> {
         let key = |key: &Key| format!("k{key}");
         let pairs = |pairs: &[(Key, Text)]| -> Vec<String> {
             let words = pairs
@@ -176,6 +203,7 @@ impl Request {
             Mset(named) => ("MSET", pairs(named)),
             Mget(names) => ("MGET", names.iter().map(key).collect()),
             Peek(name) => ("MGET", vec![key(name)]),
+            Transaction(_) => unreachable!("transactions have several commands, and do not nest"),
         };
         [command.to_owned()].into_iter().chain(arguments).collect()
     }
@@ -296,6 +324,7 @@ impl Operation for Request {
             Move(from, _, to, _) | Rename(from, to) | Copy(from, to, _) => vec![*from, *to],
             MsetNx(pairs) | Mset(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
             Mget(keys) => keys.clone(),
+            Transaction(requests) => requests.iter().flat_map(Self::keys).collect(),
         }
     }
 
@@ -401,6 +430,10 @@ fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
         Mget(keys) => {
             let item = |key: &Key| text(state, *key).unwrap_or(None).into();
             Reply::List(keys.iter().map(item).collect())
+        }
+        Transaction(requests) => {
+            let replies = requests.iter().map(|request| request.apply(state));
+            Reply::List(replies.collect())
         }
     })
 }
@@ -515,6 +548,10 @@ mod tests {
                 Reply::Number(1),
             ),
             (Mget(vec![4, 5]), items(&["4", "5"])),
+            (
+                Transaction(vec![Pop(Side::Left, 4), IncrBy(4, 2), Get(4)]),
+                Reply::List(vec![wrong_type(), Reply::Number(6), word("6")]),
+            ),
         ] {
             assert_eq!(request.apply(state), reply, "{request:?}");
         }
