@@ -65,6 +65,10 @@ pub struct Config {
     pub topology: Topology,
     /// Requests (or runs of pipelined requests) that may wait in one typed queue, 1 048 576 at most.
     pub queue_capacity: usize,
+    /// How long a request (or run) whose typed queue is full may wait for a place in it. Meanwhile the server reads
+    /// nothing more from that connection. A request that gets no place in time is refused. With 0 it is refused at
+    /// once. Datagrams are dropped at once in any case.
+    pub backpressure_ms: u64,
     /// Connections that may be open at once.
     pub connections_max: usize,
     /// Connections that one address may have open at once; 0 for no limit. The addresses of an IPv6 network of 64
@@ -143,6 +147,7 @@ impl Default for Config {
             workers: None,
             topology: Topology::Auto,
             queue_capacity: 1024,
+            backpressure_ms: 1000,
             connections_max: 10_000,
             connections_per_address_max: 0,
             idle_timeout_s: 0,
@@ -177,6 +182,7 @@ impl Config {
     psp_policy::setters! {
         topology: Topology,
         queue_capacity: usize,
+        backpressure_ms: u64,
         connections_max: usize,
         connections_per_address_max: usize,
         idle_timeout_s: u64,

@@ -146,6 +146,7 @@
 //! | `psp_reservation_updates_total` | | changes of the workers reserved |
 //! | `psp_arrivals_total` | `type` | requests that arrived |
 //! | `psp_completions_total` | `type` | requests that completed |
+//! | `psp_held_total` | `type` | requests that waited for a place in the typed queue |
 //! | `psp_rejections_total` | `type` | requests refused because the typed queue was full |
 //! | `psp_abandoned_total` | `type` | requests not run because the peer had left |
 //! | `psp_expired_total` | `type` | requests not run because they had waited too long |

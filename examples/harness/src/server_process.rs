@@ -131,6 +131,22 @@ impl ServerProcess {
         self.signal(Signal::HUP);
     }
 
+    /// Stops all threads of the process, so that what is sent to it waits in its sockets.
+    ///
+    /// # Panics
+    /// When the process has ended already.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a [paused](Self::pause) process go on.
+    ///
+    /// # Panics
+    /// When the process has ended already.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Waits for the process to end.
     ///
     /// # Panics

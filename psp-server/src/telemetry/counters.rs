@@ -85,6 +85,7 @@ pub(crate) struct PacketCounters {
 #[derive(Debug, Default)]
 pub(crate) struct DispatchCounters {
     pub(crate) arrivals: Counter,
+    pub(crate) held: Counter,
     pub(crate) rejections: Counter,
     pub(crate) abandoned: Counter,
     pub(crate) expired: Counter,

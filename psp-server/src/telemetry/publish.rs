@@ -53,6 +53,7 @@ pub fn publish(snapshot: &Snapshot) {
         let label = [("type", ty.name.clone())];
         metrics::counter!("psp_arrivals_total", &label).absolute(ty.arrivals);
         metrics::counter!("psp_completions_total", &label).absolute(ty.completions);
+        metrics::counter!("psp_held_total", &label).absolute(ty.held);
         metrics::counter!("psp_rejections_total", &label).absolute(ty.rejections);
         metrics::counter!("psp_abandoned_total", &label).absolute(ty.abandoned);
         metrics::counter!("psp_expired_total", &label).absolute(ty.expired);

@@ -123,7 +123,10 @@ pub struct TypeSnapshot {
     pub arrivals: u64,
     /// Requests that completed.
     pub completions: u64,
-    /// Requests refused because the typed queue was full.
+    /// Requests that found the typed queue full and waited for a place in it, for
+    /// [`Config::backpressure_ms`](crate::Config::backpressure_ms) at most.
+    pub held: u64,
+    /// Requests refused because the typed queue stayed full.
     pub rejections: u64,
     /// Requests that did not run because their connection had been closed when their turn came.
     pub abandoned: u64,
@@ -219,6 +222,7 @@ impl Snapshot {
                 name: table.name_of_slot(slot).to_owned(),
                 arrivals: dispatch.arrivals.get(),
                 completions: work().map(|work| work.completions.get()).sum(),
+                held: dispatch.held.get(),
                 rejections: dispatch.rejections.get(),
                 abandoned: dispatch.abandoned.get(),
                 expired: dispatch.expired.get(),

@@ -33,7 +33,7 @@ impl<F: Framing, C> Connections<F, C> {
             match self.slots[index.get()].phase {
                 Phase::Home(_) => self.advance(index, dispatcher, now_ns),
                 Phase::Lingering { .. } => self.linger(index),
-                Phase::Free | Phase::Queued(_) | Phase::Lent { .. } => {}
+                Phase::Free | Phase::Held(_) | Phase::Queued(_) | Phase::Lent { .. } => {}
             }
         }
     }
@@ -105,12 +105,8 @@ impl<F: Framing, C> Connections<F, C> {
                 now_ns,
             ) {
                 Ok(Parsed::Run(request_type)) => {
-                    let deadline_ns = run.deadline_ns;
-                    slot.phase.queue();
-                    slot.last_run.request_type = request_type;
                     slot.last_active_ns = now_ns;
-                    dispatcher.arrived(now_ns, index.request_id(), request_type, deadline_ns);
-                    return;
+                    return self.enter_queue(index, request_type, dispatcher, now_ns);
                 }
                 Ok(Parsed::NeedMore { .. }) if slot.readiness.has(Condition::InputEnded) => {
                     connection.closing = true;

@@ -46,11 +46,9 @@ impl<F: Framing, C> Connections<F, C> {
             HandshakeStage::Step => {
                 run.clear();
                 run.arrived_ns = now_ns;
-                slot.phase.queue();
                 let request_type = dispatcher.handshake_type();
-                slot.last_run.request_type = request_type;
                 dispatcher.count_arrival(request_type);
-                dispatcher.arrived(now_ns, index.request_id(), request_type, None);
+                self.enter_queue(index, request_type, dispatcher, now_ns);
                 return false;
             }
             // No request has come yet.

@@ -4,6 +4,7 @@
 //!            ┌──────── output waits: send it ◄─────────────┐
 //!            ▼                                             │
 //!   Home ── frames in the input ──► Queued ──► Lent ──► Home again
+//!     │ │      └── queue is full ──► Held ──┘ a place is free
 //!     │ └── none: read ──► (blocked: wait for the socket)
 //!     └── closing, end of input ──► Lingering ──► Free
 //! ```
@@ -20,6 +21,7 @@
 //! | `advance.rs` | the next step of a connection: send, frame, read |
 //! | `handshake.rs` | TLS handshakes: collects bytes, and has a worker take each step |
 //! | `parse.rs` | frames and classifies input into a run |
+//! | `holding.rs` | runs that wait for a place in their typed queue |
 //! | `dropping.rs` | refuses runs, and drops those that nobody waits for |
 //! | `peer_end.rs` | notices that a peer has gone |
 //! | `lingering.rs` | closing without losing the last reply |
@@ -29,6 +31,7 @@
 mod advance;
 mod dropping;
 mod handshake;
+mod holding;
 mod lingering;
 mod memory;
 mod parse;

@@ -6,6 +6,7 @@ use mio::{Interest, Registry};
 use psp_protocols::Framing;
 
 use super::super::tokens::Tokens;
+use super::holding::Held;
 use super::memory::Memory;
 use super::peer_end::{EventTime, SocketEvent};
 use super::per_address::PerAddress;
@@ -29,6 +30,8 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     free: Vec<ConnectionIndex>,
     pub(super) ready: ReadyQueue,
     pub(super) memory: Memory,
+    /// Connections whose runs wait for places in typed queues.
+    pub(super) held: Held,
     per_address: PerAddress,
     pub(super) lingering: usize,
     pub(super) draining: bool,
@@ -36,12 +39,14 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
 
 impl<F: Framing, C> Connections<F, C> {
     pub(in crate::runtime::net) fn new(framing: Arc<F>, shared: Arc<Shared>) -> Self {
+        let backpressure_ns = shared.config.backpressure_ms.saturating_mul(1_000_000);
         Self {
             framing,
             slots: Vec::new(),
             free: Vec::new(),
             ready: ReadyQueue::default(),
             memory: Memory::new(shared.config.buffered_bytes_max),
+            held: Held::new(shared.types.len() + 1, backpressure_ns),
             per_address: PerAddress::new(shared.config.connections_per_address_max),
             lingering: 0,
             draining: false,
@@ -145,7 +150,7 @@ impl<F: Framing, C> Connections<F, C> {
         match &mut slot.phase {
             Phase::Home(_) | Phase::Lingering { .. } => self.ready.push(index),
             Phase::Lent { became_writable } => *became_writable |= writable || event.failed,
-            Phase::Free | Phase::Queued(_) => {}
+            Phase::Free | Phase::Held(_) | Phase::Queued(_) => {}
         }
     }
 
