@@ -9,8 +9,6 @@
 //!
 //! Runs of one type get places in the order in which they came, and those of other types do not wait for them.
 
-use std::collections::VecDeque;
-
 use psp_policy::RequestType;
 use psp_protocols::Framing;
 
@@ -18,49 +16,6 @@ use super::slot::Phase;
 use super::table::Connections;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::transport::request_key::ConnectionIndex;
-
-/// The connections whose runs wait for places. Each is there once at most.
-pub(super) struct Held {
-    /// Per type slot, in the order in which the runs came.
-    lines: Vec<VecDeque<ConnectionIndex>>,
-    count: usize,
-    wait_ns_max: u64,
-}
-
-impl Held {
-    /// Runs may wait for `wait_ns_max`, and with 0 not at all.
-    pub(super) fn new(type_slots: usize, wait_ns_max: u64) -> Self {
-        Self {
-            lines: vec![VecDeque::new(); type_slots],
-            count: 0,
-            wait_ns_max,
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Whether a run of this slot waits.
-    #[inline]
-    fn has(&self, slot: usize) -> bool {
-        self.count > 0 && !self.lines[slot].is_empty()
-    }
-
-    fn push(&mut self, slot: usize, index: ConnectionIndex) {
-        self.lines[slot].push_back(index);
-        self.count += 1;
-    }
-
-    fn first(&self, slot: usize) -> Option<ConnectionIndex> {
-        self.lines[slot].front().copied()
-    }
-
-    fn pop(&mut self, slot: usize) {
-        self.count -= usize::from(self.lines[slot].pop_front().is_some());
-    }
-}
 
 impl<F: Framing, C> Connections<F, C> {
     /// The run of a connection at home enters its typed queue, or waits for a place there.
@@ -126,7 +81,7 @@ impl<F: Framing, C> Connections<F, C> {
     #[cold]
     fn admit_in_order<K>(&mut self, dispatcher: &mut Dispatcher<K>, now_ns: u64) -> bool {
         let mut have_entered = false;
-        for of_type in 0..self.held.lines.len() {
+        for of_type in 0..self.held.slots() {
             while let Some(index) = self.held.first(of_type) {
                 let has_room = dispatcher.has_room(of_type);
                 if !has_room && now_ns <= self.held_until_ns(index) {
@@ -167,7 +122,7 @@ impl<F: Framing, C> Connections<F, C> {
         if self.held.is_empty() {
             return None;
         }
-        let first = { 0..self.held.lines.len() }.filter_map(|slot| self.held.first(slot));
+        let first = { 0..self.held.slots() }.filter_map(|slot| self.held.first(slot));
         first
             .map(|index| self.held_until_ns(index).saturating_add(1))
             .min()

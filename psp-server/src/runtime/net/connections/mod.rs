@@ -21,7 +21,8 @@
 //! | `advance.rs` | the next step of a connection: send, frame, read |
 //! | `handshake.rs` | TLS handshakes: collects bytes, and has a worker take each step |
 //! | `parse.rs` | frames and classifies input into a run |
-//! | `holding.rs` | runs that wait for a place in their typed queue |
+//! | `held.rs` | connections whose runs wait for places in typed queues |
+//! | `holding.rs` | gives places to such runs, or refuses them |
 //! | `dropping.rs` | refuses runs, and drops those that nobody waits for |
 //! | `peer_end.rs` | notices that a peer has gone |
 //! | `lingering.rs` | closing without losing the last reply |
@@ -31,6 +32,7 @@
 mod advance;
 mod dropping;
 mod handshake;
+mod held;
 mod holding;
 mod lingering;
 mod memory;

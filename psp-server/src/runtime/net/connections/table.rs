@@ -6,7 +6,7 @@ use mio::{Interest, Registry};
 use psp_protocols::Framing;
 
 use super::super::tokens::Tokens;
-use super::holding::Held;
+use super::held::Held;
 use super::memory::Memory;
 use super::peer_end::{EventTime, SocketEvent};
 use super::per_address::PerAddress;
