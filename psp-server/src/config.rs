@@ -87,10 +87,13 @@ pub struct Config {
     pub half_close_grace_ms: u64,
     /// A connection whose TLS handshake takes longer than this is closed; 0 never closes.
     pub handshake_timeout_s: u64,
-    /// Longest reply, in bytes.
+    /// Longest reply, in bytes. A reply on a connection has three quarters of
+    /// [`buffered_bytes_max`](field@Self::buffered_bytes_max) at most.
     pub reply_bytes_max: usize,
-    /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
-    /// A connection that holds more than 64 KiB and pushes the sum over this is closed.
+    /// Bytes that may be held for all peers together: incomplete requests, and replies from when they grow, by the memory
+    /// that they take. A connection may hold three quarters of it. A connection that holds more than 64 KiB and pushes
+    /// the sum over this is closed. A reply that grows beyond 64 KiB and pushes the sum over this is discarded: its peer
+    /// gets an error.
     pub buffered_bytes_max: usize,
     /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
     /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed

@@ -163,6 +163,7 @@
 //! | `psp_worker_panics_total` | `worker` | handlers that panicked |
 //! | `psp_worker_failures_total` | `worker` | requests that the handler failed |
 //! | `psp_worker_replies_too_large_total` | `worker` | replies over the limit |
+//! | `psp_worker_replies_over_budget_total` | `worker` | replies that `buffered-bytes-max` had no room for |
 //! | `psp_worker_replies_unsent_total` | `worker` | datagrams that could not be sent |
 //! | `psp_worker_preemptions_honoured_total` | `worker` | requests that gave way |
 //! | `psp_worker_preemptions_missed_total` | `worker` | signals that came when a request could not give way |

@@ -64,7 +64,6 @@ pub(crate) struct NetCounters {
     pub(crate) datagrams_received: Counter,
     pub(crate) datagrams_reflected: Counter,
     pub(crate) malformed: Counter,
-    pub(crate) buffered_bytes: Counter,
     pub(crate) background_flushes: Counter,
     pub(crate) packets: PacketCounters,
 }
@@ -128,6 +127,7 @@ pub(crate) struct WorkerCounters {
     pub(crate) failures: Counter,
     pub(crate) bytes_sent: Counter,
     pub(crate) replies_too_large: Counter,
+    pub(crate) replies_over_budget: Counter,
     pub(crate) replies_unsent: Counter,
     pub(crate) preemptions_missed: Counter,
     pub(crate) contexts_exhausted: Counter,
@@ -149,6 +149,7 @@ impl Telemetry {
             failures: Counter::default(),
             bytes_sent: Counter::default(),
             replies_too_large: Counter::default(),
+            replies_over_budget: Counter::default(),
             replies_unsent: Counter::default(),
             preemptions_missed: Counter::default(),
             contexts_exhausted: Counter::default(),

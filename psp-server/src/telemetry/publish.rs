@@ -76,6 +76,8 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_worker_failures_total", &label).absolute(worker.failures);
         metrics::counter!("psp_worker_replies_too_large_total", &label)
             .absolute(worker.replies_too_large);
+        metrics::counter!("psp_worker_replies_over_budget_total", &label)
+            .absolute(worker.replies_over_budget);
         metrics::counter!("psp_worker_replies_unsent_total", &label)
             .absolute(worker.replies_unsent);
         metrics::counter!("psp_worker_preemptions_honoured_total", &label)

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use super::TlsSession;
+use super::budget::Budget;
 use super::input::{BufferPool, Fill, InputBuffer};
 use super::output::{Flush, OutputQueue};
 use super::request_key::ConnectionIndex;
@@ -25,6 +26,10 @@ pub(crate) struct Connection<C> {
     pub(crate) state: C,
     pub(crate) input: InputBuffer,
     pub(crate) output: OutputQueue,
+    /// Memory held for the peer, as last counted in the budget.
+    pub(crate) counted_bytes: usize,
+    /// What replies took from the budget while they grew, since it was last counted.
+    pub(crate) reserved_bytes: usize,
     /// How the last flush ended.
     pub(crate) flush: Flush,
     /// Close once the output is sent.
@@ -58,6 +63,8 @@ impl<C> Connection<C> {
             state,
             input: InputBuffer::default(),
             output: OutputQueue::default(),
+            counted_bytes: 0,
+            reserved_bytes: 0,
             flush: Flush::Empty,
             closing: false,
             failed: false,
@@ -117,6 +124,13 @@ impl<C> Connection<C> {
     /// Whether the socket has input that was not read.
     pub(crate) fn has_unread(&self) -> bool {
         self.watch().has_unread()
+    }
+
+    /// Counts in the budget what is held for the peer by now.
+    pub(crate) fn count(&mut self, budget: &Budget) {
+        let before = self.counted_bytes + std::mem::take(&mut self.reserved_bytes);
+        self.counted_bytes = self.held_bytes();
+        budget.replace(before, self.counted_bytes);
     }
 
     /// Bytes of memory held for the peer.

@@ -2,6 +2,7 @@
 
 mod admission;
 mod bad_input;
+mod buffers;
 mod bursts;
 mod clients;
 mod common;

@@ -2,6 +2,7 @@
 
 use psp_protocols::{Framing, Rejection};
 
+use super::memory::Memory;
 use super::parse::{Parsed, parse};
 use super::readiness::Condition;
 use super::slot::{Phase, READ_BYTES_MAX, RanOn};
@@ -166,8 +167,8 @@ impl<F: Framing, C> Connections<F, C> {
                 }
                 let net = &self.shared.telemetry.net.0;
                 net.bytes_received.add(count as u64);
-                let large = connection.held_bytes().max(slot.held_bytes) > POOLED_LEN;
-                if large && !self.memory.account(slot, net) {
+                let large = connection.held_bytes().max(connection.counted_bytes) > POOLED_LEN;
+                if large && !Memory::account(connection, &self.shared) {
                     self.refuse(index, &Rejection::OutOfBuffers);
                 }
                 return read_left.saturating_sub(count);
@@ -199,15 +200,14 @@ impl<F: Framing, C> Connections<F, C> {
 
     /// The connection waits for its peer, with as little memory as it can.
     pub(super) fn wait_for_peer(&mut self, index: ConnectionIndex) {
-        let slot = &mut self.slots[index.get()];
-        if let Phase::Home(stream) = &mut slot.phase {
-            self.memory.take_back(&mut stream.connection);
-        }
-        if !self.memory.account(slot, &self.shared.telemetry.net.0) {
-            let stream = slot.phase.stream();
-            let peer = stream.map(|stream| stream.connection.peer);
-            let held_bytes = slot.held_bytes;
-            tracing::debug!(?peer, held_bytes, "closed: over the buffer budget");
+        let Phase::Home(stream) = &mut self.slots[index.get()].phase else {
+            return;
+        };
+        let connection = &mut stream.connection;
+        self.memory.take_back(connection);
+        if !Memory::account(connection, &self.shared) {
+            let (peer, held_bytes) = (connection.peer, connection.counted_bytes);
+            tracing::debug!(%peer, held_bytes, "closed: over the buffer budget");
             self.close(index);
         }
     }

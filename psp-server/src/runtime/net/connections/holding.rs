@@ -12,6 +12,7 @@
 use psp_policy::RequestType;
 use psp_protocols::Framing;
 
+use super::memory::Memory;
 use super::slot::Phase;
 use super::table::Connections;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
@@ -58,7 +59,7 @@ impl<F: Framing, C> Connections<F, C> {
             // A step of a handshake.
             dispatcher.count_held(request_type);
         }
-        if self.memory.account(slot, &self.shared.telemetry.net.0) {
+        if Memory::account(&mut stream.connection, &self.shared) {
             slot.phase.hold();
             self.held.push(dispatcher.slot(request_type), index);
         } else {

@@ -25,8 +25,6 @@ pub(super) struct Slot<F: Framing, C> {
     pub(super) last_active_ns: u64,
     /// Where the connection comes from, if it is counted.
     pub(super) counted: Option<Origin>,
-    /// Memory held for the peer, as last counted.
-    pub(super) held_bytes: usize,
     /// Input that is still read while the server drains, in bytes: a peer that never pauses must
     /// not keep the server from stopping.
     pub(super) drain_read_left: usize,
@@ -84,7 +82,6 @@ impl<F: Framing, C> Slot<F, C> {
             },
             last_active_ns: 0,
             counted: None,
-            held_bytes: 0,
             drain_read_left: READ_BYTES_MAX,
         }
     }

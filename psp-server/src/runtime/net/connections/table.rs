@@ -45,7 +45,7 @@ impl<F: Framing, C> Connections<F, C> {
             slots: Vec::new(),
             free: Vec::new(),
             ready: ReadyQueue::default(),
-            memory: Memory::new(shared.config.buffered_bytes_max),
+            memory: Memory::new(),
             held: Held::new(shared.types.len() + 1, backpressure_ns),
             per_address: PerAddress::new(shared.config.connections_per_address_max),
             lingering: 0,
@@ -218,9 +218,10 @@ impl<F: Framing, C> Connections<F, C> {
         self.lingering -= usize::from(slot.phase.is_lingering());
         self.free.push(index);
         self.per_address.release(slot.counted);
-        let net = &self.shared.telemetry.net.0;
-        self.memory.release(slot.held_bytes, net);
-        net.connections_open.set(self.open() as u64);
+        if let Some(stream) = slot.phase.stream() {
+            Memory::release(&stream.connection, &self.shared);
+        }
+        self.net().connections_open.set(self.open() as u64);
     }
 
     /// Closes connections that have been idle, stuck or lingering for too long.
