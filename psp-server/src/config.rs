@@ -87,12 +87,16 @@ pub struct Config {
     pub half_close_grace_ms: u64,
     /// A connection whose TLS handshake takes longer than this is closed; 0 never closes.
     pub handshake_timeout_s: u64,
+    /// A connection whose peer does not [authenticate](crate::Handler::is_authenticated) for this long is closed; 0 never
+    /// closes. Most handlers ask for no authentication.
+    pub auth_timeout_s: u64,
     /// Longest reply, in bytes. A reply on a connection has three quarters of
     /// [`buffered_bytes_max`](field@Self::buffered_bytes_max) at most.
     pub reply_bytes_max: usize,
     /// Bytes that may be held for all peers together: incomplete requests, and replies from when they grow, by the memory
-    /// that they take. A connection may hold three quarters of it. A connection that holds more than 64 KiB and pushes
-    /// the sum over this is closed. A reply that grows beyond 64 KiB and pushes the sum over this is discarded: its peer
+    /// that they take. A connection may hold three quarters of it. When a connection
+    /// that holds more than 64 KiB pushes the sum over this, others are closed that have waited for
+    /// longest, without progress for a second at least, and without such connections that one. A reply that grows beyond 64 KiB and pushes the sum over this is discarded: its peer
     /// gets an error.
     pub buffered_bytes_max: usize,
     /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
@@ -157,6 +161,7 @@ impl Default for Config {
             output_timeout_s: 60,
             half_close_grace_ms: 100,
             handshake_timeout_s: 10,
+            auth_timeout_s: 10,
             reply_bytes_max: 1 << 30,
             buffered_bytes_max: 1 << 30,
             datagram_bytes_max: 2048,
@@ -192,6 +197,7 @@ impl Config {
         output_timeout_s: u64,
         half_close_grace_ms: u64,
         handshake_timeout_s: u64,
+        auth_timeout_s: u64,
         reply_bytes_max: usize,
         buffered_bytes_max: usize,
         datagram_bytes_max: usize,

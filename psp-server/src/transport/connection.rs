@@ -24,6 +24,8 @@ pub(crate) struct Connection<C> {
     pub(crate) presence: Presence,
     /// The handler's state of the connection.
     pub(crate) state: C,
+    /// Whether the peer has shown who it is.
+    pub(crate) is_authenticated: bool,
     pub(crate) input: InputBuffer,
     pub(crate) output: OutputQueue,
     /// Memory held for the peer, as last counted in the budget.
@@ -45,6 +47,7 @@ pub(crate) struct Accepted<C> {
     pub(crate) session: Option<Box<TlsSession>>,
     pub(crate) peer: Peer,
     pub(crate) state: C,
+    pub(crate) is_authenticated: bool,
 }
 
 impl<C> Connection<C> {
@@ -54,6 +57,7 @@ impl<C> Connection<C> {
             session,
             peer,
             state,
+            is_authenticated,
         } = accepted;
         Self {
             index,
@@ -61,6 +65,7 @@ impl<C> Connection<C> {
             peer,
             presence: Presence::default(),
             state,
+            is_authenticated,
             input: InputBuffer::default(),
             output: OutputQueue::default(),
             counted_bytes: 0,

@@ -13,6 +13,7 @@ mod overload;
 mod patterns;
 mod protocol;
 mod steering;
+mod strangers;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;

@@ -103,7 +103,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let end_ns = match task {
             Task::Stream(stream) => {
                 let Stream { connection, run } = &mut **stream;
-                self.run_connection(connection, run)
+                let end_ns = self.run_connection(connection, run);
+                let state = AssertUnwindSafe(|| self.handler.is_authenticated(&connection.state));
+                connection.is_authenticated = catch_unwind(state).unwrap_or(false);
+                end_ns
             }
             Task::Datagram(datagram) => self.run_datagram(datagram),
         };

@@ -2,7 +2,6 @@
 
 use psp_protocols::{Framing, Rejection};
 
-use super::memory::Memory;
 use super::parse::{Parsed, parse};
 use super::readiness::Condition;
 use super::slot::{Phase, READ_BYTES_MAX, RanOn};
@@ -57,7 +56,7 @@ impl<F: Framing, C> Connections<F, C> {
             }
             if connection.has_unsent() {
                 if slot.readiness.has(Condition::Blocked) {
-                    return self.wait_for_peer(index);
+                    return self.wait_for_peer(index, now_ns);
                 }
                 let background = slot.last_run.ran_on == RanOn::Worker
                     && !slot.readiness.has(Condition::FlushRefused)
@@ -101,6 +100,7 @@ impl<F: Framing, C> Connections<F, C> {
                 &*self.framing,
                 &mut slot.cursor,
                 input,
+                connection.is_authenticated,
                 run,
                 dispatcher,
                 now_ns,
@@ -125,7 +125,7 @@ impl<F: Framing, C> Connections<F, C> {
                     if !output.is_empty() {
                         continue;
                     }
-                    return self.wait_for_peer(index);
+                    return self.wait_for_peer(index, now_ns);
                 }
                 Ok(Parsed::NeedMore { len_min }) => {
                     if read_left == 0 {
@@ -168,7 +168,7 @@ impl<F: Framing, C> Connections<F, C> {
                 let net = &self.shared.telemetry.net.0;
                 net.bytes_received.add(count as u64);
                 let large = connection.held_bytes().max(connection.counted_bytes) > POOLED_LEN;
-                if large && !Memory::account(connection, &self.shared) {
+                if large && !self.may_hold(index, now_ns) {
                     self.refuse(index, &Rejection::OutOfBuffers);
                 }
                 return read_left.saturating_sub(count);
@@ -199,16 +199,13 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     /// The connection waits for its peer, with as little memory as it can.
-    pub(super) fn wait_for_peer(&mut self, index: ConnectionIndex) {
+    pub(super) fn wait_for_peer(&mut self, index: ConnectionIndex, now_ns: u64) {
         let Phase::Home(stream) = &mut self.slots[index.get()].phase else {
             return;
         };
-        let connection = &mut stream.connection;
-        self.memory.take_back(connection);
-        if !Memory::account(connection, &self.shared) {
-            let (peer, held_bytes) = (connection.peer, connection.counted_bytes);
-            tracing::debug!(%peer, held_bytes, "closed: over the buffer budget");
-            self.close(index);
+        self.memory.take_back(&mut stream.connection);
+        if !self.may_hold(index, now_ns) {
+            self.close_for_budget(index);
         }
     }
 }

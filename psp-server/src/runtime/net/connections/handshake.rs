@@ -36,6 +36,7 @@ impl<F: Framing, C> Connections<F, C> {
                 net.handshakes.add(1);
                 session.open(&mut connection.input, &mut self.memory.input);
                 slot.last_active_ns = now_ns;
+                slot.stranger_since_ns = slot.stranger_since_ns.map(|_| now_ns);
                 // The peer's end of its session may have come with the last bytes, too.
                 slot.readiness.set(Condition::Readable, true);
             }
@@ -59,7 +60,7 @@ impl<F: Framing, C> Connections<F, C> {
                 return false;
             }
             HandshakeStage::Receive if !slot.readiness.has(Condition::Readable) => {
-                self.wait_for_peer(index);
+                self.wait_for_peer(index, now_ns);
                 return false;
             }
             HandshakeStage::Receive => match session.receive_handshake(socket) {

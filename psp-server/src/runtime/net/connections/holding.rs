@@ -12,7 +12,6 @@
 use psp_policy::RequestType;
 use psp_protocols::Framing;
 
-use super::memory::Memory;
 use super::slot::Phase;
 use super::table::Connections;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
@@ -33,7 +32,7 @@ impl<F: Framing, C> Connections<F, C> {
         let of_type = dispatcher.slot(request_type);
         let is_full = self.held.has(of_type) || !dispatcher.has_room(of_type);
         if is_full && self.held.wait_ns_max > 0 {
-            return self.hold(index, request_type, dispatcher);
+            return self.hold(index, request_type, dispatcher, now_ns);
         }
         let deadline_ns = slot.phase.queue();
         dispatcher.arrived(now_ns, index.request_id(), request_type, deadline_ns);
@@ -46,6 +45,7 @@ impl<F: Framing, C> Connections<F, C> {
         index: ConnectionIndex,
         request_type: RequestType,
         dispatcher: &Dispatcher<K>,
+        now_ns: u64,
     ) {
         let slot = &mut self.slots[index.get()];
         let Phase::Home(stream) = &mut slot.phase else {
@@ -59,11 +59,11 @@ impl<F: Framing, C> Connections<F, C> {
             // A step of a handshake.
             dispatcher.count_held(request_type);
         }
-        if Memory::account(&mut stream.connection, &self.shared) {
-            slot.phase.hold();
+        if self.may_hold(index, now_ns) {
+            self.slots[index.get()].phase.hold();
             self.held.push(dispatcher.slot(request_type), index);
         } else {
-            slot.phase.queue();
+            self.slots[index.get()].phase.queue();
             self.reject(index, dispatcher);
         }
     }

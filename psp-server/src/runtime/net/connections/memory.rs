@@ -30,7 +30,7 @@ impl Memory {
     }
 
     /// Counts what a connection holds by now. `false` if it holds more than its share, or all connections together more
-    /// than they may, and this connection has to be closed for it.
+    /// than they may.
     pub(super) fn account<C>(connection: &mut Connection<C>, shared: &Shared) -> bool {
         let budget = &shared.buffers;
         if connection.reserved_bytes == 0 && connection.held_bytes() == connection.counted_bytes {
@@ -38,11 +38,7 @@ impl Memory {
         }
         connection.count(budget);
         let held_bytes = connection.counted_bytes;
-        let within =
-            held_bytes <= EXEMPT_BYTES || (held_bytes <= budget.share_bytes() && budget.is_kept());
-        let net = &shared.telemetry.net.0;
-        net.connections_over_budget.add(u64::from(!within));
-        within
+        held_bytes <= EXEMPT_BYTES || (held_bytes <= budget.share_bytes() && budget.is_kept())
     }
 
     /// The connection is closed.

@@ -24,6 +24,7 @@
 //! | `held.rs` | connections whose runs wait for places in typed queues |
 //! | `holding.rs` | gives places to such runs, or refuses them |
 //! | `dropping.rs` | refuses runs, and drops those that nobody waits for |
+//! | `evicting.rs` | closes connections that hold much and wait for nothing |
 //! | `peer_end.rs` | notices that a peer has gone |
 //! | `lingering.rs` | closing without losing the last reply |
 //! | `memory.rs` | buffers, and the bytes held for all peers |
@@ -31,6 +32,7 @@
 
 mod advance;
 mod dropping;
+mod evicting;
 mod handshake;
 mod held;
 mod holding;

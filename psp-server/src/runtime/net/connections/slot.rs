@@ -23,6 +23,8 @@ pub(super) struct Slot<F: Framing, C> {
     pub(super) received_ns: u64,
     pub(super) last_run: LastRun,
     pub(super) last_active_ns: u64,
+    /// Since when the peer could have authenticated and has not.
+    pub(super) stranger_since_ns: Option<u64>,
     /// Where the connection comes from, if it is counted.
     pub(super) counted: Option<Origin>,
     /// Input that is still read while the server drains, in bytes: a peer that never pauses must
@@ -81,6 +83,7 @@ impl<F: Framing, C> Slot<F, C> {
                 ran_on: RanOn::NetThread,
             },
             last_active_ns: 0,
+            stranger_since_ns: None,
             counted: None,
             drain_read_left: READ_BYTES_MAX,
         }

@@ -101,6 +101,7 @@ impl<F: Framing, C> Connections<F, C> {
             return;
         }
         let connection = Connection::new(index, accepted);
+        let is_stranger = !connection.is_authenticated;
         self.slots[index.get()] = Slot {
             presence: Some(connection.presence.clone()),
             phase: Phase::Home(Box::new(Stream {
@@ -110,6 +111,7 @@ impl<F: Framing, C> Connections<F, C> {
             received_ns: now_ns,
             readiness: Readiness::of(&[Condition::Readable]),
             last_active_ns: now_ns,
+            stranger_since_ns: is_stranger.then_some(now_ns),
             counted: self.per_address.count(&peer),
             ..Slot::free()
         };
@@ -192,6 +194,10 @@ impl<F: Framing, C> Connections<F, C> {
             RanOn::NetThread
         };
         slot.last_active_ns = now_ns;
+        slot.stranger_since_ns = match connection.is_authenticated {
+            true => None,
+            false => slot.stranger_since_ns.or(Some(now_ns)),
+        };
         if run.unfinished().is_empty() {
             stream.end_run();
         } else {
@@ -247,7 +253,10 @@ impl<F: Framing, C> Connections<F, C> {
                 }
                 _ => continue,
             };
-            if over(timeout_s, since_ns) {
+            let is_late_stranger = slot
+                .stranger_since_ns
+                .is_some_and(|since_ns| over(config.auth_timeout_s, since_ns));
+            if is_late_stranger || over(timeout_s, since_ns) {
                 self.net().connections_timed_out.add(1);
                 self.close(index);
             }
