@@ -7,6 +7,8 @@ mod bursts;
 mod clients;
 mod common;
 mod costs;
+mod differential;
+mod linearizable;
 mod local_sockets;
 mod memory;
 mod overload;
@@ -17,3 +19,4 @@ mod strangers;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;
+mod transactions;

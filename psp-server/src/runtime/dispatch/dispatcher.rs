@@ -33,6 +33,8 @@ pub(crate) struct Dispatcher<K> {
     waits_max: Vec<Option<Duration>>,
     /// Requests (or runs) that arrived or gave way, and were neither run nor refused since.
     places: Places,
+    /// Requests that wait for a wake, no more than workers have contexts.
+    blocked: Vec<(RequestId, RequestType)>,
     /// The counts of the schedulers that were in force before.
     before: Counted,
     publish_at_ns: u64,
@@ -64,6 +66,7 @@ impl<K> Dispatcher<K> {
                 specs.map(|spec| spec.max_wait).chain([None]).collect()
             },
             places: Places::new(&shared.types, &shared.config),
+            blocked: Vec::new(),
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
                 reservation_updates: 0,
@@ -238,6 +241,36 @@ impl<K> Dispatcher<K> {
         self.turns.yielded(worker);
         self.scheduler
             .on_event(now_ns, Event::Yielded { worker, served_ns });
+    }
+
+    /// The request on `worker` waits for a wake.
+    pub(crate) fn blocked(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
+        let blocked = self.turns.request_on(worker);
+        self.blocked
+            .extend(blocked.map(|request| (request, self.turns.type_on(worker))));
+        let woken = self.turns.blocked(worker);
+        self.scheduler
+            .on_event(now_ns, Event::Blocked { worker, served_ns });
+        if let Some(request) = woken {
+            self.unblocked(now_ns, request);
+        }
+    }
+
+    /// A request that blocks, or is about to block, on `worker` was woken.
+    pub(crate) fn woken(&mut self, now_ns: u64, worker: WorkerId, request: RequestId) {
+        if !self.turns.woken(worker, request) {
+            self.unblocked(now_ns, request);
+        }
+    }
+
+    fn unblocked(&mut self, now_ns: u64, request: RequestId) {
+        let place = { self.blocked.iter() }.position(|(blocked, _)| *blocked == request);
+        let request_type = place.map_or(RequestType::UNKNOWN, |place| {
+            self.blocked.swap_remove(place).1
+        });
+        self.places.take(self.slot(request_type));
+        self.scheduler
+            .on_event(now_ns, Event::Unblocked { request });
     }
 
     /// The next action. A preemption comes only when the turn has had its quantum.
