@@ -43,6 +43,7 @@ fn write_type(ty: &TypeSnapshot, put: &mut Put<'_>) {
         &[
             ("arrivals", &ty.arrivals),
             ("completions", &ty.completions),
+            ("held", &ty.held),
             ("rejections", &ty.rejections),
             ("abandoned", &ty.abandoned),
             ("expired", &ty.expired),

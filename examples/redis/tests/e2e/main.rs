@@ -2,6 +2,8 @@
 
 mod admission;
 mod bad_input;
+mod buffers;
+mod bursts;
 mod clients;
 mod common;
 mod costs;
@@ -13,6 +15,7 @@ mod overload;
 mod patterns;
 mod protocol;
 mod steering;
+mod strangers;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;

@@ -8,7 +8,8 @@ use psp_harness::{NOT_PSP, skip};
 
 const WORKERS: usize = 2;
 const QUEUE_CAPACITY: usize = 4;
-const CONFIG: &str = "[server]\nqueue_capacity = 4\n";
+/// A request that finds the queue full is refused at once. `bursts.rs` has the tests of requests that wait.
+const CONFIG: &str = "[server]\nqueue_capacity = 4\nbackpressure_ms = 0\n";
 /// Many more than can run and wait at once.
 const SLEEPERS: usize = 40;
 

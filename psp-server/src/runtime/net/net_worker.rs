@@ -302,6 +302,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     fn until_deadline(&mut self) -> Duration {
         let deadlines_ns = [
             self.dispatcher.deadline_ns(),
+            self.requests.connections.held_deadline_ns(),
             self.port_poll_at_ns(),
             self.timer_ns(),
         ];
@@ -462,11 +463,13 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Returns whether all decisions were carried out.
     fn act(&mut self, end_ns: u64) -> bool {
+        self.admit_held();
         for _ in 0..ACTIONS_PER_TURN {
             if self.now_ns > end_ns {
                 return false;
             }
             match self.dispatcher.poll(self.now_ns) {
+                None if self.admit_held() => {}
                 None => return true,
                 Some(Action::Reject {
                     request,
@@ -481,6 +484,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             }
         }
         false
+    }
+
+    /// Gives free places in typed queues to requests that wait for them. Returns whether there were any.
+    fn admit_held(&mut self) -> bool {
+        let connections = &mut self.requests.connections;
+        connections.admit_held(&mut self.dispatcher, self.now_ns)
     }
 
     /// Runs a request on `worker`, or resumes it there if it yielded. Drops a request that nobody waits for.
