@@ -98,6 +98,11 @@ pub struct Config {
     /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed
     /// queues. All together have 16 GiB at most.
     pub datagram_bytes_max: usize,
+    /// Bytes of replies in datagrams that one source may get in a second; 0 for no limit. Headers of the protocol count,
+    /// those of UDP and IP do not. The addresses of an IPv6 network of 64 bits are one source. A source that got nothing
+    /// for a second may get the bytes of one second at once, and the replies to its requests that wait by then. Further
+    /// datagrams from it are dropped and counted until its bytes suffice.
+    pub datagram_bytes_per_source_per_s: u64,
     /// A connection with more unsent output than this starts no further request, in bytes.
     pub output_high_water_bytes: usize,
     /// How long a stopping server waits for requests in flight.
@@ -159,6 +164,7 @@ impl Default for Config {
             reply_bytes_max: 1 << 30,
             buffered_bytes_max: 1 << 30,
             datagram_bytes_max: 2048,
+            datagram_bytes_per_source_per_s: 0,
             output_high_water_bytes: 256 * 1024,
             drain_timeout_ms: 10_000,
             spin_us: 50,
@@ -210,6 +216,7 @@ impl Config {
         reply_bytes_max: usize,
         buffered_bytes_max: usize,
         datagram_bytes_max: usize,
+        datagram_bytes_per_source_per_s: u64,
         output_high_water_bytes: usize,
         drain_timeout_ms: u64,
         spin_us: u64,

@@ -137,6 +137,7 @@
 //! | `psp_bytes_sent_total` | | bytes sent |
 //! | `psp_datagrams_received_total` | | datagrams received |
 //! | `psp_datagrams_reflected_total` | | datagrams dropped that only a forged source explains |
+//! | `psp_datagrams_over_budget_total` | | datagrams over their source's `datagram-bytes-per-source-per-s` |
 //! | `psp_malformed_total` | | requests that break the protocol |
 //! | `psp_frames_received_total` | | frames that a polled port received |
 //! | `psp_frames_dropped_total` | `reason` | frames that it dropped |

@@ -16,6 +16,7 @@ use super::datagram_sockets::DatagramSockets;
 use super::intake::Intake;
 use super::polled_port::PolledPort;
 use super::requests::Requests;
+use super::sources::Sources;
 use super::tokens::{ALARM, Source, Tokens};
 use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
@@ -130,9 +131,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let tokens = Tokens::new(listeners.len(), endpoints.len());
         let buffers = if endpoints.is_empty() { 0 } else { datagrams };
         let packets = if port.is_none() { 0 } else { datagrams };
+        let sockets = DatagramSockets::new(endpoints, registry, tokens)?;
+        let own = sockets.addresses()?;
         let requests = Requests {
             connections: Connections::new(framing.clone(), shared.clone()),
             datagrams: DatagramPool::new(buffers, shared.config.datagram_bytes_max, packets),
+            sources: Sources::new(own, shared.config.datagram_bytes_per_source_per_s),
         };
         Ok(Self {
             events: Events::with_capacity(EVENTS_PER_TURN),
@@ -146,7 +150,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 handler,
                 shared.clone(),
             )?,
-            sockets: DatagramSockets::new(endpoints, registry, tokens)?,
+            sockets,
             port: port.map(|(packets, endpoint)| PolledPort::new(packets, endpoint)),
             requests,
             workers: Workers::new(links, ACTIONS_PER_TURN),
@@ -365,8 +369,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             net: &self.shared.telemetry.net.0,
             now_ns: self.now_ns,
         };
-        self.sockets
-            .receive(index, &mut self.requests.datagrams, intake)
+        let Requests {
+            datagrams, sources, ..
+        } = &mut self.requests;
+        self.sockets.receive(index, datagrams, sources, intake)
     }
 
     /// Reads some frames of the port's burst. Returns whether there were any.
@@ -377,8 +383,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             net: &self.shared.telemetry.net.0,
             now_ns: self.now_ns,
         };
+        let Requests {
+            datagrams, sources, ..
+        } = &mut self.requests;
         match &mut self.port {
-            Some(port) => port.read(&mut self.requests.datagrams, intake),
+            Some(port) => port.read(datagrams, sources, intake),
             None => false,
         }
     }

@@ -153,6 +153,11 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             );
             let outcome = reply.into_outcome();
             let flushed = outcome.flushed;
+            if outcome.reclassified.is_some() && handled.is_ok() && !flushed.is_committed {
+                connection.output.truncate(flushed.ahead);
+                run.reclassified = outcome.reclassified;
+                break;
+            }
             let refusal = self
                 .shared
                 .refusal(self.worker, handled, &outcome, limit_bytes);
