@@ -8,7 +8,8 @@ use psp_harness::{NOT_PSP, skip};
 
 const WORKERS: usize = 2;
 const QUEUE_CAPACITY: usize = 4;
-const CONFIG: &str = "[server]\nqueue_capacity = 4\n";
+/// With two contexts a worker holds one request at a time, whether it runs or waits.
+const CONFIG: &str = "[server]\nqueue_capacity = 4\ncontexts-per-worker = 2\n";
 /// Many more than can run and wait at once.
 const SLEEPERS: usize = 40;
 
