@@ -111,6 +111,7 @@
 //! | --- | --- |
 //! | `tls` | TLS on connections, by rustls: the module `tls` |
 //! | `tower` | a service of tower as a handler: the module `tower` |
+//! | `tokio` | futures of tokio in handlers: [`ServerBuilder`]'s method `tokio` |
 //! | `dpdk` | UDP through a port that the net thread polls: the module `dpdk`; needs libdpdk 22.11 |
 //!
 //! `benches`, `instructions` and `loom` are for the benchmarks and tests of this crate.

@@ -15,8 +15,8 @@
 //! A future that is pending [waits](crate::wait()): other requests have the worker until it is woken. It is given up
 //! after [`pending_max`](TowerHandler::pending_max) with [`Failure::Pending`], and dropped then.
 //!
-//! Futures that wait for timers or sockets need their runtime on other threads.
-//! [`ServerBuilder::tokio`](crate::ServerBuilder::tokio) has each poll enter one of tokio's.
+//! Futures that wait for timers or sockets need their runtime on other threads. With the feature `tokio`,
+//! `ServerBuilder::tokio` has each poll enter one of tokio's.
 //!
 //! # Failures
 //!

@@ -52,5 +52,5 @@ pub(crate) use thread_state::{
 };
 pub use thread_state::{checkpoint, no_preempt};
 pub(crate) use timers::{TimerKey, Timers};
-pub(crate) use wait::{Waiting, is_worker, let_wait, timers, wait_until};
+pub(crate) use wait::{Surroundings, Waiting, is_worker, let_wait, timers, wait_until};
 pub(crate) use waiter::{Bell, Waiters, WakeList};

@@ -32,6 +32,9 @@ thread_local! {
 /// Polls of a future that wakes itself, before other requests have the worker.
 const POLLS_MAX: usize = 4;
 
+/// Calls its argument, once.
+pub(crate) type Surroundings = dyn Fn(&mut dyn FnMut()) + Send + Sync;
+
 /// A thread whose requests can wait.
 pub(crate) trait Waiting {
     /// The waiters of this thread's requests.
@@ -39,6 +42,9 @@ pub(crate) trait Waiting {
 
     /// The timers of the server.
     fn timers(&self) -> &Arc<Timers>;
+
+    /// What each poll runs within, such as the context of a runtime.
+    fn surroundings(&self) -> Option<&Surroundings>;
 
     /// Whether another request could have the worker, if this one blocked now. Makes that possible if it can.
     fn can_block(&self) -> bool;
@@ -74,6 +80,19 @@ pub(crate) fn wait_until(poll: &mut dyn FnMut(&mut Context<'_>) -> bool) {
     match WAITING.get() {
         Some(waiting) if thread_state::may_wait() => wait_on(waiting, poll),
         waiting => park_until(waiting, poll),
+    }
+}
+
+/// Polls within what the server asks for. Its surroundings belong to the thread, so that the request may not give way
+/// within.
+fn poll_within(waiting: Option<&'static dyn Waiting>, mut poll: impl FnMut() -> bool) -> bool {
+    match waiting.and_then(Waiting::surroundings) {
+        None => poll(),
+        Some(surroundings) => thread_state::no_preempt(|| {
+            let mut is_ready = false;
+            surroundings(&mut || is_ready = poll());
+            is_ready
+        }),
     }
 }
 
@@ -118,7 +137,7 @@ fn wait_on(waiting: &'static dyn Waiting, poll: &mut dyn FnMut(&mut Context<'_>)
     let mut polls = 0;
     loop {
         waiter.begin_poll();
-        if poll(&mut context) {
+        if poll_within(Some(waiting), || poll(&mut context)) {
             return;
         }
         polls += 1;
@@ -182,7 +201,7 @@ fn park_until(
     let waker = Waker::from(alarm.clone());
     let mut context = Context::from_waker(&waker);
     thread_state::no_preempt(|| {
-        while !poll(&mut context) {
+        while !poll_within(waiting, || poll(&mut context)) {
             while !alarm.rang.swap(false, Ordering::Acquire) {
                 let timers = waiting.map(Waiting::timers);
                 match timers.and_then(|timers| timers.until_first()) {

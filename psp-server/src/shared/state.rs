@@ -1,6 +1,7 @@
 //! What all threads of a server read.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use psp_policy::{
 
 use crate::admission;
 use crate::config::{Config, Topology};
+use crate::fiber::Surroundings;
 use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
@@ -34,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) telemetry: Telemetry,
     /// The memory that is held for all peers.
     pub(crate) buffers: Budget,
+    /// What each poll of a request that waits runs within.
+    pub(crate) poll_within: Option<PollWithin>,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: Instant,
     /// Connections that may be open at once; may change while the server runs.
@@ -42,7 +46,23 @@ pub(crate) struct Shared {
     pub(crate) idle_timeout_s: AtomicU64,
 }
 
+/// A function that calls its argument, once, with whatever it sets up around it.
+#[derive(Clone)]
+pub(crate) struct PollWithin(pub(crate) Arc<Surroundings>);
+
+impl fmt::Debug for PollWithin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PollWithin").finish_non_exhaustive()
+    }
+}
+
 impl Shared {
+    /// What each poll of a request that waits runs within.
+    #[inline]
+    pub(crate) fn surroundings(&self) -> Option<&Surroundings> {
+        self.poll_within.as_ref().map(|within| &*within.0)
+    }
+
     /// A scheduler for a policy that is about to be in force. Tasks that are sent to workers from now on may be
     /// preempted if the policy can do that.
     pub(crate) fn scheduler(&self, policy: &Policy) -> Box<dyn Scheduler> {
@@ -106,6 +126,7 @@ impl Shared {
             can_preempt: AtomicBool::new(false),
             types,
             handshake: None,
+            poll_within: None,
             shutdown: Shutdown::new(),
             started: Instant::now(),
         }

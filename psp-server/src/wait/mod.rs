@@ -3,8 +3,10 @@
 //! | file | job |
 //! | --- | --- |
 //! | `sleep.rs` | a future that is ready after a time; giving up another one after a time |
+//! | `join.rs` | several futures at once |
 //! | `yielding.rs` | letting others have the worker once |
 
+pub(crate) mod join;
 pub(crate) mod sleep;
 pub(crate) mod yielding;
 

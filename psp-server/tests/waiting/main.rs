@@ -2,5 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod many;
+mod random;
 mod rig;
 mod sharing;

@@ -54,12 +54,15 @@ impl WaitingGate {
 /// | `nap MS` | sleeps |
 /// | `nap-held MS` | sleeps within `no_preempt` |
 /// | `gate` | waits at the gate |
+/// | `deep` | the same, after it has used [`DEEP_BYTES`] of its stack |
 /// | `limit MS` | waits at the gate for so long |
 /// | `fail MS` | sleeps, and panics then |
+/// | `spawn MS` | waits for another thread, which sleeps and wakes it twice |
 /// | `yield N` | yields so many times |
 /// | `spin N` | passes so many checkpoints |
 pub(crate) struct WaitingServer {
     pub(crate) address: SocketAddr,
+    pub(crate) udp: SocketAddr,
     pub(crate) handle: ServerHandle,
     pub(crate) gate: Arc<WaitingGate>,
     /// Requests that have begun to wait.
@@ -82,6 +85,7 @@ pub(crate) fn start(policy: impl Into<Policy>, config: Config) -> WaitingServer 
     let (at, count) = (gate.clone(), begun.clone());
     let server = Server::builder()
         .tcp("127.0.0.1:0")
+        .udp("127.0.0.1:0")
         .framing(Lines)
         .types([
             TypeSpec::new("short").service_time(Duration::from_micros(5)),
@@ -110,11 +114,16 @@ pub(crate) fn start(policy: impl Into<Policy>, config: Config) -> WaitingServer 
                 "nap" => sleep(time),
                 "nap-held" => no_preempt(|| sleep(time)),
                 "gate" => wait(at.pass()),
+                "deep" => {
+                    use_stack();
+                    wait(at.pass());
+                }
                 "limit" => passed = wait(task::timeout(time, at.pass())).is_ok(),
                 "fail" => {
                     sleep(time);
                     panic!("the test asked for it");
                 }
+                "spawn" => wait(woken_by_a_thread(time)),
                 "yield" => (0..number).for_each(|_| wait(task::yield_now())),
                 "spin" => (0..number).for_each(|_| {
                     (0..32).for_each(|_| std::hint::spin_loop());
@@ -132,11 +141,42 @@ pub(crate) fn start(policy: impl Into<Policy>, config: Config) -> WaitingServer 
         .unwrap();
     WaitingServer {
         address: server.local_addrs()[0],
+        udp: server.local_addrs()[1],
         handle: server.handle().clone(),
         gate,
         begun,
         server: Some(server),
     }
+}
+
+/// What `deep` uses.
+pub(crate) const DEEP_BYTES: usize = 32 * 1024;
+
+#[inline(never)]
+fn use_stack() {
+    std::hint::black_box(&mut [1_u8; DEEP_BYTES]);
+}
+
+async fn woken_by_a_thread(time: Duration) {
+    let woken = Arc::new(AtomicUsize::new(0));
+    let mut is_started = false;
+    std::future::poll_fn(|context| {
+        if woken.load(Ordering::Acquire) > 0 {
+            return Poll::Ready(());
+        }
+        if !std::mem::replace(&mut is_started, true) {
+            let (waker, woken) = (context.waker().clone(), woken.clone());
+            std::thread::spawn(move || {
+                std::thread::sleep(time);
+                woken.store(1, Ordering::Release);
+                waker.wake_by_ref();
+                std::thread::yield_now();
+                waker.wake();
+            });
+        }
+        Poll::Pending
+    })
+    .await;
 }
 
 impl WaitingServer {

@@ -27,8 +27,8 @@ use super::notices::Notifier;
 use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
 use crate::fiber::{
-    self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Target, Timers, Waiters,
-    Waiting, Wake,
+    self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Surroundings, Target, Timers,
+    Waiters, Waiting, Wake,
 };
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
@@ -193,6 +193,10 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> Waiting for Co
 
     fn timers(&self) -> &Arc<Timers> {
         &self.setup.timers
+    }
+
+    fn surroundings(&self) -> Option<&Surroundings> {
+        self.setup.shared.surroundings()
     }
 
     fn can_block(&self) -> bool {

@@ -23,7 +23,7 @@ use psp_protocols::Framing;
 use super::executor::Sending;
 use super::setup::WorkerSetup;
 use crate::error::{RunError, WorkerFault};
-use crate::fiber::{self, GiveWay, Timers, Waiters, Waiting};
+use crate::fiber::{self, GiveWay, Surroundings, Timers, Waiters, Waiting};
 use crate::handler::Handler;
 use crate::runtime::channel::task_port::TaskPort;
 use crate::runtime::task::Task;
@@ -89,6 +89,10 @@ impl Waiting for TeamWorker<'_> {
 
     fn timers(&self) -> &Arc<Timers> {
         self.timers
+    }
+
+    fn surroundings(&self) -> Option<&Surroundings> {
+        self.shared.surroundings()
     }
 
     fn can_block(&self) -> bool {
