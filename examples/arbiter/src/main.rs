@@ -92,12 +92,12 @@ fn serve(resolved: config::Resolved) -> anyhow::Result<()> {
     }
     // Before the mechanism: a second arbiter must not touch the first one's cores.
     let listener = Listener::bind(&socket, socket_mode.0)?;
-    let (mechanism, orphans) = mechanism::choose(choice, &resolved.config.scope())
+    let started = mechanism::choose(choice, &resolved.config.scope())
         .context("cannot manage this machine's cores")?;
     be_prompt();
-    let kind = mechanism.kind();
-    let daemon = Daemon::new(listener, settings, mechanism, orphans)
-        .context("cannot manage this machine's cores")?;
+    let kind = started.mechanism.kind();
+    let daemon =
+        Daemon::new(listener, settings, started).context("cannot manage this machine's cores")?;
     let status = daemon.status();
     tracing::info!(%kind, cores = %status.cores, grantable = status.grantable, socket = %socket.display(), "ready");
     daemon

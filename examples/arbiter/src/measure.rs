@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -210,25 +211,26 @@ fn hold(socket: &Path, enough: &AtomicBool) -> anyhow::Result<()> {
 fn looks(socket: &Path) -> anyhow::Result<(f64, f64)> {
     let arbiter = register(socket, "measure-page", Priority::LOWEST)?;
     let page = arbiter.page().context("the arbiter has gone")?;
-    let per_look = |times: u32, mut look: Box<dyn FnMut() + '_>| {
-        let before = Instant::now();
-        (0..times).for_each(|_| look());
-        before.elapsed().as_secs_f64() * 1e9 / f64::from(times)
-    };
     let load = || {
         let _ = black_box(page.must_release(black_box(1)));
     };
-    let load_ns = per_look(10_000_000, Box::new(load));
+    let load_ns = ns_each(10_000_000, load);
     let file = rustix::fs::memfd_create("page", rustix::fs::MemfdFlags::CLOEXEC)?;
     rustix::fs::ftruncate(&file, 4096)?;
     let mut word = [0; 4];
     let read = || {
         let _ = black_box(rustix::io::pread(&file, &mut word, 0));
     };
-    Ok((load_ns, per_look(1_000_000, Box::new(read))))
+    Ok((load_ns, ns_each(1_000_000, read)))
 }
 
-/// Moves this thread to a core and away again.
+fn ns_each(times: u32, mut look: impl FnMut()) -> f64 {
+    let before = Instant::now();
+    (0..times).for_each(|_| look());
+    before.elapsed().as_secs_f64() * 1e9 / f64::from(times)
+}
+
+/// Moves a thread that sleeps to each core in turn, as the arbiter does, and away from it.
 fn moves(rounds: usize) -> anyhow::Result<()> {
     let scope = Scope::default();
     let mut affinity = Affinity::open(&scope)?;
@@ -253,15 +255,26 @@ fn moves(rounds: usize) -> anyhow::Result<()> {
 
 fn moves_by(mechanism: &mut dyn Mechanism, rounds: usize) -> anyhow::Result<Vec<Duration>> {
     let cores: Vec<CoreId> = mechanism.cores().iter().collect();
-    let this = ThreadId::current();
-    let mut taken = Vec::with_capacity(rounds);
-    for core in cores.iter().cycle().take(rounds) {
+    let (told, thread) = channel();
+    let (wake, sleep) = channel::<()>();
+    let sleeper = std::thread::spawn(move || {
+        let _ = told.send(ThreadId::current());
+        let _ = sleep.recv();
+    });
+    let thread = thread.recv()?;
+    // Until it has fallen asleep.
+    std::thread::sleep(REST);
+    let moves = cores.iter().cycle().take(rounds).map(|&core| {
         let before = Instant::now();
-        mechanism.grant(*core, this)?;
-        taken.push(before.elapsed());
-        mechanism.vacate(*core, Some(this), None)?;
-    }
-    Ok(taken)
+        mechanism.grant(core, thread)?;
+        let taken = before.elapsed();
+        mechanism.vacate(core, Some(thread), None)?;
+        Ok(taken)
+    });
+    let taken = moves.collect();
+    drop(wake);
+    let _ = sleeper.join();
+    taken
 }
 
 /// A cpuset of this process' own. It returns to the hierarchy's root, or where it was, in the end.

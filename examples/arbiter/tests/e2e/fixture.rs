@@ -158,6 +158,13 @@ impl Arbiter {
     }
 
     pub(crate) fn start(&mut self) {
+        self.spawn();
+        let socket = self.socket();
+        wait_until("the arbiter answers", || status::ask(&socket).is_ok());
+    }
+
+    /// Starts it, and waits for nothing.
+    pub(crate) fn spawn(&mut self) {
         let log = self.folder.path().join("log");
         let log = fs::File::options()
             .append(true)
@@ -167,8 +174,6 @@ impl Arbiter {
         let mut command = Command::new(PROGRAM);
         command.arg("--socket").arg(self.socket()).args(&self.flags);
         self.process = Some(Process::spawn(command.stderr(log)));
-        let socket = self.socket();
-        wait_until("the arbiter answers", || status::ask(&socket).is_ok());
     }
 
     pub(crate) fn process(&mut self) -> &mut Process {

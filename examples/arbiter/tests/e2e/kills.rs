@@ -1,6 +1,7 @@
 //! `kill -9` of either side at random: no core is lost.
 
 use std::fs;
+use std::time::Duration;
 
 use psp_arbiter::CoreSet;
 use psp_arbiter::status::{self, Status};
@@ -11,7 +12,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::fixture::{Arbiter, Process, numbers};
 use crate::stand_in;
 
-const ROUNDS: usize = 25;
+const ROUNDS: usize = 60;
 const LEVELS: [u8; 2] = [1, 6];
 
 /// Whether everybody is registered, and has what the priorities say.
@@ -68,6 +69,10 @@ fn check(status: &Status, arbiter: &Arbiter) {
     }
 }
 
+fn sleep_up_to(max_us: u64, random: &mut Xoshiro256PlusPlus) {
+    std::thread::sleep(Duration::from_micros(random.random_range(0..max_us)));
+}
+
 fn no_core_is_lost(mut arbiter: Arbiter, seed: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     arbiter.start();
@@ -95,12 +100,18 @@ fn no_core_is_lost(mut arbiter: Arbiter, seed: u64) {
             // The kernel's files follow within the same turn of the arbiter, and a second question comes after that.
             check(&status::ask(&socket).unwrap(), &arbiter);
         } else {
-            std::thread::sleep(std::time::Duration::from_micros(
-                random.random_range(0..15_000),
-            ));
+            sleep_up_to(15_000, &mut random);
         }
-        match random.random_range(0..4) {
+        match random.random_range(0..5) {
             0 => {
+                arbiter.process().kill();
+                arbiter.start();
+            }
+            // It dies again while it takes over.
+            2 => {
+                arbiter.process().kill();
+                arbiter.spawn();
+                sleep_up_to(10_000, &mut random);
                 arbiter.process().kill();
                 arbiter.start();
             }

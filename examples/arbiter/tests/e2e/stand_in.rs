@@ -108,7 +108,7 @@ fn serve(mut arbiter: Arbiter, cores: usize) {
             match event {
                 ArbiterEvent::Granted { thread, core } => of(thread).gate.open(Some(core)),
                 ArbiterEvent::Taken { thread, .. } => {
-                    of(thread).stop.store(true, Ordering::Relaxed)
+                    of(thread).stop.store(true, Ordering::Relaxed);
                 }
                 ArbiterEvent::Recalled { release } => {
                     for (thread, _) in arbiter.granted().take(release) {

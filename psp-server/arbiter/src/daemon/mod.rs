@@ -30,7 +30,7 @@ use crate::cores::{CoreId, CoreSet};
 use crate::limits::{
     CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, MESSAGES_PER_TURN_MAX, REGISTER_WITHIN,
 };
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Mechanism, Started};
 use crate::packet;
 use crate::protocol::{Refusal, ToArbiter, ToServer};
 use crate::registration::Registration;
@@ -73,16 +73,15 @@ impl std::fmt::Debug for Daemon {
 }
 
 impl Daemon {
-    /// An arbiter that listens at `listener`. `mechanism` has been started, and found `orphans`.
+    /// An arbiter that listens at `listener`.
     ///
     /// # Errors
     /// The event queue cannot be made, or the mechanism refuses.
-    pub fn new(
-        listener: Listener,
-        settings: Settings,
-        mut mechanism: Box<dyn Mechanism>,
-        orphans: Vec<(CoreId, ThreadId)>,
-    ) -> io::Result<Self> {
+    pub fn new(listener: Listener, settings: Settings, started: Started) -> io::Result<Self> {
+        let Started {
+            mut mechanism,
+            orphans,
+        } = started;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let readable = epoll::EventFlags::IN;
         epoll::add(
@@ -383,7 +382,10 @@ impl Daemon {
         match moved {
             Ok(()) if is_its_own => return self.send(server, ToServer::Granted(thread, core)),
             Ok(()) => self.vacate(core, Some(thread)),
-            Err(error) => tracing::warn!(%thread, %core, %error, "cannot grant a core"),
+            Err(error) if is_its_own => {
+                tracing::warn!(%thread, %core, %error, "cannot grant a core");
+            }
+            Err(_) => {}
         }
         self.send(server, ToServer::Taken(thread, core));
         self.arbitration.grant_failed(self.now_ns(), server, thread);
@@ -415,7 +417,9 @@ impl Daemon {
             return;
         };
         if let Err(error) = connection.send(message, None) {
-            tracing::warn!(connection.process, %error, "a server does not read its messages");
+            if error == Errno::AGAIN {
+                tracing::warn!(connection.process, "a server does not read its messages");
+            }
             // The caller is doing what the arbitration says, and goes on with what it says about this.
             self.end(key, None);
         }

@@ -1,37 +1,32 @@
 //! The first mechanism that works.
 
 use super::affinity::Affinity;
-use super::contract::{Mechanism, Scope};
+use super::contract::{Mechanism, Scope, Started};
 use super::cpuset_v1::CpusetV1;
 use super::cpuset_v2::CpusetV2;
 use super::error::MechanismError;
 use super::kind::{Choice, Kind};
 use super::mounts::{CpusetMount, cpuset_mount};
 use super::recorded::Recorded;
-use crate::cores::CoreId;
-use crate::thread::ThreadId;
 
-/// Opens the chosen mechanism and starts it. Returns it with what [`Mechanism::start`] found.
+/// Opens the chosen mechanism and starts it.
 ///
 /// # Errors
 /// The chosen mechanism does not work, or there are fewer than two cores.
-pub fn choose(
-    choice: Choice,
-    scope: &Scope,
-) -> Result<(Box<dyn Mechanism>, Vec<(CoreId, ThreadId)>), MechanismError> {
-    let start = |kind| -> Result<_, MechanismError> {
-        let mut mechanism = open(kind, scope)?;
+pub fn choose(choice: Choice, scope: &Scope) -> Result<Started, MechanismError> {
+    let start = |kind| {
+        let mechanism = open(kind, scope)?;
         let cores = mechanism.cores();
         if cores.len() < 2 {
             return Err(MechanismError::TooFewCores(format!("core {cores}")));
         }
-        let orphans = mechanism.start()?;
+        let started = Started::new(mechanism)?;
         if kind == Kind::Affinity {
             tracing::warn!(
                 "threads are pinned to granted cores, but other programs are not kept off them"
             );
         }
-        Ok((mechanism, orphans))
+        Ok(started)
     };
     if let Choice::Only(kind) = choice {
         return start(kind);

@@ -1,5 +1,6 @@
 //! What a mechanism does.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -16,6 +17,33 @@ pub struct Scope {
     /// The cgroup, below the root of the hierarchy, in which the arbiter makes its own and whose tasks it confines. The
     /// root by default.
     pub parent: PathBuf,
+}
+
+/// A mechanism that has been started.
+pub struct Started {
+    /// The mechanism.
+    pub mechanism: Box<dyn Mechanism>,
+    /// Threads that an earlier arbiter left on cores.
+    pub orphans: Vec<(CoreId, ThreadId)>,
+}
+
+impl Started {
+    /// Starts a mechanism.
+    ///
+    /// # Errors
+    /// See [`Mechanism::start`].
+    pub fn new(mut mechanism: Box<dyn Mechanism>) -> Result<Self, MechanismError> {
+        let orphans = mechanism.start()?;
+        Ok(Self { mechanism, orphans })
+    }
+}
+
+impl fmt::Debug for Started {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Started");
+        shown.field("mechanism", &self.mechanism.kind());
+        shown.field("orphans", &self.orphans).finish()
+    }
 }
 
 /// Moves threads to cores and away from them.

@@ -21,7 +21,7 @@ mod recorded;
 
 pub use affinity::Affinity;
 pub use choice::choose;
-pub use contract::{Mechanism, Scope};
+pub use contract::{Mechanism, Scope, Started};
 pub use cpuset_v1::CpusetV1;
 pub use cpuset_v2::CpusetV2;
 pub use error::MechanismError;

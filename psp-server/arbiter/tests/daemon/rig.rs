@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use psp_arbiter::arbitration::Settings;
 use psp_arbiter::client::{Arbiter, ArbiterEvent};
 use psp_arbiter::daemon::{Daemon, Listener};
-use psp_arbiter::mechanism::{Mechanism as _, Recorded};
+use psp_arbiter::mechanism::{Recorded, Started};
 use psp_arbiter::status::{self, Status};
 use psp_arbiter::{CoreId, Priority, Registration, ThreadId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -45,13 +45,13 @@ impl Rig {
     /// Starts an arbiter, after the present one has stopped. It finds nothing on the cores.
     pub(crate) fn restart(&mut self, settings: Settings) {
         self.stop();
-        let (socket, mut mechanism) = (self.socket(), self.mechanism.clone());
+        let (socket, mechanism) = (self.socket(), Box::new(self.mechanism.clone()));
         let (stop, told) = UnixStream::pair().unwrap();
         let listener = Listener::bind(&socket, 0o600).unwrap();
         let daemon = std::thread::spawn(move || {
-            let orphans = mechanism.start().unwrap();
-            let daemon = Daemon::new(listener, settings, Box::new(mechanism), orphans);
-            daemon.unwrap().run(told).unwrap();
+            let started = Started::new(mechanism).unwrap();
+            let daemon = Daemon::new(listener, settings, started).unwrap();
+            daemon.run(told).unwrap();
         });
         self.running = Some((stop, daemon));
     }
