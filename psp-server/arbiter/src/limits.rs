@@ -19,13 +19,13 @@ pub const CONNECTIONS_PER_USER_MAX: usize = 32;
 pub const MESSAGES_BURST_MAX: u32 = 1024;
 
 /// How many messages a second a connection may send for longer.
-pub const MESSAGES_PER_SECOND_MAX: u32 = 1000;
+pub const MESSAGES_PER_SECOND_MAX: u32 = 5000;
 
 /// How many messages of a connection the arbiter reads before it looks at other connections.
 pub const MESSAGES_PER_TURN_MAX: usize = 16;
 
 /// How long a connection may exist before its server registers.
-pub const REGISTER_WITHIN: Duration = Duration::from_secs(1);
+pub const REGISTER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The most bytes of a server's name.
 pub const NAME_BYTES_MAX: usize = 32;

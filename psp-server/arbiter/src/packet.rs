@@ -64,7 +64,8 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Received>> {
             flags,
         );
         match received {
-            Err(Errno::INTR) => {}
+            // The peer went without having read everything. What it said before comes next.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
             received => break received?.bytes,
         }
     };
@@ -77,4 +78,37 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Received>> {
         len,
         descriptor,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    #[test]
+    fn the_last_words_of_a_peer_are_heard_before_its_end() {
+        let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (here, there) = socketpair(unix, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let (first, last) = ([1; MESSAGE_BYTES], [2; MESSAGE_BYTES]);
+        send(&here, &first, None).unwrap();
+        send(&there, &last, None).unwrap();
+        // With a packet that it has not read, its end is an error before it is an end.
+        drop(there);
+        assert_eq!(receive(&here).unwrap().unwrap().bytes(), last);
+        assert!(receive(&here).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_packet_may_have_a_descriptor_and_may_be_too_long() {
+        let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (here, there) = socketpair(unix, kind, SocketFlags::CLOEXEC, None).unwrap();
+        send(&here, &[1; MESSAGE_BYTES], Some(here.as_fd())).unwrap();
+        assert!(receive(&there).unwrap().unwrap().descriptor.is_some());
+        rustix::net::send(&here, &[0; 1000], SendFlags::empty()).unwrap();
+        let received = receive(&there).unwrap().unwrap();
+        assert_eq!(received.bytes().len(), MESSAGE_BYTES + 1);
+        assert!(received.descriptor.is_none());
+        assert_eq!(receive(&there).err(), Some(Errno::AGAIN));
+    }
 }

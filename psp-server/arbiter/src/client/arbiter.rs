@@ -17,7 +17,7 @@ use crate::registration::Registration;
 use crate::thread::ThreadId;
 
 /// How long [`Arbiter::connect`] waits for the arbiter.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 
 /// What the arbiter has told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
