@@ -6,7 +6,9 @@
 
 use std::fs;
 use std::hint::black_box;
+use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +51,10 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<()> {
         "us", "p50", "p90", "p99", "max"
     );
     moves(flags.rounds)?;
+    print(
+        "two threads wake each other over a socket",
+        wakes(flags.rounds)?,
+    );
     if flags.moves_only {
         return Ok(());
     }
@@ -222,6 +228,27 @@ fn looks(socket: &Path) -> anyhow::Result<(f64, f64)> {
         let _ = black_box(rustix::io::pread(&file, &mut word, 0));
     };
     Ok((load_ns, ns_each(1_000_000, read)))
+}
+
+/// From a message to another thread, which sleeps, until its answer: what every grant contains.
+fn wakes(rounds: usize) -> anyhow::Result<Vec<Duration>> {
+    let (mut here, mut there) = UnixStream::pair()?;
+    let echo = std::thread::spawn(move || {
+        let mut byte = [0];
+        while there.read_exact(&mut byte).is_ok() && there.write_all(&byte).is_ok() {}
+    });
+    let mut byte = [0];
+    let wakes = (0..rounds).map(|_| {
+        std::thread::sleep(REST);
+        let before = Instant::now();
+        here.write_all(&byte)?;
+        here.read_exact(&mut byte)?;
+        Ok(before.elapsed())
+    });
+    let taken = wakes.collect();
+    drop(here);
+    let _ = echo.join();
+    taken
 }
 
 fn ns_each(times: u32, mut look: impl FnMut()) -> f64 {
