@@ -100,6 +100,9 @@ fn serve(resolved: config::Resolved) -> anyhow::Result<()> {
         Daemon::new(listener, settings, started).context("cannot manage this machine's cores")?;
     let status = daemon.status();
     tracing::info!(%kind, cores = %status.cores, grantable = status.grantable, socket = %socket.display(), "ready");
+    if status.grantable == 0 {
+        tracing::warn!("no core can be granted: as many are in reserve as there are");
+    }
     daemon
         .run(stop)
         .context("not everything could be put back")?;

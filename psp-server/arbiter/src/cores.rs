@@ -101,6 +101,12 @@ impl CoreSet {
         Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
+    /// The cores that are in either set.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] | other.0[word]))
+    }
+
     /// The cores that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
@@ -216,6 +222,7 @@ mod tests {
     fn sets_are_compared_core_by_core() {
         let (all, some): (CoreSet, CoreSet) = ("0-7".parse().unwrap(), "2-3,9".parse().unwrap());
         assert_eq!(all.and(&some).to_string(), "2-3");
+        assert_eq!(all.or(&some).to_string(), "0-7,9");
         assert_eq!(all.without(&some).to_string(), "0-1,4-7");
         assert!(CoreSet::default().is_empty() && !all.is_empty());
     }

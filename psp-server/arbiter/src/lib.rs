@@ -10,7 +10,7 @@
 //!  │   poll() ─► ArbiterEvent │ ◄───────────────── │   │        which core, by when)       │
 //!  └──────────────────────────┘  Granted, Taken    │   ▼                                   │
 //!  ┌ worker threads ──────────┐                    │ Mechanism: cpuset v1, cpuset v2,      │
-//!  │ Recall: one load         │ ◄── shared page ── │            affinity                   │
+//!  │ Page: one load           │ ◄── shared page ── │            affinity                   │
 //!  └──────────────────────────┘                    └───────────────────────────────────────┘
 //! ```
 //!

@@ -16,6 +16,8 @@ use crate::thread::ThreadId;
 #[derive(Debug)]
 pub struct Affinity {
     cores: CoreSet,
+    /// Cores that are not managed.
+    others: CoreSet,
     unmanaged: CoreSet,
 }
 
@@ -34,7 +36,8 @@ impl Affinity {
         let cores = scope.cores.map_or(own, |cores| cores.and(&own));
         Ok(Self {
             cores,
-            unmanaged: cores,
+            others: own.without(&cores),
+            unmanaged: own,
         })
     }
 }
@@ -73,7 +76,7 @@ impl Mechanism for Affinity {
 
     /// Threads that leave a core later get these. Others keep the masks that they have.
     fn set_unmanaged(&mut self, cores: CoreSet) -> io::Result<()> {
-        self.unmanaged = cores;
+        self.unmanaged = cores.or(&self.others);
         Ok(())
     }
 

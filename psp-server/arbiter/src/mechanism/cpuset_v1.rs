@@ -28,6 +28,8 @@ pub struct CpusetV1 {
     parent: PathBuf,
     group: PathBuf,
     cores: CoreSet,
+    /// Cores of the parent that are not managed.
+    others: CoreSet,
     memory_nodes: String,
     /// The files `tasks` of the cores' groups.
     tasks: BTreeMap<CoreId, File>,
@@ -48,9 +50,11 @@ impl CpusetV1 {
     pub fn open(mount: &Path, scope: &Scope) -> Result<Self, MechanismError> {
         let parent = mount.join(&scope.parent);
         let own = cgroup::read_cores(&parent.join("cpuset.cpus"))?;
+        let cores = scope.cores.map_or(own, |cores| cores.and(&own));
         Ok(Self {
             group: parent.join(OWN_GROUP),
-            cores: scope.cores.map_or(own, |cores| cores.and(&own)),
+            cores,
+            others: own.without(&cores),
             memory_nodes: cgroup::read(&parent.join("cpuset.mems"))?,
             tasks: BTreeMap::new(),
             unmanaged: None,
@@ -124,7 +128,7 @@ impl Mechanism for CpusetV1 {
         cgroup::write(&self.group.join("cpuset.mems"), self.memory_nodes.trim())?;
         let parent_cpus = cgroup::read(&self.parent.join("cpuset.cpus"))?;
         cgroup::write(&self.group.join("cpuset.cpus"), parent_cpus.trim())?;
-        self.make(&unmanaged, self.cores)?;
+        self.make(&unmanaged, self.cores.or(&self.others))?;
         let to = unmanaged.join("tasks");
         self.remove_others(&to).map_err(system(&self.group))?;
         let mut orphans = Vec::new();
@@ -176,7 +180,7 @@ impl Mechanism for CpusetV1 {
 
     fn set_unmanaged(&mut self, cores: CoreSet) -> io::Result<()> {
         let unmanaged = self.unmanaged.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        cgroup::put(&unmanaged.cpus, &cores.to_string())
+        cgroup::put(&unmanaged.cpus, &cores.or(&self.others).to_string())
     }
 
     fn stop(&mut self) -> io::Result<()> {
@@ -193,5 +197,44 @@ impl Mechanism for CpusetV1 {
             result = result.and(moved.map(drop)).and(cgroup::remove(&group));
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The order and contents of what is written, in a folder. `examples/arbiter/tests/e2e` is about the kernel.
+    #[test]
+    fn everything_else_keeps_the_cores_that_are_not_managed() {
+        let tree = tempfile::tempdir().unwrap();
+        let own = tree.path().join(OWN_GROUP);
+        let groups = ["unmanaged", "core2", "core3"].map(|name| own.join(name));
+        for group in [tree.path(), &own]
+            .into_iter()
+            .chain(groups.iter().map(PathBuf::as_path))
+        {
+            fs::create_dir_all(group).unwrap();
+            for (file, text) in [
+                ("cpuset.cpus", "0-7\n"),
+                ("cpuset.mems", "0\n"),
+                ("tasks", ""),
+            ] {
+                fs::write(group.join(file), text).unwrap();
+            }
+        }
+        let scope = Scope {
+            cores: Some("2-3".parse().unwrap()),
+            ..Scope::default()
+        };
+        let mut mechanism = CpusetV1::open(tree.path(), &scope).unwrap();
+        assert_eq!(mechanism.start().unwrap(), []);
+        let text = |file: &str| fs::read_to_string(own.join(file)).unwrap();
+        assert_eq!(text("core3/cpuset.cpus"), "3");
+        mechanism.set_unmanaged("2".parse().unwrap()).unwrap();
+        assert_eq!(text("unmanaged/cpuset.cpus"), "0-2,4-7");
+        let this = ThreadId::current();
+        mechanism.grant(CoreId::new(3).unwrap(), this).unwrap();
+        assert_eq!(text("core3/tasks"), this.to_string());
     }
 }
