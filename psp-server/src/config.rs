@@ -10,6 +10,12 @@ use crate::limits::{
     WORKERS_MAX,
 };
 
+/// Contexts of a worker where nothing else is set: as many as have this much address space for their stacks, within
+/// bounds.
+const CONTEXTS_BYTES: usize = 1 << 30;
+const CONTEXTS_MIN: usize = 32;
+const CONTEXTS_MAX: usize = 4096;
+
 /// Which threads a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -92,6 +98,11 @@ pub struct Config {
     /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed
     /// queues. All together have 16 GiB at most.
     pub datagram_bytes_max: usize,
+    /// Bytes of replies in datagrams that one source may get in a second; 0 for no limit. Headers of the protocol count,
+    /// those of UDP and IP do not. The addresses of an IPv6 network of 64 bits are one source. A source that got nothing
+    /// for a second may get the bytes of one second at once, and the replies to its requests that wait by then. Further
+    /// datagrams from it are dropped and counted until its bytes suffice.
+    pub datagram_bytes_per_source_per_s: u64,
     /// A connection with more unsent output than this starts no further request, in bytes.
     pub output_high_water_bytes: usize,
     /// How long a stopping server waits for requests in flight.
@@ -109,10 +120,11 @@ pub struct Config {
     /// such policy can be chosen.
     pub preempt: PreemptPolicy,
     /// Contexts of each worker at most: all but one may hold a request that has begun, and that one takes
-    /// over when a request gives way. If none is left, the worker begins no other request. A worker makes a
-    /// context when it first needs it, and none where nothing can be preempted.
+    /// over when a request gives way or [waits](crate::wait). If none is left, the worker begins no other request.
+    /// A worker makes a context when it first needs it. Without this setting there are as many as reserve 1 GiB for
+    /// their [stacks](field@Self::stack_bytes): 4096, and fewer with larger stacks, down to 32.
     /// With `kernel-thread` contexts are threads, 64 at most.
-    pub contexts_per_worker: usize,
+    pub contexts_per_worker: Option<usize>,
     /// Stack of each context, in bytes. It is reserved with the context, and takes memory as it is used. The
     /// stacks of all contexts of all workers are 1 TiB at most.
     /// The threads of `kernel-thread` have the usual stack of a thread instead.
@@ -152,13 +164,14 @@ impl Default for Config {
             reply_bytes_max: 1 << 30,
             buffered_bytes_max: 1 << 30,
             datagram_bytes_max: 2048,
+            datagram_bytes_per_source_per_s: 0,
             output_high_water_bytes: 256 * 1024,
             drain_timeout_ms: 10_000,
             spin_us: 50,
             background_nice: 19,
             net_slice_us: 100,
             preempt: PreemptPolicy::default(),
-            contexts_per_worker: 32,
+            contexts_per_worker: None,
             stack_bytes: 256 * 1024,
             preempt_warn_ms: 100,
             seed: 1,
@@ -174,6 +187,23 @@ impl Config {
         self
     }
 
+    /// Sets [`contexts_per_worker`](field@Self::contexts_per_worker).
+    #[must_use]
+    pub fn contexts_per_worker(mut self, contexts: usize) -> Self {
+        self.contexts_per_worker = Some(contexts);
+        self
+    }
+
+    /// The contexts that each worker has at most: [`contexts_per_worker`](field@Self::contexts_per_worker), or what
+    /// holds without that setting.
+    #[must_use]
+    pub fn contexts(&self) -> usize {
+        self.contexts_per_worker.unwrap_or(match self.preempt {
+            PreemptPolicy::KernelThread => TEAM_THREADS_MAX,
+            _ => (CONTEXTS_BYTES / self.stack_bytes.max(1)).clamp(CONTEXTS_MIN, CONTEXTS_MAX),
+        })
+    }
+
     psp_policy::setters! {
         topology: Topology,
         queue_capacity: usize,
@@ -186,13 +216,13 @@ impl Config {
         reply_bytes_max: usize,
         buffered_bytes_max: usize,
         datagram_bytes_max: usize,
+        datagram_bytes_per_source_per_s: u64,
         output_high_water_bytes: usize,
         drain_timeout_ms: u64,
         spin_us: u64,
         background_nice: i32,
         net_slice_us: u64,
         preempt: PreemptPolicy,
-        contexts_per_worker: usize,
         stack_bytes: usize,
         preempt_warn_ms: u64,
         seed: u64,
@@ -246,12 +276,7 @@ impl Config {
                 net_slice_us_min,
                 100_000,
             ),
-            (
-                "contexts_per_worker",
-                self.contexts_per_worker as i128,
-                2,
-                contexts,
-            ),
+            ("contexts_per_worker", self.contexts() as i128, 2, contexts),
             ("stack_bytes", self.stack_bytes as i128, 64 << 10, 1 << 30),
         ];
         for (setting, value, min, max) in ranges {
@@ -273,12 +298,9 @@ impl Config {
 
     /// Checks the address space that the contexts of so many workers reserve at most.
     pub(crate) fn validate_stacks(&self, workers: usize) -> Result<(), BuildError> {
-        let (contexts, stack_bytes) = (self.contexts_per_worker, self.stack_bytes);
+        let (contexts, stack_bytes) = (self.contexts(), self.stack_bytes);
         let total = workers as u128 * contexts as u128 * stack_bytes as u128;
-        let has_stacks = matches!(
-            self.preempt,
-            PreemptPolicy::Cooperative | PreemptPolicy::Signal
-        );
+        let has_stacks = self.preempt != PreemptPolicy::KernelThread;
         if has_stacks && total > STACK_BYTES_TOTAL_MAX.into() {
             return Err(BuildError::Stacks {
                 workers,

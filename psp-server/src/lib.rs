@@ -99,6 +99,7 @@
 //! | answer requests | [`Handler`], [`Request`], [`Reply`] |
 //! | choose how requests are scheduled | [`Policy`], [`policy`](mod@policy) |
 //! | let long requests give way | [`checkpoint`], [`preempt`] |
+//! | wait for other servers, locks and timers | [`wait()`], [`task`] |
 //! | read settings from a file | [`Settings`], [`Config`] |
 //! | watch and steer a running server | [`ServerHandle`], [`telemetry`], [`reload`] |
 //!
@@ -136,6 +137,7 @@
 //! | `psp_bytes_sent_total` | | bytes sent |
 //! | `psp_datagrams_received_total` | | datagrams received |
 //! | `psp_datagrams_reflected_total` | | datagrams dropped that only a forged source explains |
+//! | `psp_datagrams_over_budget_total` | | datagrams over their source's `datagram-bytes-per-source-per-s` |
 //! | `psp_malformed_total` | | requests that break the protocol |
 //! | `psp_frames_received_total` | | frames that a polled port received |
 //! | `psp_frames_dropped_total` | `reason` | frames that it dropped |
@@ -200,14 +202,15 @@ pub mod settings;
 mod shared;
 pub mod shutdown;
 mod signal_preemptible;
-mod sleep;
 mod spawned_server;
+pub mod task;
 pub mod telemetry;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod transport;
+mod wait;
 mod watch;
 
 pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuilder};
@@ -223,8 +226,8 @@ pub use server::{DrainReport, Server};
 pub use settings::Settings;
 pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
-pub use sleep::sleep;
 pub use spawned_server::SpawnedServer;
+pub use wait::{sleep, wait};
 pub use watch::Watch;
 
 #[cfg(feature = "dpdk")]

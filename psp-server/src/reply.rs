@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Write as _};
 
 use bytes::Bytes;
+use psp_policy::RequestType;
 use psp_protocols::Sink;
 
 use crate::transport::output::OutputQueue;
@@ -29,6 +30,7 @@ pub struct Reply<'a> {
     limit_bytes: usize,
     close: bool,
     failure: Option<String>,
+    reclassified: Option<RequestType>,
     flushed: Flushed,
 }
 
@@ -63,6 +65,8 @@ pub(crate) struct ReplyOutcome {
     pub(crate) close: bool,
     /// The text for the peer if the handler failed.
     pub(crate) failure: Option<String>,
+    /// The request is of this type, and has not been handled.
+    pub(crate) reclassified: Option<RequestType>,
     pub(crate) flushed: Flushed,
 }
 
@@ -92,6 +96,7 @@ impl<'a> Reply<'a> {
             limit_bytes,
             close: false,
             failure: None,
+            reclassified: None,
             flushed: Flushed::default(),
         }
     }
@@ -99,6 +104,22 @@ impl<'a> Reply<'a> {
     /// Closes the connection once the reply is sent. Datagrams have nothing to close.
     pub fn close(&mut self) {
         self.close = true;
+    }
+
+    /// Puts the request back: it is of `request_type`, which the [`Classifier`](crate::Classifier) could not know. What
+    /// the reply has is discarded. The request waits in that type's queue, and the handler gets it again, with this
+    /// [`request_type`](crate::Request::request_type). The handler shall return at once, and must have changed nothing.
+    /// It must not put the request back again and again: it looks at the request's type first.
+    ///
+    /// Returns `false` for datagrams, and after [`flush`](Self::flush) has sent a part of the reply: the handler
+    /// handles the request then.
+    pub fn reclassify(&mut self, request_type: RequestType) -> bool {
+        let is_possible =
+            matches!(self.target, Target::Stream { .. }) && !self.flushed.is_committed;
+        if is_possible {
+            self.reclassified = Some(request_type);
+        }
+        is_possible
     }
 
     /// Fails the request: what the reply has is discarded, and the peer gets
@@ -180,6 +201,7 @@ impl<'a> Reply<'a> {
             overflowed: self.is_too_large(),
             close: self.close,
             failure: self.failure,
+            reclassified: self.reclassified,
             flushed: self.flushed,
         }
     }

@@ -63,6 +63,7 @@ pub(crate) struct NetCounters {
     pub(crate) bytes_sent: Counter,
     pub(crate) datagrams_received: Counter,
     pub(crate) datagrams_reflected: Counter,
+    pub(crate) datagrams_over_budget: Counter,
     pub(crate) malformed: Counter,
     pub(crate) buffered_bytes: Counter,
     pub(crate) background_flushes: Counter,

@@ -32,6 +32,7 @@ pub fn publish(snapshot: &Snapshot) {
         ("psp_bytes_sent_total", net.bytes_sent),
         ("psp_datagrams_received_total", net.datagrams_received),
         ("psp_datagrams_reflected_total", net.datagrams_reflected),
+        ("psp_datagrams_over_budget_total", net.datagrams_over_budget),
         ("psp_malformed_total", net.malformed),
         ("psp_frames_received_total", net.packets.frames),
         ("psp_arp_answered_total", net.packets.arp_answered),

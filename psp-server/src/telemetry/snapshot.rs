@@ -55,6 +55,9 @@ pub struct NetSnapshot {
     /// Datagrams dropped that only a forged source explains: their source is the server's own address, or they
     /// have the shape of replies.
     pub datagrams_reflected: u64,
+    /// Datagrams dropped because replies have used up the bytes of their source
+    /// ([`datagram_bytes_per_source_per_s`](crate::Config::datagram_bytes_per_source_per_s)).
+    pub datagrams_over_budget: u64,
     /// Peers that broke the protocol: connections closed and datagrams dropped for it.
     pub malformed: u64,
     /// Bytes held for peers: incomplete requests and replies that wait for a slow reader.
@@ -275,6 +278,7 @@ impl Snapshot {
                     + sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),
                 datagrams_received: net.datagrams_received.get(),
                 datagrams_reflected: net.datagrams_reflected.get(),
+                datagrams_over_budget: net.datagrams_over_budget.get(),
                 malformed: net.malformed.get(),
                 buffered_bytes: net.buffered_bytes.get(),
                 background_flushes: net.background_flushes.get(),

@@ -5,6 +5,8 @@ mod bad_input;
 mod clients;
 mod common;
 mod costs;
+mod differential;
+mod linearizable;
 mod local_sockets;
 mod memory;
 mod overload;
@@ -14,3 +16,4 @@ mod steering;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;
+mod transactions;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use psp_policy::{Policy, PolicyError, Preemption, SchedulerSetup, TypeSpec, TypeTable};
+use psp_policy::{Contexts, Policy, PolicyError, Preemption, SchedulerSetup, TypeSpec, TypeTable};
 use serde::{Deserialize, Serialize};
 
 use super::costs::Costs;
@@ -114,6 +114,9 @@ pub enum SimError {
     /// An ideal policy has no queues that another could take over.
     #[error("{0} cannot hand over to another policy; only policies of live servers can")]
     Switch(Box<SimPolicy>),
+    /// An ideal policy knows no requests that wait without their worker.
+    #[error("{0} knows no `wait_us`; only policies of live servers do")]
+    Waits(Box<SimPolicy>),
     /// The policy never runs the waiting requests.
     #[error("policy {policy} leaves {waiting} requests waiting beside idle workers")]
     Stranded {
@@ -184,6 +187,9 @@ impl SimPlan {
             SimPolicy::Live(policy) => Some(policy),
             SimPolicy::Ps | SimPolicy::Srpt if self.switch.is_some() => {
                 return Err(SimError::Switch(Box::new(self.policy.clone())));
+            }
+            SimPolicy::Ps | SimPolicy::Srpt if self.workload.waits() => {
+                return Err(SimError::Waits(Box::new(self.policy.clone())));
             }
             SimPolicy::Ps | SimPolicy::Srpt => None,
         };
@@ -294,15 +300,13 @@ impl SimPlan {
 
     /// The setup of schedulers.
     pub(super) fn setup<'a>(&self, types: &'a TypeTable) -> SchedulerSetup<'a> {
+        let preemption = Preemption::new(self.costs.preemption_ns());
+        let mut contexts = Contexts::at_home(self.contexts.unwrap_or(usize::MAX));
+        contexts.migrates = self.migrates;
         SchedulerSetup::new(self.workers, types)
             .queue_capacity(self.queue_capacity)
-            .preemption(self.preemption.then(|| {
-                let cost_ns = self.costs.preemption_ns();
-                let mut preemption =
-                    Preemption::at_home(cost_ns, self.contexts.unwrap_or(usize::MAX));
-                preemption.migrates = self.migrates;
-                preemption
-            }))
+            .preemption(self.preemption.then_some(preemption))
+            .contexts(contexts)
             .seed(self.seed)
     }
 }

@@ -51,6 +51,15 @@ impl Scheduler for CFcfs {
                 self.queues.put_back_first(LANE, waiting);
                 self.workers.release(worker);
             }
+            Event::Blocked { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.queues.block(now_ns, worker, waiting);
+                self.workers.release(worker);
+            }
+            Event::Unblocked { request } => {
+                let waiting = self.queues.unblock(now_ns, request);
+                self.queues.put_back_first(LANE, waiting);
+            }
             Event::Tick => {}
         }
     }

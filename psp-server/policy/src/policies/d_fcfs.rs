@@ -5,7 +5,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::backlog::{Backlog, Handover};
-use crate::event::{Action, Event, HandOff, WorkerId};
+use crate::event::{Action, Event, HandOff, RequestId, WorkerId};
 use crate::parts::handover::backlog;
 use crate::parts::queues::Queues;
 use crate::parts::ready::ReadyWorkers;
@@ -37,6 +37,19 @@ impl DFcfs {
     }
 }
 
+impl DFcfs {
+    /// A request that was blocked goes to the head of the queue of the worker where it ran.
+    fn resume(&mut self, now_ns: u64, request: RequestId) {
+        let worker = self.queues.blocked_request(request).home;
+        let could_run = self.queues.can_run_own(worker);
+        let waiting = self.queues.unblock(now_ns, request);
+        self.queues.put_back_first(worker.index(), waiting);
+        if !could_run && !self.running.is_busy(worker) {
+            self.ready.add_if_able(&self.queues, worker, HandOff::Own);
+        }
+    }
+}
+
 impl Scheduler for DFcfs {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
@@ -64,6 +77,12 @@ impl Scheduler for DFcfs {
                 self.queues.put_back_first(worker.index(), waiting);
                 self.ready.add_if_able(&self.queues, worker, HandOff::Own);
             }
+            Event::Blocked { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.queues.block(now_ns, worker, waiting);
+                self.ready.add_if_able(&self.queues, worker, HandOff::Own);
+            }
+            Event::Unblocked { request } => self.resume(now_ns, request),
             Event::Tick => {}
         }
     }

@@ -6,6 +6,8 @@
 //! Tiny Quanta's rule (MSQ, maximum serviced quanta) the worker whose unfinished requests have been
 //! served the most: they are likeliest to end soon.
 //!
+//! A blocked request does not count. Unblocked, it goes on where it ran, before the others there.
+//!
 //! Blind: it knows no types. No request starves: turns go round.
 
 use std::cmp::Reverse;
@@ -71,7 +73,9 @@ impl Jsq {
                 JsqTies::LowestNumber => 0,
                 JsqTies::MostServed => self.attained_ns[worker.index()],
             };
-            (self.own.unfinished(worker), Reverse(attained_ns), worker)
+            let stuck = self.own.queues.is_blocked_up(worker);
+            let unfinished = self.own.unfinished(worker);
+            (stuck, unfinished, Reverse(attained_ns), worker)
         })
     }
 }
@@ -98,6 +102,16 @@ impl Scheduler for Jsq {
             Event::Yielded { worker, served_ns } => {
                 self.serve(worker, served_ns);
                 self.own.give_up(worker, served_ns, worker.index());
+            }
+            Event::Blocked { worker, served_ns } => {
+                let blocked = self.own.block(now_ns, worker, served_ns);
+                let before_ns = blocked.served_ns.saturating_sub(served_ns);
+                let attained_ns = &mut self.attained_ns[worker.index()];
+                *attained_ns = attained_ns.saturating_sub(before_ns);
+            }
+            Event::Unblocked { request } => {
+                let (worker, waiting) = self.own.resume(now_ns, request);
+                self.serve(worker, waiting.served_ns);
             }
             Event::Tick => {}
         }

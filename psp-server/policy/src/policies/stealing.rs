@@ -45,7 +45,10 @@ impl Stealing {
 impl Scheduler for Stealing {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         self.own.on_event(now_ns, event);
-        if let Event::Completed { worker, .. } | Event::Yielded { worker, .. } = event {
+        if let Event::Completed { worker, .. }
+        | Event::Yielded { worker, .. }
+        | Event::Blocked { worker, .. } = event
+        {
             self.idle.release(worker);
         }
     }
@@ -60,7 +63,9 @@ impl Scheduler for Stealing {
         if self.own.queues.unbound() == 0 {
             return None;
         }
-        let thief = self.idle.take(WorkerRange::new(0, self.own.workers))?;
+        let begins = |worker| self.own.queues.has_context(worker);
+        let thief = self.idle.find(self.idle.all(), begins)?;
+        self.idle.remove(thief);
         let lane = self.victim()?;
         let waiting = self.own.queues.pop(lane)?;
         let running = &mut self.own.running;

@@ -222,6 +222,29 @@ impl<K> Dispatcher<K> {
             .on_event(now_ns, Event::Yielded { worker, served_ns });
     }
 
+    /// The request on `worker` waits for a wake.
+    pub(crate) fn blocked(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
+        let woken = self.turns.blocked(worker);
+        self.scheduler
+            .on_event(now_ns, Event::Blocked { worker, served_ns });
+        if let Some(request) = woken {
+            self.unblocked(now_ns, request);
+        }
+    }
+
+    /// A request that blocks, or is about to block, on `worker` was woken.
+    pub(crate) fn woken(&mut self, now_ns: u64, worker: WorkerId, request: RequestId) {
+        if !self.turns.woken(worker, request) {
+            self.unblocked(now_ns, request);
+        }
+    }
+
+    fn unblocked(&mut self, now_ns: u64, request: RequestId) {
+        self.waiting += 1;
+        self.scheduler
+            .on_event(now_ns, Event::Unblocked { request });
+    }
+
     /// The next action. A preemption comes only when the turn has had its quantum.
     #[inline]
     pub(crate) fn poll(&mut self, now_ns: u64) -> Option<Action> {

@@ -7,12 +7,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use psp_policy::{PreemptPolicy, RequestType, Sample, WorkerId};
+use psp_policy::{RequestType, Sample, WorkerId};
 use psp_protocols::{Framing, Rejection};
 
 use super::notices::fault_of;
 use crate::error::WorkerFault;
-use crate::fiber::{for_peer, preemptible};
+use crate::fiber::{for_peer, in_handler};
 use crate::handler::{Handler, Request};
 use crate::peer::Peer;
 use crate::presence::PeerWatch;
@@ -97,31 +97,32 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         Duration::from_nanos(now_ns.saturating_sub(arrived_ns))
     }
 
-    /// Runs the task's requests, sends the replies, and leaves the measurements in the task. Returns when the
-    /// last handler returned, in nanoseconds of the runtime's clock.
-    pub(crate) fn run(&mut self, task: &mut Task<H::Connection, F::Head>) -> u64 {
+    /// Runs the task's requests, sends the replies, and leaves the measurements in the task. It is `now_ns`. Returns
+    /// when the last handler returned. Both are in nanoseconds of the runtime's clock.
+    pub(crate) fn run(&mut self, task: &mut Task<H::Connection, F::Head>, now_ns: u64) -> u64 {
+        let start_ns = now_ns.saturating_sub(self.away_ns.get());
         let end_ns = match task {
             Task::Stream(stream) => {
                 let Stream { connection, run } = &mut **stream;
-                self.run_connection(connection, run)
+                self.run_connection(connection, run, start_ns)
             }
-            Task::Datagram(datagram) => self.run_datagram(datagram),
+            Task::Datagram(datagram) => self.run_datagram(datagram, start_ns),
         };
         end_ns + self.away_ns.get()
     }
 
-    /// Returns the service clock's time at the end.
+    /// Begins at `start_ns` of the service clock, and returns its time at the end.
     fn run_connection(
         &mut self,
         connection: &mut Connection<H::Connection>,
         run: &mut Run<F::Head>,
+        start_ns: u64,
     ) -> u64 {
         run.samples.clear();
         run.done = 0;
         if connection.socket.handshake().is_some() {
-            return self.run_handshake(connection, run);
+            return self.run_handshake(connection, run, start_ns);
         }
-        let start_ns = self.service_clock_ns();
         let mut now_ns = start_ns;
         while let Some(frame) = run.frames.get(run.done) {
             let payload = &connection.input.data()[..frame.len];
@@ -152,6 +153,11 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             );
             let outcome = reply.into_outcome();
             let flushed = outcome.flushed;
+            if outcome.reclassified.is_some() && handled.is_ok() && !flushed.is_committed {
+                connection.output.truncate(flushed.ahead);
+                run.reclassified = outcome.reclassified;
+                break;
+            }
             let refusal = self
                 .shared
                 .refusal(self.worker, handled, &outcome, limit_bytes);
@@ -196,13 +202,13 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         now_ns
     }
 
-    /// Takes a step of a TLS handshake. Returns the service clock's time at the end.
+    /// Takes a step of a TLS handshake. Begins at `start_ns` of the service clock, and returns its time at the end.
     fn run_handshake(
         &mut self,
         connection: &mut Connection<H::Connection>,
         run: &mut Run<F::Head>,
+        start_ns: u64,
     ) -> u64 {
-        let start_ns = self.service_clock_ns();
         let session = connection.socket.session();
         let (Some((session, _)), Some(request_type)) = (session, self.shared.handshake) else {
             return start_ns;
@@ -231,10 +237,13 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         counters.bytes_sent.add(bytes as u64);
     }
 
-    /// Returns the service clock's time at the end.
+    /// Begins at `start_ns` of the service clock, and returns its time at the end.
     #[inline]
-    fn run_datagram(&mut self, datagram: &mut Datagram<H::Connection, F::Head>) -> u64 {
-        let start_ns = self.service_clock_ns();
+    fn run_datagram(
+        &mut self,
+        datagram: &mut Datagram<H::Connection, F::Head>,
+        start_ns: u64,
+    ) -> u64 {
         let Datagram {
             peer,
             body,
@@ -371,10 +380,7 @@ impl Shared {
         let watch = request.watch;
         let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
         let handled = catch_unwind(|| {
-            for_peer(watch.as_ref(), || match preempt {
-                PreemptPolicy::None => handle(),
-                _ => preemptible(slot, preempt, handle),
-            });
+            for_peer(watch.as_ref(), || in_handler(slot, preempt, handle));
         });
         match handled {
             Ok(()) => Ok(()),

@@ -14,6 +14,8 @@
 //!   `steal_threshold` requests. The published implementation has a lower threshold where the victim
 //!   is busy with a long request, and tries that first. While the wait queue has `congestion`, it
 //!   comes before the own queue.
+//! - A request that was blocked goes on from the head of the own queue of the worker where it ran: what it
+//!   waited for has come, and it is no long request that was preempted for others.
 //! - `feedback` says which requests are long. Short ones are never preempted.
 //! - `quantum` follows the service times of short requests, worker by worker.
 //! - `timer` preempts a long request at the end of a quantum if its worker's own queue has another.
@@ -34,7 +36,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::backlog::{Backlog, Handover};
-use crate::event::{Action, Event, HandOff, Sample, WorkerId};
+use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
 use crate::parts::handover::backlog;
 use crate::parts::queues::Queues;
 use crate::parts::ready::ReadyWorkers;
@@ -129,6 +131,22 @@ impl Synergy {
         }
     }
 
+    /// A request that was blocked waits at the head of the queue of the worker where it ran.
+    fn unblocked(&mut self, now_ns: u64, request: RequestId) {
+        let worker = self.queues.blocked_request(request).home;
+        let could_run = self.queues.can_run_own(worker);
+        let waited = self.queues.waits_behind(worker);
+        let waiting = self.queues.unblock(now_ns, request);
+        self.queues.put_back_first(worker.index(), waiting);
+        if self.running.is_busy(worker) {
+            if !waited && self.queues.waits_behind(worker) {
+                self.timer.queue_begins(now_ns, worker, &self.running);
+            }
+        } else if !could_run {
+            self.ready.add_if_able(&self.queues, worker, HandOff::Own);
+        }
+    }
+
     fn released(&mut self, worker: WorkerId) {
         self.timer.disarm(worker);
         self.idle.release(worker);
@@ -147,12 +165,21 @@ impl Synergy {
         let slot = self.queues.slot(waiting.request_type);
         let action = self.running.start(now_ns, worker, waiting, hand_off);
         if self.feedback.is_long(slot) {
-            let quantum_ns = self.quantum.of_ns(worker, congested);
-            let waited_for = self.queues.waits_behind(worker);
-            self.timer
-                .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
+            self.arm(now_ns, worker, congested);
         }
         Some(action)
+    }
+
+    /// A long request begins, or goes on, on `worker`.
+    fn arm(&mut self, now_ns: u64, worker: WorkerId, congested: bool) {
+        let quantum_ns = self.quantum.of_ns(worker, congested);
+        let waited_for = self.queues.waits_behind(worker);
+        self.timer
+            .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
+        let Self { queues, .. } = self;
+        if !queues.has_another_context(worker) && queues.suspended(worker) == 0 {
+            self.timer.spare(worker);
+        }
     }
 
     /// An idle worker that finds a request: in its own queue or, if no idle worker does, elsewhere.
@@ -258,6 +285,12 @@ impl Scheduler for Synergy {
                 self.gave_up(worker, waiting);
                 self.released(worker);
             }
+            Event::Blocked { worker, served_ns } => {
+                let blocked = self.running.give_up(worker, served_ns);
+                self.queues.block(now_ns, worker, blocked);
+                self.released(worker);
+            }
+            Event::Unblocked { request } => self.unblocked(now_ns, request),
             Event::Tick => {}
         }
         self.feedback.passes(now_ns);
@@ -318,10 +351,7 @@ impl Handover for Synergy {
             };
             let slot = self.queues.slot(turn.waiting.request_type);
             if self.feedback.is_long(slot) {
-                let quantum_ns = self.quantum.of_ns(worker, false);
-                let waited_for = self.queues.waits_behind(worker);
-                self.timer
-                    .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
+                self.arm(now_ns, worker, false);
             }
         }
     }
@@ -338,7 +368,7 @@ mod tests {
 
     const SHORT: RequestType = RequestType::new(0);
     const LONG: RequestType = RequestType::new(1);
-    const PREEMPTION: Option<Preemption> = Some(Preemption::migrating(0));
+    const PREEMPTION: Option<Preemption> = Some(Preemption::new(0));
 
     fn types() -> [TypeSpec; 2] {
         let spec = |name, micros| {

@@ -32,7 +32,9 @@ pub(super) fn parse<F: Framing, K: Classifier<F::Head>>(
         match framing.next_frame(cursor, &input[offset..]) {
             Ok(Step::Frame { len, head }) => {
                 let frame = &input[offset..offset + len];
-                let request_type = dispatcher.classify(frame, &head);
+                let reclassified = run.reclassified.take();
+                let request_type =
+                    reclassified.unwrap_or_else(|| dispatcher.classify(frame, &head));
                 let own = framing.deadline(&head);
                 let deadline_ns = dispatcher.latest_turn_ns(now_ns, request_type, own);
                 if let Some(first) = run.frames.first()

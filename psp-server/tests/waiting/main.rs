@@ -1,0 +1,6 @@
+//! Requests that wait in a running server, without their workers.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod rig;
+mod sharing;
