@@ -110,7 +110,8 @@ fn every_policy_dedicated_holds_a_burst() {
 #[test]
 fn a_queue_that_stays_full_refuses_its_type_alone() {
     const SLEEPERS: usize = 20;
-    const CONFIG: &str = "[server]\nqueue-capacity = 2\nbackpressure-ms = 200\n";
+    const CONFIG: &str =
+        "[server]\nqueue-capacity = 2\nbackpressure-ms = 200\ncontexts-per-worker = 2\n";
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
