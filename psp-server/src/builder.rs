@@ -29,6 +29,7 @@ use crate::shutdown::Shutdown;
 use crate::signal_preemptible::SignalPreemptible;
 use crate::telemetry::Telemetry;
 use crate::transport::PacketPort;
+use crate::transport::budget::Budget;
 use crate::transport::datagram::buffer_len;
 
 /// Datagrams that may be between two states while every typed queue is full.
@@ -435,6 +436,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
         let shared = Arc::new(Shared {
             telemetry: Telemetry::new(types.len() + 1, workers),
+            buffers: Budget::new(self.settings.config.buffered_bytes_max),
             connections_max: AtomicUsize::new(self.settings.config.connections_max),
             idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),
             config: self.settings.config.clone(),

@@ -71,6 +71,10 @@ pub struct Config {
     pub topology: Topology,
     /// Requests (or runs of pipelined requests) that may wait in one typed queue, 1 048 576 at most.
     pub queue_capacity: usize,
+    /// How long a request (or run) whose typed queue is full may wait for a place in it. Meanwhile the server reads
+    /// nothing more from that connection. A request that gets no place in time is refused. With 0 it is refused at
+    /// once. Datagrams are dropped at once in any case.
+    pub backpressure_ms: u64,
     /// Connections that may be open at once.
     pub connections_max: usize,
     /// Connections that one address may have open at once; 0 for no limit. The addresses of an IPv6 network of 64
@@ -89,15 +93,27 @@ pub struct Config {
     pub half_close_grace_ms: u64,
     /// A connection whose TLS handshake takes longer than this is closed; 0 never closes.
     pub handshake_timeout_s: u64,
-    /// Longest reply, in bytes.
+    /// A connection whose peer does not [authenticate](crate::Handler::is_authenticated) for this long is closed; 0 never
+    /// closes. Most handlers ask for no authentication.
+    pub auth_timeout_s: u64,
+    /// Longest reply, in bytes. A reply on a connection has three quarters of
+    /// [`buffered_bytes_max`](field@Self::buffered_bytes_max) at most.
     pub reply_bytes_max: usize,
-    /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
-    /// A connection that holds more than 64 KiB and pushes the sum over this is closed.
+    /// Bytes that may be held for all peers together: incomplete requests, and replies from when they grow, by the memory
+    /// that they take. A connection may hold three quarters of it. When a connection
+    /// that holds more than 64 KiB pushes the sum over this, others are closed that have waited for
+    /// longest, without progress for a second at least, and without such connections that one. A reply that grows beyond 64 KiB and pushes the sum over this is discarded: its peer
+    /// gets an error.
     pub buffered_bytes_max: usize,
     /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
     /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed
     /// queues. All together have 16 GiB at most.
     pub datagram_bytes_max: usize,
+    /// Bytes of replies in datagrams that one source may get in a second; 0 for no limit. Headers of the protocol count,
+    /// those of UDP and IP do not. The addresses of an IPv6 network of 64 bits are one source. A source that got nothing
+    /// for a second may get the bytes of one second at once, and the replies to its requests that wait by then. Further
+    /// datagrams from it are dropped and counted until its bytes suffice.
+    pub datagram_bytes_per_source_per_s: u64,
     /// A connection with more unsent output than this starts no further request, in bytes.
     pub output_high_water_bytes: usize,
     /// How long a stopping server waits for requests in flight.
@@ -150,15 +166,18 @@ impl Default for Config {
             workers: None,
             topology: Topology::Auto,
             queue_capacity: 1024,
+            backpressure_ms: 1000,
             connections_max: 10_000,
             connections_per_address_max: 0,
             idle_timeout_s: 0,
             output_timeout_s: 60,
             half_close_grace_ms: 100,
             handshake_timeout_s: 10,
+            auth_timeout_s: 10,
             reply_bytes_max: 1 << 30,
             buffered_bytes_max: 1 << 30,
             datagram_bytes_max: 2048,
+            datagram_bytes_per_source_per_s: 0,
             output_high_water_bytes: 256 * 1024,
             drain_timeout_ms: 10_000,
             spin_us: 50,
@@ -201,15 +220,18 @@ impl Config {
     psp_policy::setters! {
         topology: Topology,
         queue_capacity: usize,
+        backpressure_ms: u64,
         connections_max: usize,
         connections_per_address_max: usize,
         idle_timeout_s: u64,
         output_timeout_s: u64,
         half_close_grace_ms: u64,
         handshake_timeout_s: u64,
+        auth_timeout_s: u64,
         reply_bytes_max: usize,
         buffered_bytes_max: usize,
         datagram_bytes_max: usize,
+        datagram_bytes_per_source_per_s: u64,
         output_high_water_bytes: usize,
         drain_timeout_ms: u64,
         spin_us: u64,

@@ -138,6 +138,7 @@
 //! | `psp_bytes_sent_total` | | bytes sent |
 //! | `psp_datagrams_received_total` | | datagrams received |
 //! | `psp_datagrams_reflected_total` | | datagrams dropped that only a forged source explains |
+//! | `psp_datagrams_over_budget_total` | | datagrams over their source's `datagram-bytes-per-source-per-s` |
 //! | `psp_malformed_total` | | requests that break the protocol |
 //! | `psp_frames_received_total` | | frames that a polled port received |
 //! | `psp_frames_dropped_total` | `reason` | frames that it dropped |
@@ -148,6 +149,7 @@
 //! | `psp_reservation_updates_total` | | changes of the workers reserved |
 //! | `psp_arrivals_total` | `type` | requests that arrived |
 //! | `psp_completions_total` | `type` | requests that completed |
+//! | `psp_held_total` | `type` | requests that waited for a place in the typed queue |
 //! | `psp_rejections_total` | `type` | requests refused because the typed queue was full |
 //! | `psp_abandoned_total` | `type` | requests not run because the peer had left |
 //! | `psp_expired_total` | `type` | requests not run because they had waited too long |
@@ -164,6 +166,7 @@
 //! | `psp_worker_panics_total` | `worker` | handlers that panicked |
 //! | `psp_worker_failures_total` | `worker` | requests that the handler failed |
 //! | `psp_worker_replies_too_large_total` | `worker` | replies over the limit |
+//! | `psp_worker_replies_over_budget_total` | `worker` | replies that `buffered-bytes-max` had no room for |
 //! | `psp_worker_replies_unsent_total` | `worker` | datagrams that could not be sent |
 //! | `psp_worker_preemptions_honoured_total` | `worker` | requests that gave way |
 //! | `psp_worker_preemptions_missed_total` | `worker` | signals that came when a request could not give way |

@@ -15,6 +15,7 @@ use crate::fiber::Surroundings;
 use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
+use crate::transport::budget::Budget;
 
 /// Settings, counters and the way to stop. All threads and all
 /// [`ServerHandle`](super::ServerHandle)s share it.
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     /// How requests of each type give way, by the type's slot; `UNKNOWN` comes last.
     pub(crate) preempt: Vec<PreemptPolicy>,
     pub(crate) telemetry: Telemetry,
+    /// The memory that is held for all peers.
+    pub(crate) buffers: Budget,
     /// What each poll of a request that waits runs within.
     pub(crate) poll_within: Option<PollWithin>,
     pub(crate) shutdown: Shutdown,
@@ -76,6 +79,12 @@ impl Shared {
         self.can_preempt.load(Ordering::Relaxed)
     }
 
+    /// Length of the longest reply on a connection, in bytes: it is no longer than what a connection may hold.
+    #[inline]
+    pub(crate) fn reply_bytes_max(&self) -> usize {
+        self.config.reply_bytes_max.min(self.buffers.share_bytes())
+    }
+
     /// The setup of every scheduler of this server.
     pub(crate) fn scheduler_setup(&self) -> SchedulerSetup<'_> {
         SchedulerSetup::new(self.workers, &self.types)
@@ -106,6 +115,7 @@ impl Shared {
     pub(crate) fn example(config: Config, types: TypeTable, workers: usize) -> Self {
         Self {
             telemetry: Telemetry::new(types.len() + 1, workers),
+            buffers: Budget::new(config.buffered_bytes_max),
             connections_max: AtomicUsize::new(config.connections_max),
             idle_timeout_s: AtomicU64::new(config.idle_timeout_s),
             preempt: vec![config.preempt; types.len() + 1],

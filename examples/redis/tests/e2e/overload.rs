@@ -8,8 +8,13 @@ use psp_harness::{NOT_PSP, skip};
 
 const WORKERS: usize = 2;
 const QUEUE_CAPACITY: usize = 4;
-/// With two contexts a worker holds one request at a time, whether it runs or waits.
-const CONFIG: &str = "[server]\nqueue_capacity = 4\ncontexts-per-worker = 2\n";
+/// A request that finds the queue full is refused at once. `bursts.rs` has the tests of requests that wait. With two
+/// contexts a worker holds one request at a time, whether it runs or waits.
+const CONFIG: &str = "[server]
+queue-capacity = 4
+backpressure-ms = 0
+contexts-per-worker = 2
+";
 /// Many more than can run and wait at once.
 const SLEEPERS: usize = 40;
 

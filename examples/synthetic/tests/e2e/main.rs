@@ -7,3 +7,4 @@ mod shutdown;
 mod simulated;
 mod starting;
 mod steering;
+mod waiting;

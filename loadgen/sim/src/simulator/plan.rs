@@ -114,6 +114,9 @@ pub enum SimError {
     /// An ideal policy has no queues that another could take over.
     #[error("{0} cannot hand over to another policy; only policies of live servers can")]
     Switch(Box<SimPolicy>),
+    /// An ideal policy knows no requests that wait without their worker.
+    #[error("{0} knows no `wait_us`; only policies of live servers do")]
+    Waits(Box<SimPolicy>),
     /// The policy never runs the waiting requests.
     #[error("policy {policy} leaves {waiting} requests waiting beside idle workers")]
     Stranded {
@@ -184,6 +187,9 @@ impl SimPlan {
             SimPolicy::Live(policy) => Some(policy),
             SimPolicy::Ps | SimPolicy::Srpt if self.switch.is_some() => {
                 return Err(SimError::Switch(Box::new(self.policy.clone())));
+            }
+            SimPolicy::Ps | SimPolicy::Srpt if self.workload.waits() => {
+                return Err(SimError::Waits(Box::new(self.policy.clone())));
             }
             SimPolicy::Ps | SimPolicy::Srpt => None,
         };

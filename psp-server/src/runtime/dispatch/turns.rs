@@ -185,6 +185,16 @@ impl Turns {
         self.count(worker, |counters| counters.turns.sub(1));
     }
 
+    /// The request that runs on `worker`.
+    pub(crate) fn request_on(&self, worker: WorkerId) -> Option<RequestId> {
+        self.workers[worker.index()].request
+    }
+
+    /// The type of the request that runs on `worker`, or ran there last.
+    pub(crate) fn type_on(&self, worker: WorkerId) -> RequestType {
+        self.workers[worker.index()].request_type
+    }
+
     /// The request on `worker` gave way.
     pub(crate) fn yielded(&mut self, worker: WorkerId) {
         self.end(worker);

@@ -16,6 +16,7 @@ use super::datagram_sockets::DatagramSockets;
 use super::intake::Intake;
 use super::polled_port::PolledPort;
 use super::requests::Requests;
+use super::sources::Sources;
 use super::tokens::{ALARM, Source, Tokens};
 use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
@@ -131,9 +132,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let tokens = Tokens::new(listeners.len(), endpoints.len());
         let buffers = if endpoints.is_empty() { 0 } else { datagrams };
         let packets = if port.is_none() { 0 } else { datagrams };
+        let sockets = DatagramSockets::new(endpoints, registry, tokens)?;
+        let own = sockets.addresses()?;
         let requests = Requests {
             connections: Connections::new(framing.clone(), shared.clone()),
             datagrams: DatagramPool::new(buffers, shared.config.datagram_bytes_max, packets),
+            sources: Sources::new(own, shared.config.datagram_bytes_per_source_per_s),
         };
         Ok(Self {
             events: Events::with_capacity(EVENTS_PER_TURN),
@@ -147,7 +151,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 handler,
                 shared.clone(),
             )?,
-            sockets: DatagramSockets::new(endpoints, registry, tokens)?,
+            sockets,
             port: port.map(|(packets, endpoint)| PolledPort::new(packets, endpoint)),
             requests,
             workers: Workers::new(links, ACTIONS_PER_TURN),
@@ -299,6 +303,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     fn until_deadline(&mut self) -> Duration {
         let deadlines_ns = [
             self.dispatcher.deadline_ns(),
+            self.requests.connections.held_deadline_ns(),
             self.port_poll_at_ns(),
             self.timer_ns(),
         ];
@@ -366,8 +371,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             net: &self.shared.telemetry.net.0,
             now_ns: self.now_ns,
         };
-        self.sockets
-            .receive(index, &mut self.requests.datagrams, intake)
+        let Requests {
+            datagrams, sources, ..
+        } = &mut self.requests;
+        self.sockets.receive(index, datagrams, sources, intake)
     }
 
     /// Reads some frames of the port's burst. Returns whether there were any.
@@ -378,8 +385,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             net: &self.shared.telemetry.net.0,
             now_ns: self.now_ns,
         };
+        let Requests {
+            datagrams, sources, ..
+        } = &mut self.requests;
         match &mut self.port {
-            Some(port) => port.read(&mut self.requests.datagrams, intake),
+            Some(port) => port.read(datagrams, sources, intake),
             None => false,
         }
     }
@@ -454,11 +464,13 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Returns whether all decisions were carried out.
     fn act(&mut self, end_ns: u64) -> bool {
+        self.admit_held();
         for _ in 0..ACTIONS_PER_TURN {
             if self.now_ns > end_ns {
                 return false;
             }
             match self.dispatcher.poll(self.now_ns) {
+                None if self.admit_held() => {}
                 None => return true,
                 Some(Action::Reject {
                     request,
@@ -473,6 +485,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             }
         }
         false
+    }
+
+    /// Gives free places in typed queues to requests that wait for them. Returns whether there were any.
+    fn admit_held(&mut self) -> bool {
+        let connections = &mut self.requests.connections;
+        connections.admit_held(&mut self.dispatcher, self.now_ns)
     }
 
     /// Runs a request on `worker`, or resumes it there if it yielded. Drops a request that nobody waits for.

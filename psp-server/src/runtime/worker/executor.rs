@@ -16,7 +16,7 @@ use crate::fiber::{for_peer, in_handler};
 use crate::handler::{Handler, Request};
 use crate::peer::Peer;
 use crate::presence::PeerWatch;
-use crate::reply::{Reply, ReplyOutcome};
+use crate::reply::{Overflow, Reply, ReplyOutcome};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::task::Task;
 use crate::shared::{ServerHandle, Shared};
@@ -104,7 +104,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let end_ns = match task {
             Task::Stream(stream) => {
                 let Stream { connection, run } = &mut **stream;
-                self.run_connection(connection, run, start_ns)
+                let end_ns = self.run_connection(connection, run, start_ns);
+                let state = AssertUnwindSafe(|| self.handler.is_authenticated(&connection.state));
+                connection.is_authenticated = catch_unwind(state).unwrap_or(false);
+                end_ns
             }
             Task::Datagram(datagram) => self.run_datagram(datagram, start_ns),
         };
@@ -126,13 +129,14 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let mut now_ns = start_ns;
         while let Some(frame) = run.frames.get(run.done) {
             let payload = &connection.input.data()[..frame.len];
-            let limit_bytes = self.shared.config.reply_bytes_max;
+            let budget = &self.shared.buffers;
+            let limit_bytes = self.shared.reply_bytes_max();
             let watch = PeerWatch {
                 presence: &connection.presence,
                 socket: connection.socket.as_raw_fd(),
             };
             let Connection { output, socket, .. } = connection;
-            let mut reply = Reply::to_stream(output, socket, limit_bytes);
+            let mut reply = Reply::to_stream(output, socket, limit_bytes, budget);
             let request = Request {
                 payload,
                 head: &frame.head,
@@ -153,6 +157,12 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             );
             let outcome = reply.into_outcome();
             let flushed = outcome.flushed;
+            connection.reserved_bytes += outcome.reserved_bytes;
+            if outcome.reclassified.is_some() && handled.is_ok() && !flushed.is_committed {
+                connection.output.truncate(flushed.ahead);
+                run.reclassified = outcome.reclassified;
+                break;
+            }
             let refusal = self
                 .shared
                 .refusal(self.worker, handled, &outcome, limit_bytes);
@@ -225,6 +235,9 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             }
             Sending::WithTheTurn => connection.flush = Flush::Budget,
         }
+        if connection.reserved_bytes > 0 {
+            connection.count(&self.shared.buffers);
+        }
     }
 
     fn count_sent(&self, bytes: usize) {
@@ -293,7 +306,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             self.framing
                 .encode_rejection(&rejection, payload, &mut reply);
             let outcome = reply.into_outcome();
-            written = if outcome.overflowed {
+            written = if outcome.overflow.is_some() {
                 0
             } else {
                 outcome.written
@@ -407,11 +420,17 @@ impl Shared {
         } else if let Some(text) = &outcome.failure {
             counters.failures.add(1);
             Some(Rejection::Failed(text))
-        } else if outcome.overflowed {
-            counters.replies_too_large.add(1);
-            Some(Rejection::ReplyTooLarge { limit_bytes })
         } else {
-            None
+            Some(match outcome.overflow? {
+                Overflow::TooLarge => {
+                    counters.replies_too_large.add(1);
+                    Rejection::ReplyTooLarge { limit_bytes }
+                }
+                Overflow::OutOfBuffers => {
+                    counters.replies_over_budget.add(1);
+                    Rejection::OutOfBuffers
+                }
+            })
         }
     }
 
