@@ -316,7 +316,7 @@ pub(crate) fn pause(pause: Pause) -> Wake {
     RUNNING.with(|running| {
         running
             .paused_at
-            .set(ptr::from_ref(&stack).expose_provenance())
+            .set(ptr::from_ref(&stack).expose_provenance());
     });
     // SAFETY: `yielder` lives on the stack of the context that runs: a context puts it there when it
     // starts and after each pause, and `resume` takes it away when the context stops.
@@ -324,4 +324,94 @@ pub(crate) fn pause(pause: Pause) -> Wake {
     RUNNING.with(|running| running.yielder.set(yielder));
     thread_state::set_stack(stack);
     wake
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::rc::Rc;
+    use std::time::Instant;
+
+    use super::*;
+
+    const STACK_BYTES: usize = 64 * 1024;
+
+    /// A pool whose contexts leave after each step, which they count.
+    fn leaving(
+        counted: &Rc<Cell<u64>>,
+    ) -> ContextPool<impl FnMut() -> io::Result<Box<dyn FnOnce()>>> {
+        let counted = counted.clone();
+        ContextPool::new(2, STACK_BYTES, move || {
+            let counted = counted.clone();
+            let body: Box<dyn FnOnce()> = Box::new(move || {
+                loop {
+                    counted.set(counted.get() + 1);
+                    if pause(Pause::Leave) == Wake::Finish {
+                        return;
+                    }
+                }
+            });
+            Ok(body)
+        })
+    }
+
+    #[test]
+    fn a_context_that_leaves_goes_on_when_the_thread_serves_again() {
+        let counted = Rc::new(Cell::new(0));
+        let mut pool = leaving(&counted);
+        (0..5).for_each(|_| pool.serve().unwrap());
+        assert_eq!(counted.get(), 5);
+        drop(pool);
+        assert_eq!(Rc::strong_count(&counted), 1, "the context has returned");
+    }
+
+    #[test]
+    #[ignore = "prints figures"]
+    fn what_a_turn_on_a_context_costs() {
+        const TURNS: u32 = 10_000_000;
+        let counted = Rc::new(Cell::new(0));
+        let mut pool = leaving(&counted);
+        let started = Instant::now();
+        (0..TURNS).for_each(|_| pool.serve().unwrap());
+        println!("{:?} there and back", started.elapsed() / TURNS);
+    }
+
+    /// Contexts that were needed once, and lie below those that are needed again, give their memory back.
+    #[test]
+    fn idle_contexts_keep_their_frames_only() {
+        const CONTEXTS: u32 = KEPT as u32 + 8;
+        let used = Rc::new(Cell::new(0_u32));
+        let given = used.clone();
+        let mut pool = ContextPool::new(CONTEXTS as usize + 1, STACK_BYTES, move || {
+            let used = given.clone();
+            Ok(move || {
+                // The first contexts suspend, one after the other, and the last resumes them all.
+                let mut scratch = [1_u8; 16 * 1024];
+                std::hint::black_box(&mut scratch);
+                let number = used.get();
+                used.set(number + 1);
+                let mut next = match number < CONTEXTS {
+                    true => {
+                        ensure_spare();
+                        Pause::Suspended(RequestId(number))
+                    }
+                    false => Pause::StepAside(RequestId(0)),
+                };
+                while pause(next) == Wake::Serve {
+                    let resumed = used.get() - CONTEXTS;
+                    used.set(used.get() + 1);
+                    next = match resumed < CONTEXTS {
+                        true => Pause::StepAside(RequestId(resumed)),
+                        false => Pause::Stop,
+                    };
+                }
+            })
+        });
+        pool.serve().unwrap();
+        assert_eq!(pool.contexts.len() as u32, CONTEXTS + 1);
+        assert_eq!(pool.idle.len() as u32, CONTEXTS);
+        assert_eq!(pool.trimmed, pool.idle.len() - KEPT);
+        for idle in &pool.idle[..pool.trimmed] {
+            assert!(idle.unused.to - idle.unused.from > STACK_BYTES / 2);
+        }
+    }
 }

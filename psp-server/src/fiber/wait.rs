@@ -29,9 +29,6 @@ thread_local! {
     static WAITING: Cell<Option<&'static dyn Waiting>> = const { Cell::new(None) };
 }
 
-/// Polls of a future that wakes itself, before other requests have the worker.
-const POLLS_MAX: usize = 4;
-
 /// Calls its argument, once.
 pub(crate) type Surroundings = dyn Fn(&mut dyn FnMut()) + Send + Sync;
 
@@ -50,9 +47,9 @@ pub(crate) trait Waiting {
     fn can_block(&self) -> bool;
 
     /// Called on the stack of a request that waits, if it [can block](Self::can_block). `block` is called with the
-    /// request before the worker is given away, and says whether it shall be. Returns `false` if not, and otherwise
-    /// `true` when the request's next turn has begun.
-    fn block(&self, block: &dyn Fn(RequestId) -> bool) -> bool;
+    /// request before the worker is given away, and says whether it shall be. Returns at once if not, and otherwise
+    /// when the request's next turn has begun.
+    fn block(&self, block: &dyn Fn(RequestId) -> bool);
 }
 
 /// Runs `body`, a worker's whole life, on this thread. `waiting` says how its requests wait.
@@ -134,42 +131,34 @@ fn wait_on(waiting: &'static dyn Waiting, poll: &mut dyn FnMut(&mut Context<'_>)
     let waiter = &wait.waiter;
     let waker = Waker::from(waiter.clone());
     let mut context = Context::from_waker(&waker);
-    let mut polls = 0;
     loop {
         waiter.begin_poll();
         if poll_within(Some(waiting), || poll(&mut context)) {
             return;
         }
-        polls += 1;
-        if waiter.is_awake() && polls < POLLS_MAX {
-            continue;
-        }
-        match give_away(waiting, waiter) {
-            None => {
-                drop(wait);
-                return park_until(Some(waiting), poll);
-            }
-            Some(true) => polls = 0,
-            Some(false) => {}
+        if !give_away(waiting, waiter) {
+            drop(wait);
+            return park_until(Some(waiting), poll);
         }
     }
 }
 
-/// Gives the worker away until the request was woken. `Some(false)` if it was woken before that. `None` if the worker
-/// cannot be given away.
-fn give_away(waiting: &'static dyn Waiting, waiter: &Arc<Waiter>) -> Option<bool> {
+/// Gives the worker away until the request was woken. A request whose poll woke it lets others have the worker, too.
+/// Returns `false` if the worker cannot be given away.
+fn give_away(waiting: &'static dyn Waiting, waiter: &Arc<Waiter>) -> bool {
     let kept = Kept::take();
-    let has_blocked = waiting.can_block().then(|| {
+    let can_block = waiting.can_block();
+    if can_block {
         waiting.block(&|request| {
             if waiter.is_awake() {
                 waiter.block_awake(request);
                 return true;
             }
             waiter.block(request)
-        })
-    });
+        });
+    }
     kept.restore();
-    has_blocked
+    can_block
 }
 
 /// Wakes a thread. Its token alone is not enough: other code of the thread may use it up.

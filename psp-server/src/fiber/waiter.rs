@@ -332,7 +332,10 @@ mod loom_tests {
     /// A future that `waker` completes, polled by a request, and a net thread that resumes the request when it finds
     /// it in the list.
     fn polled_until_ready(wakers: usize) {
-        loom::model(move || {
+        let mut model = loom::model::Builder::new();
+        // Without a bound, two wakers take minutes.
+        model.preemption_bound = Some(3);
+        model.check(move || {
             let list = Arc::new(WakeList::new(Arc::new(Silent)));
             let waiter = Arc::new(Waiter::new(WorkerId(0), list.clone()));
             let left = loom::sync::Arc::new(AtomicUsize::new(wakers));

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod costs;
 mod many;
 mod random;
 mod rig;

@@ -34,6 +34,10 @@ impl WaitingGate {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    fn is_open(&self) -> bool {
+        self.0.lock().unwrap().0
+    }
+
     async fn pass(&self) {
         std::future::poll_fn(|context| {
             let mut gate = self.0.lock().unwrap();
@@ -59,6 +63,8 @@ impl WaitingGate {
 /// | `fail MS` | sleeps, and panics then |
 /// | `spawn MS` | waits for another thread, which sleeps and wakes it twice |
 /// | `yield N` | yields so many times |
+/// | `yield-until` | yields until the gate is open |
+/// | `short-open` | opens the gate |
 /// | `spin N` | passes so many checkpoints |
 pub(crate) struct WaitingServer {
     pub(crate) address: SocketAddr,
@@ -106,7 +112,7 @@ pub(crate) fn start(policy: impl Into<Policy>, config: Config) -> WaitingServer 
             let number = words.next().and_then(|number| number.parse().ok());
             let number: u64 = number.unwrap_or(0);
             let time = Duration::from_millis(number);
-            if word != "short" {
+            if !word.starts_with("short") {
                 count.fetch_add(1, Ordering::SeqCst);
             }
             let mut passed = true;
@@ -124,6 +130,12 @@ pub(crate) fn start(policy: impl Into<Policy>, config: Config) -> WaitingServer 
                     panic!("the test asked for it");
                 }
                 "spawn" => wait(woken_by_a_thread(time)),
+                "short-open" => at.open(),
+                "yield-until" => {
+                    while !at.is_open() {
+                        wait(task::yield_now());
+                    }
+                }
                 "yield" => (0..number).for_each(|_| wait(task::yield_now())),
                 "spin" => (0..number).for_each(|_| {
                     (0..32).for_each(|_| std::hint::spin_loop());
@@ -201,24 +213,18 @@ pub(crate) fn servers() -> Vec<(Policy, Config)> {
     let quick = Policy::mq().quantum_us(200.0);
     let (inline, dedicated) = (Topology::Inline, Topology::Dedicated);
     let mut servers = vec![
-        (
-            Policy::darc().into(),
-            config(inline, PreemptPolicy::Cooperative),
-        ),
+        (Policy::darc(), config(inline, PreemptPolicy::Cooperative)),
         (Policy::c_fcfs(), config(inline, PreemptPolicy::None)),
         (
-            Policy::darc().into(),
+            Policy::darc(),
             config(dedicated, PreemptPolicy::Cooperative),
         ),
         (Policy::c_fcfs(), config(dedicated, PreemptPolicy::None)),
-        (
-            quick.clone().into(),
-            config(dedicated, PreemptPolicy::Cooperative),
-        ),
+        (quick.clone(), config(dedicated, PreemptPolicy::Cooperative)),
     ];
     if cfg!(target_os = "linux") {
         let team = config(dedicated, PreemptPolicy::KernelThread);
-        servers.push((quick.into(), team.clone()));
+        servers.push((quick, team.clone()));
         servers.push((Policy::c_fcfs(), team));
     }
     servers

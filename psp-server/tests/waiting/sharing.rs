@@ -13,7 +13,6 @@ use crate::rig::{config, named, servers, start};
 fn one_that_waits_lets_others_run_and_goes_on_when_it_is_woken() {
     for server in servers() {
         let name = named(&server);
-        eprintln!("{name}");
         let running = start(server.0, server.1);
         let mut waiting: Vec<_> = (0..8).map(|_| running.connect()).collect();
         for client in &mut waiting {
@@ -41,6 +40,20 @@ fn one_that_waits_lets_others_run_and_goes_on_when_it_is_woken() {
     }
 }
 
+#[test]
+fn one_that_yields_lets_a_shorter_one_run_on_its_only_worker() {
+    for preempt in [PreemptPolicy::None, PreemptPolicy::Cooperative] {
+        let config = config(Topology::Dedicated, preempt).workers(1);
+        let server = start(Policy::darc(), config);
+        let mut yielding = server.connect();
+        yielding.send("yield-until\n");
+        until("it yields", || server.begun.load(Ordering::SeqCst) == 1);
+        assert_eq!(server.connect().ask("short-open"), "ok short-open");
+        assert_eq!(yielding.line(), "ok yield-until");
+        server.stop();
+    }
+}
+
 /// Two workers that were held for 50 ms by each request would give 40 answers a second.
 #[test]
 fn many_wait_at_once() {
@@ -48,18 +61,14 @@ fn many_wait_at_once() {
     const ROUNDS: u32 = 4;
     let nap = Duration::from_millis(50);
     for (policy, topology, preempt) in [
+        (Policy::darc(), Topology::Inline, PreemptPolicy::Cooperative),
         (
-            Policy::darc().into(),
-            Topology::Inline,
-            PreemptPolicy::Cooperative,
-        ),
-        (
-            Policy::darc().into(),
+            Policy::darc(),
             Topology::Dedicated,
             PreemptPolicy::Cooperative,
         ),
         (
-            Policy::mq().into(),
+            Policy::mq(),
             Topology::Dedicated,
             PreemptPolicy::Cooperative,
         ),

@@ -30,6 +30,7 @@ use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::host::alarm::Alarm;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::spin::Spin;
+use crate::runtime::worker::inline::EndedTurn;
 use crate::shared::Shared;
 use crate::shutdown::Shutdown;
 use crate::telemetry::NetCounters;
@@ -507,8 +508,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         // The request may take long.
         self.workers.wake_parked();
-        let report;
-        (report, self.now_ns) = self.workers.run_inline(worker, request, task);
+        let EndedTurn { report, ended_ns } = self.workers.run_inline(worker, request, task);
+        self.now_ns = ended_ns;
         let dispatcher = &mut self.dispatcher;
         match report {
             Report::Completed(task) => {

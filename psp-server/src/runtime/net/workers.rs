@@ -6,7 +6,7 @@ use psp_protocols::Framing;
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
 use crate::runtime::task::Task;
-use crate::runtime::worker::inline::InlineWorker;
+use crate::runtime::worker::inline::{EndedTurn, InlineWorker};
 use crate::runtime::worker_link::{WorkerLink, wake_parked};
 
 /// How the net worker reaches one worker.
@@ -52,24 +52,24 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     }
 
     /// Runs a turn of a task on the net thread, which is that worker: the first, or another one of the task that it
-    /// holds. Returns the report, and when the turn ended, in nanoseconds of the runtime's clock.
+    /// holds.
     #[inline]
     pub(super) fn run_inline(
         &mut self,
         worker: WorkerId,
         request: RequestId,
         task: Option<Task<H::Connection, F::Head>>,
-    ) -> (Report<Task<H::Connection, F::Head>>, u64) {
+    ) -> EndedTurn<Task<H::Connection, F::Head>> {
         let Link::Inline(inline) = &mut self.links[worker.index()] else {
             unreachable!("another thread is that worker");
         };
         self.lent += usize::from(task.is_some());
-        let (report, ended_ns) = match task {
+        let ended = match task {
             Some(task) => inline.run(request, task),
             None => inline.resume(request),
         };
-        self.lent -= usize::from(matches!(report, Report::Completed(_)));
-        (report, ended_ns)
+        self.lent -= usize::from(matches!(ended.report, Report::Completed(_)));
+        ended
     }
 
     /// The next report of the worker at `index`.

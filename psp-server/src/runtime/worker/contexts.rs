@@ -203,12 +203,10 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> Waiting for Co
         fiber::ensure_spare()
     }
 
-    fn block(&self, block: &dyn Fn(RequestId) -> bool) -> bool {
-        let is_blocked = block(self.request.get());
-        if is_blocked {
+    fn block(&self, block: &dyn Fn(RequestId) -> bool) {
+        if block(self.request.get()) {
             self.suspend(|served_ns| Report::Blocked { served_ns });
         }
-        is_blocked
     }
 }
 

@@ -42,6 +42,13 @@ impl<T> Port<T> for InlinePort<T> {
 
 type InlineLoop<F, H> = ContextLoop<F, H, InlinePort<ContextTask<F, H>>>;
 
+/// A turn on the net thread.
+pub(crate) struct EndedTurn<T> {
+    pub(crate) report: Report<T>,
+    /// When the turn ended, in nanoseconds of the runtime's clock.
+    pub(crate) ended_ns: u64,
+}
+
 /// See the [module](self).
 pub(crate) struct InlineWorker<F: Framing, H: Handler<F::Head>> {
     contexts: Contexts,
@@ -83,21 +90,16 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         &mut self,
         request: RequestId,
         task: ContextTask<F, H>,
-    ) -> (Report<ContextTask<F, H>>, u64) {
+    ) -> EndedTurn<ContextTask<F, H>> {
         self.carry_out(Message::Run { request, task })
     }
 
     /// The next turn of a task that blocked.
-    pub(crate) fn resume(&mut self, request: RequestId) -> (Report<ContextTask<F, H>>, u64) {
+    pub(crate) fn resume(&mut self, request: RequestId) -> EndedTurn<ContextTask<F, H>> {
         self.carry_out(Message::Resume(request))
     }
 
-    /// Returns the report of the turn that the message begins, and when the turn ended, in nanoseconds of the
-    /// runtime's clock.
-    fn carry_out(
-        &mut self,
-        message: Message<ContextTask<F, H>>,
-    ) -> (Report<ContextTask<F, H>>, u64) {
+    fn carry_out(&mut self, message: Message<ContextTask<F, H>>) -> EndedTurn<ContextTask<F, H>> {
         let port = &self.context_loop.port;
         port.message.set(Some(message));
         if let Err(error) = self.contexts.serve() {
@@ -105,7 +107,10 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         }
         let report = port.report.take();
         let report = report.expect("a context that leaves has reported");
-        (report, self.context_loop.ended_ns.get())
+        EndedTurn {
+            report,
+            ended_ns: self.context_loop.ended_ns.get(),
+        }
     }
 }
 

@@ -103,16 +103,13 @@ impl Waiting for TeamWorker<'_> {
         self.team.idle() > 0
     }
 
-    fn block(&self, block: &dyn Fn(RequestId) -> bool) -> bool {
-        let is_blocked = self.team.closed(self.thread, || {
-            let is_blocked = block(self.team.request(self.thread));
-            if is_blocked {
+    fn block(&self, block: &dyn Fn(RequestId) -> bool) {
+        self.team.closed(self.thread, || {
+            if block(self.team.request(self.thread)) {
                 self.team.block(self.thread);
             }
-            is_blocked
         });
         self.has_turn();
-        is_blocked
     }
 }
 

@@ -1,5 +1,6 @@
 //! Futures of tokio in handlers that wait, end to end over TCP.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::io;
@@ -148,5 +149,50 @@ fn services_of_tower_use_the_timers_of_tokio() {
         assert_eq!(replies, ["after 1", "late", "after 2"], "{topology}");
         server.shut_down();
         server.join().unwrap();
+    }
+}
+
+#[allow(unreachable_pub)]
+mod example {
+    include!("page_example.rs");
+}
+
+const PAGE: &str = include_str!("../../../docs/waiting.md");
+const EXAMPLE: &str = include_str!("page_example.rs");
+
+#[test]
+fn the_example_of_the_page_answers() {
+    assert!(PAGE.contains(&format!("```rust\n{EXAMPLE}```")));
+    let (runtime, address) = upstream();
+    for topology in [Topology::Inline, Topology::Dedicated] {
+        let upstreams = example::Upstreams {
+            servers: vec![address; 3],
+            last: tokio::sync::Mutex::default(),
+        };
+        let server = start(
+            &runtime,
+            topology,
+            move |request: Request<'_, ()>, reply: &mut Reply<'_>| match request.payload {
+                b"1\n" | b"60000\n" => upstreams.forward(&request, reply),
+                b"2\n" => upstreams.gather(&request, reply),
+                _ => upstreams.refresh(&request, reply),
+            },
+        );
+        let mut client = connect(&server);
+        assert_eq!(client.ask("1"), "after 1", "{topology}");
+        assert_eq!(client.ask("60000"), "!the time is over 60000", "{topology}");
+        client.send("2\n");
+        assert_eq!(
+            [(); 3].map(|()| client.line()),
+            ["after 2"; 3],
+            "{topology}"
+        );
+        let mut others: Vec<Client> = (0..8).map(|_| connect(&server)).collect();
+        others.iter_mut().for_each(|other| other.send("3\n"));
+        for other in &mut others {
+            assert_eq!(other.line(), "after 3", "{topology}");
+        }
+        server.shut_down();
+        assert_eq!(server.join().unwrap().abandoned, 0);
     }
 }
