@@ -7,6 +7,7 @@
 //!   Arrived ────┐                                   ┌──► Run { worker, request }
 //!   Completed ──┤    Scheduler::on_event(now, ..)   │    Scheduler::poll(now)
 //!   Yielded ────┼──► typed queues, profile, workers ┼──► Preempt { worker }
+//!   Workers ────┤                                   │
 //!   Tick ───────┘    Scheduler::deadline_ns()       └──► Reject { request }
 //! ```
 //!

@@ -169,6 +169,11 @@ impl Rehearsal {
         self.yields_after(self.now_ns, worker, served_ns)
     }
 
+    /// So many workers are present from now on.
+    pub(crate) fn has_workers(&mut self, present: usize) -> String {
+        self.after(self.now_ns, Event::Workers { present })
+    }
+
     pub(crate) fn ticks(&mut self, now_ns: u64) -> String {
         self.after(now_ns, Event::Tick)
     }
@@ -267,6 +272,7 @@ const fn completed(worker: u32, samples: &[Sample]) -> Event<'_> {
 pub(crate) const fn setup(workers: usize, types: &TypeTable) -> SchedulerSetup<'_> {
     SchedulerSetup {
         workers,
+        present: workers,
         types,
         queue_capacity: QUEUE_CAPACITY,
         inline: false,

@@ -115,6 +115,22 @@ impl Queues {
         }
     }
 
+    /// Workers `0..present` are present, and no others: an absent worker begins no request.
+    pub(crate) const fn set_present(&mut self, present: usize) {
+        self.suspended.set_present(present);
+    }
+
+    /// Whether `worker` is present.
+    pub(crate) const fn is_present(&self, worker: WorkerId) -> bool {
+        self.suspended.is_present(worker)
+    }
+
+    /// Whether a request that `worker` gives up waits in the worker's own lane: the worker is present, or it
+    /// alone can resume the request.
+    pub(crate) const fn keeps(&self, worker: WorkerId) -> bool {
+        self.is_present(worker) || self.suspended.exist()
+    }
+
     /// Place of `request_type` in per-type arrays; types that are not registered are `UNKNOWN`.
     #[inline]
     pub(crate) fn slot(&self, request_type: RequestType) -> usize {
@@ -219,6 +235,14 @@ impl Queues {
     pub(crate) fn move_first_at(&mut self, worker: WorkerId, from: usize, to: usize) {
         if let Some(waiting) = self.pop_at(from, worker) {
             self.put_back_last(to, waiting);
+        }
+    }
+
+    /// Moves the first request of one lane that any worker may take up to its place in another: behind those
+    /// that arrived before it.
+    pub(crate) fn move_first_in_order(&mut self, from: usize, to: usize) {
+        if let Some(waiting) = self.pop(from) {
+            self.put_back_first(to, waiting);
         }
     }
 
@@ -402,6 +426,11 @@ impl Queues {
         self.suspended.total() > 0
     }
 
+    /// Whether all workers are present, and nothing is suspended that only one of them can resume.
+    pub(crate) const fn any_worker_begins(&self) -> bool {
+        !self.any_suspended() && self.suspended.all_present()
+    }
+
     /// How many requests are suspended on `worker`.
     #[inline]
     pub(crate) fn suspended(&self, worker: WorkerId) -> usize {
@@ -489,6 +518,7 @@ mod tests {
         let setup = SchedulerSetup {
             inline: false,
             workers: 1,
+            present: 1,
             types: &types,
             queue_capacity: 3,
             preemption: None,
@@ -695,6 +725,7 @@ mod tests {
             let setup = SchedulerSetup {
                 inline: false,
                 workers: 1,
+                present: 1,
                 types: &types,
                 queue_capacity: usize::MAX,
                 preemption: None,

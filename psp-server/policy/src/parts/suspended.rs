@@ -59,6 +59,9 @@ pub(crate) struct Suspended {
     lanes: Lanes,
     /// Requests that a worker can hold between their beginning and their end.
     contexts: usize,
+    workers: usize,
+    /// How many workers are present.
+    present: usize,
     /// The lists of each worker, one worker after the other. Empty if requests migrate.
     lists: Vec<List>,
     /// Per worker: how many are suspended there. Empty if requests migrate.
@@ -73,10 +76,28 @@ impl Suspended {
         Self {
             lanes,
             contexts: preemption.map_or(usize::MAX, |preemption| preemption.contexts.max(1)),
+            workers: setup.workers,
+            present: setup.workers,
             lists: vec![List::EMPTY; workers * lanes.lists()],
             suspended: vec![0; workers],
             total: 0,
         }
+    }
+
+    /// Workers `0..present` are present, and no others.
+    pub(crate) const fn set_present(&mut self, present: usize) {
+        self.present = present;
+    }
+
+    /// Whether all workers are present.
+    pub(crate) const fn all_present(&self) -> bool {
+        self.present == self.workers
+    }
+
+    /// Whether `worker` is present.
+    #[inline]
+    pub(crate) const fn is_present(&self, worker: WorkerId) -> bool {
+        worker.index() < self.present
     }
 
     /// Whether only its home worker can resume a request.
@@ -99,12 +120,12 @@ impl Suspended {
     /// Whether `worker`, when it is idle, can begin a request.
     #[inline]
     pub(crate) fn has_context(&self, worker: WorkerId) -> bool {
-        self.suspended(worker) < self.contexts
+        self.is_present(worker) && self.suspended(worker) < self.contexts
     }
 
     /// Whether `worker` can begin a request if it suspends what it runs.
     pub(crate) fn has_another_context(&self, worker: WorkerId) -> bool {
-        self.suspended(worker) < self.contexts - 1
+        self.is_present(worker) && self.suspended(worker) < self.contexts - 1
     }
 
     /// Puts a request into its place in `lane`.

@@ -149,7 +149,7 @@ impl Drr {
                 }
                 self.activate(slot);
             }
-            Event::Arrived { .. } | Event::Tick => {}
+            Event::Arrived { .. } | Event::Workers { .. } | Event::Tick => {}
         }
     }
 }

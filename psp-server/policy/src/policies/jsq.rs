@@ -65,8 +65,30 @@ impl Jsq {
         *attained_ns = attained_ns.saturating_add(served_ns);
     }
 
+    /// The request on `worker` waits again: there, or anywhere if the worker is absent.
+    fn gave_up(&mut self, worker: WorkerId, served_ns: u64) {
+        if self.own.queues.keeps(worker) {
+            self.serve(worker, served_ns);
+            self.own.give_up(worker, served_ns, worker.index());
+        } else {
+            self.attained_ns[worker.index()] = 0;
+            self.own.give_up(worker, served_ns, self.own.dispatcher());
+            self.send_all();
+        }
+    }
+
+    /// Workers come or go. What waits at those that go joins others.
+    fn set_present(&mut self, present: usize) {
+        let attained_ns = &mut self.attained_ns;
+        self.own.set_present(present, |worker, served_ns| {
+            let attained_ns = &mut attained_ns[worker.index()];
+            *attained_ns = attained_ns.saturating_sub(served_ns);
+        });
+        self.send_all();
+    }
+
     fn shortest(&self) -> Option<WorkerId> {
-        self.own.workers().min_by_key(|&worker| {
+        self.own.present().min_by_key(|&worker| {
             let attained_ns = match self.ties {
                 JsqTies::LowestNumber => 0,
                 JsqTies::MostServed => self.attained_ns[worker.index()],
@@ -95,10 +117,8 @@ impl Scheduler for Jsq {
                 let attained_ns = &mut self.attained_ns[worker.index()];
                 *attained_ns = attained_ns.saturating_sub(finished.served_ns);
             }
-            Event::Yielded { worker, served_ns } => {
-                self.serve(worker, served_ns);
-                self.own.give_up(worker, served_ns, worker.index());
-            }
+            Event::Yielded { worker, served_ns } => self.gave_up(worker, served_ns),
+            Event::Workers { present } => self.set_present(present),
             Event::Tick => {}
         }
     }
@@ -221,5 +241,24 @@ mod tests {
             policy.switches(500, Rehearsal::with_one_type(Policy::c_fcfs(), 2)),
             "3@0"
         );
+    }
+
+    #[test]
+    fn what_waits_at_a_worker_that_goes_joins_others_in_order_of_arrival() {
+        let behind = ["2@0", "4@0", "3@0", "5@0"];
+        let first_in_the_central_queue = ["2@0", "3@0", "4@0", "5@0"];
+        for (policy, order) in [
+            (Policy::jsq(), behind),
+            (Policy::jbsq(), first_in_the_central_queue),
+        ] {
+            let mut policy = Rehearsal::with_one_type(policy, 2);
+            assert_eq!(policy.arrive_all([0; 6]), "0@0, 1@1");
+            assert_eq!(policy.has_workers(1), "", "worker 1 goes on with request 1");
+            assert_eq!(policy.finishes(1, 1_000), "", "and begins no other");
+            let ran: Vec<String> = (0..4).map(|_| policy.finishes(0, 1_000)).collect();
+            assert_eq!(ran, order.map(String::from));
+            assert_eq!(policy.has_workers(2), "");
+            assert_eq!(policy.arrive_all([0]), "6@1", "worker 0 has request 5");
+        }
     }
 }

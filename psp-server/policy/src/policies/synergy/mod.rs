@@ -57,6 +57,8 @@ const STOLEN_MAX: usize = 32;
 pub(crate) struct Synergy {
     settings: settings::Synergy,
     workers: u32,
+    /// How many of them are present.
+    present: u32,
     /// A lane per worker, and the wait queue last.
     queues: Queues,
     running: Running,
@@ -76,6 +78,7 @@ impl Synergy {
         Self {
             settings: settings.clone(),
             workers,
+            present: workers,
             queues: Queues::new(setup, Lanes::own_and(setup.workers, 1)),
             running: Running::new(setup),
             idle: WorkerSet::new(workers, setup.inline),
@@ -93,7 +96,64 @@ impl Synergy {
         self.workers as usize
     }
 
-    /// A new request waits in the own queue of `worker`. It is the first that the worker could
+    /// The worker whose queue a request joins.
+    fn draw(&mut self) -> WorkerId {
+        WorkerId(self.random.random_range(0..self.present))
+    }
+
+    /// Workers come or go. The queues of those that go join others, request by request.
+    fn set_present(&mut self, now_ns: u64, present: usize) {
+        self.present = worker_count(present);
+        self.queues.set_present(present);
+        self.running.set_present(present);
+        self.idle.set_present(self.present);
+        for from in (self.present..self.workers).map(WorkerId) {
+            while self.queues.front(from.index()).is_some() {
+                let worker = self.draw();
+                self.queues
+                    .move_first_in_order(from.index(), worker.index());
+                self.arrived(now_ns, worker);
+            }
+        }
+        self.ready.keep_able(&self.queues);
+        for worker in (0..self.workers).map(WorkerId) {
+            self.came_or_went(now_ns, worker);
+        }
+    }
+
+    /// The timer of a worker runs only while the worker could run something else.
+    fn came_or_went(&mut self, now_ns: u64, worker: WorkerId) {
+        let Some(turn) = self.running.on(worker).filter(|turn| !turn.preempted) else {
+            return;
+        };
+        let is_long = self
+            .feedback
+            .is_long(self.queues.slot(turn.waiting.request_type));
+        if !self.runs_others(worker) {
+            self.timer.disarm(worker);
+        } else if is_long && !self.timer.is_armed(worker) {
+            self.arm(now_ns, worker, false);
+        } else if !self.queues.waits_behind(worker) {
+            self.timer.queue_is_empty(worker);
+        }
+    }
+
+    /// Whether `worker` could run anything in place of what it runs.
+    fn runs_others(&self, worker: WorkerId) -> bool {
+        self.queues.is_present(worker) || self.queues.suspended(worker) > 0
+    }
+
+    /// A long request begins or goes on at `worker`.
+    fn arm(&mut self, now_ns: u64, worker: WorkerId, congested: bool) {
+        if self.runs_others(worker) {
+            let quantum_ns = self.quantum.of_ns(worker, congested);
+            let waited_for = self.queues.waits_behind(worker);
+            self.timer
+                .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
+        }
+    }
+
+    /// A request waits in the own queue of `worker` that did not before. It is the first that the worker could
     /// begin or, if it is busy, be preempted for, unless the queue had one before.
     fn arrived(&mut self, now_ns: u64, worker: WorkerId) {
         let lane = worker.index();
@@ -120,12 +180,16 @@ impl Synergy {
         }
     }
 
-    fn gave_up(&mut self, worker: WorkerId, waiting: Waiting) {
+    fn gave_up(&mut self, now_ns: u64, worker: WorkerId, waiting: Waiting) {
         if self.settings.wait_queue {
             self.queues.put_back_last(self.wait_queue(), waiting);
             self.congestion.put(1);
-        } else {
+        } else if self.queues.keeps(worker) {
             self.queues.put_back_last(worker.index(), waiting);
+        } else {
+            let other = self.draw();
+            self.queues.put_back_last(other.index(), waiting);
+            self.arrived(now_ns, other);
         }
     }
 
@@ -147,10 +211,7 @@ impl Synergy {
         let slot = self.queues.slot(waiting.request_type);
         let action = self.running.start(now_ns, worker, waiting, hand_off);
         if self.feedback.is_long(slot) {
-            let quantum_ns = self.quantum.of_ns(worker, congested);
-            let waited_for = self.queues.waits_behind(worker);
-            self.timer
-                .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
+            self.arm(now_ns, worker, congested);
         }
         Some(action)
     }
@@ -166,7 +227,7 @@ impl Synergy {
             .or_else(|| {
                 let can_steal = (0..self.workers).any(|lane| self.can_lose(WorkerId(lane)));
                 let begins = |worker| self.queues.has_context(worker);
-                can_steal.then(|| self.idle.find(self.idle.all(), begins))?
+                can_steal.then(|| self.idle.find(self.idle.present(), begins))?
             })?;
         self.idle.remove(worker);
         Some(worker)
@@ -237,7 +298,7 @@ impl Scheduler for Synergy {
                 request_type,
                 deadline_ns,
             } => {
-                let worker = WorkerId(self.random.random_range(0..self.workers));
+                let worker = self.draw();
                 let lane = worker.index();
                 if self
                     .queues
@@ -255,9 +316,10 @@ impl Scheduler for Synergy {
             }
             Event::Yielded { worker, served_ns } => {
                 let waiting = self.running.give_up(worker, served_ns);
-                self.gave_up(worker, waiting);
+                self.gave_up(now_ns, worker, waiting);
                 self.released(worker);
             }
+            Event::Workers { present } => self.set_present(now_ns, present),
             Event::Tick => {}
         }
         self.feedback.passes(now_ns);
@@ -295,7 +357,7 @@ impl Handover for Synergy {
 
     fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
         let wait_queue = self.wait_queue();
-        let (random, workers) = (&mut self.random, self.workers);
+        let (random, present) = (&mut self.random, self.present);
         let resumes = self.settings.wait_queue;
         let mut resumed = 0;
         self.queues.fill(&backlog, |waiting| match waiting.home {
@@ -304,24 +366,21 @@ impl Handover for Synergy {
                 wait_queue
             }
             Some(home) => home.index(),
-            None => random.random_range(0..workers) as usize,
+            None => random.random_range(0..present) as usize,
         });
         self.congestion.passes(now_ns);
         self.congestion.put(resumed);
         self.running.fill(&backlog);
         self.idle.take_running(&self.running);
         self.timer.take_over(now_ns, &self.running);
-        for worker in (0..workers).map(WorkerId) {
+        for worker in (0..self.workers).map(WorkerId) {
             let Some(turn) = self.running.on(worker) else {
                 self.ready.add_if_able(&self.queues, worker, HandOff::Own);
                 continue;
             };
             let slot = self.queues.slot(turn.waiting.request_type);
             if self.feedback.is_long(slot) {
-                let quantum_ns = self.quantum.of_ns(worker, false);
-                let waited_for = self.queues.waits_behind(worker);
-                self.timer
-                    .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
+                self.arm(now_ns, worker, false);
             }
         }
     }

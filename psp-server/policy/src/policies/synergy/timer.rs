@@ -52,7 +52,12 @@ impl Timer {
         }
     }
 
-    /// `worker` is idle.
+    /// Whether `worker` was armed.
+    pub(crate) fn is_armed(&self, worker: WorkerId) -> bool {
+        self.armed[worker.index()].is_some()
+    }
+
+    /// `worker` is idle, or could run nothing else.
     pub(crate) fn disarm(&mut self, worker: WorkerId) {
         self.armed[worker.index()] = None;
         self.quanta.stop(worker);
