@@ -21,7 +21,7 @@ use std::hint::black_box;
 
 use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, Wake};
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use policy::{Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup};
+use policy::{Contexts, Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup};
 use preempt::PreemptPolicy;
 use psp_server::{Policy, RequestType, TypeSpec, TypeTable};
 
@@ -102,7 +102,8 @@ fn warm(name: &str) -> Box<dyn Scheduler> {
     let policy: Policy = name.parse().unwrap();
     let mut scheduler = policy.scheduler(
         &SchedulerSetup::new(WORKERS, &types)
-            .preemption(Some(Preemption::at_home(1_000, 31)))
+            .preemption(Some(Preemption::new(1_000)))
+            .contexts(Contexts::at_home(31))
             .seed(7),
     );
     for round in 0..100 {

@@ -62,6 +62,7 @@ impl Shared {
             .queue_capacity(self.config.queue_capacity)
             .inline(self.topology == Topology::Inline)
             .preemption(admission::preemption(&self.config, self.topology))
+            .contexts(admission::contexts(&self.config))
             .seed(self.config.seed)
     }
 

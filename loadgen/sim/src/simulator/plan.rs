@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use psp_policy::{Policy, PolicyError, Preemption, SchedulerSetup, TypeSpec, TypeTable};
+use psp_policy::{Contexts, Policy, PolicyError, Preemption, SchedulerSetup, TypeSpec, TypeTable};
 use serde::{Deserialize, Serialize};
 
 use super::costs::Costs;
@@ -294,15 +294,13 @@ impl SimPlan {
 
     /// The setup of schedulers.
     pub(super) fn setup<'a>(&self, types: &'a TypeTable) -> SchedulerSetup<'a> {
+        let preemption = Preemption::new(self.costs.preemption_ns());
+        let mut contexts = Contexts::at_home(self.contexts.unwrap_or(usize::MAX));
+        contexts.migrates = self.migrates;
         SchedulerSetup::new(self.workers, types)
             .queue_capacity(self.queue_capacity)
-            .preemption(self.preemption.then(|| {
-                let cost_ns = self.costs.preemption_ns();
-                let mut preemption =
-                    Preemption::at_home(cost_ns, self.contexts.unwrap_or(usize::MAX));
-                preemption.migrates = self.migrates;
-                preemption
-            }))
+            .preemption(self.preemption.then_some(preemption))
+            .contexts(contexts)
             .seed(self.seed)
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::policy::Policy;
 use crate::preempt::PreemptPolicy;
 use crate::request_type::{TypeSpec, TypeTable};
-use crate::setup::{Preemption, SchedulerSetup};
+use crate::setup::{Contexts, Preemption, SchedulerSetup};
 
 /// One thing that happens. `nth` counts round and round the workers, or policies, that there are.
 #[derive(Debug, Clone)]
@@ -36,6 +36,16 @@ pub enum Operation {
     /// The request yields on the n-th worker that was asked to stop.
     Obey {
         /// Which of these workers.
+        nth: usize,
+    },
+    /// The request on the n-th busy worker is blocked.
+    Block {
+        /// Which of the busy workers.
+        nth: usize,
+    },
+    /// The n-th blocked request is blocked no longer.
+    Unblock {
+        /// Which of the blocked requests, in order of arrival.
         nth: usize,
     },
     /// So many nanoseconds pass; the driver ticks at each deadline.
@@ -90,6 +100,8 @@ pub struct Case {
     pub inline: bool,
     /// How requests can be preempted.
     pub preemption: Option<Preemption>,
+    /// Where requests resume.
+    pub contexts: Contexts,
     /// Seed of policies that choose at random.
     pub seed: u64,
     /// What happens.
@@ -119,17 +131,27 @@ impl Case {
         policies: impl Strategy<Value = (Vec<Policy>, usize)>,
     ) -> impl Strategy<Value = Self> {
         let present = prop_oneof![3 => Just(None), 1 => any::<usize>().prop_map(Some)];
-        let setup = (present, types(), any::<bool>(), preemption(), any::<u64>());
+        let setup = (
+            present,
+            types(),
+            any::<bool>(),
+            preemption(),
+            contexts(),
+            any::<u64>(),
+        );
         (policies, setup, steps()).prop_map(
-            |((policies, workers), (present, types, inline, preemption, seed), steps)| Self {
-                policies,
-                workers,
-                present: present.map_or(workers, |nth| 1 + nth % workers),
-                types,
-                inline,
-                preemption,
-                seed,
-                steps,
+            |((policies, workers), (present, types, inline, preemption, contexts, seed), steps)| {
+                Self {
+                    policies,
+                    workers,
+                    present: present.map_or(workers, |nth| 1 + nth % workers),
+                    types,
+                    inline,
+                    preemption,
+                    contexts,
+                    seed,
+                    steps,
+                }
             },
         )
     }
@@ -143,14 +165,9 @@ impl Case {
             queue_capacity: Self::QUEUE_CAPACITY,
             inline: self.inline,
             preemption: self.preemption,
+            contexts: self.contexts,
             seed: self.seed,
         }
-    }
-
-    /// The preemption, if a worker can run another request in place of one that it suspends.
-    pub(super) fn useful_preemption(&self) -> Option<Preemption> {
-        self.preemption
-            .filter(|preemption| preemption.migrates || preemption.contexts > 1)
     }
 
     /// Whether requests of the type at `slot` give way at all.
@@ -167,18 +184,18 @@ impl Case {
     }
 }
 
-/// No preemption; requests that migrate; and requests that resume at home, on workers with few
-/// contexts or many.
+/// No preemption, or one that costs little or more.
 fn preemption() -> impl Strategy<Value = Option<Preemption>> {
     let cost_ns = 0..3_000_u64;
-    let contexts = prop_oneof![1..4_usize, Just(usize::MAX)];
+    prop::option::weighted(0.7, cost_ns.prop_map(Preemption::new))
+}
+
+/// Requests that migrate, and requests that resume at home, on workers with few contexts or many.
+fn contexts() -> impl Strategy<Value = Contexts> {
+    let per_worker = prop_oneof![1..4_usize, Just(usize::MAX)];
     prop_oneof![
-        Just(None),
-        cost_ns
-            .clone()
-            .prop_map(|cost_ns| Some(Preemption::migrating(cost_ns))),
-        (cost_ns, contexts)
-            .prop_map(|(cost_ns, contexts)| Some(Preemption::at_home(cost_ns, contexts))),
+        Just(Contexts::migrating()),
+        per_worker.prop_map(Contexts::at_home),
     ]
 }
 
@@ -242,6 +259,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         6 => (nth, measured).prop_map(|(nth, measured)| Operation::Complete { nth, measured }),
         2 => nth.prop_map(|nth| Operation::Yield { nth }),
         2 => nth.prop_map(|nth| Operation::Obey { nth }),
+        3 => nth.prop_map(|nth| Operation::Block { nth }),
+        3 => nth.prop_map(|nth| Operation::Unblock { nth }),
         3 => pause_ns.clone().prop_map(Operation::Advance),
         1 => pause_ns.prop_map(Operation::Stall),
         1 => Just(Operation::Tick),

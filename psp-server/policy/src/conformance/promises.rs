@@ -48,7 +48,9 @@ impl Default for Promises {
 }
 
 /// Which of the requests that wait, and that may use the same worker, starts first. It holds among
-/// requests that never ran; if the policy never preempts, among all.
+/// requests that never ran; if the policy never preempts, among all. Whatever is promised, a request
+/// that was blocked starts before requests of its type that arrived later and never ran: of those on its home
+/// worker, where requests resume at home; of all, where they migrate and the policy has no queues of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// None is promised.

@@ -13,6 +13,8 @@ pub(super) struct Seen<'a> {
     pub(super) types: usize,
     /// The type slot of each request that runs.
     pub(super) running: Vec<usize>,
+    /// The type slot of each request that is blocked.
+    pub(super) blocked: Vec<usize>,
     /// Per type slot: whether its length is neither hinted nor was measured.
     pub(super) unmeasured: &'a [bool],
 }
@@ -35,7 +37,8 @@ impl Seen<'_> {
     /// Whether the type at `slot` goes first to be measured: one request of it, once the length of others is
     /// known.
     pub(super) fn is_untried(&self, slot: usize) -> bool {
-        self.unmeasured[slot] && !self.running.contains(&slot) && self.knows_lengths()
+        let began = self.running.contains(&slot) || self.blocked.contains(&slot);
+        self.unmeasured[slot] && !began && self.knows_lengths()
     }
 
     /// Whether the length of any type is known.

@@ -111,7 +111,7 @@ impl Running {
         turn
     }
 
-    /// Records that `worker` is idle. Returns its request, which waits again.
+    /// Records that `worker` is idle. Returns its request, which waits again or is blocked.
     ///
     /// # Panics
     ///

@@ -51,6 +51,15 @@ impl Scheduler for CFcfs {
                 self.queues.put_back_first(LANE, waiting);
                 self.workers.release(worker);
             }
+            Event::Blocked { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.queues.block(now_ns, worker, waiting);
+                self.workers.release(worker);
+            }
+            Event::Unblocked { request } => {
+                let waiting = self.queues.unblock(now_ns, request);
+                self.queues.put_back_first(LANE, waiting);
+            }
             Event::Workers { present } => {
                 self.queues.set_present(present);
                 self.running.set_present(present);
@@ -106,8 +115,7 @@ mod tests {
         for policy in Policy::NAMES {
             let policy: Policy = policy.parse().expect("its own name");
             let types = [TypeSpec::new("ONE")];
-            let preemption = Some(Preemption::at_home(0, 4));
-            let mut policy = Rehearsal::with_preemption(policy, 2, types, preemption);
+            let mut policy = Rehearsal::at_home(policy, 2, types, Some(Preemption::new(0)), 4);
             let started = policy.arrive_all([0; 8]);
             let on_1 = started.split(", ").find(|run| run.ends_with("@1"));
             let on_1 = on_1.expect("eight requests, two workers").to_owned();

@@ -5,7 +5,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::backlog::{Backlog, Handover};
-use crate::event::{Action, Event, HandOff, WorkerId};
+use crate::event::{Action, Event, HandOff, RequestId, WorkerId};
 use crate::parts::handover::backlog;
 use crate::parts::queues::Queues;
 use crate::parts::ready::ReadyWorkers;
@@ -68,6 +68,23 @@ impl DFcfs {
     }
 }
 
+impl DFcfs {
+    /// A request that was blocked goes to the head of the queue of the worker where it ran, or of another if
+    /// that is absent.
+    fn resume(&mut self, now_ns: u64, request: RequestId) {
+        let home = self.queues.blocked_request(request).home;
+        let worker = if self.queues.keeps(home) {
+            home
+        } else {
+            self.draw()
+        };
+        let could_run = self.queues.can_run_own(worker);
+        let waiting = self.queues.unblock(now_ns, request);
+        self.queues.put_back_first(worker.index(), waiting);
+        self.joined(worker, could_run);
+    }
+}
+
 impl Scheduler for DFcfs {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
@@ -99,6 +116,12 @@ impl Scheduler for DFcfs {
                     self.joined(other, could_run);
                 }
             }
+            Event::Blocked { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.queues.block(now_ns, worker, waiting);
+                self.ready.add_if_able(&self.queues, worker, HandOff::Own);
+            }
+            Event::Unblocked { request } => self.resume(now_ns, request),
             Event::Workers { present } => self.set_present(present),
             Event::Tick => {}
         }

@@ -6,12 +6,14 @@
 //! Tiny Quanta's rule (MSQ, maximum serviced quanta) the worker whose unfinished requests have been
 //! served the most: they are likeliest to end soon.
 //!
+//! A blocked request does not count. Unblocked, it goes on where it ran, before the others there.
+//!
 //! Blind: it knows no types. No request starves: turns go round.
 
 use std::cmp::Reverse;
 
 use crate::backlog::{Backlog, Handover};
-use crate::event::{Action, Event, WorkerId};
+use crate::event::{Action, Event, RequestId, WorkerId};
 use crate::parts::own_queues::OwnQueues;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::settings;
@@ -77,6 +79,20 @@ impl Jsq {
         }
     }
 
+    /// A request that was blocked waits where it ran, or anywhere if that worker is absent.
+    fn resume(&mut self, now_ns: u64, request: RequestId) {
+        let queues = &mut self.own.queues;
+        if queues.keeps(queues.blocked_request(request).home) {
+            let (worker, waiting) = self.own.resume(now_ns, request);
+            self.serve(worker, waiting.served_ns);
+        } else {
+            let waiting = queues.unblock(now_ns, request);
+            let lane = self.own.dispatcher();
+            self.own.queues.put_back_first(lane, waiting);
+            self.send_all();
+        }
+    }
+
     /// Workers come or go. What waits at those that go joins others.
     fn set_present(&mut self, present: usize) {
         let attained_ns = &mut self.attained_ns;
@@ -93,7 +109,9 @@ impl Jsq {
                 JsqTies::LowestNumber => 0,
                 JsqTies::MostServed => self.attained_ns[worker.index()],
             };
-            (self.own.unfinished(worker), Reverse(attained_ns), worker)
+            let stuck = self.own.queues.is_blocked_up(worker);
+            let unfinished = self.own.unfinished(worker);
+            (stuck, unfinished, Reverse(attained_ns), worker)
         })
     }
 }
@@ -118,6 +136,13 @@ impl Scheduler for Jsq {
                 *attained_ns = attained_ns.saturating_sub(finished.served_ns);
             }
             Event::Yielded { worker, served_ns } => self.gave_up(worker, served_ns),
+            Event::Blocked { worker, served_ns } => {
+                let blocked = self.own.block(now_ns, worker, served_ns);
+                let before_ns = blocked.served_ns.saturating_sub(served_ns);
+                let attained_ns = &mut self.attained_ns[worker.index()];
+                *attained_ns = attained_ns.saturating_sub(before_ns);
+            }
+            Event::Unblocked { request } => self.resume(now_ns, request),
             Event::Workers { present } => self.set_present(present),
             Event::Tick => {}
         }

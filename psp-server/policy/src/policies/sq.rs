@@ -69,6 +69,8 @@ impl Scheduler for Sq {
                 }
             }
             Event::Yielded { worker, .. } => self.quanta.stop(worker),
+            Event::Blocked { worker, .. } => self.quanta.stop(worker),
+            Event::Unblocked { .. } => {}
             Event::Arrived { .. } | Event::Workers { .. } | Event::Tick => {}
         }
         match event {

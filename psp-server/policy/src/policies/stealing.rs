@@ -46,11 +46,11 @@ impl Scheduler for Stealing {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         self.own.on_event(now_ns, event);
         match event {
-            Event::Completed { worker, .. } | Event::Yielded { worker, .. } => {
-                self.idle.release(worker);
-            }
+            Event::Completed { worker, .. }
+            | Event::Yielded { worker, .. }
+            | Event::Blocked { worker, .. } => self.idle.release(worker),
             Event::Workers { .. } => self.idle.set_present(self.own.present),
-            Event::Arrived { .. } | Event::Tick => {}
+            Event::Arrived { .. } | Event::Unblocked { .. } | Event::Tick => {}
         }
     }
 
@@ -64,7 +64,9 @@ impl Scheduler for Stealing {
         if self.own.queues.unbound() == 0 {
             return None;
         }
-        let thief = self.idle.take(self.idle.present())?;
+        let begins = |worker| self.own.queues.has_context(worker);
+        let thief = self.idle.find(self.idle.present(), begins)?;
+        self.idle.remove(thief);
         let lane = self.victim()?;
         let waiting = self.own.queues.pop(lane)?;
         let running = &mut self.own.running;

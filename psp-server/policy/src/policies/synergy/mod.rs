@@ -14,6 +14,8 @@
 //!   `steal_threshold` requests. The published implementation has a lower threshold where the victim
 //!   is busy with a long request, and tries that first. While the wait queue has `congestion`, it
 //!   comes before the own queue.
+//! - A request that was blocked goes on from the head of the own queue of the worker where it ran: what it
+//!   waited for has come, and it is no long request that was preempted for others.
 //! - `feedback` says which requests are long. Short ones are never preempted.
 //! - `quantum` follows the service times of short requests, worker by worker.
 //! - `timer` preempts a long request at the end of a quantum if its worker's own queue has another.
@@ -34,7 +36,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::backlog::{Backlog, Handover};
-use crate::event::{Action, Event, HandOff, Sample, WorkerId};
+use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
 use crate::parts::handover::backlog;
 use crate::parts::queues::Queues;
 use crate::parts::ready::ReadyWorkers;
@@ -103,7 +105,7 @@ impl Synergy {
 
     /// Workers come or go. The queues of those that go join others, request by request.
     fn set_present(&mut self, now_ns: u64, present: usize) {
-        self.present = worker_count(present);
+        let before = std::mem::replace(&mut self.present, worker_count(present));
         self.queues.set_present(present);
         self.running.set_present(present);
         self.idle.set_present(self.present);
@@ -116,40 +118,11 @@ impl Synergy {
             }
         }
         self.ready.keep_able(&self.queues);
-        for worker in (0..self.workers).map(WorkerId) {
-            self.came_or_went(now_ns, worker);
-        }
-    }
-
-    /// The timer of a worker runs only while the worker could run something else.
-    fn came_or_went(&mut self, now_ns: u64, worker: WorkerId) {
-        let Some(turn) = self.running.on(worker).filter(|turn| !turn.preempted) else {
-            return;
-        };
-        let is_long = self
-            .feedback
-            .is_long(self.queues.slot(turn.waiting.request_type));
-        if !self.runs_others(worker) {
-            self.timer.disarm(worker);
-        } else if is_long && !self.timer.is_armed(worker) {
-            self.arm(now_ns, worker, false);
-        } else if !self.queues.waits_behind(worker) {
-            self.timer.queue_is_empty(worker);
-        }
-    }
-
-    /// Whether `worker` could run anything in place of what it runs.
-    fn runs_others(&self, worker: WorkerId) -> bool {
-        self.queues.is_present(worker) || self.queues.suspended(worker) > 0
-    }
-
-    /// A long request begins or goes on at `worker`.
-    fn arm(&mut self, now_ns: u64, worker: WorkerId, congested: bool) {
-        if self.runs_others(worker) {
-            let quantum_ns = self.quantum.of_ns(worker, congested);
-            let waited_for = self.queues.waits_behind(worker);
-            self.timer
-                .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
+        for worker in (before.min(self.present)..before.max(self.present)).map(WorkerId) {
+            let turn = self.running.on(worker);
+            if self.timer.is_armed(worker) && turn.is_some_and(|turn| !turn.preempted) {
+                self.arm(now_ns, worker, false);
+            }
         }
     }
 
@@ -193,6 +166,28 @@ impl Synergy {
         }
     }
 
+    /// A request that was blocked waits at the head of the queue of the worker where it ran, or of another if that
+    /// is absent.
+    fn unblocked(&mut self, now_ns: u64, request: RequestId) {
+        let home = self.queues.blocked_request(request).home;
+        let worker = if self.queues.keeps(home) {
+            home
+        } else {
+            self.draw()
+        };
+        let could_run = self.queues.can_run_own(worker);
+        let waited = self.queues.waits_behind(worker);
+        let waiting = self.queues.unblock(now_ns, request);
+        self.queues.put_back_first(worker.index(), waiting);
+        if self.running.is_busy(worker) {
+            if !waited && self.queues.waits_behind(worker) {
+                self.timer.queue_begins(now_ns, worker, &self.running);
+            }
+        } else if !could_run {
+            self.ready.add_if_able(&self.queues, worker, HandOff::Own);
+        }
+    }
+
     fn released(&mut self, worker: WorkerId) {
         self.timer.disarm(worker);
         self.idle.release(worker);
@@ -214,6 +209,18 @@ impl Synergy {
             self.arm(now_ns, worker, congested);
         }
         Some(action)
+    }
+
+    /// A long request begins, or goes on, on `worker`.
+    fn arm(&mut self, now_ns: u64, worker: WorkerId, congested: bool) {
+        let quantum_ns = self.quantum.of_ns(worker, congested);
+        let waited_for = self.queues.waits_behind(worker);
+        self.timer
+            .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
+        let Self { queues, .. } = self;
+        if !queues.has_another_context(worker) && queues.suspended(worker) == 0 {
+            self.timer.spare(worker);
+        }
     }
 
     /// An idle worker that finds a request: in its own queue or, if no idle worker does, elsewhere.
@@ -319,6 +326,12 @@ impl Scheduler for Synergy {
                 self.gave_up(now_ns, worker, waiting);
                 self.released(worker);
             }
+            Event::Blocked { worker, served_ns } => {
+                let blocked = self.running.give_up(worker, served_ns);
+                self.queues.block(now_ns, worker, blocked);
+                self.released(worker);
+            }
+            Event::Unblocked { request } => self.unblocked(now_ns, request),
             Event::Workers { present } => self.set_present(now_ns, present),
             Event::Tick => {}
         }
@@ -397,7 +410,7 @@ mod tests {
 
     const SHORT: RequestType = RequestType::new(0);
     const LONG: RequestType = RequestType::new(1);
-    const PREEMPTION: Option<Preemption> = Some(Preemption::migrating(0));
+    const PREEMPTION: Option<Preemption> = Some(Preemption::new(0));
 
     fn types() -> [TypeSpec; 2] {
         let spec = |name, micros| {
