@@ -56,7 +56,7 @@ fn switch(times: u64) {
             if is_first {
                 fiber::ensure_spare();
                 for _ in 0..times {
-                    fiber::pause(Pause::Yielded(ONE));
+                    fiber::pause(Pause::Suspended(ONE));
                 }
                 fiber::pause(Pause::Stop);
             } else {
@@ -86,7 +86,7 @@ fn checkpoint(times: u64) {
     let flag = PreemptFlag::new();
     fiber::occupy(&flag, &NeverGivesWay, || {
         fiber::begin_turn();
-        fiber::preemptible(0, PreemptPolicy::Cooperative, || {
+        fiber::in_handler(0, PreemptPolicy::Cooperative, || {
             for _ in 0..times {
                 fiber::checkpoint();
             }

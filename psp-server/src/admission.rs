@@ -64,10 +64,9 @@ pub(crate) fn preemption(config: &Config, topology: Topology) -> Option<Preempti
     (topology != Topology::Inline).then(|| Preemption::new(cost_ns))
 }
 
-/// How many requests a worker can hold between their beginning and their end.
-pub(crate) const fn contexts(config: &Config) -> Contexts {
-    // One context takes over from the request that gives way.
-    Contexts::at_home(config.contexts_per_worker - 1)
+/// The requests that a worker can hold: one context takes over from a request that gives way or waits.
+pub(crate) fn contexts(config: &Config) -> Contexts {
+    Contexts::at_home(config.contexts() - 1)
 }
 
 /// Time from the decision to the freed worker that policies assume. `docs/preemption.md` has the measurements.
@@ -140,8 +139,10 @@ mod tests {
         let told = |preempt, topology| preemption(&config(preempt, topology), topology);
         assert_eq!(told(PreemptPolicy::None, Topology::Dedicated), None);
         assert_eq!(told(PreemptPolicy::Signal, Topology::Inline), None);
-        let contexts = contexts(&config(PreemptPolicy::Cooperative, Topology::Dedicated));
-        assert_eq!((contexts.migrates, contexts.per_worker), (false, 31));
+        let contexts = contexts(&config(PreemptPolicy::Cooperative, Topology::Inline));
+        assert_eq!((contexts.migrates, contexts.per_worker), (false, 4095));
+        let contexts = super::contexts(&config(PreemptPolicy::KernelThread, Topology::Dedicated));
+        assert_eq!((contexts.migrates, contexts.per_worker), (false, 63));
         let costs = [
             PreemptPolicy::Cooperative,
             PreemptPolicy::Signal,

@@ -25,11 +25,12 @@ use crate::runtime::WAKER;
 use crate::runtime::host::cores::Cores;
 use crate::server::Server;
 use crate::settings;
-use crate::shared::{PolicyMailbox, Shared};
+use crate::shared::{PolicyMailbox, PollWithin, Shared};
 use crate::shutdown::Shutdown;
 use crate::signal_preemptible::SignalPreemptible;
 use crate::telemetry::Telemetry;
 use crate::transport::PacketPort;
+use crate::transport::budget::Budget;
 use crate::transport::datagram::buffer_len;
 
 /// Datagrams that may be between two states while every typed queue is full.
@@ -63,6 +64,7 @@ struct Settings {
     preempt: Option<PreemptPolicy>,
     /// The handler's author signed [`SignalPreemptible`].
     signal_preemptible: bool,
+    poll_within: Option<PollWithin>,
     error: Option<BuildError>,
 }
 
@@ -120,6 +122,7 @@ impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
             topology: None,
             preempt: None,
             signal_preemptible: false,
+            poll_within: None,
             error: None,
         };
         ServerBuilder {
@@ -230,6 +233,32 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     pub fn listen_dpdk(mut self, config: crate::dpdk::DpdkConfig) -> Self {
         self.settings.dpdk = Some(config);
         self
+    }
+
+    /// Has each poll of a request that [waits](crate::wait()) call `within`, which calls its argument, once: the poll. So
+    /// a runtime's context is there for the futures that need it. A poll within it is not preempted.
+    #[must_use]
+    pub fn poll_within(
+        mut self,
+        within: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.poll_within = Some(PollWithin(Arc::new(within)));
+        self
+    }
+
+    /// Has each poll of a request that [waits](crate::wait()) enter a runtime of tokio. So its timers and sockets work
+    /// in handlers, and all that is built on them. The runtime's own threads drive them: it is one with
+    /// `new_multi_thread`, or some thread blocks on it. Needs the feature `tokio`.
+    ///
+    /// A future is made in the runtime, too, if it is made in the poll:
+    /// `wait(async { tokio::time::sleep(short).await })`.
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn tokio(self, runtime: tokio::runtime::Handle) -> Self {
+        self.poll_within(move |poll| {
+            let _entered = runtime.enter();
+            poll();
+        })
     }
 
     fn resolve(&mut self, address: &(impl ToSocketAddrs + std::fmt::Debug)) -> Vec<SocketAddr> {
@@ -413,6 +442,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
         let shared = Arc::new(Shared {
             telemetry: Telemetry::new(types.len() + 1, workers),
+            buffers: Budget::new(self.settings.config.buffered_bytes_max),
             connections_max: AtomicUsize::new(self.settings.config.connections_max),
             idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),
             config: self.settings.config.clone(),
@@ -424,6 +454,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             types,
             handshake,
             preempt: preempt_by_slot,
+            poll_within: self.settings.poll_within,
             shutdown: Shutdown::new(),
             started: Instant::now(),
         });

@@ -11,6 +11,12 @@ use crate::limits::{
     WORKERS_MAX,
 };
 
+/// Contexts of a worker where nothing else is set: as many as have this much address space for their stacks, within
+/// bounds.
+const CONTEXTS_BYTES: usize = 1 << 30;
+const CONTEXTS_MIN: usize = 32;
+const CONTEXTS_MAX: usize = 4096;
+
 /// Which threads a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -73,6 +79,10 @@ pub struct Config {
     pub topology: Topology,
     /// Requests (or runs of pipelined requests) that may wait in one typed queue, 1 048 576 at most.
     pub queue_capacity: usize,
+    /// How long a request (or run) whose typed queue is full may wait for a place in it. Meanwhile the server reads
+    /// nothing more from that connection. A request that gets no place in time is refused. With 0 it is refused at
+    /// once. Datagrams are dropped at once in any case.
+    pub backpressure_ms: u64,
     /// Connections that may be open at once.
     pub connections_max: usize,
     /// Connections that one address may have open at once; 0 for no limit. The addresses of an IPv6 network of 64
@@ -91,15 +101,27 @@ pub struct Config {
     pub half_close_grace_ms: u64,
     /// A connection whose TLS handshake takes longer than this is closed; 0 never closes.
     pub handshake_timeout_s: u64,
-    /// Longest reply, in bytes.
+    /// A connection whose peer does not [authenticate](crate::Handler::is_authenticated) for this long is closed; 0 never
+    /// closes. Most handlers ask for no authentication.
+    pub auth_timeout_s: u64,
+    /// Longest reply, in bytes. A reply on a connection has three quarters of
+    /// [`buffered_bytes_max`](field@Self::buffered_bytes_max) at most.
     pub reply_bytes_max: usize,
-    /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
-    /// A connection that holds more than 64 KiB and pushes the sum over this is closed.
+    /// Bytes that may be held for all peers together: incomplete requests, and replies from when they grow, by the memory
+    /// that they take. A connection may hold three quarters of it. When a connection
+    /// that holds more than 64 KiB pushes the sum over this, others are closed that have waited for
+    /// longest, without progress for a second at least, and without such connections that one. A reply that grows beyond 64 KiB and pushes the sum over this is discarded: its peer
+    /// gets an error.
     pub buffered_bytes_max: usize,
     /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
     /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed
     /// queues. All together have 16 GiB at most.
     pub datagram_bytes_max: usize,
+    /// Bytes of replies in datagrams that one source may get in a second; 0 for no limit. Headers of the protocol count,
+    /// those of UDP and IP do not. The addresses of an IPv6 network of 64 bits are one source. A source that got nothing
+    /// for a second may get the bytes of one second at once, and the replies to its requests that wait by then. Further
+    /// datagrams from it are dropped and counted until its bytes suffice.
+    pub datagram_bytes_per_source_per_s: u64,
     /// A connection with more unsent output than this starts no further request, in bytes.
     pub output_high_water_bytes: usize,
     /// How long a stopping server waits for requests in flight.
@@ -117,10 +139,11 @@ pub struct Config {
     /// such policy can be chosen.
     pub preempt: PreemptPolicy,
     /// Contexts of each worker at most: all but one may hold a request that has begun, and that one takes
-    /// over when a request gives way. If none is left, the worker begins no other request. A worker makes a
-    /// context when it first needs it, and none where nothing can be preempted.
+    /// over when a request gives way or [waits](crate::wait). If none is left, the worker begins no other request.
+    /// A worker makes a context when it first needs it. Without this setting there are as many as reserve 1 GiB for
+    /// their [stacks](field@Self::stack_bytes): 4096, and fewer with larger stacks, down to 32.
     /// With `kernel-thread` contexts are threads, 64 at most.
-    pub contexts_per_worker: usize,
+    pub contexts_per_worker: Option<usize>,
     /// Stack of each context, in bytes. It is reserved with the context, and takes memory as it is used. The
     /// stacks of all contexts of all workers are 1 TiB at most.
     /// The threads of `kernel-thread` have the usual stack of a thread instead.
@@ -154,22 +177,25 @@ impl Default for Config {
             elastic_interval_ms: ElasticSettings::default().interval_ms,
             topology: Topology::Auto,
             queue_capacity: 1024,
+            backpressure_ms: 1000,
             connections_max: 10_000,
             connections_per_address_max: 0,
             idle_timeout_s: 0,
             output_timeout_s: 60,
             half_close_grace_ms: 100,
             handshake_timeout_s: 10,
+            auth_timeout_s: 10,
             reply_bytes_max: 1 << 30,
             buffered_bytes_max: 1 << 30,
             datagram_bytes_max: 2048,
+            datagram_bytes_per_source_per_s: 0,
             output_high_water_bytes: 256 * 1024,
             drain_timeout_ms: 10_000,
             spin_us: 50,
             background_nice: 19,
             net_slice_us: 100,
             preempt: PreemptPolicy::default(),
-            contexts_per_worker: 32,
+            contexts_per_worker: None,
             stack_bytes: 256 * 1024,
             preempt_warn_ms: 100,
             seed: 1,
@@ -185,28 +211,47 @@ impl Config {
         self
     }
 
+    /// Sets [`contexts_per_worker`](field@Self::contexts_per_worker).
+    #[must_use]
+    pub fn contexts_per_worker(mut self, contexts: usize) -> Self {
+        self.contexts_per_worker = Some(contexts);
+        self
+    }
+
+    /// The contexts that each worker has at most: [`contexts_per_worker`](field@Self::contexts_per_worker), or what
+    /// holds without that setting.
+    #[must_use]
+    pub fn contexts(&self) -> usize {
+        self.contexts_per_worker.unwrap_or(match self.preempt {
+            PreemptPolicy::KernelThread => TEAM_THREADS_MAX,
+            _ => (CONTEXTS_BYTES / self.stack_bytes.max(1)).clamp(CONTEXTS_MIN, CONTEXTS_MAX),
+        })
+    }
+
     psp_policy::setters! {
         elastic_load_factor: f64,
         elastic_hysteresis: f64,
         elastic_interval_ms: u64,
         topology: Topology,
         queue_capacity: usize,
+        backpressure_ms: u64,
         connections_max: usize,
         connections_per_address_max: usize,
         idle_timeout_s: u64,
         output_timeout_s: u64,
         half_close_grace_ms: u64,
         handshake_timeout_s: u64,
+        auth_timeout_s: u64,
         reply_bytes_max: usize,
         buffered_bytes_max: usize,
         datagram_bytes_max: usize,
+        datagram_bytes_per_source_per_s: u64,
         output_high_water_bytes: usize,
         drain_timeout_ms: u64,
         spin_us: u64,
         background_nice: i32,
         net_slice_us: u64,
         preempt: PreemptPolicy,
-        contexts_per_worker: usize,
         stack_bytes: usize,
         preempt_warn_ms: u64,
         seed: u64,
@@ -262,12 +307,7 @@ impl Config {
                 net_slice_us_min,
                 100_000,
             ),
-            (
-                "contexts_per_worker",
-                self.contexts_per_worker as i128,
-                2,
-                contexts,
-            ),
+            ("contexts_per_worker", self.contexts() as i128, 2, contexts),
             ("stack_bytes", self.stack_bytes as i128, 64 << 10, 1 << 30),
         ];
         for (setting, value, min, max) in ranges {
@@ -303,12 +343,9 @@ impl Config {
 
     /// Checks the address space that the contexts of so many workers reserve at most.
     pub(crate) fn validate_stacks(&self, workers: usize) -> Result<(), BuildError> {
-        let (contexts, stack_bytes) = (self.contexts_per_worker, self.stack_bytes);
+        let (contexts, stack_bytes) = (self.contexts(), self.stack_bytes);
         let total = workers as u128 * contexts as u128 * stack_bytes as u128;
-        let has_stacks = matches!(
-            self.preempt,
-            PreemptPolicy::Cooperative | PreemptPolicy::Signal
-        );
+        let has_stacks = self.preempt != PreemptPolicy::KernelThread;
         if has_stacks && total > STACK_BYTES_TOTAL_MAX.into() {
             return Err(BuildError::Stacks {
                 workers,

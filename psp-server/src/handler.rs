@@ -97,6 +97,17 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
     /// datagrams, with its own address.
     fn connect(&self, peer: Peer) -> Self::Connection;
 
+    /// Whether the peer of a connection has shown who it is. Without an implementation every peer has. Called when a
+    /// connection was made and after its requests.
+    ///
+    /// A peer that has not may have lower limits
+    /// ([`Framing::next_frame_unauthenticated`](psp_protocols::Framing::next_frame_unauthenticated)), and is closed after
+    /// [`Config::auth_timeout_s`](crate::Config::auth_timeout_s).
+    fn is_authenticated(&self, connection: &Self::Connection) -> bool {
+        let _ = connection;
+        true
+    }
+
     /// Runs one request and writes its reply. Writing nothing sends nothing. [`Reply::fail`] refuses the request
     /// with a text for the peer.
     ///

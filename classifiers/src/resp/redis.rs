@@ -39,10 +39,12 @@ const GROUPS: [Group; 5] = [
             "COMMAND COUNT",
             "COMMAND GETKEYS",
             "COMMAND INFO",
+            "DISCARD",
             "ECHO",
             "HELLO",
             "INFO",
             "LASTSAVE",
+            "MULTI",
             "PING",
             "QUIT",
             "READONLY",
@@ -51,6 +53,7 @@ const GROUPS: [Group; 5] = [
             "ROLE",
             "SELECT",
             "TIME",
+            "UNWATCH",
         ],
     },
     Group {
@@ -94,6 +97,7 @@ const GROUPS: [Group; 5] = [
             "APPEND",
             "DECR",
             "DECRBY",
+            "EXEC",
             "EXPIRE",
             "EXPIREAT",
             "GETDEL",
@@ -196,6 +200,7 @@ const GROUPS: [Group; 5] = [
             "SUNIONSTORE",
             "TOUCH",
             "UNLINK",
+            "WATCH",
             "ZADD",
             "ZDIFF",
             "ZDIFFSTORE",
@@ -222,7 +227,15 @@ const GROUPS: [Group; 5] = [
     },
 ];
 
-const READS_OF_MANY: &[&str] = &["EXISTS", "HMGET", "MGET", "SMISMEMBER", "TOUCH", "ZMSCORE"];
+const READS_OF_MANY: &[&str] = &[
+    "EXISTS",
+    "HMGET",
+    "MGET",
+    "SMISMEMBER",
+    "TOUCH",
+    "WATCH",
+    "ZMSCORE",
+];
 
 const WRITES_OF_MANY: &[&str] = &[
     "DEL", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "MSET", "MSETNX", "RPUSH", "RPUSHX", "SADD",

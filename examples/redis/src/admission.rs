@@ -4,7 +4,6 @@
 //! | --- | --- |
 //! | from another machine, in protected mode | one error, then the connection is closed |
 //! | sends HTTP, as a web page or a forged request of another server does | closed without a reply |
-//! | sent MULTI, which this server does not have | errors for all commands up to EXEC or DISCARD |
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,6 @@ use psp_protocols::resp::CommandId;
 use psp_server::{Peer, Refusal};
 
 use crate::client::ClientInfo;
-use crate::error::CommandError;
 use crate::settings::Settings;
 
 /// Why protected mode refuses a connection.
@@ -29,19 +27,11 @@ const HTTP_NAMES: [&[u8]; 2] = [b"post", b"host:"];
 /// Time between two warnings about HTTP.
 const WARNING_PAUSE: Duration = Duration::from_secs(60);
 
-const MULTI: CommandId = CommandId::of(b"multi");
-const EXEC: CommandId = CommandId::of(b"exec");
-const DISCARD: CommandId = CommandId::of(b"discard");
-const QUIT: CommandId = CommandId::of(b"quit");
-const RESET: CommandId = CommandId::of(b"reset");
-
 /// What to do with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Run it, if the command exists.
     Run,
-    /// Reply with this error.
-    Refuse(CommandError),
     /// Close the connection without a reply.
     Close,
 }
@@ -68,15 +58,8 @@ pub fn admit(peer: &Peer, settings: &Settings) -> Result<(), Refusal> {
 /// What to do with the request `args`, whose name is `command`.
 #[inline]
 pub fn verdict(client: &ClientInfo, command: CommandId, args: &[&[u8]]) -> Verdict {
-    if client.in_refused_transaction() {
-        return verdict_in_transaction(client, command, args);
-    }
     match command {
         CommandId::UNKNOWN => verdict_on_unknown(client, args),
-        MULTI => {
-            client.set_in_refused_transaction(true);
-            Verdict::Run
-        }
         _ => Verdict::Run,
     }
 }
@@ -108,28 +91,6 @@ fn warn_of_http(peer: &Peer) {
          to psp-redis. This is likely due to an attacker attempting to use Cross Protocol Scripting to \
          compromise the server. Connection from {peer} aborted."
     );
-}
-
-/// As in a transaction of Redis, QUIT and RESET run at once.
-fn verdict_in_transaction(client: &ClientInfo, command: CommandId, args: &[&[u8]]) -> Verdict {
-    match command {
-        QUIT | RESET => Verdict::Run,
-        EXEC => {
-            client.set_in_refused_transaction(false);
-            Verdict::Refuse(CommandError::line(
-                "EXECABORT Transaction discarded because of previous errors.",
-            ))
-        }
-        DISCARD => {
-            client.set_in_refused_transaction(false);
-            Verdict::Run
-        }
-        CommandId::UNKNOWN if verdict_on_unknown(client, args) != Verdict::Run => Verdict::Close,
-        _ => Verdict::Refuse(CommandError::line(
-            "ERR not run: it follows MULTI, and this server has no transactions. EXEC or DISCARD ends \
-             this state",
-        )),
-    }
 }
 
 #[cfg(test)]
@@ -176,30 +137,5 @@ mod tests {
         session.run("MULTI");
         session.expect(&[("POST / HTTP/1.1", "")]);
         assert!(session.closed);
-    }
-
-    #[test]
-    fn nothing_runs_between_a_refused_multi_and_its_end() {
-        let mut session = Session::new();
-        let unknown =
-            |name: &str| format!("-ERR unknown command '{name}', with args beginning with:");
-        let not_run = "-ERR not run: it follows MULTI, and this server has no transactions. EXEC or \
-                       DISCARD ends this state";
-        let aborted = "-EXECABORT Transaction discarded because of previous errors.";
-        session.expect(&[
-            ("EXEC", &unknown("EXEC")),
-            ("MULTI", &unknown("MULTI")),
-            ("SET a 1", not_run),
-            ("NOPE", not_run),
-            ("MULTI", not_run),
-            ("EXEC", aborted),
-            ("GET a", "$-1"),
-            ("MULTI", &unknown("MULTI")),
-            ("DISCARD", &unknown("DISCARD")),
-            ("SET a 1", "+OK"),
-            ("MULTI", &unknown("MULTI")),
-            ("RESET", "+RESET"),
-            ("GET a", "$1 1"),
-        ]);
     }
 }

@@ -12,6 +12,7 @@ use psp_protocols::resp::Version;
 use psp_server::Peer;
 
 use crate::command::CommandTable;
+use crate::transaction::TransactionState;
 
 /// The state of one connection.
 #[derive(Debug)]
@@ -23,7 +24,8 @@ pub struct ClientInfo {
     connected_at: Instant,
     version: AtomicU8,
     authenticated: AtomicBool,
-    in_refused_transaction: AtomicBool,
+    /// MULTI and WATCH.
+    pub transaction: TransactionState,
     last_command: AtomicUsize,
     active_ms: AtomicU64,
     labels: Mutex<Labels>,
@@ -67,18 +69,6 @@ impl ClientInfo {
         self.authenticated.store(authenticated, Ordering::Relaxed);
     }
 
-    /// Whether the server refused a transaction of the client that has not ended.
-    #[must_use]
-    pub fn in_refused_transaction(&self) -> bool {
-        self.in_refused_transaction.load(Ordering::Relaxed)
-    }
-
-    /// Begins or ends a refused transaction.
-    pub fn set_in_refused_transaction(&self, refused: bool) {
-        self.in_refused_transaction
-            .store(refused, Ordering::Relaxed);
-    }
-
     /// The client's names for itself and its library.
     #[must_use]
     pub fn labels(&self) -> Labels {
@@ -108,6 +98,10 @@ impl ClientInfo {
         let specs = CommandTable::get().specs();
         let command = specs.get(self.last_command.load(Ordering::Relaxed));
         let labels = self.labels();
+        let transaction = &self.transaction;
+        let queued = transaction
+            .queued()
+            .map_or(-1, |queued| i64::try_from(queued).unwrap_or(i64::MAX));
         let (address, flags) = match self.peer.ip() {
             Some(address) => (address.to_string(), 'N'),
             None => {
@@ -119,10 +113,11 @@ impl ClientInfo {
         // Writing to a String does not fail.
         let _ok = write!(
             line,
-            "name={} age={} idle={idle_s} flags={flags} db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 cmd={} \
-             user=default lib-name={} lib-ver={} resp={}",
+            "name={} age={} idle={idle_s} flags={flags} db=0 sub=0 psub=0 ssub=0 multi={queued} \
+             watch={} cmd={} user=default lib-name={} lib-ver={} resp={}",
             labels.name,
             age.as_secs(),
+            transaction.watching(),
             command.map_or("NULL", |spec| spec.name),
             labels.lib_name,
             labels.lib_version,
@@ -180,7 +175,7 @@ impl Registry {
             connected_at: Instant::now(),
             version: AtomicU8::new(2),
             authenticated: AtomicBool::new(authenticated),
-            in_refused_transaction: AtomicBool::new(false),
+            transaction: TransactionState::default(),
             last_command: AtomicUsize::new(usize::MAX),
             active_ms: AtomicU64::new(0),
             labels: Mutex::default(),

@@ -8,9 +8,11 @@ use psp_store::Keyspace;
 
 use crate::client::Client;
 use crate::commands;
+use crate::commands::subcommand::{self, Subcommand};
 use crate::error::CommandError;
 use crate::parse;
 use crate::state::ServerState;
+use crate::stats::WorkerStats;
 
 /// The buffer to which commands write their reply.
 pub type ReplyEncoder<'a> = Encoder<'a, dyn Sink + 'a>;
@@ -32,6 +34,8 @@ pub struct Context<'a> {
     pub server: &'a ServerState,
     /// The connection that sent the command.
     pub client: &'a Client,
+    /// The counters of the worker that runs it.
+    pub stats: &'a WorkerStats,
     /// Set by a command to close the connection after its reply.
     pub close: bool,
 }
@@ -47,6 +51,8 @@ pub struct CommandSpec {
     pub flags: &'static [Flag],
     /// Positions of the keys among the arguments.
     pub keys: KeyPositions,
+    /// The subcommands; empty if there are none.
+    pub subcommands: &'static [Subcommand],
     /// The function that runs the command.
     pub run: CommandFn,
 }
@@ -107,6 +113,7 @@ impl CommandSpec {
                 last: 0,
                 step: 0,
             },
+            subcommands: &[],
             run,
         }
     }
@@ -129,6 +136,27 @@ impl CommandSpec {
     #[must_use]
     pub const fn key(self) -> Self {
         self.keys(1, 1, 1)
+    }
+
+    /// Adds subcommands.
+    #[must_use]
+    pub const fn subcommands(mut self, subcommands: &'static [Subcommand]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+
+    /// Checks the number of arguments and the name of the subcommand.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn check(&self, args: &[&[u8]]) -> Result<(), CommandError> {
+        if !self.accepts(args.len()) {
+            return Err(self.arity_error());
+        }
+        if !self.subcommands.is_empty() && args.len() > 1 {
+            subcommand::find(self.name, self.subcommands, args)?;
+        }
+        Ok(())
     }
 
     /// Whether the arity allows `count` arguments, including the name.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
+use psp_server::RequestType;
 
 use crate::admission::{self, Verdict};
 use crate::client::Client;
@@ -22,12 +23,13 @@ pub enum Outcome {
     Close,
 }
 
-/// Runs `command` with `args`, its name first, and writes its reply. Empty arguments get no reply.
+/// Runs `command` with `args`, its name first, and writes its reply. Empty arguments get no reply. The classifier found
+/// the request to be of `request_type`.
 pub fn dispatch(
     server: &ServerState,
     client: &Client,
     stats: &WorkerStats,
-    command: CommandId,
+    (command, request_type): (CommandId, RequestType),
     args: &[&[u8]],
     out: &mut dyn Sink,
 ) -> Outcome {
@@ -37,29 +39,43 @@ pub fn dispatch(
     let mut reply = Encoder::new(out, client.version());
     match admission::verdict(client, command, args) {
         Verdict::Run => {}
-        Verdict::Refuse(error) => {
-            reply.error(&error.to_string());
-            return Outcome::Keep;
-        }
         Verdict::Close => return Outcome::Close,
     }
     let table = CommandTable::get();
     let Some(index) = table.index_of(command) else {
+        client.transaction.fail();
         reply.error(&CommandError::unknown_command(args).to_string());
         return Outcome::Keep;
     };
     let spec = table.specs()[index];
     let start = Instant::now();
-    if let Err(error) = admit(spec, server, client, args, start) {
+    if let Err(mut error) = admit(spec, server, client, args, start) {
+        client.transaction.fail();
+        if spec.name == "exec" {
+            client.transaction.take();
+            error = CommandError::aborted(&error);
+        }
         stats.count_rejected(index);
         reply.error(&error.to_string());
         return Outcome::Keep;
     }
     client.note_command(index, start);
+    if client.transaction.queues(spec.name) {
+        let bytes_max = server.settings.config.limits.request_len_max;
+        match client
+            .transaction
+            .queue(index, args, request_type, bytes_max)
+        {
+            Ok(()) => reply.simple("QUEUED"),
+            Err(error) => reply.error(&error.to_string()),
+        }
+        return Outcome::Keep;
+    }
     let mut context = Context {
         store: &server.store,
         server,
         client,
+        stats,
         close: false,
     };
     let result = (spec.run)(&mut context, args, &mut reply);
@@ -81,9 +97,7 @@ fn admit(
     args: &[&[u8]],
     now: Instant,
 ) -> Result<()> {
-    if !spec.accepts(args.len()) {
-        return Err(spec.arity_error());
-    }
+    spec.check(args)?;
     if !client.is_authenticated() && !spec.flags.contains(&Flag::NoAuth) {
         return Err(CommandError::NoAuth);
     }

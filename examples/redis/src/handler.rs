@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use psp_protocols::Sink;
-use psp_protocols::resp::{Args, RespHead};
+use psp_protocols::resp::{Args, CommandId, RespHead};
 use psp_server::{Handler, Peer, Refusal, Reply, Request, ServerHandle, WorkerId};
 
 use crate::admission;
@@ -11,6 +11,8 @@ use crate::client::Client;
 use crate::dispatch::{Outcome, dispatch};
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
+
+const EXEC: CommandId = CommandId::of(b"exec");
 
 /// Runs Redis commands.
 #[derive(Debug)]
@@ -61,6 +63,10 @@ impl Handler<RespHead> for RedisHandler {
         self.server.connect(peer)
     }
 
+    fn is_authenticated(&self, client: &Client) -> bool {
+        client.is_authenticated() || !self.server.settings.requires_password()
+    }
+
     fn handle(
         &self,
         worker: &mut Worker,
@@ -68,11 +74,19 @@ impl Handler<RespHead> for RedisHandler {
         reply: &mut Reply<'_>,
     ) {
         let client = request.connection;
-        let out: &mut dyn Sink = reply;
         let head = request.head;
+        if head.command() == EXEC
+            && let Some(request_type) = client.transaction.request_type()
+            && request_type > request.request_type
+            && reply.reclassify(request_type)
+        {
+            return;
+        }
+        let out: &mut dyn Sink = reply;
         let args = Args::new(request.payload, head, &mut worker.unescaped);
         let stats = &worker.stats;
-        let outcome = dispatch(&self.server, client, stats, head.command(), &args, out);
+        let command = (head.command(), request.request_type);
+        let outcome = dispatch(&self.server, client, stats, command, &args, out);
         if outcome == Outcome::Close {
             reply.close();
         }

@@ -14,6 +14,7 @@ pub mod client;
 pub mod command;
 pub mod commands;
 pub mod config;
+pub mod decimal;
 pub mod dispatch;
 pub mod error;
 pub mod expire_time;
@@ -29,4 +30,5 @@ pub mod stats;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tls;
+pub mod transaction;
 pub mod typed;

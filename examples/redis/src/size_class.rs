@@ -17,6 +17,8 @@ use crate::glob::StepsBound;
 
 /// Work on up to this many elements counts as small. The rules of the classifier have the same bound.
 const SMALL_ELEMENTS_MAX: usize = 128;
+/// Up to this many commands of a transaction take no longer than one write.
+const FEW_COMMANDS_MAX: usize = 8;
 /// Keys to check. Work on more keys counts as large without a check.
 const KEYS_MAX: usize = 16;
 
@@ -35,7 +37,8 @@ const STEPS_PER_ELEMENT: usize = 128;
 /// What decides the work of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Nothing: O(1) or O(log n), and a reply without copies of long strings.
+    /// Nothing: O(1) or O(log n), and a reply without copies of long strings. EXEC is of the type of what it runs, which
+    /// the connection knows: see [`of_transaction`].
     Constant,
     /// The number of arguments.
     Arguments,
@@ -80,7 +83,9 @@ const WORK: &[(Work, &[&str])] = &[
             "dbsize",
             "decr",
             "decrby",
+            "discard",
             "echo",
+            "exec",
             "expire",
             "expireat",
             "expiretime",
@@ -106,6 +111,7 @@ const WORK: &[(Work, &[&str])] = &[
             "lmove",
             "lset",
             "memory",
+            "multi",
             "object",
             "persist",
             "pexpire",
@@ -131,6 +137,7 @@ const WORK: &[(Work, &[&str])] = &[
             "time",
             "ttl",
             "type",
+            "unwatch",
             "zcard",
             "zcount",
             "zincrby",
@@ -161,6 +168,7 @@ const WORK: &[(Work, &[&str])] = &[
             "srem",
             "touch",
             "unlink",
+            "watch",
             "zadd",
             "zmscore",
             "zrem",
@@ -291,6 +299,24 @@ pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
         })
     });
     judged.oversized(SMALL_BYTES_MAX, SMALL_ARGS_MAX, "scan")
+}
+
+/// The type of an EXEC that runs `count` commands, the longest of which is `longest`. The types ascend by length.
+#[must_use]
+pub fn of_transaction(count: usize, longest: RequestType) -> RequestType {
+    static BY_COUNT: LazyLock<[RequestType; 3]> = LazyLock::new(|| {
+        let types = RespClassifier::redis().types();
+        ["write", "range", "scan"].map(|name| types.by_name(name).unwrap_or(RequestType::UNKNOWN))
+    });
+    let [write, range, scan] = *BY_COUNT;
+    let by_count = if count <= FEW_COMMANDS_MAX {
+        write
+    } else if count <= SMALL_ELEMENTS_MAX {
+        range
+    } else {
+        scan
+    };
+    by_count.max(longest)
 }
 
 /// Judges requests by what the server holds.
@@ -749,6 +775,7 @@ mod tests {
             ),
             ("touch", &["a b c"], vec![many("", " k")]),
             ("unlink", &["a b c"], vec![many("", " k")]),
+            ("watch", &["a b c"], vec![many("", " k")]),
             ("zadd", &["Z 1 a"], vec![many("z", " 1 a")]),
             ("zdiff", &["2 z z"], vec!["2 z Z".into()]),
             (

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use psp_protocols::resp::{CommandId, Version};
-use psp_server::Peer;
+use psp_server::{Peer, RequestType};
 use psp_store::Keyspace;
 
 use crate::client::Client;
@@ -85,7 +85,7 @@ impl Session {
             &self.server,
             &self.client,
             &self.stats,
-            command,
+            (command, RequestType::UNKNOWN),
             args,
             &mut reply,
         );

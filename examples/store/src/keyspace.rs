@@ -15,19 +15,19 @@ use smallvec::SmallVec;
 
 use crate::clock::unix_time_ms;
 use crate::entry::{Entry, Slot};
+use crate::fork::Origin;
 use crate::hashed::{POSITION_BITS, position_of};
 use crate::reaper::{Garbage, Reaper};
 use crate::value::Value;
 
 /// log2 of the number of shards. With 100 000 keys, a shard's map is two levels deep.
 const SHARD_BITS: u32 = 10;
-const SHARDS: usize = 1 << SHARD_BITS;
 
 /// Shards that the reaper receives together when all keys are removed.
 const SHARDS_PER_DISCARD: usize = 64;
 
-/// How often [`Keyspace::update_large`] tries with a snapshot before it takes the lock.
-const OPTIMISTIC_ATTEMPTS: usize = 3;
+/// How often [`Keyspace::update_large`] and [`Keyspace::transact`] try without a lock before they take it.
+pub(crate) const OPTIMISTIC_ATTEMPTS: usize = 3;
 
 /// The entries at one position: one entry, unless hashes collide.
 pub(crate) type Bucket = SmallVec<[Arc<Entry>; 1]>;
@@ -40,8 +40,12 @@ pub(crate) type Due = BTreeSet<(u64, u64)>;
 /// All keys of a server. See the [crate](crate) for its design.
 #[derive(Debug)]
 pub struct Keyspace {
-    shards: Box<[Shard]>,
-    reaper: Reaper,
+    pub(crate) shards: Box<[Shard]>,
+    /// Bits of a position below those that choose the shard.
+    shard_shift: u32,
+    reaper: Arc<Reaper>,
+    /// The keyspace that this one is a [fork](crate::fork) of.
+    pub(crate) origin: Option<Origin>,
     start: Instant,
     now_s: AtomicU32,
     contended_updates: AtomicU64,
@@ -52,22 +56,23 @@ pub struct Keyspace {
 // A cache line and its neighbour: the hardware fetches both together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard {
-    state: Mutex<State>,
-    len: AtomicUsize,
+pub(crate) struct Shard {
+    pub(crate) state: Mutex<State>,
+    pub(crate) len: AtomicUsize,
     volatile_len: AtomicUsize,
+    /// Changed under the lock alone.
+    hits: AtomicU64,
+    misses: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    map: Map,
+pub(crate) struct State {
+    pub(crate) map: Map,
     /// Number of entries; the map counts buckets.
-    len: usize,
+    pub(crate) len: usize,
     /// Two colliding keys that expire in the same millisecond share one item. The second key is
     /// then removed when a request next touches it.
     due: Due,
-    hits: u64,
-    misses: u64,
 }
 
 /// Counters of a keyspace since it was created.
@@ -93,14 +98,31 @@ impl Keyspace {
     /// An empty keyspace with its own reaper thread.
     #[must_use]
     pub fn new() -> Self {
+        Self::with_shards(SHARD_BITS, Arc::new(Reaper::start()), None)
+    }
+
+    fn with_shards(shard_bits: u32, reaper: Arc<Reaper>, origin: Option<Origin>) -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
-            reaper: Reaper::start(),
+            shards: (0..1 << shard_bits).map(|_| Shard::default()).collect(),
+            shard_shift: POSITION_BITS - shard_bits,
+            reaper,
+            origin,
             start: Instant::now(),
             now_s: AtomicU32::new(0),
             contended_updates: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
             key_len_max: AtomicUsize::new(0),
+        }
+    }
+
+    /// A keyspace that reads from `origin` what it does not have.
+    pub(crate) fn over(origin: Origin) -> Self {
+        let keyspace = &origin.keyspace;
+        let now_s = AtomicU32::new(keyspace.now_s());
+        let reaper = Arc::clone(&keyspace.reaper);
+        Self {
+            now_s,
+            ..Self::with_shards(0, reaper, Some(origin))
         }
     }
 
@@ -122,7 +144,21 @@ impl Keyspace {
 
     /// Reads a key without counting the read or touching the key, for statistics and classifiers.
     pub fn peek<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
-        let entry = self.lookup(key, false);
+        self.read_untouched(key, false, read)
+    }
+
+    /// Like [`peek`](Self::peek), but counts the read.
+    pub fn glance<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
+        self.read_untouched(key, true, read)
+    }
+
+    fn read_untouched<R>(
+        &self,
+        key: &[u8],
+        counted: bool,
+        read: impl FnOnce(Option<&Entry>) -> R,
+    ) -> R {
+        let entry = self.lookup(key, counted);
         let result = read(entry.as_deref());
         self.release(entry);
         result
@@ -143,6 +179,7 @@ impl Keyspace {
     /// Changes one key under its lock, with exclusive access. Meant for work of O(log n).
     pub fn update<R>(&self, key: &[u8], change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
         let position = position_of(key);
+        self.fetch(position, key);
         let shard = self.shard(position);
         let mut state = shard.state.lock();
         let mut taken = Taken::new(state.map.get_mut(&position), key);
@@ -183,6 +220,8 @@ impl Keyspace {
     ) -> R {
         assert!(first != second, "update_pair needs two different keys");
         let positions = [position_of(first), position_of(second)];
+        self.fetch(positions[0], first);
+        self.fetch(positions[1], second);
         let mut guards = self.lock_pair(positions);
         // The slots and the map share the entries, so the map stays whole if `change` panics.
         let mut slot_of = |index: usize, key| {
@@ -236,7 +275,7 @@ impl Keyspace {
                 return result;
             }
         }
-        self.contended_updates.fetch_add(1, Ordering::Relaxed);
+        self.count_contended();
         self.update(key, change)
     }
 
@@ -285,10 +324,14 @@ impl Keyspace {
         let mut entries: Vec<(u64, Arc<Entry>)> = placed
             .map(|(position, entry)| (position, Arc::new(entry)))
             .collect();
+        for (position, entry) in &entries {
+            self.fetch(*position, entry.key());
+        }
         // A stable sort keeps equal keys in order. Locks are taken in ascending order.
         entries.sort_by_key(|(position, _)| *position);
-        let by_shard =
-            |left: &(u64, _), right: &(u64, _)| shard_index(left.0) == shard_index(right.0);
+        let by_shard = |left: &(u64, _), right: &(u64, _)| {
+            self.shard_index(left.0) == self.shard_index(right.0)
+        };
         let mut guards: Vec<_> = entries
             .chunk_by(by_shard)
             .map(|chunk| self.shard(chunk[0].0).state.lock())
@@ -334,9 +377,13 @@ impl Keyspace {
     /// A scan from 0 to 0 visits an entry that is present throughout exactly once. It reads shards
     /// from snapshots, so `visit` holds no lock.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Arc<Entry>)) -> u64 {
+        if let Some(origin) = &self.origin {
+            return origin.scan(self, cursor, count, visit);
+        }
         let mut left = count.max(1);
         let mut from = cursor;
-        for (index, shard) in self.shards.iter().enumerate().skip(shard_index(cursor)) {
+        for index in self.shard_index(cursor)..self.shards.len() {
+            let shard = &self.shards[index];
             if shard.len.load(Ordering::Relaxed) == 0 {
                 continue;
             }
@@ -346,9 +393,9 @@ impl Keyspace {
                     return *position;
                 }
                 left = left.saturating_sub(bucket.len());
-                self.visit_live(bucket, &mut visit);
+                visit_live(bucket, &mut visit);
             }
-            from = (index as u64 + 1) << (POSITION_BITS - SHARD_BITS);
+            from = self.shard_start(index + 1);
         }
         0
     }
@@ -377,15 +424,16 @@ impl Keyspace {
 
     /// Removes all keys, shard by shard. The reaper drops their values.
     pub fn clear(&self) {
+        if let Some(origin) = &self.origin {
+            origin.clear();
+        }
         self.key_len_max.store(0, Ordering::Relaxed);
         for shards in self.shards.chunks(SHARDS_PER_DISCARD) {
             let maps = shards.iter().map(|shard| {
                 let mut state = shard.state.lock();
-                let map = std::mem::take(&mut state.map);
-                let due = std::mem::take(&mut state.due);
-                state.len = 0;
+                let everything = state.take_all();
                 shard.publish(&state);
-                (map, due)
+                everything
             });
             let maps = maps.collect();
             self.reaper.discard(Garbage::Shards(maps));
@@ -395,17 +443,20 @@ impl Keyspace {
     /// Number of keys, including expired keys that have not been removed yet.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shards
+        let own: usize = self
+            .shards
             .iter()
             .map(|shard| shard.len.load(Ordering::Relaxed))
-            .sum()
+            .sum();
+        own + self.origin.as_ref().map_or(0, Origin::untouched_len)
     }
 
     /// Length of the longest key since all keys were last removed, in bytes. A key that is stored meanwhile may not
     /// count yet.
     #[must_use]
     pub fn key_len_max(&self) -> usize {
-        self.key_len_max.load(Ordering::Relaxed)
+        let own = self.key_len_max.load(Ordering::Relaxed);
+        own.max(self.origin.as_ref().map_or(0, Origin::key_len_max))
     }
 
     /// Whether there are no keys.
@@ -426,17 +477,29 @@ impl Keyspace {
     /// Counters since the keyspace was created.
     #[must_use]
     pub fn stats(&self) -> KeyspaceStats {
-        let mut stats = KeyspaceStats {
+        let sum = |counter: fn(&Shard) -> &AtomicU64| {
+            let shards = self.shards.iter();
+            shards
+                .map(|shard| counter(shard).load(Ordering::Relaxed))
+                .sum()
+        };
+        KeyspaceStats {
+            hits: sum(|shard| &shard.hits),
+            misses: sum(|shard| &shard.misses),
             expired_keys: self.expired_keys.load(Ordering::Relaxed),
             contended_updates: self.contended_updates.load(Ordering::Relaxed),
-            ..KeyspaceStats::default()
-        };
-        for shard in &self.shards {
-            let state = shard.state.lock();
-            stats.hits += state.hits;
-            stats.misses += state.misses;
         }
-        stats
+    }
+
+    /// Adds what a fork of this keyspace counted.
+    pub(crate) fn add_stats(&self, stats: KeyspaceStats) {
+        let shard = &self.shards[0];
+        let _locked = shard.state.lock();
+        count(&shard.hits, stats.hits);
+        count(&shard.misses, stats.misses);
+        self.count_expired(stats.expired_keys);
+        self.contended_updates
+            .fetch_add(stats.contended_updates, Ordering::Relaxed);
     }
 
     /// Seconds since the entry was last read or written.
@@ -487,7 +550,33 @@ impl Keyspace {
     }
 
     fn shard(&self, position: u64) -> &Shard {
-        &self.shards[shard_index(position)]
+        &self.shards[self.shard_index(position)]
+    }
+
+    /// The number of shards if the position is beyond the last one.
+    pub(crate) fn shard_index(&self, position: u64) -> usize {
+        ((position >> self.shard_shift) as usize).min(self.shards.len())
+    }
+
+    /// The first position of a shard.
+    pub(crate) fn shard_start(&self, index: usize) -> u64 {
+        (index as u64) << self.shard_shift
+    }
+
+    /// A fork takes over the entry of a key that it touches for the first time.
+    #[inline]
+    fn fetch(&self, position: u64, key: &[u8]) {
+        if let Some(origin) = &self.origin {
+            origin.fetch(self, position, key);
+        }
+    }
+
+    /// Stores an entry of the origin.
+    pub(crate) fn adopt(&self, position: u64, key: &[u8], entry: Arc<Entry>) {
+        let shard = self.shard(position);
+        let mut state = shard.state.lock();
+        state.replace(position, key, Some(entry));
+        shard.publish(&state);
     }
 
     fn now_s(&self) -> u32 {
@@ -495,19 +584,18 @@ impl Keyspace {
     }
 
     /// The live entry of `key`. Removes the entry if it has expired.
-    fn lookup(&self, key: &[u8], counted: bool) -> Option<Arc<Entry>> {
+    pub(crate) fn lookup(&self, key: &[u8], counted: bool) -> Option<Arc<Entry>> {
         let position = position_of(key);
-        let mut state = self.shard(position).state.lock();
+        self.fetch(position, key);
+        let shard = self.shard(position);
+        let state = shard.state.lock();
         let entry = state.find(position, key).cloned();
         let expired = entry
             .as_ref()
             .is_some_and(|entry| entry.is_expired(unix_time_ms));
         if counted {
-            if entry.is_none() || expired {
-                state.misses += 1;
-            } else {
-                state.hits += 1;
-            }
+            let missed = entry.is_none() || expired;
+            count(if missed { &shard.misses } else { &shard.hits }, 1);
         }
         drop(state);
         if expired {
@@ -527,18 +615,16 @@ impl Keyspace {
         }
     }
 
-    fn visit_live(&self, bucket: &Bucket, visit: &mut impl FnMut(&Arc<Entry>)) {
-        bucket
-            .iter()
-            .filter(|entry| !entry.is_expired(unix_time_ms))
-            .for_each(visit);
-    }
-
     /// Counts a key that has got a value.
-    fn note_key(&self, key: &[u8]) {
+    pub(crate) fn note_key(&self, key: &[u8]) {
         if key.len() > self.key_len_max() {
             self.key_len_max.fetch_max(key.len(), Ordering::Relaxed);
         }
+    }
+
+    /// Counts work that holds locks because of others' changes.
+    pub(crate) fn count_contended(&self) {
+        self.contended_updates.fetch_add(1, Ordering::Relaxed);
     }
 
     fn count_expired(&self, expired: u64) {
@@ -547,7 +633,7 @@ impl Keyspace {
         }
     }
 
-    fn discard_all(&self, garbage: impl IntoIterator<Item = Garbage>) {
+    pub(crate) fn discard_all(&self, garbage: impl IntoIterator<Item = Garbage>) {
         for item in garbage {
             self.reaper.discard(item);
         }
@@ -555,7 +641,7 @@ impl Keyspace {
 
     /// Locks the shards of both positions, the lower one first.
     fn lock_pair(&self, positions: [u64; 2]) -> PairGuard<'_> {
-        let [first, second] = positions.map(shard_index);
+        let [first, second] = positions.map(|position| self.shard_index(position));
         if first == second {
             return PairGuard::Same(self.shards[first].state.lock());
         }
@@ -568,19 +654,28 @@ impl Keyspace {
     }
 }
 
-fn shard_index(position: u64) -> usize {
-    ((position >> (POSITION_BITS - SHARD_BITS)) as usize).min(SHARDS)
+/// Calls `visit` for the entries at a position that have not expired.
+pub(crate) fn visit_live(bucket: &Bucket, visit: &mut impl FnMut(&Arc<Entry>)) {
+    bucket
+        .iter()
+        .filter(|entry| !entry.is_expired(unix_time_ms))
+        .for_each(visit);
+}
+
+/// Adds to a counter whose lock is held.
+fn count(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }
 
 impl Shard {
-    fn publish(&self, state: &State) {
+    pub(crate) fn publish(&self, state: &State) {
         self.len.store(state.len, Ordering::Relaxed);
         self.volatile_len.store(state.due.len(), Ordering::Relaxed);
     }
 }
 
 impl State {
-    fn find(&self, position: u64, key: &[u8]) -> Option<&Arc<Entry>> {
+    pub(crate) fn find(&self, position: u64, key: &[u8]) -> Option<&Arc<Entry>> {
         self.map
             .get(&position)?
             .iter()
@@ -588,7 +683,7 @@ impl State {
     }
 
     /// Stores `entry` in place of the key's entry; `None` removes the key.
-    fn replace(
+    pub(crate) fn replace(
         &mut self,
         position: u64,
         key: &[u8],
@@ -613,6 +708,12 @@ impl State {
         let before = old.as_ref().and_then(|entry| entry.expire_at_ms());
         self.reindex(position, before, after);
         old
+    }
+
+    /// Leaves the shard empty.
+    pub(crate) fn take_all(&mut self) -> (Map, Due) {
+        self.len = 0;
+        (std::mem::take(&mut self.map), std::mem::take(&mut self.due))
     }
 
     fn remove_if_empty(&mut self, position: u64) {

@@ -19,6 +19,7 @@
 //!   INCR, LPUSH lock, change in place, O(log n), unlock
 //!   KEYS, SCAN  per shard: lock, clone the map (O(1)), unlock; walk
 //!   LTRIM, ...  lock, clone the Arc, unlock; work on a clone; lock, swap if unchanged, unlock
+//!   EXEC        work on a fork; lock all its keys, swap if unchanged, unlock
 //!   DEL, FLUSH  lock, take out, unlock; the reaper's thread drops large values
 //! ```
 //!
@@ -31,13 +32,16 @@ mod clock;
 mod element;
 mod entry;
 mod expiry;
+mod fork;
 mod hash;
 mod hashed;
 mod keyspace;
 mod list;
+mod locks;
 mod reaper;
 mod set;
 mod sorted_set;
+mod transaction;
 mod tree;
 mod value;
 
@@ -46,6 +50,7 @@ pub use clock::{unix_time_ms, unix_time_us};
 pub use element::Element;
 pub use entry::{Entry, Slot};
 pub use expiry::{ExpiryCycle, remove_expired};
+pub use fork::Watched;
 pub use hash::Hash;
 pub use hashed::{Scan, hash_of};
 pub use keyspace::{Keyspace, KeyspaceStats};

@@ -1,6 +1,7 @@
 //! What all threads of a server read.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -11,9 +12,11 @@ use psp_policy::{
 
 use crate::admission;
 use crate::config::{Config, Topology};
+use crate::fiber::Surroundings;
 use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
+use crate::transport::budget::Budget;
 
 /// Settings, counters and the way to stop. All threads and all
 /// [`ServerHandle`](super::ServerHandle)s share it.
@@ -35,6 +38,10 @@ pub(crate) struct Shared {
     /// How requests of each type give way, by the type's slot; `UNKNOWN` comes last.
     pub(crate) preempt: Vec<PreemptPolicy>,
     pub(crate) telemetry: Telemetry,
+    /// The memory that is held for all peers.
+    pub(crate) buffers: Budget,
+    /// What each poll of a request that waits runs within.
+    pub(crate) poll_within: Option<PollWithin>,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: Instant,
     /// Connections that may be open at once; may change while the server runs.
@@ -43,7 +50,23 @@ pub(crate) struct Shared {
     pub(crate) idle_timeout_s: AtomicU64,
 }
 
+/// A function that calls its argument, once, with whatever it sets up around it.
+#[derive(Clone)]
+pub(crate) struct PollWithin(pub(crate) Arc<Surroundings>);
+
+impl fmt::Debug for PollWithin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PollWithin").finish_non_exhaustive()
+    }
+}
+
 impl Shared {
+    /// What each poll of a request that waits runs within.
+    #[inline]
+    pub(crate) fn surroundings(&self) -> Option<&Surroundings> {
+        self.poll_within.as_ref().map(|within| &*within.0)
+    }
+
     /// A scheduler for a policy that is about to be in force. Tasks that are sent to workers from now on may be
     /// preempted if the policy can do that.
     pub(crate) fn scheduler(&self, policy: &Policy) -> Box<dyn Scheduler> {
@@ -67,6 +90,12 @@ impl Shared {
     #[inline]
     pub(crate) fn can_preempt(&self) -> bool {
         self.can_preempt.load(Ordering::Relaxed)
+    }
+
+    /// Length of the longest reply on a connection, in bytes: it is no longer than what a connection may hold.
+    #[inline]
+    pub(crate) fn reply_bytes_max(&self) -> usize {
+        self.config.reply_bytes_max.min(self.buffers.share_bytes())
     }
 
     /// The setup of every scheduler of this server.
@@ -100,6 +129,7 @@ impl Shared {
     pub(crate) fn example(config: Config, types: TypeTable, workers: usize) -> Self {
         Self {
             telemetry: Telemetry::new(types.len() + 1, workers),
+            buffers: Budget::new(config.buffered_bytes_max),
             connections_max: AtomicUsize::new(config.connections_max),
             idle_timeout_s: AtomicU64::new(config.idle_timeout_s),
             preempt: vec![config.preempt; types.len() + 1],
@@ -111,6 +141,7 @@ impl Shared {
             can_preempt: AtomicBool::new(false),
             types,
             handshake: None,
+            poll_within: None,
             shutdown: Shutdown::new(),
             started: Instant::now(),
         }

@@ -82,8 +82,8 @@ pub(crate) struct NetCounters {
     pub(crate) bytes_sent: Counter,
     pub(crate) datagrams_received: Counter,
     pub(crate) datagrams_reflected: Counter,
+    pub(crate) datagrams_over_budget: Counter,
     pub(crate) malformed: Counter,
-    pub(crate) buffered_bytes: Counter,
     pub(crate) background_flushes: Counter,
     pub(crate) packets: PacketCounters,
 }
@@ -104,6 +104,7 @@ pub(crate) struct PacketCounters {
 #[derive(Debug, Default)]
 pub(crate) struct DispatchCounters {
     pub(crate) arrivals: Counter,
+    pub(crate) held: Counter,
     pub(crate) rejections: Counter,
     pub(crate) abandoned: Counter,
     pub(crate) expired: Counter,
@@ -146,6 +147,7 @@ pub(crate) struct WorkerCounters {
     pub(crate) failures: Counter,
     pub(crate) bytes_sent: Counter,
     pub(crate) replies_too_large: Counter,
+    pub(crate) replies_over_budget: Counter,
     pub(crate) replies_unsent: Counter,
     pub(crate) preemptions_missed: Counter,
     pub(crate) contexts_exhausted: Counter,
@@ -167,6 +169,7 @@ impl Telemetry {
             failures: Counter::default(),
             bytes_sent: Counter::default(),
             replies_too_large: Counter::default(),
+            replies_over_budget: Counter::default(),
             replies_unsent: Counter::default(),
             preemptions_missed: Counter::default(),
             contexts_exhausted: Counter::default(),

@@ -38,6 +38,8 @@ pub(crate) struct Run<D> {
     pub(crate) deadline_ns: Option<u64>,
     /// How many requests are done.
     pub(crate) done: usize,
+    /// The type that the handler gave the request which is next. It waits in that type's queue.
+    pub(crate) reclassified: Option<RequestType>,
     /// Bytes after the run that belong to its last request and are dropped unseen.
     pub(crate) discard_after: u64,
     /// The last request of the run is the connection's last.
@@ -62,6 +64,7 @@ impl<D> Default for Run<D> {
             arrived_ns: 0,
             deadline_ns: None,
             done: 0,
+            reclassified: None,
             discard_after: 0,
             closes: false,
             samples: SmallVec::new(),
@@ -70,7 +73,7 @@ impl<D> Default for Run<D> {
 }
 
 impl<D> Run<D> {
-    /// Forgets the requests, to be filled again.
+    /// Forgets the requests, to be filled again. What the next one was reclassified as stays.
     pub(crate) fn clear(&mut self) {
         self.frames.clear();
         self.deadline_ns = None;

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use psp_server::protocols::Sink;
-use psp_server::{Config, Handler, Reply, Request, Server, SpawnedServer, Topology};
+use psp_server::{
+    Config, Handler, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec,
+};
 
 use crate::common::{Client, Lines, PATIENCE, until};
 
@@ -225,5 +227,44 @@ fn flush_says_that_the_peer_has_gone() {
         until("the connection is closed", || {
             server.handle().snapshot().net.connections_open == 0
         });
+    }
+}
+
+#[test]
+fn a_handler_puts_a_request_back_under_another_type() {
+    let types = ["short", "long"].map(TypeSpec::new);
+    let [short, long] = [0, 1].map(RequestType::new);
+    for topology in TOPOLOGIES {
+        let handler = move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            reply.put(if request.request_type == long {
+                b"long\n"
+            } else {
+                b"short\n"
+            });
+            // For datagrams it handles the request after all.
+            if request.payload.starts_with(b"long") && request.request_type == short {
+                reply.reclassify(long);
+            }
+        };
+        let builder = Server::builder().tcp("127.0.0.1:0").udp("127.0.0.1:0");
+        let builder = builder.framing(Lines).types(types.clone());
+        let builder = builder.classifier(move |_: &[u8]| short).handler(handler);
+        let server = builder.topology(topology).workers(2).build().unwrap();
+        let server = server.spawn().unwrap();
+        let mut client = connect(&server);
+        client.send("a\nlong 1\nb\nlong 2\nlong 3\nc\n");
+        let replies = [(); 6].map(|()| client.line());
+        let expected = ["short", "long", "short", "long", "long", "short"];
+        assert_eq!(replies, expected, "{topology}");
+        let completions = |index: usize| server.handle().snapshot().types[index].completions;
+        until("both types are counted", || {
+            [0, 1].map(completions) == [3, 3]
+        });
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.send_to(b"long\n", server.local_addrs()[1]).unwrap();
+        let mut datagram = [0; 64];
+        let len = socket.recv(&mut datagram).unwrap();
+        assert_eq!(&datagram[..len], b"short\n");
     }
 }

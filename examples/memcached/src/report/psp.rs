@@ -24,6 +24,7 @@ pub(super) fn write(runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
             ("buffered_bytes", &snapshot.net.buffered_bytes),
             ("malformed_requests", &snapshot.net.malformed),
             ("reflected_datagrams", &snapshot.net.datagrams_reflected),
+            ("over_budget_datagrams", &snapshot.net.datagrams_over_budget),
             ("timed_out_connections", &snapshot.net.connections_timed_out),
         ],
     );
@@ -43,6 +44,7 @@ fn write_type(ty: &TypeSnapshot, put: &mut Put<'_>) {
         &[
             ("arrivals", &ty.arrivals),
             ("completions", &ty.completions),
+            ("held", &ty.held),
             ("rejections", &ty.rejections),
             ("abandoned", &ty.abandoned),
             ("expired", &ty.expired),

@@ -257,13 +257,14 @@ fn write_scheduler(
     for ty in &snapshot.types {
         write!(
             text,
-            "psp_type_{}:arrivals={},completions={},rejections={},abandoned={},expired={},queued={},\
+            "psp_type_{}:arrivals={},completions={},held={},rejections={},abandoned={},expired={},queued={},\
              service_us_mean={:.3},\
              service_us_max={:.3},service_us_profiled={:.3},workers_reserved={},worker_first={},\
              steals={},turns={},preemptions_asked={},preemptions_honoured={},preemptions_late={}\r\n",
             ty.name,
             ty.arrivals,
             ty.completions,
+            ty.held,
             ty.rejections,
             ty.abandoned,
             ty.expired,

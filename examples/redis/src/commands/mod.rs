@@ -22,7 +22,8 @@ mod sorted_set_operations;
 mod sorted_set_ranges;
 mod sorted_sets;
 mod strings;
-mod subcommand;
+pub(crate) mod subcommand;
+mod transactions;
 mod walk;
 
 /// The rows of all families, under the group names that `COMMAND DOCS` uses.
@@ -43,4 +44,5 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("sorted-set", sorted_set_ranges::COMMANDS),
     ("sorted-set", sorted_sets::COMMANDS),
     ("string", strings::COMMANDS),
+    ("transactions", transactions::COMMANDS),
 ];

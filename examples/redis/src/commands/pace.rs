@@ -53,6 +53,11 @@ impl Pace {
             return;
         }
         self.elements.set(0);
+        self.pause();
+    }
+
+    /// A checkpoint, whatever was counted before.
+    pub(super) fn pause(&self) {
         if !self.silent {
             checkpoint();
             self.abandoned.set(is_abandoned());

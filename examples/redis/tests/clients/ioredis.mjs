@@ -123,6 +123,18 @@ async function pipelines(redis) {
   deepEqual(got, [null, 'x']);
 }
 
+async function transactions(redis) {
+  const done = await redis.multi().set('counter', 1).incr('counter').get('counter').exec();
+  deepEqual(done, [[null, 'OK'], [null, 2], [null, '2']]);
+  await redis.watch('counter');
+  await redis.incr('counter');
+  equal(await redis.multi().set('counter', 0).exec(), null);
+  equal(await redis.get('counter'), '3');
+  await redis.multi({ pipeline: false });
+  equal(await redis.set('counter', 7), 'QUEUED');
+  equal(await redis.discard(), 'OK');
+}
+
 async function autoPipelining() {
   const redis = new Redis({ port, password, enableAutoPipelining: true });
   const numbers = Array.from({ length: 500 }, (_, index) => index);
@@ -135,7 +147,7 @@ async function autoPipelining() {
 
 await connection();
 const redis = new Redis({ port, password });
-for (const suite of [strings, keys, lists, hashes, sets, sortedSets, pipelines]) {
+for (const suite of [strings, keys, lists, hashes, sets, sortedSets, pipelines, transactions]) {
   equal(await redis.flushall(), 'OK');
   await suite(redis);
 }

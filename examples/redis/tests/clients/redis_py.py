@@ -183,11 +183,41 @@ def local_socket(path, password):
     assert f"{path}:0" in addresses, addresses
 
 
+def transactions(client):
+    """The default pipeline is a transaction; WATCH is how redis-py's `transaction` retries."""
+    with client.pipeline() as pipe:
+        pipe.set("counter", 1).incr("counter").get("counter").keys("counter")
+        check(pipe.execute(), [True, 2, "2", ["counter"]])
+    with client.pipeline() as pipe:
+        pipe.set("text", "x").incr("text").set("after", 1)
+        check_error(pipe.execute, redis.ResponseError, "not an integer")
+    check(client.get("after"), "1")
+    with client.pipeline() as pipe:
+        pipe.watch("counter")
+        client.incr("counter")
+        pipe.multi()
+        pipe.set("counter", 0)
+        check_error(pipe.execute, redis.WatchError, "Watched variable changed")
+    attempts = []
+
+    def increment(pipe):
+        value = int(pipe.get("counter"))
+        if not attempts:
+            client.set("counter", 10)
+        attempts.append(value)
+        pipe.multi()
+        pipe.set("counter", value + 1)
+
+    check(client.transaction(increment, "counter"), [True])
+    check(attempts, [3, 10])
+    check(client.get("counter"), "11")
+
+
 def main():
     port, password, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     connection(port, password)
     client = redis.Redis(port=port, password=password, decode_responses=True)
-    for suite in [strings, keys, lists, hashes, sets, sorted_sets, pipelines]:
+    for suite in [strings, keys, lists, hashes, sets, sorted_sets, pipelines, transactions]:
         check(client.flushdb(), True)
         suite(client)
     resp2(port, password)

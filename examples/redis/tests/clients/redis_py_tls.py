@@ -11,7 +11,7 @@ assert client.ping() is True
 value = bytes(range(256)) * 16384
 assert client.set("key", value) is True
 assert client.get("key") == value
-with client.pipeline(transaction=False) as pipeline:
+with client.pipeline() as pipeline:
     for index in range(2000):
         pipeline.set(f"key:{index}", index)
     assert pipeline.execute() == [True] * 2000

@@ -1,9 +1,8 @@
-//! Connections that the server turns away: HTTP, other machines in protected mode, commands that
-//! follow a refused MULTI.
+//! Connections that the server turns away: HTTP, and other machines in protected mode.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use psp_harness::{NOT_PSP, skip};
+use psp_harness::skip;
 
 use crate::common::{Connection, Options, Server, TOPOLOGIES, encode_line, wait_until};
 
@@ -150,29 +149,5 @@ fn debug_is_off_unless_the_configuration_allows_it() {
             let reply = client.ask("CONFIG SET enable-debug-command yes");
             assert!(reply.ends_with("can't set immutable config"), "{reply}");
         }
-    }
-}
-
-#[test]
-fn a_pipelined_transaction_stores_nothing() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
-    for topology in TOPOLOGIES {
-        let server = start(topology);
-        let mut client = server.connect();
-        let lines = ["MULTI", "SET a 1", "INCR b", "EXEC", "PING"];
-        client.send(&lines.map(encode_line).concat());
-        for (line, start) in [
-            ("MULTI", "-ERR unknown command 'MULTI'"),
-            ("SET", "-ERR not run: it follows MULTI"),
-            ("INCR", "-ERR not run: it follows MULTI"),
-            ("EXEC", "-EXECABORT "),
-            ("PING", "+PONG"),
-        ] {
-            let reply = client.reply().to_string();
-            assert!(reply.starts_with(start), "{topology}, {line}: {reply}");
-        }
-        assert_eq!(client.ask("EXISTS a b"), "0", "{topology}");
     }
 }

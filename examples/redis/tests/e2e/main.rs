@@ -2,15 +2,21 @@
 
 mod admission;
 mod bad_input;
+mod buffers;
+mod bursts;
 mod clients;
 mod common;
 mod costs;
+mod differential;
+mod linearizable;
 mod local_sockets;
 mod memory;
 mod overload;
 mod patterns;
 mod protocol;
 mod steering;
+mod strangers;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;
+mod transactions;

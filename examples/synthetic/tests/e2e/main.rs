@@ -8,3 +8,4 @@ mod shutdown;
 mod simulated;
 mod starting;
 mod steering;
+mod waiting;

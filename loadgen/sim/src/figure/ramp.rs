@@ -107,6 +107,7 @@ impl Ramp {
             share,
             service_ns: ((service_ns * times) as u64).max(1),
             distribution: Distribution::Exponential,
+            wait_ns: 0,
             slo_ns: None,
         });
         let phases = self.loads().map(|load| Phase {

@@ -36,6 +36,7 @@ mod simulate;
 mod slab;
 mod snapshot;
 mod timeline;
+mod wakes;
 mod workers;
 
 pub use costs::Costs;

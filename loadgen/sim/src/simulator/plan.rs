@@ -134,6 +134,9 @@ pub enum SimError {
     /// A setting of the estimator is out of its range.
     #[error(transparent)]
     ElasticSettings(#[from] ElasticSettingsError),
+    /// An ideal policy knows no requests that wait without their worker.
+    #[error("{0} knows no `wait_us`; only policies of live servers do")]
+    Waits(Box<SimPolicy>),
     /// The policy never runs the waiting requests.
     #[error("policy {policy} leaves {waiting} requests waiting beside idle workers")]
     Stranded {
@@ -208,6 +211,9 @@ impl SimPlan {
             }
             SimPolicy::Ps | SimPolicy::Srpt if self.elastic.is_some() => {
                 return Err(SimError::Elastic(Box::new(self.policy.clone())));
+            }
+            SimPolicy::Ps | SimPolicy::Srpt if self.workload.waits() => {
+                return Err(SimError::Waits(Box::new(self.policy.clone())));
             }
             SimPolicy::Ps | SimPolicy::Srpt => None,
         };

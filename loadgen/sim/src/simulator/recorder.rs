@@ -143,7 +143,9 @@ impl Recorder {
         let record = &mut self.types[kind];
         record.completed += 1;
         record.latency_ns.saturating_record(latency_ns);
-        let slowdown = latency_ns as f64 / request.service_ns as f64 * SLOWDOWN_STEPS;
+        // What the request would take if it were alone.
+        let least_ns = request.service_ns + request.wait_ns;
+        let slowdown = latency_ns as f64 / least_ns as f64 * SLOWDOWN_STEPS;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -240,6 +242,8 @@ impl Recorder {
 pub(super) struct Measured {
     pub(super) arrived_ns: u64,
     pub(super) service_ns: u64,
+    /// For how long it waits without its worker.
+    pub(super) wait_ns: u64,
     /// Index of its type in the workload.
     pub(super) kind: u32,
     pub(super) measured: bool,

@@ -55,6 +55,7 @@ pub(crate) fn simulate(
             let request = Measured {
                 arrived_ns: now_ns,
                 service_ns: arrival.service_ns,
+                wait_ns: 0,
                 kind: arrival.kind,
                 measured,
             };
@@ -119,6 +120,7 @@ pub(super) mod tests {
                 ideal.arrive(Measured {
                     arrived_ns,
                     service_ns,
+                    wait_ns: 0,
                     kind,
                     measured: true,
                 });

@@ -20,6 +20,7 @@ pub(super) fn parse<F: Framing, K: Classifier<F::Head>>(
     framing: &F,
     cursor: &mut F::Cursor,
     input: &[u8],
+    is_authenticated: bool,
     run: &mut Run<F::Head>,
     dispatcher: &Dispatcher<K>,
     now_ns: u64,
@@ -29,10 +30,17 @@ pub(super) fn parse<F: Framing, K: Classifier<F::Head>>(
     let mut offset = 0;
     let mut len_min = 1;
     while offset < input.len() && run.frames.len() < RUN_LEN_MAX {
-        match framing.next_frame(cursor, &input[offset..]) {
+        let rest = &input[offset..];
+        let step = match is_authenticated {
+            true => framing.next_frame(cursor, rest),
+            false => framing.next_frame_unauthenticated(cursor, rest),
+        };
+        match step {
             Ok(Step::Frame { len, head }) => {
                 let frame = &input[offset..offset + len];
-                let request_type = dispatcher.classify(frame, &head);
+                let reclassified = run.reclassified.take();
+                let request_type =
+                    reclassified.unwrap_or_else(|| dispatcher.classify(frame, &head));
                 let own = framing.deadline(&head);
                 let deadline_ns = dispatcher.latest_turn_ns(now_ns, request_type, own);
                 if let Some(first) = run.frames.first()

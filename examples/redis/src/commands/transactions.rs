@@ -1,0 +1,386 @@
+//! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
+//!
+//! EXEC runs the queued commands on a fork of the keyspace, and one commit stores what they did. Other clients see
+//! all of it or nothing. No lock is held while the commands run, so a transaction of thousands of commands delays no
+//! other request; if another client changed one of its keys meanwhile, all commands run again.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use psp_protocols::Sink;
+use psp_protocols::resp::{Encoder, SHARED_LEN_MIN};
+use psp_store::Keyspace;
+
+use super::pace::Pace;
+use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::Result;
+use crate::transaction::{QueuedCommand, TransactionState};
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("discard", 1, discard).flags(&[Flag::Fast]),
+    CommandSpec::new("exec", 1, exec),
+    CommandSpec::new("multi", 1, multi).flags(&[Flag::Fast]),
+    CommandSpec::new("unwatch", 1, unwatch).flags(&[Flag::Fast]),
+    CommandSpec::new("watch", -2, watch)
+        .flags(&[Flag::Readonly, Flag::Fast])
+        .keys(1, -1, 1),
+];
+
+fn multi(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    context.client.transaction.begin()?;
+    out.simple("OK");
+    Ok(())
+}
+
+fn discard(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let taken = context.client.transaction.take();
+    taken.ok_or(CommandError::line("ERR DISCARD without MULTI"))?;
+    out.simple("OK");
+    Ok(())
+}
+
+fn watch(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let transaction = &context.client.transaction;
+    transaction.watch(context.store, &args[1..])?;
+    out.simple("OK");
+    Ok(())
+}
+
+fn unwatch(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    // Within a transaction its keys are no longer watched.
+    if !context.store.is_fork() {
+        context.client.transaction.unwatch();
+    }
+    out.simple("OK");
+    Ok(())
+}
+
+fn exec(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let taken = context.client.transaction.take();
+    let transaction = taken.ok_or(CommandError::line("ERR EXEC without MULTI"))?;
+    if transaction.failed {
+        return Err(CommandError::line(
+            "EXECABORT Transaction discarded because of previous errors.",
+        ));
+    }
+    let commands = &transaction.commands;
+    let stores_more = |command: &QueuedCommand| spec_of(command).flags.contains(&Flag::DenyOom);
+    if commands.iter().any(stores_more) && context.server.is_out_of_memory(Instant::now()) {
+        return Err(CommandError::aborted(&CommandError::OutOfMemory));
+    }
+    let store = &context.server.store;
+    let limit_bytes = context.server.settings.config.server.reply_bytes_max;
+    let mut closes = false;
+    let replies = TransactionState::commit(store, &transaction.watched, |fork| {
+        let mut replies = Transcript::new(limit_bytes);
+        closes = false;
+        for command in commands {
+            closes |= run(command, context, fork, &mut replies);
+        }
+        replies
+    });
+    context.close |= closes;
+    match replies {
+        None => out.null_array(),
+        Some(replies) if replies.is_too_long() => {
+            return Err(CommandError::line(
+                "ERR the replies of the transaction, which was carried out, are longer than reply-bytes-max",
+            ));
+        }
+        Some(replies) => {
+            out.array(commands.len());
+            replies.copy_to(out);
+        }
+    }
+    Ok(())
+}
+
+fn spec_of(command: &QueuedCommand) -> &'static CommandSpec {
+    CommandTable::get().specs()[command.index]
+}
+
+/// Runs one command of a transaction. Returns whether the connection closes after the reply.
+fn run(
+    command: &QueuedCommand,
+    context: &Context<'_>,
+    store: &Keyspace,
+    replies: &mut dyn Sink,
+) -> bool {
+    let started = Instant::now();
+    let mut context = Context {
+        store,
+        close: false,
+        ..*context
+    };
+    let mut reply = Encoder::new(replies, context.client.version());
+    let result = (spec_of(command).run)(&mut context, &command.args(), &mut reply);
+    if let Err(error) = &result {
+        reply.error(&error.to_string());
+    }
+    let stats = context.stats;
+    stats.count_call(command.index, started.elapsed(), result.is_err());
+    // A transaction of many short commands gives way as one long command does.
+    Pace::new().pause();
+    context.close
+}
+
+/// Replies of a transaction that may have to run again.
+struct Transcript {
+    parts: Vec<Part>,
+    len: usize,
+    limit_bytes: usize,
+}
+
+enum Part {
+    Own(Vec<u8>),
+    Shared(Bytes),
+}
+
+impl Transcript {
+    const fn new(limit_bytes: usize) -> Self {
+        Self {
+            parts: Vec::new(),
+            len: 0,
+            limit_bytes,
+        }
+    }
+
+    const fn is_too_long(&self) -> bool {
+        self.len > self.limit_bytes
+    }
+
+    /// Counts `len` more bytes. `false` if there is no room for them.
+    fn admit(&mut self, len: usize) -> bool {
+        self.len = self.len.saturating_add(len);
+        if self.is_too_long() {
+            self.parts = Vec::new();
+        }
+        !self.is_too_long()
+    }
+
+    fn copy_to(self, out: &mut ReplyEncoder<'_>) {
+        for part in self.parts {
+            match part {
+                Part::Own(bytes) if bytes.len() < SHARED_LEN_MIN => out.raw(&bytes),
+                Part::Own(bytes) => out.raw_shared(bytes.into()),
+                Part::Shared(bytes) => out.raw_shared(bytes),
+            }
+        }
+    }
+}
+
+impl Sink for Transcript {
+    fn put(&mut self, bytes: &[u8]) {
+        if !self.admit(bytes.len()) {
+            return;
+        }
+        match self.parts.last_mut() {
+            Some(Part::Own(own)) => own.extend_from_slice(bytes),
+            _ => self.parts.push(Part::Own(bytes.to_vec())),
+        }
+    }
+
+    fn put_shared(&mut self, bytes: Bytes) {
+        if self.admit(bytes.len()) {
+            self.parts.push(Part::Shared(bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::testing::Session;
+
+    #[test]
+    fn nothing_runs_before_exec() {
+        let mut session = Session::new();
+        let mut other = session.beside();
+        session.expect(&[
+            ("MULTI", "+OK"),
+            ("SET a 1", "+QUEUED"),
+            ("INCR a", "+QUEUED"),
+            ("GET a", "+QUEUED"),
+        ]);
+        other.expect(&[("GET a", "$-1")]);
+        assert!(session.run("CLIENT LIST").contains("QUEUED"));
+        assert!(other.run("CLIENT LIST").contains(" multi=4 watch=0 "));
+        let reply = session.run("EXEC");
+        assert!(
+            reply.starts_with("*4\r\n+OK\r\n:2\r\n$1\r\n2\r\n$"),
+            "{reply}"
+        );
+        other.expect(&[("GET a", "$1 2")]);
+        session.expect(&[
+            ("EXEC", "-ERR EXEC without MULTI"),
+            ("DISCARD", "-ERR DISCARD without MULTI"),
+            ("MULTI", "+OK"),
+            ("EXEC", "*0"),
+        ]);
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_queued_spoils_the_transaction() {
+        let aborted = "-EXECABORT Transaction discarded because of previous errors.";
+        for (wrong, error) in [
+            (
+                "NOPE",
+                "-ERR unknown command 'NOPE', with args beginning with:",
+            ),
+            ("GET", "-ERR wrong number of arguments for 'get' command"),
+        ] {
+            let mut session = Session::new();
+            session.expect(&[
+                ("MULTI", "+OK"),
+                ("SET a 1", "+QUEUED"),
+                (wrong, error),
+                ("SET b 1", "+QUEUED"),
+                ("EXEC", aborted),
+                ("EXISTS a b", ":0"),
+            ]);
+        }
+        let mut session = Session::new();
+        session.expect(&[
+            ("MULTI", "+OK"),
+            ("MULTI", "-ERR MULTI calls can not be nested"),
+            ("WATCH a", "-ERR WATCH inside MULTI is not allowed"),
+            ("SET a 1", "+QUEUED"),
+            ("EXEC", "*1 +OK"),
+        ]);
+    }
+
+    #[test]
+    fn a_command_that_fails_leaves_the_others() {
+        Session::new().expect(&[
+            ("SET text x", "+OK"),
+            ("MULTI", "+OK"),
+            ("LPUSH text y", "+QUEUED"),
+            ("SET a 1", "+QUEUED"),
+            (
+                "EXEC",
+                "*2 -WRONGTYPE Operation against a key holding the wrong kind of value +OK",
+            ),
+            ("GET a", "$1 1"),
+        ]);
+    }
+
+    #[test]
+    fn discard_and_reset_forget_everything() {
+        let mut session = Session::new();
+        let mut other = session.beside();
+        session.expect(&[
+            ("WATCH a", "+OK"),
+            ("MULTI", "+OK"),
+            ("SET a 1", "+QUEUED"),
+            ("DISCARD", "+OK"),
+        ]);
+        other.expect(&[("SET a 2", "+OK")]);
+        session.expect(&[("MULTI", "+OK"), ("GET a", "+QUEUED"), ("EXEC", "*1 $1 2")]);
+        session.expect(&[("WATCH a", "+OK"), ("MULTI", "+OK"), ("RESET", "+RESET")]);
+        other.expect(&[("SET a 3", "+OK")]);
+        session.expect(&[("MULTI", "+OK"), ("GET a", "+QUEUED"), ("EXEC", "*1 $1 3")]);
+    }
+
+    #[test]
+    fn a_watched_key_that_changed_stops_it() {
+        let mut session = Session::new();
+        let mut other = session.beside();
+        session.expect(&[("SET a 1", "+OK"), ("WATCH a b", "+OK"), ("GET a", "$1 1")]);
+        other.expect(&[("SET b x", "+OK")]);
+        session.expect(&[
+            ("MULTI", "+OK"),
+            ("INCR a", "+QUEUED"),
+            ("EXEC", "*-1"),
+            ("GET a", "$1 1"),
+            ("WATCH a", "+OK"),
+        ]);
+        other.expect(&[("SET a 1", "+OK")]);
+        session.expect(&[
+            ("UNWATCH", "+OK"),
+            ("MULTI", "+OK"),
+            ("INCR a", "+QUEUED"),
+            ("UNWATCH", "+QUEUED"),
+            ("EXEC", "*2 :2 +OK"),
+        ]);
+        let mut resp3 = session.beside().resp3();
+        resp3.expect(&[("WATCH a", "+OK")]);
+        other.expect(&[("DEL a", ":1")]);
+        resp3.expect(&[("MULTI", "+OK"), ("EXEC", "_")]);
+        session.expect(&[
+            ("SET mine 1", "+OK"),
+            ("WATCH mine", "+OK"),
+            ("SET mine 2", "+OK"),
+            ("MULTI", "+OK"),
+            ("EXEC", "*-1"),
+        ]);
+    }
+
+    #[test]
+    fn all_kinds_of_commands_run_in_it() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("MSET a 1 b 2 c 3", "+OK"),
+            ("MULTI", "+OK"),
+            ("RENAME a d", "+QUEUED"),
+            ("DBSIZE", "+QUEUED"),
+            ("KEYS d", "+QUEUED"),
+            ("FLUSHALL", "+QUEUED"),
+            ("SET e 5", "+QUEUED"),
+            ("DBSIZE", "+QUEUED"),
+            ("SCAN 0", "+QUEUED"),
+            ("SELECT 0", "+QUEUED"),
+            ("EXEC", "*8 +OK :3 *1 $1 d +OK +OK :1 *2 $1 0 *1 $1 e +OK"),
+            ("DBSIZE", ":1"),
+            ("GET e", "$1 5"),
+        ]);
+    }
+
+    #[test]
+    fn commands_and_replies_are_bounded() {
+        let mut config = Config::default();
+        config.limits.request_len_max = 4096;
+        config.server.reply_bytes_max = 4096;
+        let mut session = Session::with(config);
+        let long = "x".repeat(3000);
+        session.expect(&[
+            ("MULTI", "+OK"),
+            (&format!("SET a {long}"), "+QUEUED"),
+            (
+                &format!("SET b {long}"),
+                "-ERR the commands of the transaction are longer than request-len-max",
+            ),
+            (
+                "EXEC",
+                "-EXECABORT Transaction discarded because of previous errors.",
+            ),
+            (&format!("SET a {long}"), "+OK"),
+            ("MULTI", "+OK"),
+            ("GET a", "+QUEUED"),
+            ("GET a", "+QUEUED"),
+            ("SET b 1", "+QUEUED"),
+            (
+                "EXEC",
+                "-ERR the replies of the transaction, which was carried out, are longer than reply-bytes-max",
+            ),
+            ("GET b", "$1 1"),
+        ]);
+    }
+
+    #[test]
+    fn quit_closes_and_the_last_hello_counts() {
+        let mut session = Session::new();
+        session.expect(&[("MULTI", "+OK"), ("QUIT", "+OK")]);
+        assert!(session.closed);
+        let mut session = Session::new();
+        session.expect(&[
+            ("MULTI", "+OK"),
+            ("HELLO 3", "+QUEUED"),
+            ("GET none", "+QUEUED"),
+        ]);
+        let reply = session.run("EXEC");
+        assert!(reply.starts_with("*2\r\n%7\r\n"), "{reply}");
+        assert!(reply.ends_with("_\r\n"), "{reply}");
+    }
+}

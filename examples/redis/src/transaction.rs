@@ -1,0 +1,251 @@
+//! A client's transaction: the commands between MULTI and EXEC, and the keys of WATCH.
+//!
+//! ```text
+//!   MULTI ──► commands are queued ──► EXEC: all of them on a fork of the keyspace, one commit
+//!   WATCH key ─ the key's entry ────────────────────────► still the same, or nothing runs
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use psp_server::RequestType;
+use psp_store::{Keyspace, Watched};
+use smallvec::SmallVec;
+
+use crate::error::CommandError;
+use crate::parse::Result;
+use crate::size_class;
+
+/// Commands that run between MULTI and EXEC, rather than being queued.
+const RUN_AT_ONCE: &[&str] = &["discard", "exec", "multi", "quit", "reset", "watch"];
+
+/// Most keys that a client may watch.
+const WATCHED_MAX: usize = 1 << 20;
+
+/// Stands for no transaction in [`TransactionState::queued`].
+const NONE: usize = usize::MAX;
+
+/// The transaction of one connection. Only its own requests change it.
+#[derive(Debug)]
+pub struct TransactionState {
+    /// Number of queued commands, for others to read; [`NONE`] without MULTI.
+    queued: AtomicUsize,
+    watching: AtomicUsize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    queue: Queue,
+    watched: Vec<Watched>,
+}
+
+/// The commands of a transaction.
+#[derive(Debug, Default)]
+struct Queue {
+    commands: Vec<QueuedCommand>,
+    bytes: usize,
+    /// The longest type of a command; `None` without commands.
+    longest: Option<RequestType>,
+    /// A command could not be queued, so EXEC runs none of them.
+    failed: bool,
+}
+
+/// A command that EXEC runs.
+#[derive(Debug)]
+pub struct QueuedCommand {
+    /// Its index in the [`CommandTable`](crate::command::CommandTable).
+    pub index: usize,
+    /// All arguments, one after the other.
+    bytes: Box<[u8]>,
+    /// Where each argument ends.
+    ends: SmallVec<[usize; 4]>,
+}
+
+impl QueuedCommand {
+    fn new(index: usize, args: &[&[u8]]) -> Self {
+        let ends = args.iter().scan(0, |end, arg| {
+            *end += arg.len();
+            Some(*end)
+        });
+        Self {
+            index,
+            ends: ends.collect(),
+            bytes: args.concat().into(),
+        }
+    }
+
+    /// The arguments, the name first.
+    pub fn args(&self) -> SmallVec<[&[u8]; 8]> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        let ranges = starts.zip(&self.ends);
+        ranges
+            .map(|(start, end)| &self.bytes[*start..*end])
+            .collect()
+    }
+}
+
+/// What EXEC runs.
+#[derive(Debug)]
+pub struct Transaction {
+    /// The commands, in order.
+    pub commands: Vec<QueuedCommand>,
+    /// What must not have changed.
+    pub watched: Vec<Watched>,
+    /// A command could not be queued.
+    pub failed: bool,
+}
+
+impl Default for TransactionState {
+    fn default() -> Self {
+        Self {
+            queued: AtomicUsize::new(NONE),
+            watching: AtomicUsize::new(0),
+            inner: Mutex::default(),
+        }
+    }
+}
+
+impl TransactionState {
+    /// Number of queued commands; `None` without MULTI.
+    #[inline]
+    #[must_use]
+    pub fn queued(&self) -> Option<usize> {
+        let queued = self.queued.load(Ordering::Relaxed);
+        (queued != NONE).then_some(queued)
+    }
+
+    /// Number of watched keys.
+    #[must_use]
+    pub fn watching(&self) -> usize {
+        self.watching.load(Ordering::Relaxed)
+    }
+
+    /// Whether the command of this name is queued rather than run.
+    #[inline]
+    #[must_use]
+    pub fn queues(&self, name: &str) -> bool {
+        self.queued().is_some() && !RUN_AT_ONCE.contains(&name)
+    }
+
+    /// MULTI.
+    ///
+    /// # Errors
+    /// The client sent MULTI before.
+    pub fn begin(&self) -> Result<()> {
+        if self.queued().is_some() {
+            return Err(CommandError::line("ERR MULTI calls can not be nested"));
+        }
+        self.inner.lock().queue = Queue::default();
+        self.queued.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The type of EXEC now, by the number and the types of the queued commands.
+    #[must_use]
+    pub fn request_type(&self) -> Option<RequestType> {
+        let count = self.queued()?;
+        let longest = self.inner.lock().queue.longest?;
+        Some(size_class::of_transaction(count, longest))
+    }
+
+    /// Adds a command that is of `request_type`. All arguments together may have up to `bytes_max`.
+    ///
+    /// # Errors
+    /// They have more. The transaction has failed.
+    pub fn queue(
+        &self,
+        index: usize,
+        args: &[&[u8]],
+        request_type: RequestType,
+        bytes_max: usize,
+    ) -> Result<()> {
+        let queue = &mut self.inner.lock().queue;
+        let len: usize = args.iter().map(|arg| arg.len()).sum();
+        queue.bytes = queue.bytes.saturating_add(len + size_of::<QueuedCommand>());
+        if queue.bytes > bytes_max {
+            *queue = Queue {
+                failed: true,
+                bytes: queue.bytes,
+                ..Queue::default()
+            };
+            return Err(CommandError::line(
+                "ERR the commands of the transaction are longer than request-len-max",
+            ));
+        }
+        if !queue.failed {
+            queue.commands.push(QueuedCommand::new(index, args));
+            queue.longest = queue.longest.max(Some(request_type));
+        }
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Records that a command was refused. If there is a transaction, EXEC will run nothing.
+    pub fn fail(&self) {
+        if self.queued().is_some() {
+            let queue = &mut self.inner.lock().queue;
+            queue.failed = true;
+            queue.commands.clear();
+        }
+    }
+
+    /// Ends the transaction, for EXEC and DISCARD. No keys are watched any more. `None` without MULTI.
+    pub fn take(&self) -> Option<Transaction> {
+        self.queued()?;
+        let Inner { queue, watched } = std::mem::take(&mut *self.inner.lock());
+        self.queued.store(NONE, Ordering::Relaxed);
+        self.watching.store(0, Ordering::Relaxed);
+        Some(Transaction {
+            commands: queue.commands,
+            watched,
+            failed: queue.failed,
+        })
+    }
+
+    /// WATCH. A key that is watched already stays as it was.
+    ///
+    /// # Errors
+    /// The client watches too many keys, or sent MULTI before.
+    pub fn watch(&self, store: &Keyspace, keys: &[&[u8]]) -> Result<()> {
+        if self.queued().is_some() {
+            return Err(CommandError::line("ERR WATCH inside MULTI is not allowed"));
+        }
+        let watched = &mut self.inner.lock().watched;
+        if watched.len() + keys.len() > WATCHED_MAX {
+            return Err(CommandError::line("ERR too many watched keys"));
+        }
+        watched.extend(keys.iter().map(|key| store.watch(key)));
+        self.watching.store(watched.len(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// UNWATCH.
+    pub fn unwatch(&self) {
+        self.inner.lock().watched = Vec::new();
+        self.watching.store(0, Ordering::Relaxed);
+    }
+
+    /// Forgets everything, for RESET.
+    pub fn reset(&self) {
+        let _transaction = self.take();
+        self.unwatch();
+    }
+
+    /// Runs `run` on a fork of `store` and stores the outcome, unless a watched key has changed.
+    pub fn commit<R>(
+        store: &Arc<Keyspace>,
+        watched: &[Watched],
+        mut run: impl FnMut(&Keyspace) -> R,
+    ) -> Option<R> {
+        store.transact(watched, |fork| {
+            if fork.is_locked() {
+                // Another request of this worker could need the locks.
+                psp_server::no_preempt(|| run(fork))
+            } else {
+                run(fork)
+            }
+        })
+    }
+}

@@ -1,0 +1,174 @@
+//! MULTI, EXEC and WATCH between many clients.
+
+use std::thread;
+
+use psp_harness::{NOT_PSP, skip};
+
+use crate::common::{Connection, Options, Reply, Server, TOPOLOGIES, encode_line};
+
+/// Commands of a long transaction.
+const MANY: usize = 20_000;
+/// GETs that the server must answer while it runs: none if it holds the net thread, thousands otherwise.
+const GETS_MIN: usize = 5;
+/// The transaction may be over before this test's thread gets a core to send GETs.
+const ATTEMPTS: usize = 20;
+
+fn start(topology: &'static str) -> Server {
+    Server::start_with(&Options {
+        topology: Some(topology),
+        workers: Some(2),
+        ..Options::default()
+    })
+}
+
+/// The replies to `lines`, sent together.
+fn pipeline(client: &mut Connection, lines: &[&str]) -> Vec<String> {
+    let requests: Vec<_> = lines.iter().map(|line| encode_line(line)).collect();
+    client.send(&requests.concat());
+    lines.iter().map(|_| client.reply().to_string()).collect()
+}
+
+#[test]
+fn a_pipelined_transaction_is_carried_out_as_a_whole() {
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut client = server.connect();
+        let lines = ["MULTI", "SET a 1", "KEYS *", "INCR a", "EXEC", "PING"];
+        assert_eq!(
+            pipeline(&mut client, &lines),
+            [
+                "+OK",
+                "+QUEUED",
+                "+QUEUED",
+                "+QUEUED",
+                r#"[+OK, ["a"], 2]"#,
+                "+PONG"
+            ],
+            "{topology}"
+        );
+        let lines = ["MULTI", "SET b 1", "NOSUCH", "EXEC", "EXISTS b"];
+        let replies = pipeline(&mut client, &lines);
+        assert!(
+            replies[3].starts_with("-EXECABORT "),
+            "{topology}: {replies:?}"
+        );
+        assert_eq!(replies[4], "0", "{topology}");
+    }
+}
+
+#[test]
+fn sums_stay_whole_among_many_clients() {
+    const CLIENTS: usize = 4;
+    const TRANSFERS: usize = 300;
+    const ACCOUNTS: usize = 4;
+    const TOTAL: i64 = 4000;
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut witness = server.connect();
+        for account in 0..ACCOUNTS {
+            witness.ask(&format!("SET account{account} {}", TOTAL / ACCOUNTS as i64));
+        }
+        let sum = |witness: &mut Connection| -> i64 {
+            let gets: Vec<_> = (0..ACCOUNTS).map(|n| format!("GET account{n}")).collect();
+            let mut lines = vec!["MULTI"];
+            lines.extend(gets.iter().map(String::as_str));
+            lines.push("EXEC");
+            let replies = pipeline(witness, &lines);
+            let numbers = replies.last().unwrap().replace(['[', ']', '"', ','], " ");
+            numbers
+                .split_whitespace()
+                .map(|number| number.parse::<i64>().unwrap())
+                .sum()
+        };
+        let carried_out = thread::scope(|scope| {
+            let movers: Vec<_> = (0..CLIENTS)
+                .map(|seed| {
+                    let mut client = server.connect();
+                    scope.spawn(move || {
+                        (0..TRANSFERS)
+                            .filter(|step| transfer(&mut client, seed, *step, ACCOUNTS))
+                            .count()
+                    })
+                })
+                .collect();
+            while !movers.iter().all(thread::ScopedJoinHandle::is_finished) {
+                assert_eq!(sum(&mut witness), TOTAL, "{topology}");
+            }
+            let counts = movers.into_iter().map(|mover| mover.join().unwrap());
+            counts.sum::<usize>()
+        });
+        assert_eq!(sum(&mut witness), TOTAL, "{topology}");
+        let counted = witness.ask("GET transfers");
+        assert_eq!(counted, format!("\"{carried_out}\""), "{topology}");
+        assert!(
+            carried_out >= CLIENTS,
+            "{topology}: {carried_out} carried out"
+        );
+    }
+}
+
+/// Moves 1 from one account to another, half of the time by values that the client read under WATCH. Returns whether it
+/// was carried out.
+fn transfer(client: &mut Connection, seed: usize, step: usize, accounts: usize) -> bool {
+    let from = format!("account{}", (seed + step) % accounts);
+    let to = format!("account{}", (seed + step + 1) % accounts);
+    let count = "INCR transfers";
+    if step.is_multiple_of(2) {
+        let (decrement, increment) = (format!("DECR {from}"), format!("INCR {to}"));
+        let lines = ["MULTI", &decrement, &increment, count, "EXEC"];
+        let replies = pipeline(client, &lines);
+        assert!(replies[4].starts_with('['), "{replies:?}");
+        return true;
+    }
+    client.ask(&format!("WATCH {from} {to}"));
+    let [before_from, before_to] = [&from, &to].map(|key| {
+        let text = client.request(&["GET", key]).into_bytes();
+        String::from_utf8(text).unwrap().parse::<i64>().unwrap()
+    });
+    let lines = [
+        "MULTI",
+        &format!("SET {from} {}", before_from - 1),
+        &format!("SET {to} {}", before_to + 1),
+        count,
+        "EXEC",
+    ];
+    let replies = pipeline(client, &lines);
+    replies[4] != "nil"
+}
+
+#[test]
+fn gets_go_on_beside_a_long_transaction() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut witness = server.connect();
+        witness.ask("SET k v");
+        let mut long = server.connect();
+        let mut most = 0;
+        for _ in 0..ATTEMPTS {
+            let commands = (0..MANY).map(|n| encode_line(&format!("INCR counter{}", n % 1000)));
+            let commands: Vec<_> = commands.collect();
+            long.send(&[encode_line("MULTI"), commands.concat()].concat());
+            for _ in 0..=MANY {
+                long.reply();
+            }
+            long.send(&encode_line("EXEC"));
+            let mut gets = 0;
+            while gets < GETS_MIN && !long.has_received() {
+                assert_eq!(witness.ask("GET k"), "\"v\"");
+                gets += 1;
+            }
+            assert!(matches!(long.reply(), Reply::Array(items) if items.len() == MANY));
+            most = most.max(gets);
+            if most >= GETS_MIN {
+                break;
+            }
+        }
+        assert!(
+            most >= GETS_MIN,
+            "{topology}: {most} GETs beside the transaction"
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! Transactions: work on several keys that takes effect at one instant, or not at all.
+//!
+//! A transaction runs on a [fork](crate::fork) without any lock, however long it takes, and locks its keys for the
+//! commit alone. If another request changed one of them meanwhile, it runs again. After some conflicts it holds the
+//! locks of the shards that it needed before, so it ends.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::fork::{Origin, Watched};
+use crate::keyspace::{Keyspace, OPTIMISTIC_ATTEMPTS};
+use crate::locks::ShardLocks;
+
+impl Keyspace {
+    /// Runs `body` on a fork of the keyspace, and stores what it changed there, at one instant. If another request
+    /// changed a key meanwhile that `body` read or changed, `body` runs again; so it must have no other effects than
+    /// such that may happen twice, and only its last result counts. `None` if one of `watched` has changed since
+    /// [`watch`](Self::watch).
+    ///
+    /// While [`is_locked`](Self::is_locked) says so of the fork, `body` must neither wait for anything nor yield to
+    /// other requests, and must not touch the keyspace itself.
+    pub fn transact<R>(
+        self: &Arc<Self>,
+        watched: &[Watched],
+        mut body: impl FnMut(&Self) -> R,
+    ) -> Option<R> {
+        let mut needed = BTreeSet::new();
+        for attempt in 0.. {
+            let locks = (attempt >= OPTIMISTIC_ATTEMPTS).then(|| ShardLocks::take(self, &needed));
+            if attempt == OPTIMISTIC_ATTEMPTS {
+                self.count_contended();
+            }
+            let fork = self.fork(locks.as_ref());
+            if !fork.found_unchanged(watched) {
+                return None;
+            }
+            let result = body(&fork);
+            match self.commit(&fork, locks) {
+                Ok(()) => return Some(result),
+                Err(conflict) => needed.extend(conflict.shards),
+            }
+        }
+        unreachable!("the attempts do not end before one succeeds")
+    }
+
+    /// Whether this is the fork of a transaction.
+    #[must_use]
+    pub fn is_fork(&self) -> bool {
+        self.origin.is_some()
+    }
+
+    /// Whether this is a fork whose origin is partly locked.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.origin.as_ref().is_some_and(Origin::is_locked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::thread;
+
+    use super::*;
+    use crate::Element;
+    use crate::value::Value;
+
+    fn keyspace() -> Arc<Keyspace> {
+        Arc::new(Keyspace::new())
+    }
+
+    fn text(value: &str) -> Value {
+        Value::String(Element::from(value.as_bytes()))
+    }
+
+    fn number(keyspace: &Keyspace, key: &[u8]) -> u64 {
+        keyspace.with(key, |value| match value {
+            Some(Value::String(text)) => std::str::from_utf8(text).unwrap().parse().unwrap(),
+            _ => 0,
+        })
+    }
+
+    fn set_number(keyspace: &Keyspace, key: &[u8], value: u64) {
+        keyspace.insert(key, text(&value.to_string()));
+    }
+
+    fn keys(keyspace: &Keyspace) -> Vec<String> {
+        let mut keys = Vec::new();
+        keyspace.for_each(|entry| keys.push(String::from_utf8(entry.key().to_vec()).unwrap()));
+        keys.sort();
+        keys
+    }
+
+    #[test]
+    fn nobody_sees_a_transaction_before_its_commit() {
+        let store = keyspace();
+        set_number(&store, b"a", 1);
+        set_number(&store, b"b", 2);
+        let seen = store.transact(&[], |fork| {
+            set_number(fork, b"a", 10);
+            fork.remove(b"b");
+            set_number(fork, b"c", 30);
+            assert_eq!(
+                (number(&store, b"a"), number(&store, b"b"), store.len()),
+                (1, 2, 2)
+            );
+            (
+                number(fork, b"a"),
+                fork.contains(b"b"),
+                fork.len(),
+                keys(fork),
+            )
+        });
+        let names = ["a", "c"].map(String::from).to_vec();
+        assert_eq!(seen, Some((10, false, 2, names.clone())));
+        assert_eq!((keys(&store), store.len()), (names, 2));
+        assert_eq!((number(&store, b"a"), number(&store, b"c")), (10, 30));
+    }
+
+    #[test]
+    fn a_conflict_runs_it_again() {
+        let store = keyspace();
+        let mut runs = 0;
+        let result = store.transact(&[], |fork| {
+            runs += 1;
+            let read = number(fork, b"a");
+            if runs == 1 {
+                set_number(&store, b"a", 5);
+            }
+            set_number(fork, b"b", read + 1);
+            read
+        });
+        assert_eq!((result, runs, number(&store, b"b")), (Some(5), 2, 6));
+    }
+
+    #[test]
+    fn the_last_attempts_hold_locks_and_extend_them() {
+        let store = keyspace();
+        set_number(&store, b"other", 7);
+        let mut runs = 0;
+        let result = store.transact(&[], |fork| {
+            runs += 1;
+            if !fork.is_locked() {
+                number(fork, b"a");
+                store.update(b"a", |slot| slot.insert(text("1")));
+                return 0;
+            }
+            // This key is new to it.
+            number(fork, b"other")
+        });
+        assert_eq!(result, Some(7));
+        assert_eq!(runs, OPTIMISTIC_ATTEMPTS + 2, "one more for the new key");
+        let cleared = store.transact(&[], |fork| {
+            if !fork.is_locked() {
+                number(fork, b"a");
+                store.update(b"a", |slot| slot.insert(text("1")));
+                return Vec::new();
+            }
+            let before = keys(fork);
+            fork.clear();
+            set_number(fork, b"new", 1);
+            before
+        });
+        assert_eq!(cleared, Some(["a", "other"].map(String::from).to_vec()));
+        assert_eq!(keys(&store), ["new"]);
+    }
+
+    #[test]
+    fn watched_keys_must_not_have_changed() {
+        let store = keyspace();
+        set_number(&store, b"a", 1);
+        let watch = || [store.watch(b"a"), store.watch(b"none")];
+        let watched = watch();
+        assert_eq!(
+            store.transact(&watched, |fork| set_number(fork, b"b", 1)),
+            Some(())
+        );
+        for change in [
+            (|store| set_number(store, b"a", 1)) as fn(&Keyspace),
+            |store| store.update(b"a", |slot| slot.set_expire_at_ms(Some(u64::MAX - 1))),
+            |store| store.insert(b"none", text("x")),
+            |store| {
+                store.remove(b"a");
+            },
+            |store| store.clear(),
+        ] {
+            let watched = watch();
+            change(&store);
+            assert_eq!(store.transact(&watched, |_| unreachable!()), None::<()>);
+            set_number(&store, b"a", 1);
+            store.remove(b"none");
+        }
+    }
+
+    #[test]
+    fn a_key_that_expires_has_changed() {
+        let store = keyspace();
+        set_number(&store, b"a", 1);
+        let at_ms = crate::unix_time_ms() + 30;
+        store.update(b"a", |slot| slot.set_expire_at_ms(Some(at_ms)));
+        let watched = [store.watch(b"a")];
+        while crate::unix_time_ms() <= at_ms {
+            thread::yield_now();
+        }
+        assert_eq!(store.transact(&watched, |_| unreachable!()), None::<()>);
+        assert_eq!(store.transact(&[], |fork| fork.contains(b"a")), Some(false));
+        assert_eq!(store.len(), 0, "the transaction removed it");
+    }
+
+    #[test]
+    fn clearing_forgets_everything_and_keeps_what_follows() {
+        let store = keyspace();
+        for key in [b"a", b"b", b"c"] {
+            set_number(&store, key, 1);
+        }
+        store.transact(&[], |fork| {
+            number(fork, b"a");
+            fork.clear();
+            assert_eq!(
+                (fork.len(), keys(fork).len(), fork.contains(b"b")),
+                (0, 0, false)
+            );
+            set_number(fork, b"b", 2);
+        });
+        assert_eq!(
+            (keys(&store), number(&store, b"b")),
+            (vec!["b".to_owned()], 2)
+        );
+    }
+
+    #[test]
+    fn sums_stay_whole_under_contention() {
+        const THREADS: u64 = 4;
+        const MOVES: u64 = 2000;
+        let store = keyspace();
+        let accounts: Vec<Vec<u8>> = (0..4).map(|n| format!("account{n}").into_bytes()).collect();
+        for account in &accounts {
+            set_number(&store, account, 1_000_000);
+        }
+        let done = AtomicBool::new(false);
+        let sums = AtomicU64::new(0);
+        thread::scope(|scope| {
+            let movers: Vec<_> = (0..THREADS)
+                .map(|seed| {
+                    let (store, accounts) = (&store, &accounts);
+                    scope.spawn(move || {
+                        for step in 0..MOVES {
+                            let from = &accounts[((seed + step) % 4) as usize];
+                            let to = &accounts[((seed + step * 7 + 1) % 4) as usize];
+                            store.transact(&[], |fork| {
+                                set_number(fork, from, number(fork, from) - 1);
+                                set_number(fork, to, number(fork, to) + 1);
+                            });
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let sum = store.transact(&[], |fork| {
+                        accounts.iter().map(|key| number(fork, key)).sum::<u64>()
+                    });
+                    assert_eq!(sum, Some(4_000_000));
+                    sums.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for mover in movers {
+                mover.join().unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let total: u64 = accounts.iter().map(|key| number(&store, key)).sum();
+        assert_eq!(total, 4_000_000);
+        assert!(sums.load(Ordering::Relaxed) > 0);
+    }
+}
