@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Instant;
 
 use mio::{Poll, Waker};
+use psp_policy::elastic::Workers;
 use psp_policy::{Policy, PreemptPolicy, RequestType, TypeSpec, TypeTable};
 use psp_protocols::Framing;
 
@@ -58,7 +59,7 @@ struct Settings {
     config: Config,
     /// Values that were set one by one. They come before those of `config`, and of a file.
     policy: Option<Policy>,
-    workers: Option<usize>,
+    workers: Option<Workers>,
     topology: Option<Topology>,
     preempt: Option<PreemptPolicy>,
     /// The handler's author signed [`SignalPreemptible`].
@@ -325,10 +326,11 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Sets the number of workers, whatever [`config`](Self::config) says.
+    /// Sets the number of workers, or a range within which they come and go: `2..=8`. Whatever
+    /// [`config`](Self::config) says.
     #[must_use]
-    pub fn workers(mut self, workers: usize) -> Self {
-        self.settings.workers = Some(workers);
+    pub fn workers(mut self, workers: impl Into<Workers>) -> Self {
+        self.settings.workers = Some(workers.into());
         self
     }
 
@@ -407,11 +409,15 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         }
         let cores = Cores::discover();
         let topology = admission::topology(config, policy, cores.count);
-        let workers = config.workers.unwrap_or(match topology {
+        let by_cores = match topology {
             // One more for long requests than there are cores costs nothing while they are idle.
             Topology::Inline => cores.count.max(2),
             _ => cores.count.saturating_sub(1).max(2),
-        });
+        };
+        let Workers {
+            min: workers_min,
+            max: workers,
+        } = config.workers.unwrap_or(by_cores.into());
         config.validate_stacks(workers)?;
         let types = self.settings.types.take();
         let types = types.unwrap_or_else(|| self.classifier.types());
@@ -442,6 +448,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             config: self.settings.config.clone(),
             topology,
             workers,
+            workers_min,
             policy: PolicyMailbox::new(self.settings.policy().clone()),
             can_preempt: AtomicBool::new(false),
             types,

@@ -1,6 +1,7 @@
 //! Settings of a server, for builders and TOML files.
 
 use psp_policy::PreemptPolicy;
+use psp_policy::elastic::{ElasticSettings, Workers};
 use psp_policy::internal::EitherCase;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -65,8 +66,15 @@ impl std::fmt::Display for Topology {
 #[serde(remote = "Self")]
 #[non_exhaustive]
 pub struct Config {
-    /// Number of workers, 1024 at most. Without it the server chooses by the number of cores.
-    pub workers: Option<usize>,
+    /// Number of workers, 1024 at most, or a range within which they come and go with the load
+    /// ([`elastic`](psp_policy::elastic)). Without it the server chooses a number by the number of cores.
+    pub workers: Option<Workers>,
+    /// A worker comes when so many requests run and wait for each worker. For a range of workers, as the next two.
+    pub elastic_load_factor: f64,
+    /// A worker goes when the load has fallen by this part below the load at which it came.
+    pub elastic_hysteresis: f64,
+    /// The load is averaged over this time before workers come or go.
+    pub elastic_interval_ms: u64,
     /// Which threads the server has.
     pub topology: Topology,
     /// Requests (or runs of pipelined requests) that may wait in one typed queue, 1 048 576 at most.
@@ -164,6 +172,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             workers: None,
+            elastic_load_factor: ElasticSettings::default().load_factor,
+            elastic_hysteresis: ElasticSettings::default().hysteresis,
+            elastic_interval_ms: ElasticSettings::default().interval_ms,
             topology: Topology::Auto,
             queue_capacity: 1024,
             backpressure_ms: 1000,
@@ -195,8 +206,8 @@ impl Default for Config {
 impl Config {
     /// Sets [`workers`](field@Self::workers).
     #[must_use]
-    pub fn workers(mut self, workers: usize) -> Self {
-        self.workers = Some(workers);
+    pub fn workers(mut self, workers: impl Into<Workers>) -> Self {
+        self.workers = Some(workers.into());
         self
     }
 
@@ -218,6 +229,9 @@ impl Config {
     }
 
     psp_policy::setters! {
+        elastic_load_factor: f64,
+        elastic_hysteresis: f64,
+        elastic_interval_ms: u64,
         topology: Topology,
         queue_capacity: usize,
         backpressure_ms: u64,
@@ -249,7 +263,8 @@ impl Config {
     /// # Errors
     /// [`BuildError::Setting`] for the first setting that is out of its range, and [`BuildError::Stacks`].
     pub fn validate(&self) -> Result<(), BuildError> {
-        let workers = self.workers.unwrap_or(1);
+        let workers = self.workers.map_or(1, |workers| workers.max);
+        let workers_min = self.workers.map_or(1, |workers| workers.min);
         let queue_capacity = QUEUE_CAPACITY_MAX as i128;
         let contexts = match self.preempt {
             PreemptPolicy::KernelThread => TEAM_THREADS_MAX as i128,
@@ -260,6 +275,7 @@ impl Config {
         let nice = i128::from(self.background_nice);
         let ranges = [
             ("workers", workers as i128, 1, WORKERS_MAX as i128),
+            ("workers", workers_min as i128, 1, workers as i128),
             (
                 "queue_capacity",
                 self.queue_capacity as i128,
@@ -308,7 +324,21 @@ impl Config {
                 });
             }
         }
-        self.validate_stacks(workers)
+        self.validate_stacks(workers)?;
+        let elastic = self.elastic_settings().validate();
+        elastic.map_err(|error| BuildError::Setting {
+            setting: error.setting(),
+            value: error.value().to_string(),
+            expected: error.range().to_owned(),
+        })
+    }
+
+    /// The settings of the estimator.
+    pub(crate) fn elastic_settings(&self) -> ElasticSettings {
+        ElasticSettings::default()
+            .load_factor(self.elastic_load_factor)
+            .hysteresis(self.elastic_hysteresis)
+            .interval_ms(self.elastic_interval_ms)
     }
 
     /// Checks the address space that the contexts of so many workers reserve at most.

@@ -147,6 +147,9 @@
 //! | `psp_packet_overflows_total` | | datagrams that no buffer was left for |
 //! | `psp_packets_unsent_total` | | frames that it could not send |
 //! | `psp_reservation_updates_total` | | changes of the workers reserved |
+//! | `psp_workers_present` | | workers that are present |
+//! | `psp_workers_came_total` | | workers that came |
+//! | `psp_workers_went_total` | | workers that went |
 //! | `psp_arrivals_total` | `type` | requests that arrived |
 //! | `psp_completions_total` | `type` | requests that completed |
 //! | `psp_held_total` | `type` | requests that waited for a place in the typed queue |
@@ -237,5 +240,6 @@ pub use watch::Watch;
 pub use transport::dpdk;
 
 pub use psp_policy as policy;
+pub use psp_policy::elastic::Workers;
 pub use psp_policy::{Policy, RequestType, TypeSpec, TypeTable, WorkerId, request_type};
 pub use psp_protocols as protocols;

@@ -68,7 +68,7 @@ pub trait Handover {
     fn hand_over(&mut self) -> Backlog;
 
     /// Takes over what another scheduler with the same [`SchedulerSetup`](crate::SchedulerSetup)
-    /// gave away. The driver calls it before any event, and polls afterwards. Requests that run go
-    /// on running.
+    /// gave away. The driver calls it before any event, says how many workers are present unless all are
+    /// ([`Event::Workers`](crate::Event::Workers)), and polls afterwards. Requests that run go on running.
     fn take_over(&mut self, now_ns: u64, backlog: Backlog);
 }

@@ -88,6 +88,19 @@ pub enum Event<'a> {
         /// The driver's name for it.
         request: RequestId,
     },
+    /// Workers `0..present` are present from now on, and all others are absent.
+    ///
+    /// An absent worker begins no request. It goes on with what it runs, and resumes what is suspended or
+    /// blocked there, until nothing is left that can run nowhere else. What waits in a queue of its own moves
+    /// to workers that are present, in order of arrival.
+    ///
+    /// Workers come and go at the end of their numbers only. So those that are present are a range, as the
+    /// reservations of groups are, and a policy plans over `present` workers as over any number of them.
+    /// Which core a worker runs on is not the policy's business. Worker 0 is always present.
+    Workers {
+        /// How many are present: at least 1, and no more than the setup has.
+        present: usize,
+    },
     /// Time passed. The driver sends it about every millisecond when nothing else happens, so
     /// that profiling windows can close by time.
     Tick,

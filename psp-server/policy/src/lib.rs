@@ -9,6 +9,7 @@
 //!   Yielded ────┼──► typed queues, profile, workers ┼──► Preempt { worker }
 //!   Blocked ────┤                                   │
 //!   Unblocked ──┤                                   │
+//!   Workers ────┤                                   │
 //!   Tick ───────┘    Scheduler::deadline_ns()       └──► Reject { request }
 //! ```
 //!
@@ -16,6 +17,7 @@
 //! | --- | --- |
 //! | choose a policy | [`Policy`], and its settings such as [`Darc`] |
 //! | drive a scheduler | [`SchedulerSetup`], [`Scheduler`], [`Event`], [`Action`] |
+//! | have workers come and go with the load | [`elastic::Elastic`], [`Event::Workers`] |
 //! | write a policy of your own | [`Policy::custom`], [`TypedQueues`], `docs/your-policy.md` |
 //! | test it | `conformance`, which needs the feature of that name |
 //!
@@ -52,6 +54,7 @@ mod backlog;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod custom;
+pub mod elastic;
 mod error;
 mod event;
 #[doc(hidden)]

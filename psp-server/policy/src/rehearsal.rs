@@ -191,6 +191,11 @@ impl Rehearsal {
         self.yields_after(self.now_ns, worker, served_ns)
     }
 
+    /// So many workers are present from now on.
+    pub(crate) fn has_workers(&mut self, present: usize) -> String {
+        self.after(self.now_ns, Event::Workers { present })
+    }
+
     /// What runs on a worker is blocked after `served_ns`.
     pub(crate) fn blocks(&mut self, now_ns: u64, worker: u32, served_ns: u64) -> String {
         self.ends(worker);
@@ -301,6 +306,7 @@ const fn completed(worker: u32, samples: &[Sample]) -> Event<'_> {
 pub(crate) const fn setup(workers: usize, types: &TypeTable) -> SchedulerSetup<'_> {
     SchedulerSetup {
         workers,
+        present: workers,
         types,
         queue_capacity: QUEUE_CAPACITY,
         inline: false,

@@ -6,8 +6,11 @@ use crate::request_type::TypeTable;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SchedulerSetup<'a> {
-    /// Number of workers, at least 1.
+    /// Number of workers, at least 1. They are numbered from 0.
     pub workers: usize,
+    /// How many of them are present at the start, at least 1; see
+    /// [`Event::Workers`](crate::Event::Workers).
+    pub present: usize,
     /// The registered types and their hints.
     pub types: &'a TypeTable,
     /// Requests that may wait per type where the type does not say.
@@ -26,12 +29,14 @@ pub struct SchedulerSetup<'a> {
 }
 
 impl<'a> SchedulerSetup<'a> {
-    /// A setup of so many workers for these types, without preemption: typed queues hold 1024 requests, the driver
-    /// has a thread of its own, any number of requests can be blocked and resume at home, and the seed is 1.
+    /// A setup of so many workers for these types, without preemption: all workers are present, typed queues hold
+    /// 1024 requests, the driver has a thread of its own, any number of requests can be blocked and resume at home,
+    /// and the seed is 1.
     #[must_use]
     pub const fn new(workers: usize, types: &'a TypeTable) -> Self {
         Self {
             workers,
+            present: workers,
             types,
             queue_capacity: 1024,
             inline: false,
@@ -47,6 +52,7 @@ impl<'a> SchedulerSetup<'a> {
     }
 
     crate::setters! {
+        present: usize,
         queue_capacity: usize,
         inline: bool,
         preemption: Option<Preemption>,

@@ -80,6 +80,11 @@ impl TypedQueues {
                 let slot = self.queues.slot(waiting.request_type);
                 self.queues.put_back_first(slot, waiting);
             }
+            Event::Workers { present } => {
+                self.queues.set_present(present);
+                self.running.set_present(present);
+                self.idle.set_present(worker_count(present));
+            }
             Event::Tick => {}
         }
     }
@@ -111,7 +116,7 @@ impl TypedQueues {
     /// any.
     #[must_use]
     pub fn arrived_ns(&self, slot: usize) -> Option<u64> {
-        let next = eligible::next_of(&self.queues, &self.idle, self.idle.all(), slot);
+        let next = eligible::next_of(&self.queues, &self.idle, self.idle.present(), slot);
         next.map(|waiting| waiting.arrived_ns)
     }
 
@@ -119,8 +124,9 @@ impl TypedQueues {
     /// the most recently active one, or worker 0 where that is the driver's own thread. `None` if
     /// the type [cannot run](Self::can_run).
     pub fn run(&mut self, now_ns: u64, slot: usize) -> Option<Action> {
-        let all = self.idle.all();
-        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.idle, all, slot)?;
+        let present = self.idle.present();
+        let (worker, waiting) =
+            eligible::take_next(&mut self.queues, &mut self.idle, present, slot)?;
         let hand_off = HandOff::Dispatched;
         Some(self.running.start(now_ns, worker, waiting, hand_off))
     }

@@ -77,7 +77,8 @@ impl ServerHandle {
         self.shared.topology
     }
 
-    /// Number of workers.
+    /// Number of workers. If they come and go, the most that there can be; the
+    /// [snapshot](Self::snapshot) says how many are present.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.shared.workers

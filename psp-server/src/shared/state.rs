@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use psp_policy::elastic::{Elastic, ElasticScheduler};
 use psp_policy::{
     Policy, PreemptPolicy, RequestType, Scheduler, SchedulerSetup, TypeTable, WorkerId,
 };
@@ -23,7 +24,10 @@ use crate::transport::budget::Budget;
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) topology: Topology,
+    /// All workers, present or absent.
     pub(crate) workers: usize,
+    /// The fewest that are present.
+    pub(crate) workers_min: usize,
     pub(crate) policy: PolicyMailbox,
     /// The policy in force can preempt requests.
     pub(crate) can_preempt: AtomicBool,
@@ -73,6 +77,15 @@ impl Shared {
         policy.scheduler(&setup)
     }
 
+    /// The first scheduler, with the fewest workers present, which come and go if there may be more.
+    pub(crate) fn elastic_scheduler(&self, scheduler: Box<dyn Scheduler>) -> ElasticScheduler {
+        let (min, setup) = (self.workers_min, self.scheduler_setup());
+        self.telemetry.elastic.present.set(min as u64);
+        let settings = self.config.elastic_settings();
+        let elastic = (min < self.workers).then(|| Elastic::new(&setup, min, settings));
+        ElasticScheduler::new(scheduler, elastic)
+    }
+
     /// Whether the policy in force can preempt requests.
     #[inline]
     pub(crate) fn can_preempt(&self) -> bool {
@@ -88,6 +101,7 @@ impl Shared {
     /// The setup of every scheduler of this server.
     pub(crate) fn scheduler_setup(&self) -> SchedulerSetup<'_> {
         SchedulerSetup::new(self.workers, &self.types)
+            .present(self.workers_min)
             .queue_capacity(self.config.queue_capacity)
             .inline(self.topology == Topology::Inline)
             .preemption(admission::preemption(&self.config, self.topology))
@@ -122,6 +136,7 @@ impl Shared {
             config,
             topology: Topology::Dedicated,
             workers,
+            workers_min: workers,
             policy: PolicyMailbox::new(Policy::c_fcfs()),
             can_preempt: AtomicBool::new(false),
             types,

@@ -39,6 +39,25 @@ pub(crate) struct Telemetry {
     /// One entry for each worker.
     pub(crate) turns: Vec<Padded<TurnCounters>>,
     pub(crate) reservation_updates: Counter,
+    pub(crate) elastic: ElasticCounters,
+}
+
+/// Workers that come and go. Written by the net worker.
+#[derive(Debug, Default)]
+pub(crate) struct ElasticCounters {
+    pub(crate) present: Counter,
+    pub(crate) came: Counter,
+    pub(crate) went: Counter,
+}
+
+impl ElasticCounters {
+    /// So many workers are present from now on.
+    pub(crate) fn changed_to(&self, present: usize) {
+        let (before, present) = (self.present.get(), present as u64);
+        self.came.add(present.saturating_sub(before));
+        self.went.add(before.saturating_sub(present));
+        self.present.set(present);
+    }
 }
 
 /// Keeps the counters of different writers on different cache lines.
@@ -161,6 +180,7 @@ impl Telemetry {
             workers: (0..workers).map(|_| worker()).collect(),
             turns: (0..workers).map(|_| Padded::default()).collect(),
             reservation_updates: Counter::default(),
+            elastic: ElasticCounters::default(),
         }
     }
 }

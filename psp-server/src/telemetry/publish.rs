@@ -43,9 +43,12 @@ pub fn publish(snapshot: &Snapshot) {
             "psp_reservation_updates_total",
             snapshot.reservation_updates,
         ),
+        ("psp_workers_came_total", snapshot.elastic.came),
+        ("psp_workers_went_total", snapshot.elastic.went),
     ] {
         metrics::counter!(name).absolute(value);
     }
+    metrics::gauge!("psp_workers_present").set(snapshot.elastic.present as f64);
     for dropped in &net.packets.dropped {
         let label = [("reason", dropped.reason)];
         metrics::counter!("psp_frames_dropped_total", &label).absolute(dropped.frames);

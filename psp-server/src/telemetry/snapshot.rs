@@ -18,6 +18,20 @@ pub struct Snapshot {
     pub workers: Vec<WorkerSnapshot>,
     /// How often reservations were computed.
     pub reservation_updates: u64,
+    /// Workers that come and go.
+    pub elastic: ElasticSnapshot,
+}
+
+/// Workers that come and go with the load. If they do not, all are present.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct ElasticSnapshot {
+    /// Workers that are present now.
+    pub present: u64,
+    /// How often a worker came.
+    pub came: u64,
+    /// How often a worker went.
+    pub went: u64,
 }
 
 /// What the net worker counts.
@@ -295,6 +309,11 @@ impl Snapshot {
             types: types.collect(),
             workers: workers.collect(),
             reservation_updates: telemetry.reservation_updates.get(),
+            elastic: ElasticSnapshot {
+                present: telemetry.elastic.present.get(),
+                came: telemetry.elastic.came.get(),
+                went: telemetry.elastic.went.get(),
+            },
         }
     }
 }

@@ -52,7 +52,7 @@ fn settings_out_of_range_are_named_with_value_and_limit() {
             "workers is 2000, it must be between 1 and 1024",
         ),
         (
-            config(|config| config.workers = Some(5_000_000_000)),
+            config(|config| config.workers = Some(5_000_000_000.into())),
             "workers is 5000000000, it must be between 1 and 1024",
         ),
         (
@@ -104,7 +104,7 @@ fn settings_out_of_range_are_named_with_value_and_limit() {
         ),
         (
             config(|config| {
-                config.workers = Some(64);
+                config.workers = Some(64.into());
                 config.contexts_per_worker = Some(65_536);
                 config.stack_bytes = 1 << 30;
             }),
@@ -113,7 +113,7 @@ fn settings_out_of_range_are_named_with_value_and_limit() {
         ),
         (
             config(|config| {
-                config.workers = Some(2);
+                config.workers = Some(2.into());
                 config.queue_capacity = 1 << 20;
                 config.datagram_bytes_max = 65_507;
             })

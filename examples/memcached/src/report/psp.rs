@@ -19,6 +19,7 @@ pub(super) fn write(runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
             ("policy", &runtime.policy()),
             ("topology", &runtime.topology()),
             ("workers", &snapshot.workers.len()),
+            ("workers_present", &snapshot.elastic.present),
             ("reservation_updates", &snapshot.reservation_updates),
             ("buffered_bytes", &snapshot.net.buffered_bytes),
             ("malformed_requests", &snapshot.net.malformed),

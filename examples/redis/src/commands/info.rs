@@ -244,10 +244,11 @@ fn write_scheduler(
 ) -> fmt::Result {
     write!(
         text,
-        "psp_policy:{policy}\r\npsp_topology:{}\r\npsp_workers:{}\r\npsp_reservation_updates:{}\r\n\
-         psp_buffered_bytes:{}\r\npsp_malformed_requests:{}\r\npsp_timed_out_connections:{}\r\n",
+        "psp_policy:{policy}\r\npsp_topology:{}\r\npsp_workers:{}\r\npsp_workers_present:{}\r\n\
+         psp_reservation_updates:{}\r\npsp_buffered_bytes:{}\r\npsp_malformed_requests:{}\r\npsp_timed_out_connections:{}\r\n",
         server.topology(),
         snapshot.workers.len(),
+        snapshot.elastic.present,
         snapshot.reservation_updates,
         snapshot.net.buffered_bytes,
         snapshot.net.malformed,

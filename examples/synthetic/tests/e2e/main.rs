@@ -1,5 +1,6 @@
 //! Tests of live psp-synthetic servers.
 
+mod elastic;
 mod lag;
 mod policies;
 mod queueing;

@@ -10,9 +10,9 @@
 //! At the same nanosecond workers come first, then requests that waited long enough, dispatchers, deadlines and
 //! arrivals. A request that ends together with its quantum is therefore not preempted.
 
+use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{
     Action, Event, HandOff, Policy, RequestId, RequestType, Sample, Scheduler, TypeTable, WorkerId,
-    switch,
 };
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -21,6 +21,7 @@ use super::arrivals::{Arrivals, Stream};
 use super::dispatcher::Dispatchers;
 use super::outcome::Outcome;
 use super::plan::{ClassifierModel, PolicySwitch, SimError, SimPlan};
+use super::present::Present;
 use super::recorder::{Counts, Measured, Recorder};
 use super::slab::Slab;
 use super::snapshot::Snapshot;
@@ -62,7 +63,8 @@ impl Request {
 struct Engine<'a> {
     plan: &'a SimPlan,
     types: &'a TypeTable,
-    scheduler: Box<dyn Scheduler>,
+    scheduler: ElasticScheduler,
+    present: Present,
     switch: Option<&'a PolicySwitch>,
     requests: Slab<Request>,
     workers: Workers,
@@ -106,7 +108,8 @@ impl<'a> Engine<'a> {
         let mut engine = Self {
             plan,
             types,
-            scheduler,
+            scheduler: ElasticScheduler::new(scheduler, plan.elastic(types)),
+            present: Present::new(plan),
             switch: plan.switch.as_ref(),
             requests: Slab::default(),
             workers: Workers::new(plan.workers),
@@ -174,6 +177,9 @@ impl<'a> Engine<'a> {
                     });
                 }
                 self.scheduler.on_event(self.now_ns, Event::Tick);
+                if let Some(present) = self.scheduler.follow_load(self.now_ns) {
+                    self.present.change(self.now_ns, present);
+                }
                 self.poll();
             }
         }
@@ -184,9 +190,9 @@ impl<'a> Engine<'a> {
         let Some(arrival) = arrivals.take() else {
             return;
         };
-        let (scheduler, workers) = (&self.scheduler, &self.workers);
+        let (scheduler, workers, present) = (&*self.scheduler, &self.workers, &self.present);
         let (now_ns, types) = (self.now_ns, self.types.len());
-        let snapshot = || snapshot(now_ns, scheduler.as_ref(), workers, types);
+        let snapshot = || snapshot(now_ns, scheduler, workers, present, types);
         let measured = self.recorder.arrived(now_ns, snapshot);
         if arrivals.peek().is_none() {
             self.recorder.end(now_ns, snapshot());
@@ -367,10 +373,9 @@ impl<'a> Engine<'a> {
 
     /// Another policy takes over all waiting and running requests.
     fn switch_to(&mut self, policy: &Policy) {
-        let mut next = policy.scheduler(&self.plan.setup(self.types));
-        let switched = switch(&mut *self.scheduler, &mut *next, self.now_ns);
+        let next = policy.scheduler(&self.plan.setup(self.types));
+        let switched = self.scheduler.switch_to(self.now_ns, next);
         assert!(switched, "plans switch between policies that can hand over");
-        self.scheduler = next;
         self.dispatched = policy.has_dispatcher();
         self.employ_dispatchers();
         self.poll();
@@ -378,15 +383,24 @@ impl<'a> Engine<'a> {
 
     fn snapshot(&self) -> Snapshot {
         let types = self.types.len();
-        snapshot(self.now_ns, self.scheduler.as_ref(), &self.workers, types)
+        let (scheduler, workers, present) = (&*self.scheduler, &self.workers, &self.present);
+        snapshot(self.now_ns, scheduler, workers, present, types)
     }
 }
 
-fn snapshot(now_ns: u64, scheduler: &dyn Scheduler, workers: &Workers, types: usize) -> Snapshot {
+fn snapshot(
+    now_ns: u64,
+    scheduler: &dyn Scheduler,
+    workers: &Workers,
+    present: &Present,
+    types: usize,
+) -> Snapshot {
     let (served_ns, occupied_ns) = workers.spent_ns(now_ns);
     Snapshot {
         served_ns,
         occupied_ns,
+        present_ns: present.spent_ns(now_ns),
+        worker_changes: present.changes(),
         reservation_updates: scheduler.reservation_updates(),
         workers_reserved: (0..types)
             .map(|slot| scheduler.type_status(slot).workers_reserved)

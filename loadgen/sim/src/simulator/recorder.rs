@@ -189,6 +189,11 @@ impl Recorder {
                 spent_ns as f64 / (duration_ns as f64 * plan.workers as f64)
             })
         };
+        let window = self.window.as_ref().filter(|_| duration_ns > 0);
+        let workers_mean = window.map_or(0.0, |window| {
+            let present_ns = window.at_end.present_ns - window.at_start.present_ns;
+            present_ns as f64 / duration_ns as f64
+        });
         let utilization = share(|snapshot| snapshot.served_ns);
         let occupied = share(|snapshot| snapshot.occupied_ns);
         Outcome {
@@ -203,6 +208,8 @@ impl Recorder {
             rejected: self.types.iter().map(|record| record.rejected).sum(),
             utilization,
             overhead: (occupied - utilization).max(0.0),
+            workers_mean,
+            worker_changes: last.worker_changes,
             in_system_mean: self.in_system_ns / (duration_ns as f64).max(1.0),
             preemptions: counts.preemptions,
             steals: counts.steals,

@@ -21,6 +21,8 @@ pub enum Promise {
     RefusedOnlyWhenFull,
     /// Where requests do not migrate, a request resumes on its home worker.
     HomeWorker,
+    /// No request begins on an absent worker.
+    PresentWorkers,
     /// A worker holds no more requests than it has contexts: running, suspended and blocked ones.
     Contexts,
     /// Requests are preempted only where the setup allows it, and only if they run and their type

@@ -54,6 +54,11 @@ pub enum Operation {
     Stall(u64),
     /// The driver ticks.
     Tick,
+    /// So many workers are present from now on, counted round and round from 1 to all.
+    Workers {
+        /// Which number.
+        nth: usize,
+    },
     /// The n-th policy of the case takes over.
     Switch {
         /// Which of the policies.
@@ -87,6 +92,8 @@ pub struct Case {
     pub policies: Vec<Policy>,
     /// As in [`SchedulerSetup::workers`], and so on.
     pub workers: usize,
+    /// How many workers are present at the start.
+    pub present: usize,
     /// The registered types.
     pub types: TypeTable,
     /// Whether worker 0 is the driver's own thread.
@@ -123,7 +130,9 @@ impl Case {
     pub fn any(
         policies: impl Strategy<Value = (Vec<Policy>, usize)>,
     ) -> impl Strategy<Value = Self> {
+        let present = prop_oneof![3 => Just(None), 1 => any::<usize>().prop_map(Some)];
         let setup = (
+            present,
             types(),
             any::<bool>(),
             preemption(),
@@ -131,15 +140,18 @@ impl Case {
             any::<u64>(),
         );
         (policies, setup, steps()).prop_map(
-            |((policies, workers), (types, inline, preemption, contexts, seed), steps)| Self {
-                policies,
-                workers,
-                types,
-                inline,
-                preemption,
-                contexts,
-                seed,
-                steps,
+            |((policies, workers), (present, types, inline, preemption, contexts, seed), steps)| {
+                Self {
+                    policies,
+                    workers,
+                    present: present.map_or(workers, |nth| 1 + nth % workers),
+                    types,
+                    inline,
+                    preemption,
+                    contexts,
+                    seed,
+                    steps,
+                }
             },
         )
     }
@@ -148,6 +160,7 @@ impl Case {
     pub(super) fn setup(&self) -> SchedulerSetup<'_> {
         SchedulerSetup {
             workers: self.workers,
+            present: self.present,
             types: &self.types,
             queue_capacity: Self::QUEUE_CAPACITY,
             inline: self.inline,
@@ -251,6 +264,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => pause_ns.clone().prop_map(Operation::Advance),
         1 => pause_ns.prop_map(Operation::Stall),
         1 => Just(Operation::Tick),
+        1 => nth.prop_map(|nth| Operation::Workers { nth }),
         1 => nth.prop_map(|nth| Operation::Switch { nth }),
     ]
 }

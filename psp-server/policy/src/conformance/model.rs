@@ -29,8 +29,10 @@ struct Waiting {
     deadline_ns: Option<u64>,
     /// For how long it ran in earlier turns; `None` if it never ran.
     served_ns: Option<u64>,
-    /// Where it ran last, if the policy has not changed since.
+    /// Where it ran last, if that worker is present and the policy has not changed since.
     ran_on: Option<WorkerId>,
+    /// It waited when workers went: it may have moved to another queue.
+    moved: bool,
     /// Where it ran last, if it can resume there alone.
     home: Option<WorkerId>,
     /// It was blocked, and has not run since.
@@ -60,7 +62,7 @@ impl Waiting {
     /// Whether the policy may run it on `worker`.
     fn may_use(&self, workers: &AllowedWorkers, seen: &Seen<'_>, worker: usize) -> bool {
         if self.home.is_some() {
-            workers.allow_at_home(seen, self.slot, worker)
+            workers.allow_at_home(seen, self.slot)
         } else {
             workers.allow(seen, self.slot, worker)
         }
@@ -99,6 +101,8 @@ pub(super) struct Model<'a> {
     /// When this scheduler took over.
     since_ns: u64,
     now_ns: u64,
+    /// How many workers are present.
+    present: usize,
     /// When the scheduler got its last event.
     told_ns: u64,
     /// By the ids of requests, which ascend in order of arrival.
@@ -133,6 +137,7 @@ impl<'a> Model<'a> {
             promises: promised(promises_of, case, policy),
             since_ns: 0,
             now_ns: 0,
+            present: case.present,
             told_ns: 0,
             types_of_requests: Vec::new(),
             waiting: BTreeMap::new(),
@@ -169,6 +174,7 @@ impl<'a> Model<'a> {
             Operation::Advance(by_ns) => self.advance(*by_ns)?,
             Operation::Stall(by_ns) => self.now_ns += by_ns,
             Operation::Tick => self.tell(Event::Tick),
+            Operation::Workers { nth } => self.come_or_go(1 + nth % self.case.workers),
             Operation::Switch { nth } => self.switch(nth % self.case.policies.len()),
         }
         self.poll(step.polls_max)?;
@@ -225,7 +231,7 @@ impl<'a> Model<'a> {
     fn seen(&self) -> Seen<'_> {
         Seen {
             scheduler: &*self.scheduler,
-            workers: self.case.workers,
+            workers: self.present,
             types: self.case.types.len(),
             running: self
                 .running
@@ -240,7 +246,7 @@ impl<'a> Model<'a> {
 
     /// Whether the request may not begin on `worker` because that is the driver's own thread.
     fn is_spared(&self, waiting: &Waiting, worker: usize) -> bool {
-        let others = self.case.workers > 1 && !self.case.types.is_empty();
+        let others = self.present > 1 && !self.case.types.is_empty();
         self.promises.own_thread_spared
             && (self.case.inline && others && worker == 0 && waiting.home.is_none())
             && !self.seen().knows_length(waiting.slot)
@@ -270,8 +276,9 @@ impl<'a> Model<'a> {
 
     /// Whether `worker` can begin a request beside its suspended and blocked ones and `held` others.
     fn begins(&self, worker: usize, held: usize) -> bool {
-        self.contexts()
-            .is_none_or(|contexts| self.suspended(worker) + self.blocked(worker) + held < contexts)
+        let has_context =
+            |contexts| self.suspended(worker) + self.blocked(worker) + held < contexts;
+        worker < self.present && self.contexts().is_none_or(has_context)
     }
 
     /// Whether `worker`, which is idle, can run a request.
@@ -301,6 +308,7 @@ impl<'a> Model<'a> {
                 deadline_ns,
                 served_ns: None,
                 ran_on: None,
+                moved: false,
                 home: None,
                 unblocked: false,
             };
@@ -372,7 +380,8 @@ impl<'a> Model<'a> {
             slot: turn.slot,
             deadline_ns: turn.deadline_ns,
             served_ns: Some(turn.served_ns + self.now_ns - turn.started_ns),
-            ran_on: Some(worker),
+            ran_on: Some(worker).filter(|worker| worker.index() < self.present),
+            moved: worker.index() >= self.present,
             home: self.contexts().map(|_| worker),
             unblocked: false,
         }
@@ -426,6 +435,17 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
+    /// Workers come or go.
+    fn come_or_go(&mut self, present: usize) {
+        self.present = present;
+        for begun in self.waiting.values_mut().chain(self.blocked.values_mut()) {
+            begun.moved = true;
+            let is_present = |ran_on: &WorkerId| ran_on.index() < present;
+            begun.ran_on = begun.ran_on.filter(is_present);
+        }
+        self.tell(Event::Workers { present });
+    }
+
     /// Another policy takes over, unless one of the two has no handover.
     fn switch(&mut self, index: usize) {
         let policy = &self.case.policies[index];
@@ -442,6 +462,7 @@ impl<'a> Model<'a> {
             begun.ran_on = None;
             begun.unblocked = false;
         }
+        self.come_or_go(self.present);
     }
 
     fn poll(&mut self, polls_max: usize) -> Result<(), Broken> {
@@ -514,6 +535,12 @@ impl<'a> Model<'a> {
             HomeWorker,
             at_home,
             "{id} resumed on {worker:?}: {started:?}"
+        );
+        let is_present = index < self.present || started.home.is_some();
+        require!(
+            PresentWorkers,
+            is_present,
+            "{worker:?} is absent, and began {id}: {started:?}"
         );
         let fits = self.can_run(&started, index);
         require!(Contexts, fits, "{worker:?} has no context for request {id}");
@@ -607,7 +634,7 @@ impl<'a> Model<'a> {
         if hand_off == HandOff::Stolen {
             *last = None;
         }
-        if order == Order::ArrivalAtWorker && !started.resumes() {
+        if order == Order::ArrivalAtWorker && !started.resumes() && !started.moved {
             let before = last.replace(id);
             let ascends = before.is_none_or(|before| before < id);
             require!(Order, ascends, "{id} began after {before:?} on {worker:?}");
@@ -692,7 +719,7 @@ impl<'a> Model<'a> {
         let turns = self.running.iter().enumerate();
         turns
             .filter(|(_, turn)| turn.is_some_and(|turn| turn.preempted))
-            .filter(|&(worker, _)| self.suspended(worker) == 0)
+            .filter(|&(worker, _)| worker < self.present && self.suspended(worker) == 0)
             .count()
     }
 
@@ -720,7 +747,7 @@ impl<'a> Model<'a> {
             let first = status.worker_first.map_or(0, WorkerId::index);
             let makes_sense = status.queued == queued
                 && status.rejections == refused
-                && first + status.workers_reserved <= self.case.workers
+                && first + status.workers_reserved <= self.present
                 && status.service_ns_mean.is_finite()
                 && status.service_ns_mean >= 0.0
                 && (0.0..=1.0).contains(&status.share);
@@ -819,7 +846,7 @@ impl<'a> Model<'a> {
                 // No request is in the queue of an expired worker, so all are in those of others.
                 let keeps =
                     |&worker: &usize| self.running[worker].is_some() || !self.begins(worker, 0);
-                let keeping = (0..self.case.workers).filter(keeps).count();
+                let keeping = (0..self.present).filter(keeps).count();
                 let others = keeping - expired.len();
                 let room = others.saturating_mul(queued_max);
                 let room = room.saturating_add(self.put_off());
@@ -870,7 +897,7 @@ impl<'a> Model<'a> {
                 let begin = idle.iter().filter(|&&worker| self.begins(worker, 0));
                 let begin = begin.count();
                 // A worker without a context keeps the requests of its queue as a busy one does.
-                let keep = self.case.workers - begin;
+                let keep = self.present - begin;
                 let queued_max = keep.saturating_mul(*queued_max);
                 let queued_max = queued_max.saturating_add(self.put_off());
                 let unbound = self.unbound();

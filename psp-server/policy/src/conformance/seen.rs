@@ -7,6 +7,7 @@ use crate::scheduler::Scheduler;
 /// What a test sees of a scheduler from outside.
 pub(super) struct Seen<'a> {
     pub(super) scheduler: &'a dyn Scheduler,
+    /// How many workers are present.
     pub(super) workers: usize,
     /// Number of registered types.
     pub(super) types: usize,

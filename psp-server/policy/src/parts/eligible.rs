@@ -3,7 +3,7 @@
 //!
 //! A request that never ran goes to an idle worker without suspended requests, if there is one, so
 //! that the others resume the requests that only they can. It may begin on the workers of a range; a
-//! suspended request resumes at home, whatever the range.
+//! suspended request resumes at home, whatever the range. A range has workers that are present.
 
 use crate::event::WorkerId;
 use crate::parts::queues::Queues;

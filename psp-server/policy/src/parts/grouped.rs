@@ -163,8 +163,22 @@ impl Grouped {
                 self.queues.put_back_first(slot, waiting);
                 None
             }
+            Event::Workers { present } => {
+                self.set_present(present);
+                None
+            }
             Event::Tick => None,
         }
+    }
+
+    /// Workers come or go. A policy that made a plan makes another.
+    fn set_present(&mut self, present: usize) {
+        let workers = worker_count(present);
+        self.queues.set_present(present);
+        self.running.set_present(present);
+        self.workers.set_present(workers);
+        self.own_thread.set_workers(workers);
+        self.plan.set_workers(workers);
     }
 
     /// Closes the profile's window, or looks into it, if that is due. Every policy does so after each event.
@@ -195,7 +209,8 @@ impl Grouped {
     /// Whether something waits and some worker is idle.
     #[inline]
     pub(crate) fn can_dispatch(&self) -> bool {
-        !self.queues.is_empty() && !self.workers.all_busy()
+        let any_suspended = || self.queues.any_suspended() && !self.workers.all_busy();
+        !self.queues.is_empty() && (self.workers.idle() > 0 || any_suspended())
     }
 
     /// Whether two types are the same, or in one group and thus of similar length.

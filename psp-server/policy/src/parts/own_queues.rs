@@ -30,6 +30,8 @@ pub(crate) struct OwnQueues {
     pub(crate) running: Running,
     pub(crate) quanta: Quanta,
     workers: u32,
+    /// How many of them are present.
+    present: u32,
     ready: ReadyWorkers,
 }
 
@@ -40,13 +42,39 @@ impl OwnQueues {
             running: Running::new(setup),
             quanta: Quanta::new(setup, quantum_ns),
             workers: worker_count(setup.workers),
+            present: worker_count(setup.workers),
             ready: ReadyWorkers::new(setup.workers),
         }
     }
 
-    /// All workers.
+    /// All workers, present or absent.
     pub(crate) fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
         (0..self.workers).map(WorkerId)
+    }
+
+    /// The workers that are present.
+    pub(crate) fn present(&self) -> impl Iterator<Item = WorkerId> + use<> {
+        (0..self.present).map(WorkerId)
+    }
+
+    /// Workers come or go. What waits in the queues of those that go is the dispatcher's again, in its place by
+    /// arrival. Returns each such request's worker and service time to `taken`.
+    pub(crate) fn set_present(&mut self, present: usize, mut taken: impl FnMut(WorkerId, u64)) {
+        self.present = worker_count(present);
+        self.queues.set_present(present);
+        self.running.set_present(present);
+        let dispatcher = self.dispatcher();
+        for worker in (self.present..self.workers).map(WorkerId) {
+            let own = worker.index();
+            while let Some(waiting) = self.queues.front(own) {
+                taken(worker, waiting.served_ns);
+                self.queues.move_first_in_order(own, dispatcher);
+            }
+            if !self.queues.waits_behind(worker) {
+                self.quanta.spare(worker);
+            }
+        }
+        self.ready.keep_able(&self.queues);
     }
 
     /// The dispatcher's lane.

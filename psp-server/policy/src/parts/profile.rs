@@ -386,6 +386,7 @@ mod tests {
         let setup = SchedulerSetup {
             inline: false,
             workers: 2,
+            present: 2,
             types: &types,
             queue_capacity: 1,
             preemption: None,

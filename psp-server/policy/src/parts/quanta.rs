@@ -194,7 +194,7 @@ impl Quanta {
 
     /// The earliest end of a quantum whose worker could run a request of `queues`.
     fn earliest_for(&self, queues: &Queues) -> Option<(u64, WorkerId)> {
-        if !queues.any_bound() {
+        if !queues.any_bound() && queues.all_present() {
             if queues.len() <= self.stopping {
                 return None;
             }
@@ -204,7 +204,7 @@ impl Quanta {
         }
         let workers = || (0..).map(WorkerId).zip(self.states.iter().copied());
         let coming = |is: fn(State) -> bool| {
-            let free = |worker| queues.suspended(worker) == 0;
+            let free = |worker| queues.is_present(worker) && queues.suspended(worker) == 0;
             workers()
                 .filter(|&(worker, state)| is(state) && free(worker))
                 .count()
@@ -259,6 +259,7 @@ mod tests {
     fn quanta(workers: usize, preemption: Option<Preemption>) -> Quanta {
         let setup = SchedulerSetup {
             workers,
+            present: workers,
             types: &TypeTable::new(),
             queue_capacity: 1,
             inline: false,
@@ -272,7 +273,7 @@ mod tests {
     /// So many requests that any worker may take up.
     fn waiting(requests: u32) -> Queues {
         let types = TypeTable::new();
-        let mut queues = Queues::typed(&setup(1, &types));
+        let mut queues = Queues::typed(&setup(8, &types));
         for id in 0..requests {
             queues.push(0, 0, RequestId(id), RequestType::UNKNOWN, None);
         }

@@ -123,6 +123,22 @@ impl Queues {
         }
     }
 
+    /// Workers `0..present` are present, and no others: an absent worker begins no request.
+    pub(crate) const fn set_present(&mut self, present: usize) {
+        self.suspended.set_present(present);
+    }
+
+    /// Whether `worker` is present.
+    pub(crate) const fn is_present(&self, worker: WorkerId) -> bool {
+        self.suspended.is_present(worker)
+    }
+
+    /// Whether a request that `worker` gives up waits in the worker's own lane: the worker is present, or it
+    /// alone can resume the request.
+    pub(crate) const fn keeps(&self, worker: WorkerId) -> bool {
+        self.is_present(worker) || self.suspended.exist()
+    }
+
     /// Place of `request_type` in per-type arrays; types that are not registered are `UNKNOWN`.
     #[inline]
     pub(crate) fn slot(&self, request_type: RequestType) -> usize {
@@ -228,6 +244,14 @@ impl Queues {
     pub(crate) fn move_first_at(&mut self, worker: WorkerId, from: usize, to: usize) {
         if let Some(waiting) = self.pop_at(from, worker) {
             self.put_back_last(to, waiting);
+        }
+    }
+
+    /// Moves the first request of one lane that any worker may take up to its place in another: behind those
+    /// that arrived before it.
+    pub(crate) fn move_first_in_order(&mut self, from: usize, to: usize) {
+        if let Some(waiting) = self.pop(from) {
+            self.put_back_first(to, waiting);
         }
     }
 
@@ -482,8 +506,13 @@ impl Queues {
         self.suspended.total() > 0
     }
 
+    /// Whether all workers are present.
+    pub(crate) const fn all_present(&self) -> bool {
+        self.suspended.all_present()
+    }
+
     /// Whether any request is suspended, or some worker may lack a context to begin another. Otherwise any worker
-    /// can take up whatever waits.
+    /// that is present can take up whatever waits.
     #[inline]
     pub(crate) const fn any_bound(&self) -> bool {
         self.suspended.bind_any()
@@ -595,6 +624,7 @@ mod tests {
         let setup = SchedulerSetup {
             inline: false,
             workers: 1,
+            present: 1,
             types: &types,
             queue_capacity: 3,
             preemption: None,
@@ -803,6 +833,7 @@ mod tests {
             let setup = SchedulerSetup {
                 inline: false,
                 workers: 1,
+                present: 1,
                 types: &types,
                 queue_capacity: usize::MAX,
                 preemption: None,

@@ -78,6 +78,9 @@ pub(crate) struct Suspended {
     lanes: Lanes,
     /// Requests that a worker can hold between their beginning and their end.
     contexts: usize,
+    workers: usize,
+    /// How many workers are present.
+    present: usize,
     /// The heaps of each worker, one worker after the other. Empty if requests migrate.
     heaps: Vec<Heap>,
     entries: Heaps,
@@ -103,12 +106,30 @@ impl Suspended {
         Self {
             lanes,
             contexts,
+            workers: setup.workers,
+            present: setup.workers,
             heaps: vec![Heap::EMPTY; homes * lanes.heaps()],
             entries: Heaps::with_capacity(entries.min(ENTRIES_PREALLOCATED)),
             held: vec![Held::default(); homes],
             total: 0,
             tight: 0,
         }
+    }
+
+    /// Workers `0..present` are present, and no others.
+    pub(crate) const fn set_present(&mut self, present: usize) {
+        self.present = present;
+    }
+
+    /// Whether all workers are present.
+    pub(crate) const fn all_present(&self) -> bool {
+        self.present == self.workers
+    }
+
+    /// Whether `worker` is present.
+    #[inline]
+    pub(crate) const fn is_present(&self, worker: WorkerId) -> bool {
+        worker.index() < self.present
     }
 
     /// Whether only its home worker can resume a request.
@@ -142,12 +163,12 @@ impl Suspended {
     /// Whether `worker`, when it is idle, can begin a request.
     #[inline]
     pub(crate) fn has_context(&self, worker: WorkerId) -> bool {
-        self.held(worker).all() < self.contexts
+        self.is_present(worker) && self.held(worker).all() < self.contexts
     }
 
     /// Whether `worker` can begin a request if it suspends what it runs.
     pub(crate) fn has_another_context(&self, worker: WorkerId) -> bool {
-        self.held(worker).all() < self.contexts - 1
+        self.is_present(worker) && self.held(worker).all() < self.contexts - 1
     }
 
     /// Whether blocked requests have all contexts of `worker`.

@@ -155,7 +155,7 @@ impl Drr {
                 }
             }
             Event::Unblocked { .. } => {}
-            Event::Arrived { .. } | Event::Tick => {}
+            Event::Arrived { .. } | Event::Workers { .. } | Event::Tick => {}
         }
     }
 }

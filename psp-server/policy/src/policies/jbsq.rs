@@ -71,6 +71,15 @@ impl Jbsq {
         self.bound == 1
     }
 
+    /// Where no request queues at a worker, all workers may be preempted for those that wait.
+    fn expose_all(&mut self) {
+        if self.is_single_queue() {
+            for worker in self.own.workers() {
+                self.own.quanta.expose(worker);
+            }
+        }
+    }
+
     fn preempt_next(&mut self, now_ns: u64) -> Option<Action> {
         if !self.is_single_queue() {
             return self.own.preempt_next(now_ns);
@@ -113,6 +122,10 @@ impl Scheduler for Jbsq {
                     self.own.queues.put_back_first(central, waiting);
                 }
             }
+            Event::Workers { present } => {
+                self.own.set_present(present, |_, _| ());
+                self.expose_all();
+            }
             Event::Tick => {}
         }
         self.fill();
@@ -153,11 +166,7 @@ impl Handover for Jbsq {
 
     fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
         self.own.take_over(now_ns, &backlog);
-        if self.is_single_queue() {
-            for worker in self.own.workers() {
-                self.own.quanta.expose(worker);
-            }
-        }
+        self.expose_all();
         self.fill();
     }
 }

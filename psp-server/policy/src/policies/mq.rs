@@ -165,7 +165,7 @@ impl Scheduler for Mq {
             Event::Yielded { worker, .. } => self.quanta.stop(worker),
             Event::Blocked { worker, .. } => self.quanta.stop(worker),
             Event::Unblocked { .. } => {}
-            Event::Arrived { .. } | Event::Tick => {}
+            Event::Arrived { .. } | Event::Workers { .. } | Event::Tick => {}
         }
         match event {
             Event::Yielded { worker, served_ns } if self.goes_to_tail(worker) => {

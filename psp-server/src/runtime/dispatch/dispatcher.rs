@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{
     Action, Event, Policy, RequestId, RequestType, Sample, Scheduler, TypeStatus, WorkerId,
 };
@@ -26,7 +27,7 @@ const UNMOVED_DEADLINE_NS: u64 = 10_000;
 /// system calls cost more than the decisions, and a hop between threads would cost more than both.
 pub(crate) struct Dispatcher<K> {
     classifier: K,
-    scheduler: Box<dyn Scheduler>,
+    scheduler: ElasticScheduler,
     shared: Arc<Shared>,
     turns: Turns,
     /// Per type slot: how long requests may wait.
@@ -59,7 +60,7 @@ impl<K> Dispatcher<K> {
     ) -> Self {
         Self {
             classifier,
-            scheduler,
+            scheduler: shared.elastic_scheduler(scheduler),
             turns: Turns::new(shared.clone(), starts),
             waits_max: {
                 let specs = shared.types.specs().iter();
@@ -84,10 +85,9 @@ impl<K> Dispatcher<K> {
             *steals += self.scheduler.type_status(slot).steals;
         }
         self.before.reservation_updates += self.scheduler.reservation_updates();
-        let mut next = self.shared.scheduler(policy);
-        if psp_policy::switch(&mut *self.scheduler, &mut *next, now_ns) {
-            self.scheduler = next;
-        }
+        let _ = self
+            .scheduler
+            .switch_to(now_ns, self.shared.scheduler(policy));
         self.publish_at_ns = now_ns;
     }
 
@@ -319,6 +319,9 @@ impl<K> Dispatcher<K> {
             self.tick_at_ns = now_ns + TICK_INTERVAL_NS;
             self.scheduler.on_event(now_ns, Event::Tick);
             self.turns.watch(now_ns);
+        }
+        if let Some(present) = self.scheduler.follow_load(now_ns) {
+            self.shared.telemetry.elastic.changed_to(present);
         }
         if now_ns >= self.publish_at_ns {
             self.publish_at_ns = now_ns + PUBLISH_INTERVAL_NS;

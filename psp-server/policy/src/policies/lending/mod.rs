@@ -99,6 +99,7 @@ impl Recaller {
                 }
             }
             Event::Blocked { .. } | Event::Unblocked { .. } => {}
+            Event::Workers { present } => self.allowances.set_workers(*present),
             Event::Yielded { .. } | Event::Tick => {}
         }
     }
@@ -385,6 +386,9 @@ impl Scheduler for Lending {
         }
         let learned = self.darc.observe(now_ns, event);
         if let Some(recaller) = &mut self.recaller {
+            if matches!(event, Event::Workers { .. }) {
+                recaller.allowances.follow(&mut self.darc);
+            }
             recaller.allowances.keep_up(now_ns, learned, &mut self.darc);
         }
     }

@@ -52,6 +52,11 @@ impl Timer {
         }
     }
 
+    /// Whether `worker` runs what was long when it began.
+    pub(crate) fn is_armed(&self, worker: WorkerId) -> bool {
+        self.armed[worker.index()].is_some()
+    }
+
     /// `worker` is idle.
     pub(crate) fn disarm(&mut self, worker: WorkerId) {
         self.armed[worker.index()] = None;
