@@ -187,11 +187,11 @@ mod tests {
 
     #[test]
     fn a_file_has_the_choice_as_a_word() {
-        let text = "cert_file = \"a\"\nauth_clients = \"optional\"\n";
+        let text = "cert-file = \"a\"\nauth-clients = \"optional\"\n";
         let files: TlsFiles = toml::from_str(text).unwrap();
         assert_eq!(files.auth_clients, Some(AuthClients::Optional));
         assert_eq!(toml::to_string(&files).unwrap(), text);
-        assert!(toml::from_str::<TlsFiles>("auth_clients = 'perhaps'").is_err());
+        assert!(toml::from_str::<TlsFiles>("auth-clients = 'perhaps'").is_err());
         for choice in [AuthClients::Yes, AuthClients::No, AuthClients::Optional] {
             assert_eq!(choice.name().parse(), Ok(choice));
         }

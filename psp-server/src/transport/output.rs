@@ -93,7 +93,10 @@ impl OutputQueue {
                 let cut = surplus.min(self.tail.len());
                 self.tail.truncate(self.tail.len() - cut);
                 self.len -= cut;
-            } else if let Some(mut last) = self.segments.pop_back() {
+            } else {
+                let Some(mut last) = self.segments.pop_back() else {
+                    break;
+                };
                 let cut = surplus.min(last.bytes.len());
                 last.bytes.truncate(last.bytes.len() - cut);
                 self.len -= cut;
@@ -217,9 +220,13 @@ impl OutputQueue {
         }
     }
 
-    /// Appends bytes that the tail's buffer has no room for. A tail never has more room than a segment.
+    /// Appends bytes that the tail's buffer has no room for. A tail grows to the length of a segment. It may be longer if
+    /// its buffer had more room: TLS returns such buffers.
     #[cold]
     fn put_growing(&mut self, mut bytes: &[u8]) {
+        if self.tail.len() >= SEGMENT_LEN {
+            self.seal();
+        }
         while !bytes.is_empty() {
             let room = SEGMENT_LEN - self.tail.len();
             let (now, later) = bytes.split_at(bytes.len().min(room));
@@ -286,6 +293,21 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_buffer_with_more_room_than_a_segment_is_used() {
+        let mut queue = OutputQueue::default();
+        queue.lend_buffer(&mut vec![Vec::with_capacity(2 * SEGMENT_LEN)]);
+        let sent: Vec<u8> = (0..SEGMENT_LEN + 50_000).map(|at| at as u8).collect();
+        queue.put(&sent[..SEGMENT_LEN + 10]);
+        queue.put(&sent[SEGMENT_LEN + 10..]);
+        queue.put(&sent);
+        queue.truncate(sent.len() + 3);
+        let mut taken = Vec::new();
+        assert_eq!(queue.write_to(&mut taken, usize::MAX).unwrap(), Flush::Done);
+        assert_eq!(taken, [&sent[..], &sent[..3]].concat());
+        assert_eq!(queue.len(), 0);
     }
 
     #[derive(Debug, Clone)]

@@ -60,6 +60,16 @@ fn the_ranges_are_those_that_are_checked() {
         let range = row[3].split(';').next().unwrap();
         if range == "any" {
             assert!(is_valid(0) && is_valid(i64::MAX), "{}", key(&row));
+        } else if let Some(min) = range.strip_prefix("above ") {
+            let min: i64 = min.parse().unwrap();
+            assert!(!is_valid(min) && is_valid(min + 1), "{}", key(&row));
+        } else if let Some(min) = range.strip_prefix("at least ") {
+            let min: i64 = min.parse().unwrap();
+            assert!(!is_valid(min - 1) && is_valid(min), "{}", key(&row));
+        } else if let Some((min, end)) = range.split_once(" to below ") {
+            let (min, end): (i64, i64) = (min.parse().unwrap(), end.parse().unwrap());
+            assert!(is_valid(min) && !is_valid(end), "{}", key(&row));
+            assert!(!is_valid(min - 1), "{}", key(&row));
         } else if let Some((min, max)) = range.split_once(" to ") {
             let (min, max): (i64, i64) = (min.parse().unwrap(), max.parse().unwrap());
             assert!(is_valid(min) && is_valid(max), "{}", key(&row));
@@ -81,6 +91,7 @@ fn changed(config: &Config) -> Config {
             ("topology", _) => "inline".into(),
             ("preempt", _) => "none".into(),
             (_, Value::Integer(number)) => (number + 1).into(),
+            (_, Value::Float(number)) => (number / 2.0).into(),
             (key, value) => panic!("{key} = {value}"),
         };
         (key, value)

@@ -186,12 +186,12 @@ const ONE_WORKER: [&str; 6] = [
 fn a_request_whose_deadline_passes_in_the_queue_does_not_run() {
     let server = Server::start(&ONE_WORKER);
     let (mut ahead, mut behind) = (server.connect(), server.connect());
-    let sleep = Work {
+    let spin = Work {
         duration_us: 100_000,
     };
     let mut overtook = 0;
     loop {
-        ahead.submit("Sleep", 0, &sleep).unwrap();
+        ahead.submit("Spin", 0, &spin).unwrap();
         behind.submit("Echo", 1_000, Vec::new()).unwrap();
         let response = behind.receive().unwrap();
         assert_eq!(ahead.receive().unwrap().status(), Status::Ok);
@@ -212,10 +212,10 @@ fn a_request_whose_deadline_passes_in_the_queue_does_not_run() {
 fn a_datagram_whose_deadline_passes_in_the_queue_is_dropped() {
     let server = Server::start(&ONE_WORKER);
     let mut client = server.datagrams();
-    let sleep = Work {
+    let spin = Work {
         duration_us: 100_000,
     };
-    let ahead = client.submit("Sleep", 0, &sleep).unwrap();
+    let ahead = client.submit("Spin", 0, &spin).unwrap();
     client.submit("Echo", 1_000, Vec::new()).unwrap();
     let patient = client.submit("Echo", 0, Vec::new()).unwrap();
     let responses = [client.receive().unwrap(), client.receive().unwrap()];

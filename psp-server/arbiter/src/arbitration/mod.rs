@@ -262,10 +262,18 @@ impl Arbitration {
         core: CoreId,
     ) -> Result<(), Refusal> {
         self.leave(id, thread)?;
-        let is_its_own = match self.orphans.get(&core) {
-            Some(threads) => threads.contains(&thread),
+        let held: usize = self.servers.values().map(|server| server.held.len()).sum();
+        let has_room = held < self.grantable();
+        let is_its_own = match self.orphans.get_mut(&core) {
+            Some(threads) if threads.contains(&thread) => {
+                // Where there is no room for it, the thread loses the core.
+                threads.retain(|&orphan| has_room || orphan != thread);
+                has_room
+            }
+            Some(_) => false,
             None => self.free().contains(core) && self.free_count() > 0,
         };
+        self.orphans.retain(|_, threads| !threads.is_empty());
         let Some(server) = self.servers.get_mut(&id) else {
             return Ok(());
         };
