@@ -80,6 +80,8 @@ pub enum Flag {
     Admin,
     /// Allowed before authentication.
     NoAuth,
+    /// Not allowed in scripts.
+    NoScript,
 }
 
 impl Flag {
@@ -93,6 +95,7 @@ impl Flag {
             Self::DenyOom => "denyoom",
             Self::Admin => "admin",
             Self::NoAuth => "no_auth",
+            Self::NoScript => "noscript",
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The CLIENT command.
 
-use crate::command::{CommandSpec, Context, ReplyEncoder};
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
 
 use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("client", -2, client)];
+pub(crate) const COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new("client", -2, client).flags(&[Flag::NoScript])];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("getname", 2, getname),
