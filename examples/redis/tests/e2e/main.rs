@@ -10,6 +10,7 @@ mod memory;
 mod overload;
 mod patterns;
 mod protocol;
+mod scripts;
 mod steering;
 #[cfg(feature = "tls")]
 mod tls;
