@@ -10,7 +10,7 @@ use super::digest::Digest;
 use super::library::Script;
 use super::native::{self, Errors, NativeFn};
 use super::shebang::code_of;
-use super::{api, bit, cjson};
+use super::{api, bit, cjson, cmsgpack, structs};
 
 /// Instructions of Lua between two checkpoints.
 const INSTRUCTIONS: u32 = 2000;
@@ -26,8 +26,12 @@ const SCRIPT_NAME: &str = "@user_script";
 const SANDBOX_NAME: &str = "@sandbox";
 
 /// Libraries by the names that scripts use.
-const LIBRARIES: &[(&str, &[(&str, NativeFn)])] =
-    &[("bit", bit::FUNCTIONS), ("cjson", cjson::FUNCTIONS)];
+const LIBRARIES: &[(&str, &[(&str, NativeFn)])] = &[
+    ("bit", bit::FUNCTIONS),
+    ("cjson", cjson::FUNCTIONS),
+    ("cmsgpack", cmsgpack::FUNCTIONS),
+    ("struct", structs::FUNCTIONS),
+];
 
 /// One Lua state. It runs one script at a time.
 pub(crate) struct Interpreter {

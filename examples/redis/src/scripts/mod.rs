@@ -14,6 +14,7 @@
 mod api;
 mod bit;
 mod cjson;
+mod cmsgpack;
 pub mod control;
 mod convert;
 pub mod digest;
@@ -25,6 +26,7 @@ pub mod pool;
 pub mod profile;
 pub(crate) mod run;
 pub mod shebang;
+mod structs;
 #[cfg(test)]
 mod tests;
 

@@ -506,8 +506,8 @@ fn libraries_do_what_redis_does() {
                 "$4 true",
             ),
             (
-                r#"return cjson.decode('"\\u00e9\\ud83d\\ude00\\n"')"#,
-                "$7 é😀\n",
+                r#"return cjson.decode('"\\u00e9\\ud83d\\ude00\\n."')"#,
+                "$8 é😀\n.",
             ),
             ("return tostring(cjson.decode('1.25e2'))", "$3 125"),
             ("return bit.band(0xff, 0x0f)", ":15"),
@@ -529,5 +529,97 @@ fn libraries_do_what_redis_does() {
                 ":1",
             ),
         ],
+    );
+}
+
+/// A script that packs with `pack` and returns the bytes in hexadecimal.
+fn hex(pack: &str) -> String {
+    format!("return ({pack}):gsub('.', function(c) return string.format('%02x', c:byte()) end)")
+}
+
+#[test]
+fn messages_are_packed_and_unpacked() {
+    let mut session = Session::new();
+    for (pack, expected) in [
+        ("cmsgpack.pack({1, 2, 3})", "93010203"),
+        ("cmsgpack.pack({a = true})", "81a161c3"),
+        ("cmsgpack.pack({})", "90"),
+        (
+            "cmsgpack.pack(-1, -33, 200, 70000, 5000000000)",
+            "ffd0dfccc8ce00011170cf000000012a05f200",
+        ),
+        ("cmsgpack.pack(0.5, 0.1)", "ca3f000000cb3fb999999999999a"),
+        ("cmsgpack.pack(nil, false, 'x')", "c0c2a178"),
+        ("struct.pack('>HBi', 258, 3, -2)", "010203fffffffe"),
+        (
+            "struct.pack('<I2dc2s', 1, 1, 'abc', 'z')",
+            "0100000000000000f03f61627a00",
+        ),
+        ("struct.pack('>!4 b i', 1, 2)", "0100000000000002"),
+    ] {
+        let reply = eval(&mut session, &hex(pack));
+        assert_eq!(reply, format!("${} {expected}", expected.len()), "{pack}");
+    }
+    let same = |text: &str| {
+        format!("local t = cmsgpack.unpack(cmsgpack.pack({text})) return cjson.encode(t)")
+    };
+    for text in [
+        "{1,-1,-200,100000,-100000,0.5}",
+        "{\"a\",{true,false}}",
+        "{}",
+    ] {
+        let expected = text.replace('{', "[").replace('}', "]");
+        let expected = if text == "{}" { "{}" } else { &expected };
+        let reply = eval(&mut session, &same(text));
+        assert_eq!(reply, format!("${} {expected}", expected.len()), "{text}");
+    }
+    check(
+        &mut session,
+        &[
+            (
+                "return {cmsgpack.unpack(cmsgpack.pack(1, 'a', 3))}",
+                "*3 :1 $1 a :3",
+            ),
+            ("return {cmsgpack.unpack_one('\\1\\2\\3', 1)}", "*2 :2 :2"),
+            (
+                "return {cmsgpack.unpack_limit('\\1\\2\\3', 2)}",
+                "*3 :2 :1 :2",
+            ),
+            ("return {cmsgpack.unpack_one('\\1')}", "*2 :-1 :1"),
+            (
+                "return {struct.unpack('>Hs', struct.pack('>Hs', 7, 'text'))}",
+                "*3 :7 $4 text :8",
+            ),
+            (
+                "return {struct.unpack('Bc0', struct.pack('Bc0', 3, 'abc'))}",
+                "*2 $3 abc :5",
+            ),
+            (
+                "return {struct.unpack('<i3', struct.pack('<i3', -5))}",
+                "*2 :-5 :4",
+            ),
+            ("return struct.size('!8bd')", ":16"),
+        ],
+    );
+    check_failures(
+        &mut session,
+        &[
+            (
+                "struct.unpack('>i', 'a')",
+                "ERR user_script:1: data string too short",
+            ),
+            (
+                "struct.pack('y', 1)",
+                "ERR user_script:1: invalid format option 'y'",
+            ),
+            (
+                "struct.pack('i100', 1)",
+                "ERR user_script:1: integral size 100 is larger than limit of 32",
+            ),
+        ],
+    );
+    assert!(eval(&mut session, "cmsgpack.unpack('\\147\\1')").contains("Missing bytes in input."));
+    assert!(
+        eval(&mut session, "cmsgpack.unpack(('\\145'):rep(100000))").contains("Bad data format")
     );
 }
