@@ -82,7 +82,6 @@ fn error_line(given: &[u8]) -> Vec<u8> {
     let line = given.strip_prefix(b"-").unwrap_or(given).trim_ascii_end();
     match memchr::memchr(b' ', line) {
         Some(_) => line.to_vec(),
-        None if line.is_empty() => b"ERR unknown error".to_vec(),
         None => [b"ERR ", line].concat(),
     }
 }
@@ -121,7 +120,7 @@ fn log(lua: &Lua, args: &Arguments) -> Outcome {
         1.0 => tracing::debug!("script: {message}"),
         2.0 => tracing::info!("script: {message}"),
         3.0 => tracing::warn!("script: {message}"),
-        _ => return Err("Invalid log level.".into()),
+        _ => return Err("Invalid debug level.".into()),
     }
     Ok(MultiValue::new())
 }
@@ -149,7 +148,7 @@ mod tests {
             ("-MY_ERR custom msg", "MY_ERR custom msg"),
             ("single", "ERR single"),
             ("-single", "ERR single"),
-            ("", "ERR unknown error"),
+            ("", "ERR "),
         ] {
             let line = error_line(given.as_bytes());
             assert_eq!(String::from_utf8_lossy(&line), expected);

@@ -56,7 +56,7 @@ fn append(lua: &Lua, value: &Value, depth: usize, out: &mut Vec<u8>) -> Outcome<
 
 fn append_table(lua: &Lua, table: &Table, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
     if depth > DEPTH_MAX || is_deep(lua) {
-        return Err(format!("Cannot serialise, excessive depth ({depth})").into());
+        return Err(format!("Cannot serialise, excessive nesting ({depth})").into());
     }
     let pairs: mlua::Result<Vec<(Value, Value)>> = table.pairs().collect();
     let pairs = pairs?;
@@ -115,7 +115,12 @@ fn append_key(lua: &Lua, key: &Value, out: &mut Vec<u8>) -> Outcome<()> {
             append(lua, key, 0, out)?;
             out.push(b'"');
         }
-        _ => return Err("Cannot serialise table: table key must be a number or string".into()),
+        key => {
+            let name = type_name(key);
+            return Err(
+                format!("Cannot serialise {name}: table key must be a number or string").into(),
+            );
+        }
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
         unpack_some(lua, args, "unpack_one", 1, offset)
     }),
     ("unpack_limit", |lua, args| {
-        let count = number_or(lua, args, 1, "unpack_limit", 0)?;
+        let count = args.number(lua, 1, "unpack_limit")? as i64;
         let offset = number_or(lua, args, 2, "unpack_limit", 0)?;
         unpack_some(lua, args, "unpack_limit", count, offset)
     }),
@@ -39,7 +39,7 @@ fn number_or(
     Ok(args.number(lua, index, function)? as i64)
 }
 
-/// Up to `count` values from `offset` on, behind the next offset, which is -1 at the end.
+/// Up to `count` values from `offset` on, behind the next offset, which is -1 at the end. Without both, all values alone.
 fn unpack_some(lua: &Lua, args: &Arguments, function: &str, count: i64, offset: i64) -> Outcome {
     let text = args.text(lua, 0, function)?;
     let bytes = text.as_bytes();
@@ -60,7 +60,9 @@ fn unpack_some(lua: &Lua, args: &Arguments, function: &str, count: i64, offset: 
     let limit = if limit == 0 { usize::MAX } else { limit };
     let (mut values, end) = unpack::values(lua, &bytes, start, limit)?;
     let next = if end < bytes.len() { end as f64 } else { -1.0 };
-    values.push_front(Value::Number(next));
+    if limit < usize::MAX || start > 0 {
+        values.push_front(Value::Number(next));
+    }
     Ok(values)
 }
 

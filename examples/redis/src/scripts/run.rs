@@ -194,7 +194,7 @@ impl Argument<'_> {
 fn arguments(values: &MultiValue) -> Result<SmallVec<[Argument<'_>; 8]>> {
     if values.is_empty() {
         return Err(CommandError::line(
-            "ERR Please specify at least one argument for this redis.call() call",
+            "ERR Please specify at least one argument for this redis lib call",
         ));
     }
     let argument = |value| match value {

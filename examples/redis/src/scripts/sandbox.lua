@@ -61,7 +61,15 @@ local globals = {
   getmetatable = getmetatable,
 }
 
-function globals.pcall(...) return caught(pcall(...)) end
+-- An error object of Redis becomes its line, as in Redis.
+local function lined(ok, ...)
+  if ok then return ok, ... end
+  local err = ...
+  if type(err) == 'table' and type(rawget(err, 'err')) == 'string' then err = rawget(err, 'err') end
+  return ok, err
+end
+
+function globals.pcall(...) return lined(caught(pcall(...))) end
 
 function globals.xpcall(body, handler)
   return caught(xpcall(body, function(err)
@@ -76,12 +84,12 @@ function globals.rawget(t, key)
 end
 
 function globals.rawset(t, key, value)
-  if readonly_contents[t] then error('Attempt to modify a readonly table', 2) end
+  if readonly_contents[t] then error('Attempt to modify a readonly table', 0) end
   return rawset(t, key, value)
 end
 
 function globals.setmetatable(t, metatable)
-  if readonly_contents[t] then error('Attempt to modify a readonly table', 2) end
+  if readonly_contents[t] then error('Attempt to modify a readonly table', 0) end
   return setmetatable(t, metatable)
 end
 

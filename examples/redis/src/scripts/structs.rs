@@ -186,7 +186,7 @@ fn pack(lua: &Lua, args: &Arguments) -> Outcome {
                 let len = if len == 0 { text.len() } else { len };
                 let taken = text.get(..len);
                 out.extend_from_slice(taken.ok_or_else(|| {
-                    format!("bad argument #{} to 'pack' (string too short)", index + 1)
+                    format!("bad argument #{} to 'pack' (string too short)", index + 2)
                 })?);
             }
             Item::Padding => {}

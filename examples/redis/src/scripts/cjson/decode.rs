@@ -180,10 +180,9 @@ impl Parser<'_> {
         let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
         let len = rest.iter().take_while(|byte| is_part(byte)).count();
         let digits = rest[..len].strip_prefix(b"-").unwrap_or(&rest[..len]);
-        let has_leading_zero = digits.len() > 1 && digits[0] == b'0' && digits[1].is_ascii_digit();
         let text = std::str::from_utf8(&rest[..len]).unwrap_or_default();
         match text.parse() {
-            Ok(number) if !has_leading_zero && digits.first().is_some_and(u8::is_ascii_digit) => {
+            Ok(number) if digits.first().is_some_and(u8::is_ascii_digit) => {
                 self.at = token.start + len;
                 Ok(number)
             }
