@@ -38,6 +38,20 @@ pub trait Framing: Send + Sync + 'static {
         input: &[u8],
     ) -> Result<Step<Self::Head>, FrameError>;
 
+    /// The same for a peer that has not authenticated, for whom a framing may have lower limits. By default it has not.
+    ///
+    /// The transport frames the rest of a pipeline again when an earlier request of it has authenticated the peer.
+    ///
+    /// # Errors
+    /// As [`next_frame`](Self::next_frame).
+    fn next_frame_unauthenticated(
+        &self,
+        cursor: &mut Self::Cursor,
+        input: &[u8],
+    ) -> Result<Step<Self::Head>, FrameError> {
+        self.next_frame(cursor, input)
+    }
+
     /// The head of `message` if that is one whole frame and nothing else, such as a datagram.
     fn head_of(&self, message: &[u8]) -> Option<Self::Head> {
         match self.next_frame(&mut Self::Cursor::default(), message) {

@@ -12,12 +12,30 @@
 //!
 //! All integers are in network order. `version` is [`VERSION`]. A reply echoes `type`, `id` and
 //! `run time`; its kind is [`Kind::Reply`] or [`Kind::Error`]. The payload of an error is UTF-8 text.
+//!
+//! A request may ask a synthetic server to wait as well, by a payload of exactly [`WAIT_LEN`] bytes:
+//!
+//! ```text
+//!   0                                   4                                   8
+//!   +-----------------------------------+-----------------------------------+
+//!   |  "wait"                           |  wait, ns (u32)                   |
+//!   +-----------------------------------+-----------------------------------+
+//! ```
+//!
+//! The server runs for half of the run time, rounded down, waits, and runs for the rest. Any other payload asks
+//! for nothing.
 
 use crate::framing::{FrameError, Framing, Rejection, Step};
 use crate::sink::Sink;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 16;
+
+/// Bytes of a payload that asks for a wait.
+pub const WAIT_LEN: usize = 8;
+
+/// The first bytes of such a payload.
+const WAIT_TAG: [u8; 4] = *b"wait";
 
 /// Longest text of a refusal, in bytes.
 const TEXT_LEN_MAX: u32 = 4096;
@@ -92,6 +110,21 @@ impl Header {
             | u128::from(self.payload_len) << 32
             | u128::from(self.run_time_ns);
         bits.to_be_bytes()
+    }
+}
+
+/// The payload that asks for a wait of so many nanoseconds.
+#[must_use]
+pub fn encode_wait(wait_ns: u32) -> [u8; WAIT_LEN] {
+    (u64::from(u32::from_be_bytes(WAIT_TAG)) << 32 | u64::from(wait_ns)).to_be_bytes()
+}
+
+/// The wait in nanoseconds that a request's payload asks for; 0 if it asks for none.
+#[must_use]
+pub fn decode_wait(payload: &[u8]) -> u32 {
+    match payload.split_first_chunk() {
+        Some((&WAIT_TAG, wait_ns)) => <[u8; 4]>::try_from(wait_ns).map_or(0, u32::from_be_bytes),
+        _ => 0,
     }
 }
 
@@ -198,6 +231,16 @@ mod tests {
         let bytes = [1, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0, 2, 7, 8, 9, 10];
         assert_eq!(HEADER.encode(), bytes);
         assert_eq!(Header::decode(&bytes), Ok(HEADER));
+    }
+
+    #[test]
+    fn a_payload_of_its_own_asks_for_a_wait_and_no_other_does() {
+        let payload = encode_wait(0x0102_0304);
+        assert_eq!(&payload, b"wait\x01\x02\x03\x04");
+        assert_eq!(decode_wait(&payload), 0x0102_0304);
+        for other in [&payload[..7], b"wait\0\0\0\x01\0", b"Wait\0\0\0\x01", b""] {
+            assert_eq!(decode_wait(other), 0, "{other:?}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::hint::black_box;
 
 use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, Wake};
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use policy::{Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup};
+use policy::{Contexts, Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup};
 use preempt::PreemptPolicy;
 use psp_server::{Policy, RequestType, TypeSpec, TypeTable};
 
@@ -56,7 +56,7 @@ fn switch(times: u64) {
             if is_first {
                 fiber::ensure_spare();
                 for _ in 0..times {
-                    fiber::pause(Pause::Yielded(ONE));
+                    fiber::pause(Pause::Suspended(ONE));
                 }
                 fiber::pause(Pause::Stop);
             } else {
@@ -86,7 +86,7 @@ fn checkpoint(times: u64) {
     let flag = PreemptFlag::new();
     fiber::occupy(&flag, &NeverGivesWay, || {
         fiber::begin_turn();
-        fiber::preemptible(0, PreemptPolicy::Cooperative, || {
+        fiber::in_handler(0, PreemptPolicy::Cooperative, || {
             for _ in 0..times {
                 fiber::checkpoint();
             }
@@ -102,7 +102,8 @@ fn warm(name: &str) -> Box<dyn Scheduler> {
     let policy: Policy = name.parse().unwrap();
     let mut scheduler = policy.scheduler(
         &SchedulerSetup::new(WORKERS, &types)
-            .preemption(Some(Preemption::at_home(1_000, 31)))
+            .preemption(Some(Preemption::new(1_000)))
+            .contexts(Contexts::at_home(31))
             .seed(7),
     );
     for round in 0..100 {

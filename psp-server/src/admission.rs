@@ -8,7 +8,7 @@
 //!
 //! The net thread cannot preempt a request that it runs itself as worker 0.
 
-use psp_policy::{Policy, PolicyError, PreemptPolicy, Preemption, SchedulerSetup};
+use psp_policy::{Contexts, Policy, PolicyError, PreemptPolicy, Preemption, SchedulerSetup};
 
 use crate::config::{Config, Topology};
 
@@ -60,10 +60,13 @@ pub(crate) fn topology(config: &Config, policy: &Policy, cores: usize) -> Topolo
 
 /// The preemption that policies may use. Without it they run requests to completion.
 pub(crate) fn preemption(config: &Config, topology: Topology) -> Option<Preemption> {
-    // One context takes over from the request that gives way.
-    let contexts = config.contexts_per_worker - 1;
     let cost_ns = cost_ns(config.preempt)?;
-    (topology != Topology::Inline).then(|| Preemption::at_home(cost_ns, contexts))
+    (topology != Topology::Inline).then(|| Preemption::new(cost_ns))
+}
+
+/// The requests that a worker can hold: one context takes over from a request that gives way or waits.
+pub(crate) fn contexts(config: &Config) -> Contexts {
+    Contexts::at_home(config.contexts() - 1)
 }
 
 /// Time from the decision to the freed worker that policies assume. `docs/preemption.md` has the measurements.
@@ -136,8 +139,10 @@ mod tests {
         let told = |preempt, topology| preemption(&config(preempt, topology), topology);
         assert_eq!(told(PreemptPolicy::None, Topology::Dedicated), None);
         assert_eq!(told(PreemptPolicy::Signal, Topology::Inline), None);
-        let cooperative = told(PreemptPolicy::Cooperative, Topology::Dedicated).unwrap();
-        assert_eq!((cooperative.migrates, cooperative.contexts), (false, 31));
+        let contexts = contexts(&config(PreemptPolicy::Cooperative, Topology::Inline));
+        assert_eq!((contexts.migrates, contexts.per_worker), (false, 4095));
+        let contexts = super::contexts(&config(PreemptPolicy::KernelThread, Topology::Dedicated));
+        assert_eq!((contexts.migrates, contexts.per_worker), (false, 63));
         let costs = [
             PreemptPolicy::Cooperative,
             PreemptPolicy::Signal,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Instant;
 
 use mio::{Poll, Waker};
+use psp_policy::elastic::Workers;
 use psp_policy::{Policy, PreemptPolicy, RequestType, TypeSpec, TypeTable};
 use psp_protocols::Framing;
 
@@ -24,11 +25,12 @@ use crate::runtime::WAKER;
 use crate::runtime::host::cores::Cores;
 use crate::server::Server;
 use crate::settings;
-use crate::shared::{PolicyMailbox, Shared};
+use crate::shared::{PolicyMailbox, PollWithin, Shared};
 use crate::shutdown::Shutdown;
 use crate::signal_preemptible::SignalPreemptible;
 use crate::telemetry::Telemetry;
 use crate::transport::PacketPort;
+use crate::transport::budget::Budget;
 use crate::transport::datagram::buffer_len;
 
 /// Datagrams that may be between two states while every typed queue is full.
@@ -57,11 +59,12 @@ struct Settings {
     config: Config,
     /// Values that were set one by one. They come before those of `config`, and of a file.
     policy: Option<Policy>,
-    workers: Option<usize>,
+    workers: Option<Workers>,
     topology: Option<Topology>,
     preempt: Option<PreemptPolicy>,
     /// The handler's author signed [`SignalPreemptible`].
     signal_preemptible: bool,
+    poll_within: Option<PollWithin>,
     error: Option<BuildError>,
 }
 
@@ -119,6 +122,7 @@ impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
             topology: None,
             preempt: None,
             signal_preemptible: false,
+            poll_within: None,
             error: None,
         };
         ServerBuilder {
@@ -231,6 +235,32 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
+    /// Has each poll of a request that [waits](crate::wait()) call `within`, which calls its argument, once: the poll. So
+    /// a runtime's context is there for the futures that need it. A poll within it is not preempted.
+    #[must_use]
+    pub fn poll_within(
+        mut self,
+        within: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.poll_within = Some(PollWithin(Arc::new(within)));
+        self
+    }
+
+    /// Has each poll of a request that [waits](crate::wait()) enter a runtime of tokio. So its timers and sockets work
+    /// in handlers, and all that is built on them. The runtime's own threads drive them: it is one with
+    /// `new_multi_thread`, or some thread blocks on it. Needs the feature `tokio`.
+    ///
+    /// A future is made in the runtime, too, if it is made in the poll:
+    /// `wait(async { tokio::time::sleep(short).await })`.
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn tokio(self, runtime: tokio::runtime::Handle) -> Self {
+        self.poll_within(move |poll| {
+            let _entered = runtime.enter();
+            poll();
+        })
+    }
+
     fn resolve(&mut self, address: &(impl ToSocketAddrs + std::fmt::Debug)) -> Vec<SocketAddr> {
         resolve(address).unwrap_or_else(|error| {
             self.settings.error.get_or_insert(error);
@@ -296,10 +326,11 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Sets the number of workers, whatever [`config`](Self::config) says.
+    /// Sets the number of workers, or a range within which they come and go: `2..=8`. Whatever
+    /// [`config`](Self::config) says.
     #[must_use]
-    pub fn workers(mut self, workers: usize) -> Self {
-        self.settings.workers = Some(workers);
+    pub fn workers(mut self, workers: impl Into<Workers>) -> Self {
+        self.settings.workers = Some(workers.into());
         self
     }
 
@@ -378,11 +409,15 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         }
         let cores = Cores::discover();
         let topology = admission::topology(config, policy, cores.count);
-        let workers = config.workers.unwrap_or(match topology {
+        let by_cores = match topology {
             // One more for long requests than there are cores costs nothing while they are idle.
             Topology::Inline => cores.count.max(2),
             _ => cores.count.saturating_sub(1).max(2),
-        });
+        };
+        let Workers {
+            min: workers_min,
+            max: workers,
+        } = config.workers.unwrap_or(by_cores.into());
         config.validate_stacks(workers)?;
         let types = self.settings.types.take();
         let types = types.unwrap_or_else(|| self.classifier.types());
@@ -407,16 +442,19 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
         let shared = Arc::new(Shared {
             telemetry: Telemetry::new(types.len() + 1, workers),
+            buffers: Budget::new(self.settings.config.buffered_bytes_max),
             connections_max: AtomicUsize::new(self.settings.config.connections_max),
             idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),
             config: self.settings.config.clone(),
             topology,
             workers,
+            workers_min,
             policy: PolicyMailbox::new(self.settings.policy().clone()),
             can_preempt: AtomicBool::new(false),
             types,
             handshake,
             preempt: preempt_by_slot,
+            poll_within: self.settings.poll_within,
             shutdown: Shutdown::new(),
             started: Instant::now(),
         });

@@ -1,6 +1,7 @@
 //! Settings of a server, for builders and TOML files.
 
 use psp_policy::PreemptPolicy;
+use psp_policy::elastic::{ElasticSettings, Workers};
 use psp_policy::internal::EitherCase;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -9,6 +10,12 @@ use crate::limits::{
     CONNECTION_INDEX_LIMIT, QUEUE_CAPACITY_MAX, STACK_BYTES_TOTAL_MAX, TEAM_THREADS_MAX,
     WORKERS_MAX,
 };
+
+/// Contexts of a worker where nothing else is set: as many as have this much address space for their stacks, within
+/// bounds.
+const CONTEXTS_BYTES: usize = 1 << 30;
+const CONTEXTS_MIN: usize = 32;
+const CONTEXTS_MAX: usize = 4096;
 
 /// Which threads a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -59,12 +66,23 @@ impl std::fmt::Display for Topology {
 #[serde(remote = "Self")]
 #[non_exhaustive]
 pub struct Config {
-    /// Number of workers, 1024 at most. Without it the server chooses by the number of cores.
-    pub workers: Option<usize>,
+    /// Number of workers, 1024 at most, or a range within which they come and go with the load
+    /// ([`elastic`](psp_policy::elastic)). Without it the server chooses a number by the number of cores.
+    pub workers: Option<Workers>,
+    /// A worker comes when so many requests run and wait for each worker. For a range of workers, as the next two.
+    pub elastic_load_factor: f64,
+    /// A worker goes when the load has fallen by this part below the load at which it came.
+    pub elastic_hysteresis: f64,
+    /// The load is averaged over this time before workers come or go.
+    pub elastic_interval_ms: u64,
     /// Which threads the server has.
     pub topology: Topology,
     /// Requests (or runs of pipelined requests) that may wait in one typed queue, 1 048 576 at most.
     pub queue_capacity: usize,
+    /// How long a request (or run) whose typed queue is full may wait for a place in it. Meanwhile the server reads
+    /// nothing more from that connection. A request that gets no place in time is refused. With 0 it is refused at
+    /// once. Datagrams are dropped at once in any case.
+    pub backpressure_ms: u64,
     /// Connections that may be open at once.
     pub connections_max: usize,
     /// Connections that one address may have open at once; 0 for no limit. The addresses of an IPv6 network of 64
@@ -83,15 +101,27 @@ pub struct Config {
     pub half_close_grace_ms: u64,
     /// A connection whose TLS handshake takes longer than this is closed; 0 never closes.
     pub handshake_timeout_s: u64,
-    /// Longest reply, in bytes.
+    /// A connection whose peer does not [authenticate](crate::Handler::is_authenticated) for this long is closed; 0 never
+    /// closes. Most handlers ask for no authentication.
+    pub auth_timeout_s: u64,
+    /// Longest reply, in bytes. A reply on a connection has three quarters of
+    /// [`buffered_bytes_max`](field@Self::buffered_bytes_max) at most.
     pub reply_bytes_max: usize,
-    /// Bytes that may be held for all peers together: incomplete requests and unsent replies.
-    /// A connection that holds more than 64 KiB and pushes the sum over this is closed.
+    /// Bytes that may be held for all peers together: incomplete requests, and replies from when they grow, by the memory
+    /// that they take. A connection may hold three quarters of it. When a connection
+    /// that holds more than 64 KiB pushes the sum over this, others are closed that have waited for
+    /// longest, without progress for a second at least, and without such connections that one. A reply that grows beyond 64 KiB and pushes the sum over this is discarded: its peer
+    /// gets an error.
     pub buffered_bytes_max: usize,
     /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
     /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed
     /// queues. All together have 16 GiB at most.
     pub datagram_bytes_max: usize,
+    /// Bytes of replies in datagrams that one source may get in a second; 0 for no limit. Headers of the protocol count,
+    /// those of UDP and IP do not. The addresses of an IPv6 network of 64 bits are one source. A source that got nothing
+    /// for a second may get the bytes of one second at once, and the replies to its requests that wait by then. Further
+    /// datagrams from it are dropped and counted until its bytes suffice.
+    pub datagram_bytes_per_source_per_s: u64,
     /// A connection with more unsent output than this starts no further request, in bytes.
     pub output_high_water_bytes: usize,
     /// How long a stopping server waits for requests in flight.
@@ -109,10 +139,11 @@ pub struct Config {
     /// such policy can be chosen.
     pub preempt: PreemptPolicy,
     /// Contexts of each worker at most: all but one may hold a request that has begun, and that one takes
-    /// over when a request gives way. If none is left, the worker begins no other request. A worker makes a
-    /// context when it first needs it, and none where nothing can be preempted.
+    /// over when a request gives way or [waits](crate::wait). If none is left, the worker begins no other request.
+    /// A worker makes a context when it first needs it. Without this setting there are as many as reserve 1 GiB for
+    /// their [stacks](field@Self::stack_bytes): 4096, and fewer with larger stacks, down to 32.
     /// With `kernel-thread` contexts are threads, 64 at most.
-    pub contexts_per_worker: usize,
+    pub contexts_per_worker: Option<usize>,
     /// Stack of each context, in bytes. It is reserved with the context, and takes memory as it is used. The
     /// stacks of all contexts of all workers are 1 TiB at most.
     /// The threads of `kernel-thread` have the usual stack of a thread instead.
@@ -141,24 +172,30 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             workers: None,
+            elastic_load_factor: ElasticSettings::default().load_factor,
+            elastic_hysteresis: ElasticSettings::default().hysteresis,
+            elastic_interval_ms: ElasticSettings::default().interval_ms,
             topology: Topology::Auto,
             queue_capacity: 1024,
+            backpressure_ms: 1000,
             connections_max: 10_000,
             connections_per_address_max: 0,
             idle_timeout_s: 0,
             output_timeout_s: 60,
             half_close_grace_ms: 100,
             handshake_timeout_s: 10,
+            auth_timeout_s: 10,
             reply_bytes_max: 1 << 30,
             buffered_bytes_max: 1 << 30,
             datagram_bytes_max: 2048,
+            datagram_bytes_per_source_per_s: 0,
             output_high_water_bytes: 256 * 1024,
             drain_timeout_ms: 10_000,
             spin_us: 50,
             background_nice: 19,
             net_slice_us: 100,
             preempt: PreemptPolicy::default(),
-            contexts_per_worker: 32,
+            contexts_per_worker: None,
             stack_bytes: 256 * 1024,
             preempt_warn_ms: 100,
             seed: 1,
@@ -169,30 +206,52 @@ impl Default for Config {
 impl Config {
     /// Sets [`workers`](field@Self::workers).
     #[must_use]
-    pub fn workers(mut self, workers: usize) -> Self {
-        self.workers = Some(workers);
+    pub fn workers(mut self, workers: impl Into<Workers>) -> Self {
+        self.workers = Some(workers.into());
         self
     }
 
+    /// Sets [`contexts_per_worker`](field@Self::contexts_per_worker).
+    #[must_use]
+    pub fn contexts_per_worker(mut self, contexts: usize) -> Self {
+        self.contexts_per_worker = Some(contexts);
+        self
+    }
+
+    /// The contexts that each worker has at most: [`contexts_per_worker`](field@Self::contexts_per_worker), or what
+    /// holds without that setting.
+    #[must_use]
+    pub fn contexts(&self) -> usize {
+        self.contexts_per_worker.unwrap_or(match self.preempt {
+            PreemptPolicy::KernelThread => TEAM_THREADS_MAX,
+            _ => (CONTEXTS_BYTES / self.stack_bytes.max(1)).clamp(CONTEXTS_MIN, CONTEXTS_MAX),
+        })
+    }
+
     psp_policy::setters! {
+        elastic_load_factor: f64,
+        elastic_hysteresis: f64,
+        elastic_interval_ms: u64,
         topology: Topology,
         queue_capacity: usize,
+        backpressure_ms: u64,
         connections_max: usize,
         connections_per_address_max: usize,
         idle_timeout_s: u64,
         output_timeout_s: u64,
         half_close_grace_ms: u64,
         handshake_timeout_s: u64,
+        auth_timeout_s: u64,
         reply_bytes_max: usize,
         buffered_bytes_max: usize,
         datagram_bytes_max: usize,
+        datagram_bytes_per_source_per_s: u64,
         output_high_water_bytes: usize,
         drain_timeout_ms: u64,
         spin_us: u64,
         background_nice: i32,
         net_slice_us: u64,
         preempt: PreemptPolicy,
-        contexts_per_worker: usize,
         stack_bytes: usize,
         preempt_warn_ms: u64,
         seed: u64,
@@ -204,7 +263,8 @@ impl Config {
     /// # Errors
     /// [`BuildError::Setting`] for the first setting that is out of its range, and [`BuildError::Stacks`].
     pub fn validate(&self) -> Result<(), BuildError> {
-        let workers = self.workers.unwrap_or(1);
+        let workers = self.workers.map_or(1, |workers| workers.max);
+        let workers_min = self.workers.map_or(1, |workers| workers.min);
         let queue_capacity = QUEUE_CAPACITY_MAX as i128;
         let contexts = match self.preempt {
             PreemptPolicy::KernelThread => TEAM_THREADS_MAX as i128,
@@ -215,6 +275,7 @@ impl Config {
         let nice = i128::from(self.background_nice);
         let ranges = [
             ("workers", workers as i128, 1, WORKERS_MAX as i128),
+            ("workers", workers_min as i128, 1, workers as i128),
             (
                 "queue_capacity",
                 self.queue_capacity as i128,
@@ -246,12 +307,7 @@ impl Config {
                 net_slice_us_min,
                 100_000,
             ),
-            (
-                "contexts_per_worker",
-                self.contexts_per_worker as i128,
-                2,
-                contexts,
-            ),
+            ("contexts_per_worker", self.contexts() as i128, 2, contexts),
             ("stack_bytes", self.stack_bytes as i128, 64 << 10, 1 << 30),
         ];
         for (setting, value, min, max) in ranges {
@@ -268,17 +324,28 @@ impl Config {
                 });
             }
         }
-        self.validate_stacks(workers)
+        self.validate_stacks(workers)?;
+        let elastic = self.elastic_settings().validate();
+        elastic.map_err(|error| BuildError::Setting {
+            setting: error.setting(),
+            value: error.value().to_string(),
+            expected: error.range().to_owned(),
+        })
+    }
+
+    /// The settings of the estimator.
+    pub(crate) fn elastic_settings(&self) -> ElasticSettings {
+        ElasticSettings::default()
+            .load_factor(self.elastic_load_factor)
+            .hysteresis(self.elastic_hysteresis)
+            .interval_ms(self.elastic_interval_ms)
     }
 
     /// Checks the address space that the contexts of so many workers reserve at most.
     pub(crate) fn validate_stacks(&self, workers: usize) -> Result<(), BuildError> {
-        let (contexts, stack_bytes) = (self.contexts_per_worker, self.stack_bytes);
+        let (contexts, stack_bytes) = (self.contexts(), self.stack_bytes);
         let total = workers as u128 * contexts as u128 * stack_bytes as u128;
-        let has_stacks = matches!(
-            self.preempt,
-            PreemptPolicy::Cooperative | PreemptPolicy::Signal
-        );
+        let has_stacks = self.preempt != PreemptPolicy::KernelThread;
         if has_stacks && total > STACK_BYTES_TOTAL_MAX.into() {
             return Err(BuildError::Stacks {
                 workers,

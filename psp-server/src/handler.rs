@@ -4,8 +4,8 @@
 //!
 //! With the feature `tower` an existing `tower::Service` is a [`Handler`], its middleware included:
 //! `psp_server::tower::TowerHandler` clones the service for every worker, and two closures turn frames into its
-//! requests and outcomes into replies. A worker polls the response's future itself and is held while the future is
-//! pending, for a bounded time. The module says what this means for futures that wait for sockets or timers.
+//! requests and outcomes into replies. A worker polls the response's future itself, and runs other requests while the
+//! future is pending. The module says what this means for futures that wait for sockets or timers.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -43,9 +43,9 @@ use crate::shared::ServerHandle;
 pub trait Handler<H = ()>: Send + Sync + 'static {
     /// State of one context of a worker: one request at a time touches it, so it needs no locks.
     ///
-    /// A worker whose requests can be preempted may have several
+    /// A worker whose requests can be preempted, or [wait](crate::wait()), may have several
     /// [contexts](crate::Config::contexts_per_worker), because one request may begin while another of
-    /// the same worker is not done. Without preemption a worker has one state.
+    /// the same worker is not done. Otherwise a worker has one state.
     type Worker: Send + 'static;
 
     /// State of one connection. Shared, because a protocol may have several requests of one
@@ -62,8 +62,8 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
     /// Makes a worker's state. Called on the worker's own thread: once at its start, once for each further
     /// context, and again after a panic in `handle`.
     ///
-    /// A worker gets a further context when a request begins that can be preempted and no other context is idle.
-    /// In the topology `Inline`, and under policies that run every request to its end, it never does.
+    /// A worker gets a further context when a request begins that can be preempted, or a request
+    /// [waits](crate::wait()), and no other context is idle.
     fn init_worker(&self, worker: WorkerId) -> Self::Worker;
 
     /// Makes a worker's state, or says why it cannot. The server calls this method. Without an implementation it
@@ -96,6 +96,17 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
     /// Called on the net thread when a connection was accepted, and at the start for each socket or port of
     /// datagrams, with its own address.
     fn connect(&self, peer: Peer) -> Self::Connection;
+
+    /// Whether the peer of a connection has shown who it is. Without an implementation every peer has. Called when a
+    /// connection was made and after its requests.
+    ///
+    /// A peer that has not may have lower limits
+    /// ([`Framing::next_frame_unauthenticated`](psp_protocols::Framing::next_frame_unauthenticated)), and is closed after
+    /// [`Config::auth_timeout_s`](crate::Config::auth_timeout_s).
+    fn is_authenticated(&self, connection: &Self::Connection) -> bool {
+        let _ = connection;
+        true
+    }
 
     /// Runs one request and writes its reply. Writing nothing sends nothing. [`Reply::fail`] refuses the request
     /// with a text for the peer.

@@ -99,6 +99,7 @@
 //! | answer requests | [`Handler`], [`Request`], [`Reply`] |
 //! | choose how requests are scheduled | [`Policy`], [`policy`](mod@policy) |
 //! | let long requests give way | [`checkpoint`], [`preempt`] |
+//! | wait for other servers, locks and timers | [`wait()`], [`task`] |
 //! | read settings from a file | [`Settings`], [`Config`] |
 //! | watch and steer a running server | [`ServerHandle`], [`telemetry`], [`reload`] |
 //!
@@ -110,6 +111,7 @@
 //! | --- | --- |
 //! | `tls` | TLS on connections, by rustls: the module `tls` |
 //! | `tower` | a service of tower as a handler: the module `tower` |
+//! | `tokio` | futures of tokio in handlers: [`ServerBuilder`]'s method `tokio` |
 //! | `dpdk` | UDP through a port that the net thread polls: the module `dpdk`; needs libdpdk 22.11 |
 //!
 //! `benches`, `instructions` and `loom` are for the benchmarks and tests of this crate.
@@ -136,6 +138,7 @@
 //! | `psp_bytes_sent_total` | | bytes sent |
 //! | `psp_datagrams_received_total` | | datagrams received |
 //! | `psp_datagrams_reflected_total` | | datagrams dropped that only a forged source explains |
+//! | `psp_datagrams_over_budget_total` | | datagrams over their source's `datagram-bytes-per-source-per-s` |
 //! | `psp_malformed_total` | | requests that break the protocol |
 //! | `psp_frames_received_total` | | frames that a polled port received |
 //! | `psp_frames_dropped_total` | `reason` | frames that it dropped |
@@ -144,8 +147,12 @@
 //! | `psp_packet_overflows_total` | | datagrams that no buffer was left for |
 //! | `psp_packets_unsent_total` | | frames that it could not send |
 //! | `psp_reservation_updates_total` | | changes of the workers reserved |
+//! | `psp_workers_present` | | workers that are present |
+//! | `psp_workers_came_total` | | workers that came |
+//! | `psp_workers_went_total` | | workers that went |
 //! | `psp_arrivals_total` | `type` | requests that arrived |
 //! | `psp_completions_total` | `type` | requests that completed |
+//! | `psp_held_total` | `type` | requests that waited for a place in the typed queue |
 //! | `psp_rejections_total` | `type` | requests refused because the typed queue was full |
 //! | `psp_abandoned_total` | `type` | requests not run because the peer had left |
 //! | `psp_expired_total` | `type` | requests not run because they had waited too long |
@@ -162,6 +169,7 @@
 //! | `psp_worker_panics_total` | `worker` | handlers that panicked |
 //! | `psp_worker_failures_total` | `worker` | requests that the handler failed |
 //! | `psp_worker_replies_too_large_total` | `worker` | replies over the limit |
+//! | `psp_worker_replies_over_budget_total` | `worker` | replies that `buffered-bytes-max` had no room for |
 //! | `psp_worker_replies_unsent_total` | `worker` | datagrams that could not be sent |
 //! | `psp_worker_preemptions_honoured_total` | `worker` | requests that gave way |
 //! | `psp_worker_preemptions_missed_total` | `worker` | signals that came when a request could not give way |
@@ -200,14 +208,15 @@ pub mod settings;
 mod shared;
 pub mod shutdown;
 mod signal_preemptible;
-mod sleep;
 mod spawned_server;
+pub mod task;
 pub mod telemetry;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod transport;
+mod wait;
 mod watch;
 
 pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuilder};
@@ -223,13 +232,14 @@ pub use server::{DrainReport, Server};
 pub use settings::Settings;
 pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
-pub use sleep::sleep;
 pub use spawned_server::SpawnedServer;
+pub use wait::{sleep, wait};
 pub use watch::Watch;
 
 #[cfg(feature = "dpdk")]
 pub use transport::dpdk;
 
 pub use psp_policy as policy;
+pub use psp_policy::elastic::Workers;
 pub use psp_policy::{Policy, RequestType, TypeSpec, TypeTable, WorkerId, request_type};
 pub use psp_protocols as protocols;

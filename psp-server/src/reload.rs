@@ -109,7 +109,7 @@ mod tests {
         };
         let before = program(1, None, Policy::darc());
         assert_eq!(differences(&before, &before), [""; 0]);
-        let after = program(2, Some(3), Policy::darc());
+        let after = program(2, Some(3.into()), Policy::darc());
         assert_eq!(differences(&before, &after), ["port", "server.workers"]);
         assert_eq!(differences(&after, &before), ["port", "server.workers"]);
         let other = program(1, None, Policy::mq());

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use psp_policy::RequestType;
 use psp_protocols::Sink;
 
+use crate::transport::budget::{Budget, EXEMPT_BYTES};
 use crate::transport::output::OutputQueue;
 use crate::transport::wire::Wire;
 
@@ -28,16 +29,31 @@ pub struct Reply<'a> {
     target: Target<'a>,
     written: usize,
     limit_bytes: usize,
+    /// Bytes that may wait before the reply has to take more from the budget.
+    covered_bytes: usize,
+    /// Bytes that it took from the budget.
+    reserved_bytes: usize,
+    overflow: Option<Overflow>,
     close: bool,
     failure: Option<String>,
     reclassified: Option<RequestType>,
     flushed: Flushed,
 }
 
+/// Why a reply is not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overflow {
+    /// It is longer than the limit.
+    TooLarge,
+    /// The budget for all peers has no room for it.
+    OutOfBuffers,
+}
+
 enum Target<'a> {
     Stream {
         output: &'a mut OutputQueue,
         socket: &'a mut Wire,
+        budget: &'a Budget,
     },
     Datagram(&'a mut [u8]),
 }
@@ -61,7 +77,9 @@ pub(crate) struct Flushed {
 #[derive(Debug)]
 pub(crate) struct ReplyOutcome {
     pub(crate) written: usize,
-    pub(crate) overflowed: bool,
+    pub(crate) overflow: Option<Overflow>,
+    /// What the reply took from the budget.
+    pub(crate) reserved_bytes: usize,
     pub(crate) close: bool,
     /// The text for the peer if the handler failed.
     pub(crate) failure: Option<String>,
@@ -75,9 +93,16 @@ impl<'a> Reply<'a> {
         output: &'a mut OutputQueue,
         socket: &'a mut Wire,
         limit_bytes: usize,
+        budget: &'a Budget,
     ) -> Self {
         let ahead = output.len();
-        let mut reply = Self::new(Target::Stream { output, socket }, limit_bytes);
+        let target = Target::Stream {
+            output,
+            socket,
+            budget,
+        };
+        let mut reply = Self::new(target, limit_bytes);
+        reply.covered_bytes = limit_bytes.min(EXEMPT_BYTES);
         reply.flushed.ahead = ahead;
         reply
     }
@@ -94,6 +119,9 @@ impl<'a> Reply<'a> {
             target,
             written: 0,
             limit_bytes,
+            covered_bytes: limit_bytes,
+            reserved_bytes: 0,
+            overflow: None,
             close: false,
             failure: None,
             reclassified: None,
@@ -143,7 +171,7 @@ impl<'a> Reply<'a> {
     /// [`psp_server::sleep`](crate::sleep).
     pub fn flush(&mut self) -> bool {
         let fails = self.failure.is_some() || self.is_too_large();
-        let Target::Stream { output, socket } = &mut self.target else {
+        let Target::Stream { output, socket, .. } = &mut self.target else {
             return true;
         };
         let flushed = &mut self.flushed;
@@ -181,24 +209,63 @@ impl<'a> Reply<'a> {
     }
 
     /// Most bytes of the reply that may wait, which is the length of the longest reply without
-    /// [`flush`](Self::flush): over TCP the server's `reply_bytes_max`, over UDP its `datagram_bytes_max` less the
+    /// [`flush`](Self::flush): over TCP the server's `reply_bytes_max`, and three quarters of its `buffered_bytes_max` if
+    /// that is less, over UDP its `datagram_bytes_max` less the
     /// header, and on a polled port the room in one frame.
     #[must_use]
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
     }
 
-    /// Whether the reply is longer than the limit.
+    /// Whether the reply is longer than the limit, or the server has no memory left for it. What it had is discarded,
+    /// and a handler may stop.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
-        self.queued_bytes() > self.limit_bytes
+        self.overflow.is_some()
+    }
+
+    /// Counts `len` more bytes. Returns whether there is room for them.
+    #[inline]
+    fn grow(&mut self, len: usize) -> bool {
+        self.written = self.written.saturating_add(len);
+        self.queued_bytes() <= self.covered_bytes || self.cover()
+    }
+
+    /// Takes from the budget what the reply needs by now, and a quarter more. A reply for which there is no room is
+    /// discarded, so that it holds no memory while its handler goes on.
+    #[cold]
+    fn cover(&mut self) -> bool {
+        if self.overflow.is_some() {
+            return false;
+        }
+        let queued = self.queued_bytes();
+        let Target::Stream { output, budget, .. } = &mut self.target else {
+            self.overflow = Some(Overflow::TooLarge);
+            return false;
+        };
+        if queued <= self.limit_bytes {
+            let wanted = queued.saturating_add(queued / 4).min(self.limit_bytes);
+            if budget.try_take(wanted - self.reserved_bytes) {
+                (self.reserved_bytes, self.covered_bytes) = (wanted, wanted);
+                return true;
+            }
+            self.overflow = Some(Overflow::OutOfBuffers);
+        } else {
+            self.overflow = Some(Overflow::TooLarge);
+        }
+        if !self.flushed.is_committed {
+            output.truncate(self.flushed.ahead);
+            budget.give_back(std::mem::take(&mut self.reserved_bytes));
+        }
+        false
     }
 
     #[inline]
     pub(crate) fn into_outcome(self) -> ReplyOutcome {
         ReplyOutcome {
             written: self.written,
-            overflowed: self.is_too_large(),
+            overflow: self.overflow,
+            reserved_bytes: self.reserved_bytes,
             close: self.close,
             failure: self.failure,
             reclassified: self.reclassified,
@@ -210,8 +277,7 @@ impl<'a> Reply<'a> {
 impl Sink for Reply<'_> {
     fn put(&mut self, bytes: &[u8]) {
         let start = self.written;
-        self.written = start.saturating_add(bytes.len());
-        if self.is_too_large() {
+        if !self.grow(bytes.len()) {
             return;
         }
         match &mut self.target {
@@ -224,8 +290,7 @@ impl Sink for Reply<'_> {
         if matches!(self.target, Target::Datagram(_)) {
             return self.put(&bytes);
         }
-        self.written = self.written.saturating_add(bytes.len());
-        if self.is_too_large() {
+        if !self.grow(bytes.len()) {
             return;
         }
         if let Target::Stream { output, .. } = &mut self.target {

@@ -34,7 +34,7 @@ use crate::error::{Place, SettingsError};
 ///
 /// let settings = Settings::from_toml("policy = 'sjf'\n[server]\nworkers = 2")?;
 /// assert_eq!(settings.policy, Policy::sjf());
-/// assert_eq!(settings.server.workers, Some(2));
+/// assert_eq!(settings.server.workers, Some(2.into()));
 ///
 /// let error = Settings::from_toml("policy = 'sjf'\n[server]\nworker = 2").unwrap_err();
 /// assert!(error.to_string().starts_with("line 3, column 1: unknown field `worker`"));
@@ -114,7 +114,8 @@ impl Settings {
         }
         read.server.validate()?;
         // How many workers there will be is known later. Two are the fewest that a server chooses.
-        read.policy.validate(read.server.workers.unwrap_or(2))?;
+        read.policy
+            .validate(read.server.workers.map_or(2, |workers| workers.max))?;
         Ok(read)
     }
 }
@@ -276,7 +277,7 @@ mod tests {
             ),
             (
                 "[server]\nworkers = 'many'",
-                "psp.toml: line 2, column 11: invalid type: string \"many\", expected usize",
+                "psp.toml: line 2, column 11: `many` is not a number such as 4, or a range such as 2..8",
             ),
             (
                 "policy = 'dark'",

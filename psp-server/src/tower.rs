@@ -12,18 +12,11 @@
 //!
 //! # Services that wait
 //!
-//! The worker is held while a future is pending. It parks until it is woken, gives way to other requests like a
-//! [`checkpoint`] if the policy asks for it, and gives up after [`pending_max`](TowerHandler::pending_max) with
-//! [`Failure::Pending`]; the future is dropped then. So a service may wait for short events, such as the permit
-//! of a concurrency limit.
+//! A future that is pending [waits](crate::wait()): other requests have the worker until it is woken. It is given up
+//! after [`pending_max`](TowerHandler::pending_max) with [`Failure::Pending`], and dropped then.
 //!
-//! The worker drives no timers or sockets. Futures that wait for them need a runtime on other threads, and
-//! futures of tokio need its context, too: a middleware that enters the runtime's `Handle` in `call`. Each
-//! waiting request holds a worker. A service that mostly waits for other services belongs on an asynchronous
-//! server; psp is for work that keeps a core busy.
-//!
-//! In the topology [`Inline`](crate::Topology::Inline) worker 0 is the net thread: while a future is pending
-//! there, the server receives nothing.
+//! Futures that wait for timers or sockets need their runtime on other threads. With the feature `tokio`,
+//! `ServerBuilder::tokio` has each poll enter one of tokio's.
 //!
 //! # Failures
 //!
@@ -70,21 +63,17 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use psp_policy::WorkerId;
 use tower_service::Service;
 
 use crate::handler::{Handler, Request};
 use crate::peer::Peer;
-use crate::preempt::checkpoint;
 use crate::reply::Reply;
-use crate::sleep::rest;
+use crate::wait::sleep::{Elapsed, timeout};
+use crate::wait::wait;
 
 /// How long a request may be pending unless [`TowerHandler::pending_max`] says otherwise.
 const PENDING_MAX: Duration = Duration::from_secs(1);
@@ -108,7 +97,7 @@ pub enum Failure<X, E> {
     /// The service failed, in `poll_ready` or in its future.
     #[error("{0}")]
     Service(E),
-    /// The service's future, or its readiness, was pending for longer than this.
+    /// The service's future, or its readiness, took longer than this.
     #[error("the service was pending for more than {0:?}")]
     Pending(Duration),
 }
@@ -132,8 +121,7 @@ impl<S, D, E> TowerHandler<S, D, E> {
         }
     }
 
-    /// Sets how long a request may go on after it was first pending; 1 s by default. Time between its turns
-    /// does not count.
+    /// Sets how long a request's future may take; 1 s by default.
     #[must_use]
     pub fn pending_max(mut self, pending_max: Duration) -> Self {
         self.pending_max = pending_max;
@@ -160,80 +148,12 @@ impl<S, D, E> fmt::Debug for TowerHandler<S, D, E> {
 /// The service in one context of a worker.
 pub struct ServiceWorker<S> {
     service: S,
-    alarm: Arc<Alarm>,
-    waker: Waker,
 }
 
 impl<S> fmt::Debug for ServiceWorker<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceWorker").finish_non_exhaustive()
     }
-}
-
-/// Wakes the worker. The thread's token alone is not enough: while this request has given way, another request
-/// on the same thread may use the token up.
-struct Alarm {
-    thread: Thread,
-    rang: AtomicBool,
-}
-
-impl Alarm {
-    fn take(&self) -> bool {
-        self.rang.swap(false, Ordering::Acquire)
-    }
-}
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.rang.store(true, Ordering::Release);
-        self.thread.unpark();
-    }
-}
-
-impl<S> ServiceWorker<S> {
-    /// To be called on the thread that runs its requests.
-    fn new(service: S) -> Self {
-        let alarm = Arc::new(Alarm {
-            thread: std::thread::current(),
-            rang: AtomicBool::new(false),
-        });
-        Self {
-            service,
-            waker: Waker::from(Arc::clone(&alarm)),
-            alarm,
-        }
-    }
-}
-
-/// Polls `future` on this thread until it is ready. `None` after it was pending for `pending_max`.
-fn run<F: Future>(
-    mut future: Pin<&mut F>,
-    alarm: &Alarm,
-    waker: &Waker,
-    pending_max: Duration,
-) -> Option<F::Output> {
-    let mut context = Context::from_waker(waker);
-    if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-        return Some(output);
-    }
-    let mut left = pending_max;
-    while !left.is_zero() {
-        let started = Instant::now();
-        if !alarm.take() {
-            rest(left);
-        }
-        // Polling once more is harmless, whatever ended the wait.
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return Some(output);
-        }
-        left = left.saturating_sub(started.elapsed());
-        checkpoint();
-    }
-    None
 }
 
 impl<H, S, D, E, R, X> Handler<H> for TowerHandler<S, D, E>
@@ -249,7 +169,9 @@ where
     type Connection = ();
 
     fn init_worker(&self, _worker: WorkerId) -> ServiceWorker<S> {
-        ServiceWorker::new(self.clone_service())
+        ServiceWorker {
+            service: self.clone_service(),
+        }
     }
 
     fn connect(&self, _peer: Peer) {}
@@ -278,99 +200,21 @@ impl<S: Clone, D, E> TowerHandler<S, D, E> {
         S: Service<R>,
     {
         let mut unusable = false;
-        let ServiceWorker {
-            service,
-            alarm,
-            waker,
-        } = worker;
-        let outcome = {
-            let response = async {
-                if let Err(error) = poll_fn(|context| service.poll_ready(context)).await {
-                    unusable = true;
-                    return Err(error);
-                }
-                service.call(request).await
-            };
-            run(pin!(response), alarm, waker, self.pending_max)
+        let service = &mut worker.service;
+        let response = async {
+            if let Err(error) = poll_fn(|context| service.poll_ready(context)).await {
+                unusable = true;
+                return Err(error);
+            }
+            service.call(request).await
         };
+        let outcome = wait(timeout(self.pending_max, response));
         if unusable {
             worker.service = self.clone_service();
         }
         match outcome {
-            Some(outcome) => outcome.map_err(Failure::Service),
-            None => Err(Failure::Pending(self.pending_max)),
+            Ok(outcome) => outcome.map_err(Failure::Service),
+            Err(Elapsed { .. }) => Err(Failure::Pending(self.pending_max)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::{pending, ready};
-
-    use super::*;
-
-    const SHORT: Duration = Duration::from_millis(2);
-    const LONG: Duration = Duration::from_secs(30);
-
-    fn run_here<F: Future>(future: F, pending_max: Duration) -> Option<F::Output> {
-        let worker = ServiceWorker::new(());
-        run(pin!(future), &worker.alarm, &worker.waker, pending_max)
-    }
-
-    #[test]
-    fn a_future_that_is_ready_needs_no_time() {
-        assert_eq!(run_here(ready(1), Duration::ZERO), Some(1));
-    }
-
-    #[test]
-    fn a_future_that_is_never_woken_is_given_up() {
-        assert_eq!(run_here(pending::<()>(), SHORT), None);
-    }
-
-    #[test]
-    fn a_future_that_wakes_itself_for_ever_is_given_up() {
-        let restless = poll_fn(|context| {
-            context.waker().wake_by_ref();
-            Poll::<()>::Pending
-        });
-        assert_eq!(run_here(restless, SHORT), None);
-    }
-
-    #[test]
-    fn another_thread_wakes_it() {
-        let mut polls = 0;
-        let woken = Arc::new(AtomicBool::new(false));
-        let future = poll_fn(|context| {
-            polls += 1;
-            if woken.load(Ordering::Acquire) {
-                return Poll::Ready(());
-            }
-            let (waker, woken) = (context.waker().clone(), Arc::clone(&woken));
-            std::thread::spawn(move || {
-                woken.store(true, Ordering::Release);
-                waker.wake();
-            });
-            Poll::Pending
-        });
-        assert_eq!(run_here(future, LONG), Some(()));
-        assert!(polls >= 2);
-    }
-
-    /// Another waiter has used up the thread's token.
-    #[test]
-    fn a_wake_without_the_token_is_not_lost() {
-        let mut polls = 0;
-        let future = poll_fn(|context| {
-            polls += 1;
-            if polls > 1 {
-                return Poll::Ready(());
-            }
-            context.waker().wake_by_ref();
-            std::thread::park();
-            Poll::Pending
-        });
-        let started = Instant::now();
-        assert_eq!(run_here(future, LONG), Some(()));
-        assert!(started.elapsed() < LONG);
     }
 }

@@ -131,6 +131,22 @@ impl ServerProcess {
         self.signal(Signal::HUP);
     }
 
+    /// Stops all threads of the process, so that what is sent to it waits in its sockets.
+    ///
+    /// # Panics
+    /// When the process has ended already.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a [paused](Self::pause) process go on.
+    ///
+    /// # Panics
+    /// When the process has ended already.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Waits for the process to end.
     ///
     /// # Panics
@@ -150,11 +166,28 @@ impl ServerProcess {
     /// When the process has ended.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most resident memory that the process has had so far, in bytes.
+    ///
+    /// # Panics
+    /// When the process has ended.
+    #[must_use]
+    pub fn peak_resident_bytes(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.process.id());
         let status = fs::read_to_string(path).expect("the server runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kibibytes = line.and_then(|rest| rest.split_whitespace().next());
-        kibibytes.expect("a VmRSS line").parse::<u64>().unwrap() * 1024
+        kibibytes
+            .expect("a line of that name")
+            .parse::<u64>()
+            .unwrap()
+            * 1024
     }
 
     /// The processor time that the threads of the process have used.

@@ -14,7 +14,7 @@ use psp_classifiers::HttpClassifier;
 use psp_program::{LogLevel, SocketConfig, SocketFlags, spin};
 use psp_protocols::http::{Http, HttpHead, HttpRequest, Method, Response, Status};
 use psp_server::{
-    Config, Policy, Reply, Request, Server, Topology, TypeSpec, checkpoint, is_abandoned,
+    Config, Policy, Reply, Request, Server, Topology, TypeSpec, Workers, checkpoint, is_abandoned,
 };
 
 /// Most milliseconds of a slow page.
@@ -37,7 +37,7 @@ struct Flags {
     policy: Policy,
     /// Number of workers [default: from the number of cores].
     #[arg(long, value_name = "N")]
-    workers: Option<usize>,
+    workers: Option<Workers>,
     /// Threads: auto, inline or dedicated.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     topology: Topology,

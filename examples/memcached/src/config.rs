@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(config.listen.len(), 2);
         assert_eq!((config.port, config.udp_port), (11222, 11223));
         assert_eq!(config.memory_limit_mib, 100);
-        assert_eq!(config.server.workers, Some(3));
+        assert_eq!(config.server.workers, Some(3.into()));
         assert_eq!(config.server.connections_max, 50);
         assert_eq!(config.framing().text.item_len_max, 2 << 20);
         assert_eq!(config.framing().binary.item_len_max, 2 << 20);
@@ -241,7 +241,7 @@ mod tests {
     fn log_level_and_workers_have_long_flags() {
         let config = resolve(&["--log-level", "warn", "--workers", "3"]).unwrap();
         assert_eq!(config.log_level, LogLevel::Warn);
-        assert_eq!(config.server.workers, Some(3));
+        assert_eq!(config.server.workers, Some(3.into()));
     }
 
     #[test]

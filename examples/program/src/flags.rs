@@ -5,6 +5,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use psp_server::Workers;
+
 use crate::LogLevel;
 use crate::config_file::replace;
 use crate::configuration::CommonSettings;
@@ -49,9 +51,10 @@ impl ListenFlags {
 /// Flags about the [settings that all programs have](CommonSettings).
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ServerFlags {
-    /// Number of workers [default: from the number of cores].
-    #[arg(long, value_name = "N")]
-    workers: Option<usize>,
+    /// Number of workers, or a range such as 2..8 within which they come and go with the load [default: from the
+    /// number of cores].
+    #[arg(long, value_name = "N|MIN..MAX")]
+    workers: Option<Workers>,
     /// Least severe messages that are logged [default: info].
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LogLevel>,

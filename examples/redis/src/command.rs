@@ -8,6 +8,7 @@ use psp_store::Keyspace;
 
 use crate::client::Client;
 use crate::commands;
+use crate::commands::subcommand::{self, Subcommand};
 use crate::error::CommandError;
 use crate::parse;
 use crate::state::ServerState;
@@ -50,6 +51,8 @@ pub struct CommandSpec {
     pub flags: &'static [Flag],
     /// Positions of the keys among the arguments.
     pub keys: KeyPositions,
+    /// The subcommands; empty if there are none.
+    pub subcommands: &'static [Subcommand],
     /// The function that runs the command.
     pub run: CommandFn,
 }
@@ -113,6 +116,7 @@ impl CommandSpec {
                 last: 0,
                 step: 0,
             },
+            subcommands: &[],
             run,
         }
     }
@@ -135,6 +139,27 @@ impl CommandSpec {
     #[must_use]
     pub const fn key(self) -> Self {
         self.keys(1, 1, 1)
+    }
+
+    /// Adds subcommands.
+    #[must_use]
+    pub const fn subcommands(mut self, subcommands: &'static [Subcommand]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+
+    /// Checks the number of arguments and the name of the subcommand.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn check(&self, args: &[&[u8]]) -> Result<(), CommandError> {
+        if !self.accepts(args.len()) {
+            return Err(self.arity_error());
+        }
+        if !self.subcommands.is_empty() && args.len() > 1 {
+            subcommand::find(self.name, self.subcommands, args)?;
+        }
+        Ok(())
     }
 
     /// Whether the arity allows `count` arguments, including the name.

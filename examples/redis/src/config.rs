@@ -250,7 +250,7 @@ mod tests {
         let config = resolve(file, &["--port", "7001", "--maxclients", "60"]).expect("valid");
         assert_eq!(config.port, 7001);
         assert_eq!(config.requirepass.as_deref(), Some("from file"));
-        assert_eq!(config.server.workers, Some(3));
+        assert_eq!(config.server.workers, Some(3.into()));
         assert_eq!(config.server.connections_max, 60);
         assert_eq!(config.bind, Config::default().bind);
         assert_eq!(config.limits, Limits::default());

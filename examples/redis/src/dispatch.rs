@@ -49,8 +49,12 @@ pub fn dispatch(
     };
     let spec = table.specs()[index];
     let start = Instant::now();
-    if let Err(error) = admit(spec, server, client, args, start) {
+    if let Err(mut error) = admit(spec, server, client, args, start) {
         client.transaction.fail();
+        if spec.name == "exec" {
+            client.transaction.take();
+            error = CommandError::aborted(&error);
+        }
         stats.count_rejected(index);
         reply.error(&error.to_string());
         return Outcome::Keep;
@@ -93,9 +97,7 @@ fn admit(
     args: &[&[u8]],
     now: Instant,
 ) -> Result<()> {
-    if !spec.accepts(args.len()) {
-        return Err(spec.arity_error());
-    }
+    spec.check(args)?;
     if !client.is_authenticated() && !spec.flags.contains(&Flag::NoAuth) {
         return Err(CommandError::NoAuth);
     }

@@ -70,6 +70,14 @@ impl CommandError {
         Self::Other(Cow::Borrowed(line))
     }
 
+    /// EXEC does not run the transaction because of `reason`.
+    #[must_use]
+    pub fn aborted(reason: &Self) -> Self {
+        let reason = reason.to_string();
+        let reason = reason.strip_prefix("ERR ").unwrap_or(&reason);
+        Self::Other(format!("EXECABORT Transaction discarded because of: {reason}").into())
+    }
+
     /// No command has the name `args[0]`.
     #[must_use]
     pub fn unknown_command(args: &[&[u8]]) -> Self {

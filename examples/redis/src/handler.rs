@@ -63,6 +63,10 @@ impl Handler<RespHead> for RedisHandler {
         self.server.connect(peer)
     }
 
+    fn is_authenticated(&self, client: &Client) -> bool {
+        client.is_authenticated() || !self.server.settings.requires_password()
+    }
+
     fn handle(
         &self,
         worker: &mut Worker,

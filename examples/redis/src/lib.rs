@@ -14,6 +14,7 @@ pub mod client;
 pub mod command;
 pub mod commands;
 pub mod config;
+pub mod decimal;
 pub mod dispatch;
 pub mod error;
 pub mod expire_time;

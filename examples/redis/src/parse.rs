@@ -38,6 +38,9 @@ pub fn float(arg: &[u8]) -> Result<f64> {
         return Err(CommandError::NotFloat);
     }
     let text = std::str::from_utf8(arg).map_err(|_binary| CommandError::NotFloat)?;
+    if let Some(number) = hexadecimal(text) {
+        return number;
+    }
     let value = f64::from_str(text).map_err(|_text| CommandError::NotFloat)?;
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let has_digit = |least| mantissa.bytes().any(|byte| (least..=b'9').contains(&byte));
@@ -48,6 +51,24 @@ pub fn float(arg: &[u8]) -> Result<f64> {
     } else {
         Ok(value)
     }
+}
+
+/// A hexadecimal integer, such as `-0x10`; `None` if the text has another form.
+fn hexadecimal(text: &str) -> Option<Result<f64>> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits = digits.strip_prefix("0x").or(digits.strip_prefix("0X"))?;
+    let value = digits.chars().try_fold(0.0, |value, digit| {
+        Some(value * 16.0 + f64::from(digit.to_digit(16)?))
+    });
+    let value = value.filter(|value: &f64| !digits.is_empty() && value.is_finite());
+    Some(
+        value
+            .map(|value| sign * value)
+            .ok_or(CommandError::NotFloat),
+    )
 }
 
 /// Whether a command of the given arity accepts `count` arguments. A negative arity is a minimum.
@@ -121,8 +142,11 @@ mod tests {
         assert_eq!(float(b"0e9"), Ok(0.0));
         assert_eq!(float(b"Infinity"), Ok(f64::INFINITY));
         assert_eq!(float(b"-1e308"), Ok(-1e308));
+        assert_eq!(float(b"-0x1F"), Ok(-31.0));
         let long = "1".repeat(FLOAT_LEN_MAX + 1);
-        for bad in ["", "nan", " 1", "1x", "1e400", "-1e400", "1e-400", &long] {
+        for bad in [
+            "0x", "0xg", "0x-1", "", "nan", " 1", "1x", "1e400", "-1e400", "1e-400", &long,
+        ] {
             assert_eq!(
                 float(bad.as_bytes()),
                 Err(CommandError::NotFloat),

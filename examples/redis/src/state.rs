@@ -138,7 +138,8 @@ impl ServerState {
     /// Number of workers; 0 until it is known.
     #[must_use]
     pub fn workers(&self) -> usize {
-        let configured = self.settings.config.server.workers.unwrap_or(0);
+        let configured = self.settings.config.server.workers;
+        let configured = configured.map_or(0, |workers| workers.max);
         self.runtime.get().map_or(configured, ServerHandle::workers)
     }
 

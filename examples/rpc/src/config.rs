@@ -107,7 +107,7 @@ mod tests {
         let config = resolve(&words).unwrap();
         assert!(config.udp && config.bind.len() == 2);
         assert_eq!(config.policy, Policy::mq().quantum_us(20));
-        assert_eq!(config.server.workers, Some(3));
+        assert_eq!(config.server.workers, Some(3.into()));
         let printed = toml::to_string(&config).expect("serialises");
         assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);
         assert_eq!(resolve(&[]).unwrap(), Config::default());

@@ -39,6 +39,9 @@ pub struct ServerStats {
     /// Datagrams dropped because their source is the server's own address, or because they are responses.
     #[prost(uint64, tag = "3")]
     pub reflected_datagrams: u64,
+    /// Datagrams dropped because responses have used up the bytes of their source.
+    #[prost(uint64, tag = "4")]
+    pub over_budget_datagrams: u64,
 }
 
 /// `psp.rpc.methods.v1.TypeStats`.

@@ -144,7 +144,21 @@ impl Keyspace {
 
     /// Reads a key without counting the read or touching the key, for statistics and classifiers.
     pub fn peek<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
-        let entry = self.lookup(key, false);
+        self.read_untouched(key, false, read)
+    }
+
+    /// Like [`peek`](Self::peek), but counts the read.
+    pub fn glance<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
+        self.read_untouched(key, true, read)
+    }
+
+    fn read_untouched<R>(
+        &self,
+        key: &[u8],
+        counted: bool,
+        read: impl FnOnce(Option<&Entry>) -> R,
+    ) -> R {
+        let entry = self.lookup(key, counted);
         let result = read(entry.as_deref());
         self.release(entry);
         result

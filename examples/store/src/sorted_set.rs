@@ -129,6 +129,8 @@ impl SortedSet {
         if score.is_nan() {
             return Err(NotANumber);
         }
+        // Zero has no sign.
+        let score = score + 0.0;
         let replaced = self.scores.insert(member, score);
         let element = match replaced {
             Some(old) if old.to_bits() == score.to_bits() => return Ok(replaced),
@@ -372,7 +374,8 @@ pub struct Weighted {
 
 impl Weighted {
     fn scaled(&self, score: f64) -> f64 {
-        zero_if_nan(score * self.weight)
+        // Zero has no sign.
+        zero_if_nan(score * self.weight) + 0.0
     }
 }
 

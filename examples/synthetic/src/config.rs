@@ -177,7 +177,7 @@ mod tests {
         let config = resolve(&flags).unwrap();
         let printed = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&printed).unwrap(), config);
-        assert_eq!(config.server.workers, Some(14));
+        assert_eq!(config.server.workers, Some(14.into()));
         assert_eq!(config.server.topology, Topology::Dedicated);
         assert_eq!(config.policy, Policy::c_fcfs());
     }

@@ -1,16 +1,22 @@
-//! The work: spin or sleep, then echo.
+//! The work: spin or sleep, wait in between, then echo.
 
+use std::future::poll_fn;
 use std::num::NonZeroU64;
-use std::time::Duration;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
 
 use psp_program::spin;
 use psp_protocols::Sink;
-use psp_protocols::psp_header::{Header, Kind};
+use psp_protocols::psp_header::{HEADER_LEN, Header, Kind, decode_wait};
 use psp_server::preempt::SignalPreemptible;
 use psp_server::{
     Handler, Peer, PreemptPolicy, Reply, Request, WorkerId, checkpoint, is_abandoned, no_preempt,
+    task,
 };
 use serde::{Deserialize, Serialize};
+
+/// Longest sleep between two checkpoints.
+const NAP: Duration = Duration::from_micros(200);
 
 /// How a worker spends the run time of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
@@ -23,12 +29,13 @@ pub enum Mode {
     Sleep,
 }
 
-/// Works for the time that the header asks for, or a multiple of it.
+/// Works for the time that the header asks for, or a multiple of it. If the payload asks for a
+/// [wait](psp_protocols::psp_header), it waits that long, or the same multiple, when half of the work is done.
 #[derive(Debug, Clone, Copy)]
 pub struct Synthetic {
     /// How workers spend the time.
     pub mode: Mode,
-    /// Factor by which run times are multiplied.
+    /// Factor by which run times and waits are multiplied.
     pub stretch: u32,
     /// How requests are preempted. The work has checkpoints only under cooperative preemption, so that a signal or
     /// a thread interrupts it at any other place.
@@ -49,9 +56,38 @@ impl Synthetic {
                     if is_abandoned() { Err(()) } else { Ok(()) }
                 });
             }
-            Mode::Sleep => psp_server::sleep(run_time),
+            Mode::Sleep => self.occupy(run_time),
         }
     }
+
+    /// Sleeps, and keeps the worker but for checkpoints. Time between the request's turns does not count.
+    fn occupy(&self, run_time: Duration) {
+        let nap = match self.preempt {
+            PreemptPolicy::None => run_time,
+            _ => NAP,
+        };
+        let mut left = run_time;
+        while !left.is_zero() {
+            // A signal must not find the thread half asleep.
+            let slept = no_preempt(|| {
+                let started = Instant::now();
+                std::thread::sleep(left.min(nap));
+                started.elapsed()
+            });
+            left = left.saturating_sub(slept);
+            checkpoint();
+        }
+    }
+}
+
+/// Waits without the worker.
+fn wait(duration: Duration) {
+    // Timers are behind locks, which a preempted request must not hold.
+    let mut sleep = task::sleep(duration);
+    psp_server::wait(poll_fn(|context| {
+        no_preempt(|| Pin::new(&mut sleep).poll(context))
+    }));
+    no_preempt(|| drop(sleep));
 }
 
 impl Handler for Synthetic {
@@ -72,8 +108,17 @@ impl Handler for Synthetic {
         let Ok(header) = Header::decode(request.payload) else {
             return;
         };
-        let run_time = Duration::from_nanos(header.run_time_ns.into());
-        self.spend(run_time * self.stretch);
+        let payload = request.payload.get(HEADER_LEN..).unwrap_or_default();
+        let [run_time, waits] = [header.run_time_ns, decode_wait(payload)]
+            .map(|time_ns| Duration::from_nanos(time_ns.into()) * self.stretch);
+        if waits.is_zero() {
+            self.spend(run_time);
+        } else {
+            let first_half = run_time / 2;
+            self.spend(first_half);
+            wait(waits);
+            self.spend(run_time - first_half);
+        }
         let echo = Header {
             kind: Kind::Reply,
             payload_len: 0,
@@ -84,8 +129,8 @@ impl Handler for Synthetic {
 }
 
 // SAFETY: outside of `no_preempt`, the handler only reads its request, computes on its own stack, and reads
-// the clock through the vDSO, which keeps no state about its readers. It parks, writes the reply and
-// allocates within `no_preempt`. Logging or allocating while it spins would break this.
+// the clock through the vDSO, which keeps no state about its readers. It sleeps, sets timers, writes the reply
+// and allocates within `no_preempt`. Logging or allocating while it spins would break this.
 #[allow(unsafe_code)]
 unsafe impl SignalPreemptible for Synthetic {}
 

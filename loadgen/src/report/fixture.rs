@@ -16,6 +16,7 @@ fn ty(name: &str, rate_rps: f64) -> TypePlan {
     let service = ServicePlan {
         mean_ns: 1_000,
         distribution: Distribution::Fixed,
+        wait_ns: 0,
     };
     let request = RequestPlan::Synthetic {
         request_type: 0,

@@ -163,6 +163,8 @@ pub struct ServicePlan {
     pub mean_ns: u32,
     /// The distribution. Service times beyond the header's 32 bits are cut to them.
     pub distribution: Distribution,
+    /// For how long each request waits without its worker, in nanoseconds; 0 if it does not.
+    pub wait_ns: u32,
 }
 
 /// A type from some time on.

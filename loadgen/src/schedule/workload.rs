@@ -169,6 +169,7 @@ fn service_plan(ty: &WorkloadType) -> ServicePlan {
         // `dilated` has checked the range.
         mean_ns: u32::try_from(ty.service_ns).unwrap_or(u32::MAX),
         distribution: ty.distribution,
+        wait_ns: u32::try_from(ty.wait_ns).unwrap_or(u32::MAX),
     }
 }
 
@@ -251,6 +252,7 @@ mod tests {
         let service = |mean_ns| ServicePlan {
             mean_ns,
             distribution: Distribution::Exponential,
+            wait_ns: 0,
         };
         assert_eq!(plans[0].service(), Some(service(10_000_000)));
         assert_eq!(plans[0].phases[0].service, Some(service(5_000_000)));

@@ -242,6 +242,7 @@ fn exponential(mean_ns: u32) -> TypePlan {
     let service = ServicePlan {
         mean_ns,
         distribution: Distribution::Exponential,
+        wait_ns: 0,
     };
     TypePlan {
         request: RequestPlan::Synthetic {

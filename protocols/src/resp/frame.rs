@@ -8,13 +8,18 @@ use super::header::{bulk_header, multibulk_header};
 use super::rejection;
 use super::violation::Violation;
 
+/// Longest bulk string of a peer that has not authenticated, in bytes, as in Redis 7.
+const UNAUTHENTICATED_BULK_LEN_MAX: usize = 16 << 10;
+/// Most arguments of such a peer's command, as in Redis 7.
+const UNAUTHENTICATED_ELEMENTS_MAX: usize = 10;
+
 /// [`Framing`] of RESP requests: arrays of bulk strings and inline commands.
 ///
 /// A frame without arguments (an empty line, `*0\r\n`, `*-1\r\n`) is a frame like any other. Redis
 /// sends no reply to it, and a handler should send none either. Unlike Redis, this framing requires
 /// the CRLF after each bulk string, so that a peer with a wrong length gets an error at once.
 ///
-/// The defaults are those of Redis 7.
+/// The defaults are those of Redis 7. A peer that has not authenticated may send 10 arguments of 16 KiB each.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Resp {
@@ -65,11 +70,20 @@ impl Framing for Resp {
         cursor: &mut RespCursor,
         input: &[u8],
     ) -> Result<Step<RespHead>, FrameError> {
-        Ok(match input.first() {
-            None => Step::NeedMore { len_min: 1 },
-            Some(b'*') => self.array(cursor, input)?,
-            Some(_) => self.inline(cursor, input)?,
-        })
+        Ok(self.step(cursor, input)?)
+    }
+
+    fn next_frame_unauthenticated(
+        &self,
+        cursor: &mut RespCursor,
+        input: &[u8],
+    ) -> Result<Step<RespHead>, FrameError> {
+        let limited = Self {
+            bulk_len_max: self.bulk_len_max.min(UNAUTHENTICATED_BULK_LEN_MAX),
+            elements_max: self.elements_max.min(UNAUTHENTICATED_ELEMENTS_MAX),
+            ..*self
+        };
+        Ok({ limited.step(cursor, input) }.map_err(Violation::unauthenticated)?)
     }
 
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
@@ -78,6 +92,15 @@ impl Framing for Resp {
 }
 
 impl Resp {
+    #[inline]
+    fn step(&self, cursor: &mut RespCursor, input: &[u8]) -> Result<Step<RespHead>, Violation> {
+        match input.first() {
+            None => Ok(Step::NeedMore { len_min: 1 }),
+            Some(b'*') => self.array(cursor, input),
+            Some(_) => self.inline(cursor, input),
+        }
+    }
+
     fn array(&self, cursor: &mut RespCursor, input: &[u8]) -> Result<Step<RespHead>, Violation> {
         let mut read = *cursor;
         if read.offset == 0 {
@@ -190,6 +213,21 @@ mod tests {
             let followed = [bytes, b"*1\r\n$4\r\nPING\r\n"].concat();
             assert_eq!(first_step(&followed), expected);
         }
+    }
+
+    #[test]
+    fn a_peer_that_has_not_authenticated_sends_little() {
+        let step = |input: &[u8]| {
+            let step =
+                Resp::default().next_frame_unauthenticated(&mut RespCursor::default(), input);
+            step.map(|_| ()).map_err(|error| error.to_string())
+        };
+        let long = "Protocol error: unauthenticated bulk length";
+        let many = "Protocol error: unauthenticated multibulk length";
+        assert_eq!(step(b"*10\r\n$16384\r\n"), Ok(()));
+        assert_eq!(step(b"*10\r\n$16385\r\n"), Err(long.to_owned()));
+        assert_eq!(step(b"*11\r\n"), Err(many.to_owned()));
+        assert!(first_step(b"*11\r\n$16385\r\n").is_ok());
     }
 
     #[test]

@@ -8,7 +8,9 @@ use crate::framing::FrameError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Violation {
     MultibulkLength,
+    UnauthenticatedMultibulkLength,
     BulkLength,
+    UnauthenticatedBulkLength,
     ExpectedBulk { found: u8 },
     BulkTerminator,
     MultibulkCountTooLong,
@@ -16,6 +18,17 @@ pub(super) enum Violation {
     InlineTooLong,
     UnbalancedQuotes,
     FrameTooLong,
+}
+
+impl Violation {
+    /// The same breach by a peer that has not authenticated.
+    pub(super) fn unauthenticated(self) -> Self {
+        match self {
+            Self::MultibulkLength => Self::UnauthenticatedMultibulkLength,
+            Self::BulkLength => Self::UnauthenticatedBulkLength,
+            other => other,
+        }
+    }
 }
 
 impl From<Violation> for FrameError {
@@ -28,6 +41,12 @@ impl From<Violation> for FrameError {
                     found.escape_ascii()
                 )),
                 Violation::MultibulkLength => "Protocol error: invalid multibulk length".into(),
+                Violation::UnauthenticatedMultibulkLength => {
+                    "Protocol error: unauthenticated multibulk length".into()
+                }
+                Violation::UnauthenticatedBulkLength => {
+                    "Protocol error: unauthenticated bulk length".into()
+                }
                 Violation::BulkLength => "Protocol error: invalid bulk length".into(),
                 Violation::BulkTerminator => "Protocol error: expected CRLF after bulk".into(),
                 Violation::MultibulkCountTooLong => {

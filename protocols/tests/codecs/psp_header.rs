@@ -1,7 +1,7 @@
 //! Properties of the psp header.
 
 use proptest::prelude::*;
-use psp_protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming};
+use psp_protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming, decode_wait, encode_wait};
 use psp_protocols::{Framing, Rejection};
 
 use crate::stream;
@@ -32,6 +32,13 @@ proptest! {
         let kind = [Kind::Request, Kind::Reply, Kind::Error][kind as usize];
         let header = Header { kind, ..header };
         prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
+    }
+
+    #[test]
+    fn waits_survive_encoding(wait_ns in any::<u32>(), other in prop::collection::vec(any::<u8>(), 0..12)) {
+        prop_assert_eq!(decode_wait(&encode_wait(wait_ns)), wait_ns);
+        let asked_ns = decode_wait(&other);
+        prop_assert!(asked_ns == 0 || encode_wait(asked_ns)[..] == other);
     }
 
     #[test]

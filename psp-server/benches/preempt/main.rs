@@ -62,7 +62,7 @@ fn there_and_back(switches: u64) -> Duration {
                 fiber::ensure_spare();
                 let start = Instant::now();
                 for _ in 0..switches {
-                    fiber::pause(Pause::Yielded(ONE));
+                    fiber::pause(Pause::Suspended(ONE));
                 }
                 spent.set(start.elapsed());
                 fiber::pause(Pause::Stop);
@@ -160,7 +160,7 @@ fn unasked(criterion: &mut Criterion) {
     let flag = PreemptFlag::new();
     fiber::occupy(&flag, &NeverGivesWay, || {
         fiber::begin_turn();
-        fiber::preemptible(0, PreemptPolicy::Signal, || {
+        fiber::in_handler(0, PreemptPolicy::Signal, || {
             group.bench_function("checkpoint", |bencher| bencher.iter(fiber::checkpoint));
             group.bench_function("no_preempt", |bencher| {
                 bencher.iter(|| fiber::no_preempt(|| black_box(1)));
@@ -175,7 +175,7 @@ fn unasked(criterion: &mut Criterion) {
             });
         });
         group.bench_function("preemptible", |bencher| {
-            bencher.iter(|| fiber::preemptible(0, PreemptPolicy::Signal, || black_box(1)));
+            bencher.iter(|| fiber::in_handler(0, PreemptPolicy::Signal, || black_box(1)));
         });
     });
     group.finish();

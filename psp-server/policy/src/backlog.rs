@@ -6,7 +6,7 @@ use crate::request_type::RequestType;
 /// Everything that a scheduler has when another policy replaces it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// All requests that wait or run, in order of arrival.
+    /// All requests that wait, run or are blocked, in order of arrival.
     pub requests: Vec<BacklogRequest>,
     /// Requests that found their typed queue full, and for which the driver has not polled the
     /// [`Action::Reject`](crate::Action::Reject) yet, in order.
@@ -15,7 +15,7 @@ pub struct Backlog {
     pub rejections: Vec<u64>,
 }
 
-/// A request that waits or runs.
+/// A request that waits, runs or is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BacklogRequest {
     /// The driver's name for it.
@@ -28,11 +28,13 @@ pub struct BacklogRequest {
     pub deadline_ns: Option<u64>,
     /// For how long it ran in earlier turns, in nanoseconds; 0 for a request that never ran.
     pub served_ns: u64,
+    /// For how long it was blocked before it last became unblocked, in nanoseconds; 0 for most requests.
+    pub blocked_ns: u64,
     /// Whether it waits or runs, and where.
     pub state: RequestState,
 }
 
-/// Whether a request waits or runs, and where.
+/// Whether a request waits, runs or is blocked, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestState {
     /// It waits, and any worker may run it.
@@ -51,15 +53,22 @@ pub enum RequestState {
         /// Whether the driver was asked to stop it. It is not asked again in this turn.
         preempted: bool,
     },
+    /// It waits for something outside of the scheduler, until [`Event::Unblocked`](crate::Event::Unblocked).
+    Blocked {
+        /// Where it ran last: its home worker, unless requests migrate.
+        home: WorkerId,
+        /// Since when, in nanoseconds.
+        since_ns: u64,
+    },
 }
 
 /// How a scheduler's requests go on under another policy.
 pub trait Handover {
-    /// Gives away everything that waits and runs. The scheduler is of no use afterwards.
+    /// Gives away everything that waits, runs and is blocked. The scheduler is of no use afterwards.
     fn hand_over(&mut self) -> Backlog;
 
     /// Takes over what another scheduler with the same [`SchedulerSetup`](crate::SchedulerSetup)
-    /// gave away. The driver calls it before any event, and polls afterwards. Requests that run go
-    /// on running.
+    /// gave away. The driver calls it before any event, says how many workers are present unless all are
+    /// ([`Event::Workers`](crate::Event::Workers)), and polls afterwards. Requests that run go on running.
     fn take_over(&mut self, now_ns: u64, backlog: Backlog);
 }

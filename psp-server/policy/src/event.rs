@@ -68,6 +68,39 @@ pub enum Event<'a> {
         /// For how long it ran this time, in nanoseconds.
         served_ns: u64,
     },
+    /// The request on `worker` waits for something outside of the scheduler, such as a reply from
+    /// another server. The worker is idle. The request neither runs nor waits for a worker, and does not
+    /// count against its queue's capacity. It ends the turn as a yield does: an [`Action::Preempt`] that
+    /// was asked for is void. The request keeps its [context](crate::Contexts), and ends by running
+    /// again. It may be blocked many times.
+    Blocked {
+        /// The worker.
+        worker: WorkerId,
+        /// For how long it ran this time, in nanoseconds. The time for which it is blocked is no
+        /// service time.
+        served_ns: u64,
+    },
+    /// What a blocked request waited for has come: it waits for a worker again, with its first time
+    /// of arrival. It is the first of its type; among several that resume, the one that arrived first.
+    /// Unless [requests migrate](crate::Contexts::migrates), only its home worker can resume it, which
+    /// is where it ran last.
+    Unblocked {
+        /// The driver's name for it.
+        request: RequestId,
+    },
+    /// Workers `0..present` are present from now on, and all others are absent.
+    ///
+    /// An absent worker begins no request. It goes on with what it runs, and resumes what is suspended or
+    /// blocked there, until nothing is left that can run nowhere else. What waits in a queue of its own moves
+    /// to workers that are present, in order of arrival.
+    ///
+    /// Workers come and go at the end of their numbers only. So those that are present are a range, as the
+    /// reservations of groups are, and a policy plans over `present` workers as over any number of them.
+    /// Which core a worker runs on is not the policy's business. Worker 0 is always present.
+    Workers {
+        /// How many are present: at least 1, and no more than the setup has.
+        present: usize,
+    },
     /// Time passed. The driver sends it about every millisecond when nothing else happens, so
     /// that profiling windows can close by time.
     Tick,
@@ -87,8 +120,8 @@ pub enum Action {
         /// How it gets there.
         hand_off: HandOff,
     },
-    /// Stop the request on `worker`, and report [`Event::Yielded`], or [`Event::Completed`] if it
-    /// ends before. The worker counts as busy until then. At most one follows each
+    /// Stop the request on `worker`, and report [`Event::Yielded`], or [`Event::Completed`] or
+    /// [`Event::Blocked`] if it ends or is blocked before. The worker counts as busy until then. At most one follows each
     /// [`Action::Run`], and only where [`SchedulerSetup::preemption`](crate::SchedulerSetup::preemption) allows it.
     Preempt {
         /// Where.

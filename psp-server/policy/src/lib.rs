@@ -7,6 +7,9 @@
 //!   Arrived ────┐                                   ┌──► Run { worker, request }
 //!   Completed ──┤    Scheduler::on_event(now, ..)   │    Scheduler::poll(now)
 //!   Yielded ────┼──► typed queues, profile, workers ┼──► Preempt { worker }
+//!   Blocked ────┤                                   │
+//!   Unblocked ──┤                                   │
+//!   Workers ────┤                                   │
 //!   Tick ───────┘    Scheduler::deadline_ns()       └──► Reject { request }
 //! ```
 //!
@@ -14,6 +17,7 @@
 //! | --- | --- |
 //! | choose a policy | [`Policy`], and its settings such as [`Darc`] |
 //! | drive a scheduler | [`SchedulerSetup`], [`Scheduler`], [`Event`], [`Action`] |
+//! | have workers come and go with the load | [`elastic::Elastic`], [`Event::Workers`] |
 //! | write a policy of your own | [`Policy::custom`], [`TypedQueues`], `docs/your-policy.md` |
 //! | test it | `conformance`, which needs the feature of that name |
 //!
@@ -24,7 +28,8 @@
 //! | part | what it holds or decides |
 //! | --- | --- |
 //! | `queues`, over `lists` and `waiting` | requests that wait, bounded per type, in as many lanes as the policy wants |
-//! | `suspended` | requests that only their home worker can resume |
+//! | `suspended`, over `heaps` | requests that only their home worker can resume |
+//! | `blocked` | requests that wait for something outside of the scheduler, by their ids |
 //! | `workers`, `eligible` | idle workers, most recently active first, and the requests that they can run |
 //! | `running` | the request on each worker |
 //! | `quanta`, `worker_times` | how long a request keeps its worker while others wait |
@@ -35,9 +40,10 @@
 //! | `own_queues`, `ready` | a queue per worker, and the idle workers that find something in theirs |
 //! | `handover` | the backlog for another policy |
 //!
-//! Memory is set aside at construction. Two things grow on demand: queues whose capacities add up
-//! to more than 65 536 requests, and the list of refusals of a driver that reports more than 1024
-//! refused arrivals between two rounds of polling.
+//! Memory is set aside at construction. Three things grow on demand: queues whose capacities add up
+//! to more than 65 536 requests, the list of refusals of a driver that reports more than 1024
+//! refused arrivals between two rounds of polling, and the tables of blocked and suspended requests beyond
+//! 256. None of them shrinks, so each stops to grow at the largest number there has been.
 
 #![forbid(unsafe_code)]
 
@@ -48,6 +54,7 @@ mod backlog;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod custom;
+pub mod elastic;
 mod error;
 mod event;
 #[doc(hidden)]
@@ -79,6 +86,6 @@ pub use settings::{
     CFcfs, Cscq, DFcfs, Darc, DarcLending, DarcStatic, Drr, Edf, FixedPriority, Jbsq, Jsq, JsqTies,
     Mq, Requeue, Sjf, Sq, StaticPartition, Stealing, Synergy,
 };
-pub use setup::{Preemption, SchedulerSetup};
+pub use setup::{Contexts, Preemption, SchedulerSetup};
 pub use traits::PreemptionUse;
 pub use typed_queues::TypedQueues;

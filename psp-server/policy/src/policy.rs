@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::custom::Custom;
 use crate::error::PolicyError;
+use crate::event::Event;
 use crate::policies::c_fcfs::CFcfs;
 use crate::policies::cscq::Cscq;
 use crate::policies::d_fcfs::DFcfs;

@@ -4,7 +4,7 @@ use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
 use crate::policy::Policy;
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::scheduler::{Scheduler, TypeStatus, switch};
-use crate::setup::{Preemption, SchedulerSetup};
+use crate::setup::{Contexts, Preemption, SchedulerSetup};
 
 /// The type of [`Rehearsal::with_one_type`].
 pub(crate) const ONE: RequestType = RequestType::new(0);
@@ -40,7 +40,7 @@ impl Rehearsal {
         workers: usize,
         types: impl IntoIterator<Item = TypeSpec>,
     ) -> Self {
-        let preemption = Some(Preemption::migrating(1000));
+        let preemption = Some(Preemption::new(1000));
         Self::with_preemption(policy, workers, types, preemption)
     }
 
@@ -58,6 +58,24 @@ impl Rehearsal {
         Self::with_random(policy, workers, types, preemption, 7)
     }
 
+    /// Where each worker has so many contexts, and requests resume at home.
+    pub(crate) fn at_home(
+        policy: impl Into<Policy>,
+        workers: usize,
+        types: impl IntoIterator<Item = TypeSpec>,
+        preemption: Option<Preemption>,
+        contexts: usize,
+    ) -> Self {
+        let types: TypeTable = types.into_iter().collect();
+        let setup = SchedulerSetup {
+            preemption,
+            contexts: Contexts::at_home(contexts),
+            seed: 7,
+            ..setup(workers, &types)
+        };
+        Self::of(policy, &setup)
+    }
+
     /// With a seed for policies that choose at random.
     pub(crate) fn with_random(
         policy: impl Into<Policy>,
@@ -72,11 +90,15 @@ impl Rehearsal {
             seed,
             ..setup(workers, &types)
         };
+        Self::of(policy, &setup)
+    }
+
+    fn of(policy: impl Into<Policy>, setup: &SchedulerSetup<'_>) -> Self {
         Self {
-            scheduler: policy.into().scheduler(&setup),
+            scheduler: policy.into().scheduler(setup),
             now_ns: 0,
             arrivals: 0,
-            running: vec![None; workers],
+            running: vec![None; setup.workers],
             hand_offs: Vec::new(),
         }
     }
@@ -167,6 +189,23 @@ impl Rehearsal {
     /// A worker stops, now, what it ran for `served_ns`.
     pub(crate) fn gives_way(&mut self, worker: u32, served_ns: u64) -> String {
         self.yields_after(self.now_ns, worker, served_ns)
+    }
+
+    /// So many workers are present from now on.
+    pub(crate) fn has_workers(&mut self, present: usize) -> String {
+        self.after(self.now_ns, Event::Workers { present })
+    }
+
+    /// What runs on a worker is blocked after `served_ns`.
+    pub(crate) fn blocks(&mut self, now_ns: u64, worker: u32, served_ns: u64) -> String {
+        self.ends(worker);
+        let worker = WorkerId(worker);
+        self.after(now_ns, Event::Blocked { worker, served_ns })
+    }
+
+    pub(crate) fn unblocks(&mut self, now_ns: u64, id: u32) -> String {
+        let request = RequestId(id);
+        self.after(now_ns, Event::Unblocked { request })
     }
 
     pub(crate) fn ticks(&mut self, now_ns: u64) -> String {
@@ -263,14 +302,16 @@ const fn completed(worker: u32, samples: &[Sample]) -> Event<'_> {
     }
 }
 
-/// What a part of a policy is built for, without preemption.
+/// What a part of a policy is built for, without preemption, where requests migrate.
 pub(crate) const fn setup(workers: usize, types: &TypeTable) -> SchedulerSetup<'_> {
     SchedulerSetup {
         workers,
+        present: workers,
         types,
         queue_capacity: QUEUE_CAPACITY,
         inline: false,
         preemption: None,
+        contexts: Contexts::migrating(),
         seed: 0,
     }
 }

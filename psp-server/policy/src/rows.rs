@@ -135,10 +135,14 @@ macro_rules! policies {
             /// When there are no workers, or 2^32 and more.
             #[must_use]
             pub fn scheduler(&self, setup: &SchedulerSetup<'_>) -> Box<dyn Scheduler> {
-                match self {
+                let mut scheduler: Box<dyn Scheduler> = match self {
                     $(Self::$settings(settings) => Box::new($scheduler(setup, settings)),)*
                     Self::Custom(custom) => custom.scheduler(setup),
+                };
+                if setup.present < setup.workers {
+                    scheduler.on_event(0, Event::Workers { present: setup.present });
                 }
+                scheduler
             }
         }
     };

@@ -6,8 +6,11 @@ use crate::request_type::TypeTable;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SchedulerSetup<'a> {
-    /// Number of workers, at least 1.
+    /// Number of workers, at least 1. They are numbered from 0.
     pub workers: usize,
+    /// How many of them are present at the start, at least 1; see
+    /// [`Event::Workers`](crate::Event::Workers).
+    pub present: usize,
     /// The registered types and their hints.
     pub types: &'a TypeTable,
     /// Requests that may wait per type where the type does not say.
@@ -19,77 +22,102 @@ pub struct SchedulerSetup<'a> {
     /// How requests can be preempted; `None` where they cannot. Then every policy runs requests to
     /// their end.
     pub preemption: Option<Preemption>,
+    /// Where preempted and blocked requests resume, and how many of them a worker can hold.
+    pub contexts: Contexts,
     /// Seed of the policies that choose at random.
     pub seed: u64,
 }
 
 impl<'a> SchedulerSetup<'a> {
-    /// A setup of so many workers for these types, without preemption: typed queues hold 1024 requests, the driver
-    /// has a thread of its own, and the seed is 1.
+    /// A setup of so many workers for these types, without preemption: all workers are present, typed queues hold
+    /// 1024 requests, the driver has a thread of its own, any number of requests can be blocked and resume at home,
+    /// and the seed is 1.
     #[must_use]
     pub const fn new(workers: usize, types: &'a TypeTable) -> Self {
         Self {
             workers,
+            present: workers,
             types,
             queue_capacity: 1024,
             inline: false,
             preemption: None,
+            contexts: Contexts::at_home(usize::MAX),
             seed: 1,
         }
     }
 
+    /// The preemption, if a worker can run another request in place of one that it suspends.
+    pub(crate) fn useful_preemption(&self) -> Option<Preemption> {
+        self.preemption.filter(|_| self.contexts.free_workers())
+    }
+
     crate::setters! {
+        present: usize,
         queue_capacity: usize,
         inline: bool,
         preemption: Option<Preemption>,
+        contexts: Contexts,
         seed: u64,
     }
 }
 
-/// What a preemption costs and allows.
-///
-/// A live server suspends a preempted request on a stack of its worker, and resumes it there and
-/// nowhere else: that worker is the request's *home worker*. In the simulators of the papers any
-/// worker may resume it.
+/// What a preemption costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preemption {
     /// Time from the decision to the freed worker, in nanoseconds.
     pub cost_ns: u64,
-    /// Whether any worker may resume a preempted request. Otherwise only its home worker may. A
-    /// request that never ran may begin on any worker in either case.
-    pub migrates: bool,
-    /// Number of requests that a worker can hold between their beginning and their end: the request
-    /// that it runs and its suspended ones. At least 1. A worker without a free context begins no
-    /// request, and its request is preempted only for one that is suspended there. Ignored where
-    /// requests migrate.
-    pub contexts: usize,
 }
 
 impl Preemption {
-    /// Any worker may resume a preempted request.
+    /// A preemption that frees its worker after `cost_ns`.
     #[must_use]
-    pub const fn migrating(cost_ns: u64) -> Self {
+    pub const fn new(cost_ns: u64) -> Self {
+        Self { cost_ns }
+    }
+}
+
+/// Where requests go on that began and did not end: those that were preempted, yielded, or were
+/// blocked.
+///
+/// A live server keeps such a request on a stack of its worker, and resumes it there and nowhere
+/// else: the worker where it ran last is the request's *home worker*. In the simulators of the papers any
+/// worker may resume it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contexts {
+    /// Whether any worker may resume a request. Otherwise only its home worker may. A request that
+    /// never ran may begin on any worker in either case.
+    pub migrates: bool,
+    /// Number of requests that a worker can hold between their beginning and their end: the request
+    /// that it runs, its suspended and its blocked ones. At least 1. A worker without a free context
+    /// begins no request but resumes its own, and its request is preempted only for one that is
+    /// suspended there. Ignored where requests migrate.
+    pub per_worker: usize,
+}
+
+impl Contexts {
+    /// Any worker may resume a request.
+    #[must_use]
+    pub const fn migrating() -> Self {
         Self {
-            cost_ns,
             migrates: true,
-            contexts: usize::MAX,
+            per_worker: usize::MAX,
+        }
+    }
+
+    /// A request resumes on the worker where it ran. Each worker can hold `per_worker` requests,
+    /// the running one included.
+    #[must_use]
+    pub const fn at_home(per_worker: usize) -> Self {
+        Self {
+            migrates: false,
+            per_worker,
         }
     }
 
     /// Whether a worker can run another request beside a suspended one.
-    pub(crate) const fn frees_workers(self) -> bool {
-        self.migrates || self.contexts > 1
-    }
-
-    /// A preempted request resumes on the worker where it began. Each worker can hold
-    /// `contexts` requests, the running one included.
-    #[must_use]
-    pub const fn at_home(cost_ns: u64, contexts: usize) -> Self {
-        Self {
-            cost_ns,
-            migrates: false,
-            contexts,
-        }
+    const fn free_workers(self) -> bool {
+        self.migrates || self.per_worker > 1
     }
 }

@@ -11,7 +11,7 @@ use crate::request_type::RequestType;
 use crate::scheduler::TypeStatus;
 use crate::setup::SchedulerSetup;
 
-/// A bounded queue per type, the idle workers, and the requests that run: everything that a policy
+/// A bounded queue per type, the idle workers, and the requests that run or are blocked: everything that a policy
 /// needs beside its decision, which type runs next.
 ///
 /// A [`Scheduler`](crate::Scheduler) passes it every event, polls
@@ -42,11 +42,13 @@ impl TypedQueues {
         }
     }
 
-    /// Records an event. A request that yielded goes back to the head of its queue.
+    /// Records an event. A request that yielded goes back to the head of its queue, as does one that was
+    /// blocked and is no longer.
     ///
     /// # Panics
     ///
-    /// When a worker completes or yields that ran nothing.
+    /// When a worker completes, yields or is blocked that ran nothing, or a request is unblocked that
+    /// was not blocked.
     pub fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
             Event::Arrived {
@@ -67,6 +69,21 @@ impl TypedQueues {
                 let slot = self.queues.slot(waiting.request_type);
                 self.queues.put_back_first(slot, waiting);
                 self.idle.release(worker);
+            }
+            Event::Blocked { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.queues.block(now_ns, worker, waiting);
+                self.idle.release(worker);
+            }
+            Event::Unblocked { request } => {
+                let waiting = self.queues.unblock(now_ns, request);
+                let slot = self.queues.slot(waiting.request_type);
+                self.queues.put_back_first(slot, waiting);
+            }
+            Event::Workers { present } => {
+                self.queues.set_present(present);
+                self.running.set_present(present);
+                self.idle.set_present(worker_count(present));
             }
             Event::Tick => {}
         }
@@ -99,16 +116,17 @@ impl TypedQueues {
     /// any.
     #[must_use]
     pub fn arrived_ns(&self, slot: usize) -> Option<u64> {
-        let next = eligible::next_of(&self.queues, &self.idle, self.idle.all(), slot);
+        let next = eligible::next_of(&self.queues, &self.idle, self.idle.present(), slot);
         next.map(|waiting| waiting.arrived_ns)
     }
 
-    /// Runs the next request of a type on an idle worker: its home worker if it was preempted, else
+    /// Runs the next request of a type on an idle worker: its home worker if it ran before, else
     /// the most recently active one, or worker 0 where that is the driver's own thread. `None` if
     /// the type [cannot run](Self::can_run).
     pub fn run(&mut self, now_ns: u64, slot: usize) -> Option<Action> {
-        let all = self.idle.all();
-        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.idle, all, slot)?;
+        let present = self.idle.present();
+        let (worker, waiting) =
+            eligible::take_next(&mut self.queues, &mut self.idle, present, slot)?;
         let hand_off = HandOff::Dispatched;
         Some(self.running.start(now_ns, worker, waiting, hand_off))
     }

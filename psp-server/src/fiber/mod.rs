@@ -1,4 +1,4 @@
-//! Contexts, and making the request that runs on one give way.
+//! Contexts, and making the request that runs on one give way, or wait.
 //!
 //! ```text
 //!   dispatcher ── PreemptFlag: "turn 7" ──►  checkpoint() ─┐
@@ -12,6 +12,9 @@
 //! | `thread_state.rs` | whether it may: `checkpoint`, `no_preempt` |
 //! | `peer.rs` | whether the peer of the request is still there: `is_abandoned` |
 //! | `pool.rs` | contexts, and switching between them |
+//! | `wait.rs` | polls a future, and gives the worker away while it is pending |
+//! | `waiter.rs` | wakes a request that waits, from any thread |
+//! | `timers.rs` | times at which requests are woken |
 //! | `overflow.rs` | names the request that used up its stack |
 //! | `signal/` | giving way without a checkpoint |
 //! | `alternate_stack.rs` | where a worker's signals are handled |
@@ -31,6 +34,9 @@ mod signal;
 #[path = "no_signal.rs"]
 mod signal;
 mod thread_state;
+mod timers;
+mod wait;
+mod waiter;
 
 pub use alloc::PreemptSafeAlloc;
 pub(crate) use alternate_stack::AlternateStack;
@@ -42,7 +48,9 @@ pub use platform::Platform;
 pub(crate) use pool::{ContextPool, Pause, Wake, ensure_spare, pause};
 pub(crate) use signal::{Target, prepare_process, prepare_thread};
 pub(crate) use thread_state::{
-    GiveWay, begin_turn, is_asked, occupy, preemptible, set_spare, set_turn, shall_give_way, spare,
-    turn,
+    GiveWay, begin_turn, in_handler, is_asked, occupy, set_spare, set_turn, spare, turn,
 };
 pub use thread_state::{checkpoint, no_preempt};
+pub(crate) use timers::{TimerKey, Timers};
+pub(crate) use wait::{Surroundings, Waiting, is_worker, let_wait, timers, wait_until};
+pub(crate) use waiter::{Bell, Waiters, WakeList};

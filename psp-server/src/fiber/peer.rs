@@ -55,7 +55,7 @@ pub(crate) fn for_peer<T>(watch: Option<&PeerWatch<'_>>, body: impl FnOnce() -> 
 /// `false` for datagrams, and on threads that run no request.
 ///
 /// The net thread notices that a peer has gone. So `false` is also the answer in a request that the net thread runs
-/// itself, as worker 0 of the topology `Inline`.
+/// itself, as worker 0 of the topology `Inline`, until that request [waits](crate::wait()).
 #[allow(unsafe_code)]
 #[inline]
 #[must_use]

@@ -7,6 +7,9 @@
 //!                          checkpoint() and signals act at 0 only
 //! ```
 //!
+//! A request that is never preempted runs at depth 1. It may [wait](super::wait) all the same, at the depth at which its
+//! handler began.
+//!
 //! With preemption by the kernel, `preemptible` and `no_preempt` tell the [`GiveWay`], which cannot look at the
 //! depth.
 //!
@@ -26,6 +29,9 @@ use super::peer;
 /// Outside of a handler.
 const OUTSIDE: u32 = 1;
 
+/// The depth of a handler where none runs.
+const NO_HANDLER: u32 = u32::MAX;
+
 /// Outside of a handler there is no request.
 const NO_SLOT: usize = usize::MAX;
 
@@ -35,6 +41,7 @@ thread_local! {
         giver: Cell::new(None),
         turn: AtomicU64::new(0),
         depth: AtomicU32::new(OUTSIDE),
+        handler_depth: Cell::new(NO_HANDLER),
         by_signal: AtomicBool::new(false),
         signal_mask: AtomicU64::new(0),
         pending: AtomicBool::new(false),
@@ -79,6 +86,8 @@ struct ThreadState {
     turn: AtomicU64,
     /// How many reasons there are not to preempt: being outside of a handler, and each `no_preempt`.
     depth: AtomicU32,
+    /// The depth at which the handler of the request began.
+    handler_depth: Cell<u32>,
     /// Whether the request may be preempted between checkpoints.
     by_signal: AtomicBool,
     /// The signals that the thread blocks while it runs no signal's handler, as the kernel's 64 bits.
@@ -176,16 +185,73 @@ impl ThreadState {
     }
 
     fn give_way_entered(&self) {
-        let by_signal = self.by_signal.load(Ordering::Relaxed);
-        let slot = self.slot.load(Ordering::Relaxed);
-        let peer = peer::keep();
+        let kept = self.keep();
         if let Some(giver) = self.giver.get() {
             giver.give_way();
         }
-        self.by_signal.store(by_signal, Ordering::Relaxed);
-        self.slot.store(slot, Ordering::Relaxed);
-        peer::restore(&peer);
+        self.restore(&kept);
     }
+
+    /// Keeps what belongs to the request that runs, and leaves the thread as it is outside of a handler.
+    fn keep(&self) -> Kept {
+        let kept = Kept {
+            depth: self.depth.load(Ordering::Relaxed),
+            handler_depth: self.handler_depth.get(),
+            by_signal: self.by_signal.load(Ordering::Relaxed),
+            slot: self.slot.load(Ordering::Relaxed),
+            peer: peer::keep(),
+        };
+        self.depth.store(OUTSIDE, Ordering::Relaxed);
+        kept
+    }
+
+    fn restore(&self, kept: &Kept) {
+        self.depth.store(kept.depth, Ordering::Relaxed);
+        self.handler_depth.set(kept.handler_depth);
+        self.by_signal.store(kept.by_signal, Ordering::Relaxed);
+        self.slot.store(kept.slot, Ordering::Relaxed);
+        peer::restore(&kept.peer);
+    }
+}
+
+/// What belongs to a request that does not run, while others may.
+#[derive(Debug)]
+pub(super) struct Kept {
+    depth: u32,
+    handler_depth: u32,
+    by_signal: bool,
+    slot: usize,
+    peer: peer::Kept,
+}
+
+impl Kept {
+    /// Of the request that runs. From here on it is not preempted.
+    pub(super) fn take() -> Self {
+        THREAD_STATE.with(|state| {
+            state.enter();
+            state.keep()
+        })
+    }
+
+    /// The request goes on. Gives way at once if it was asked to.
+    pub(super) fn restore(&self) {
+        THREAD_STATE.with(|state| {
+            state.restore(self);
+            if state.leave_for_turn() {
+                state.give_way();
+            }
+        });
+    }
+}
+
+/// Whether the code that calls it may give its worker away: the handler of a request, outside of
+/// [`no_preempt`] and of polls.
+pub(super) fn may_wait() -> bool {
+    let is_in_handler = THREAD_STATE.with(|state| {
+        let depth = state.depth.load(Ordering::Relaxed);
+        depth == state.handler_depth.get()
+    });
+    is_in_handler && !std::thread::panicking()
 }
 
 /// Lets another request have the worker, if the server asked for that. Handlers of long requests
@@ -285,10 +351,41 @@ pub(crate) fn occupy<T>(flag: &PreemptFlag, giver: &dyn GiveWay, body: impl FnOn
     body()
 }
 
-/// Runs `body`, the call of the handler for a request of the type in `slot`, so that the mechanism `preempt`
-/// can preempt it.
+/// Runs `body`, the call of the handler for a request of the type in `slot`, so that it may wait, and the mechanism
+/// `preempt` can preempt it.
 #[inline]
-pub(crate) fn preemptible<T>(slot: usize, preempt: PreemptPolicy, body: impl FnOnce() -> T) -> T {
+pub(crate) fn in_handler<T>(slot: usize, preempt: PreemptPolicy, body: impl FnOnce() -> T) -> T {
+    /// Notes the handler's end when `body` returns or panics.
+    struct Handling;
+
+    impl Drop for Handling {
+        #[inline]
+        fn drop(&mut self) {
+            THREAD_STATE.with(|state| {
+                state.handler_depth.set(NO_HANDLER);
+                state.slot.store(NO_SLOT, Ordering::Relaxed);
+            });
+        }
+    }
+
+    let depth = match preempt {
+        PreemptPolicy::None => OUTSIDE,
+        _ => OUTSIDE - 1,
+    };
+    THREAD_STATE.with(|state| {
+        state.slot.store(slot, Ordering::Relaxed);
+        state.handler_depth.set(depth);
+    });
+    let _handling = Handling;
+    match preempt {
+        PreemptPolicy::None => body(),
+        preempt => preemptible(preempt, body),
+    }
+}
+
+/// Runs `body` so that the mechanism `preempt` can preempt it.
+#[inline]
+fn preemptible<T>(preempt: PreemptPolicy, body: impl FnOnce() -> T) -> T {
     /// Closes again when `body` returns or panics.
     struct Open;
 
@@ -301,14 +398,12 @@ pub(crate) fn preemptible<T>(slot: usize, preempt: PreemptPolicy, body: impl FnO
                     state.by_kernel.set(false);
                 }
                 state.enter();
-                state.slot.store(NO_SLOT, Ordering::Relaxed);
             });
         }
     }
 
     THREAD_STATE.with(|state| {
         let by_signal = preempt == PreemptPolicy::Signal;
-        state.slot.store(slot, Ordering::Relaxed);
         state.by_signal.store(by_signal, Ordering::Relaxed);
         state.by_kernel.set(preempt == PreemptPolicy::KernelThread);
         if state.leave_for_turn() {
@@ -343,11 +438,6 @@ pub(crate) fn turn() -> u64 {
 /// Whether the request of this turn was asked to give way.
 pub(crate) fn is_asked() -> bool {
     THREAD_STATE.with(ThreadState::is_asked)
-}
-
-/// Whether the next [`checkpoint`] gives way.
-pub(crate) fn shall_give_way() -> bool {
-    THREAD_STATE.with(|state| state.is_asked() && state.is_open())
 }
 
 /// How many contexts could take over.

@@ -1,7 +1,6 @@
 //! Starts the threads of a server, and ends them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,14 +21,15 @@ use super::net::net_worker::{NetWorker, Parts};
 use super::net::workers::Link;
 use super::team::Team;
 use super::worker::contexts::{ContextPreempter, serve_on_contexts};
+use super::worker::inline::InlineWorker;
 use super::worker::notices::{Notices, death_error, start_error};
 use super::worker::setup::WorkerSetup;
 use super::worker::threads::TeamSetup;
-use super::worker::to_completion::serve_to_completion;
 use super::worker_link::channel;
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::{RunError, WorkerFault};
+use crate::fiber::{Timers, WakeList};
 use crate::handler::Handler;
 use crate::shared::Shared;
 use crate::shutdown::Shutdown;
@@ -82,6 +82,8 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
 ) -> Result<usize, RunError> {
     let clock = Clock::new();
     let doorbell = Arc::new(Doorbell::new(launch.waker.clone()));
+    let wakes = Arc::new(WakeList::new(doorbell.clone()));
+    let timers = Arc::new(Timers::new(doorbell.clone()));
     let Launch { shared, cores, .. } = &launch;
     let inline = shared.topology == Topology::Inline;
     let count = shared.workers + usize::from(!inline);
@@ -103,6 +105,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     }
     let mut links = Vec::with_capacity(shared.workers);
     let mut starts = Vec::with_capacity(shared.workers);
+    let mut inline_thread = None;
     for index in 0..shared.workers {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
         let start = Arc::new(TurnStart::new());
@@ -114,6 +117,8 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             framing: launch.framing.clone(),
             shared: shared.clone(),
             clock: clock.clone(),
+            wakes: wakes.clone(),
+            timers: timers.clone(),
             spin: spin.turn,
             cores: cores.clone(),
             core_index: if inline { index } else { index + 1 },
@@ -121,16 +126,18 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             background,
         };
         if inline && index == 0 {
-            let executor = setup.executor_on_net_thread();
-            let executor = executor.map_err(|fault| start_error(worker, fault))?;
-            setup.notifier.ready();
-            links.push(Link::Inline(executor));
+            let notifier = setup.notifier.clone();
+            let inline = InlineWorker::new(setup, start);
+            let inline = inline.map_err(|fault| start_error(worker, fault))?;
+            notifier.ready();
+            inline_thread = Some(inline.thread());
+            links.push(Link::Inline(inline));
             continue;
         }
         let (mut link, port) = channel(doorbell.clone());
         match preempt {
             PreemptPolicy::KernelThread => {
-                let contexts = setup.shared.config.contexts_per_worker;
+                let contexts = setup.shared.config.contexts();
                 let team = Team::new(contexts, lowers, setup.clock.clone(), start);
                 let team = Arc::new(team);
                 link.attach_team(team.clone());
@@ -142,12 +149,6 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
                 link.attach_preempter(Box::new(preempter.clone()));
                 let life = move |setup: &WorkerSetup<F, H>| {
                     setup.apply_scheduling();
-                    if preempt == PreemptPolicy::None {
-                        let executor = setup.executor(Rc::default())?;
-                        setup.notifier.ready();
-                        serve_to_completion(executor, port, setup.spin);
-                        return Ok(());
-                    }
                     serve_on_contexts(setup.clone(), port, start, &preempter)
                 };
                 let handle = setup.spawn(format!("psp-worker-{index}"), life)?;
@@ -190,13 +191,21 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         framing,
         shared,
         clock,
+        wakes,
+        timers,
         datagrams,
         spin,
     })
     .map_err(RunError::Events)?;
     notices.wait_until_ready(workers, shutdown)?;
     on_ready();
-    let served = catch_unwind(AssertUnwindSafe(|| net_worker.serve(shutdown)));
+    let served = catch_unwind(AssertUnwindSafe(|| match inline_thread {
+        None => net_worker.serve(shutdown),
+        Some(thread) => {
+            let served = thread.occupy(|| net_worker.serve(shutdown));
+            served.map_err(|fault| start_error(WorkerId(0), fault))?
+        }
+    }));
     served.unwrap_or_else(|payload| match payload.downcast::<WorkerFault>() {
         // The net thread is worker 0.
         Ok(fault) => Err(death_error(WorkerId(0), *fault)),

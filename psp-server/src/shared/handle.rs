@@ -37,7 +37,12 @@ impl ServerHandle {
     /// All counters.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::read(&self.shared.telemetry, &self.shared.types)
+        let shared = &*self.shared;
+        Snapshot::read(
+            &shared.telemetry,
+            &shared.types,
+            shared.buffers.held_bytes(),
+        )
     }
 
     /// The policy that was set last. The net thread may be about to put it in force.
@@ -72,7 +77,8 @@ impl ServerHandle {
         self.shared.topology
     }
 
-    /// Number of workers.
+    /// Number of workers. If they come and go, the most that there can be; the
+    /// [snapshot](Self::snapshot) says how many are present.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.shared.workers

@@ -12,4 +12,4 @@ mod state;
 
 pub use handle::ServerHandle;
 pub(crate) use policy_mailbox::PolicyMailbox;
-pub(crate) use state::Shared;
+pub(crate) use state::{PollWithin, Shared};

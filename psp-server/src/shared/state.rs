@@ -1,18 +1,22 @@
 //! What all threads of a server read.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use psp_policy::elastic::{Elastic, ElasticScheduler};
 use psp_policy::{
     Policy, PreemptPolicy, RequestType, Scheduler, SchedulerSetup, TypeTable, WorkerId,
 };
 
 use crate::admission;
 use crate::config::{Config, Topology};
+use crate::fiber::Surroundings;
 use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
+use crate::transport::budget::Budget;
 
 /// Settings, counters and the way to stop. All threads and all
 /// [`ServerHandle`](super::ServerHandle)s share it.
@@ -20,7 +24,10 @@ use crate::telemetry::Telemetry;
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) topology: Topology,
+    /// All workers, present or absent.
     pub(crate) workers: usize,
+    /// The fewest that are present.
+    pub(crate) workers_min: usize,
     pub(crate) policy: PolicyMailbox,
     /// The policy in force can preempt requests.
     pub(crate) can_preempt: AtomicBool,
@@ -31,6 +38,10 @@ pub(crate) struct Shared {
     /// How requests of each type give way, by the type's slot; `UNKNOWN` comes last.
     pub(crate) preempt: Vec<PreemptPolicy>,
     pub(crate) telemetry: Telemetry,
+    /// The memory that is held for all peers.
+    pub(crate) buffers: Budget,
+    /// What each poll of a request that waits runs within.
+    pub(crate) poll_within: Option<PollWithin>,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: Instant,
     /// Connections that may be open at once; may change while the server runs.
@@ -39,7 +50,23 @@ pub(crate) struct Shared {
     pub(crate) idle_timeout_s: AtomicU64,
 }
 
+/// A function that calls its argument, once, with whatever it sets up around it.
+#[derive(Clone)]
+pub(crate) struct PollWithin(pub(crate) Arc<Surroundings>);
+
+impl fmt::Debug for PollWithin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PollWithin").finish_non_exhaustive()
+    }
+}
+
 impl Shared {
+    /// What each poll of a request that waits runs within.
+    #[inline]
+    pub(crate) fn surroundings(&self) -> Option<&Surroundings> {
+        self.poll_within.as_ref().map(|within| &*within.0)
+    }
+
     /// A scheduler for a policy that is about to be in force. Tasks that are sent to workers from now on may be
     /// preempted if the policy can do that.
     pub(crate) fn scheduler(&self, policy: &Policy) -> Box<dyn Scheduler> {
@@ -50,18 +77,35 @@ impl Shared {
         policy.scheduler(&setup)
     }
 
+    /// The first scheduler, with the fewest workers present, which come and go if there may be more.
+    pub(crate) fn elastic_scheduler(&self, scheduler: Box<dyn Scheduler>) -> ElasticScheduler {
+        let (min, setup) = (self.workers_min, self.scheduler_setup());
+        self.telemetry.elastic.present.set(min as u64);
+        let settings = self.config.elastic_settings();
+        let elastic = (min < self.workers).then(|| Elastic::new(&setup, min, settings));
+        ElasticScheduler::new(scheduler, elastic)
+    }
+
     /// Whether the policy in force can preempt requests.
     #[inline]
     pub(crate) fn can_preempt(&self) -> bool {
         self.can_preempt.load(Ordering::Relaxed)
     }
 
+    /// Length of the longest reply on a connection, in bytes: it is no longer than what a connection may hold.
+    #[inline]
+    pub(crate) fn reply_bytes_max(&self) -> usize {
+        self.config.reply_bytes_max.min(self.buffers.share_bytes())
+    }
+
     /// The setup of every scheduler of this server.
     pub(crate) fn scheduler_setup(&self) -> SchedulerSetup<'_> {
         SchedulerSetup::new(self.workers, &self.types)
+            .present(self.workers_min)
             .queue_capacity(self.config.queue_capacity)
             .inline(self.topology == Topology::Inline)
             .preemption(admission::preemption(&self.config, self.topology))
+            .contexts(admission::contexts(&self.config))
             .seed(self.config.seed)
     }
 
@@ -85,16 +129,19 @@ impl Shared {
     pub(crate) fn example(config: Config, types: TypeTable, workers: usize) -> Self {
         Self {
             telemetry: Telemetry::new(types.len() + 1, workers),
+            buffers: Budget::new(config.buffered_bytes_max),
             connections_max: AtomicUsize::new(config.connections_max),
             idle_timeout_s: AtomicU64::new(config.idle_timeout_s),
             preempt: vec![config.preempt; types.len() + 1],
             config,
             topology: Topology::Dedicated,
             workers,
+            workers_min: workers,
             policy: PolicyMailbox::new(Policy::c_fcfs()),
             can_preempt: AtomicBool::new(false),
             types,
             handshake: None,
+            poll_within: None,
             shutdown: Shutdown::new(),
             started: Instant::now(),
         }

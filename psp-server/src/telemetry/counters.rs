@@ -39,6 +39,25 @@ pub(crate) struct Telemetry {
     /// One entry for each worker.
     pub(crate) turns: Vec<Padded<TurnCounters>>,
     pub(crate) reservation_updates: Counter,
+    pub(crate) elastic: ElasticCounters,
+}
+
+/// Workers that come and go. Written by the net worker.
+#[derive(Debug, Default)]
+pub(crate) struct ElasticCounters {
+    pub(crate) present: Counter,
+    pub(crate) came: Counter,
+    pub(crate) went: Counter,
+}
+
+impl ElasticCounters {
+    /// So many workers are present from now on.
+    pub(crate) fn changed_to(&self, present: usize) {
+        let (before, present) = (self.present.get(), present as u64);
+        self.came.add(present.saturating_sub(before));
+        self.went.add(before.saturating_sub(present));
+        self.present.set(present);
+    }
 }
 
 /// Keeps the counters of different writers on different cache lines.
@@ -63,8 +82,8 @@ pub(crate) struct NetCounters {
     pub(crate) bytes_sent: Counter,
     pub(crate) datagrams_received: Counter,
     pub(crate) datagrams_reflected: Counter,
+    pub(crate) datagrams_over_budget: Counter,
     pub(crate) malformed: Counter,
-    pub(crate) buffered_bytes: Counter,
     pub(crate) background_flushes: Counter,
     pub(crate) packets: PacketCounters,
 }
@@ -85,6 +104,7 @@ pub(crate) struct PacketCounters {
 #[derive(Debug, Default)]
 pub(crate) struct DispatchCounters {
     pub(crate) arrivals: Counter,
+    pub(crate) held: Counter,
     pub(crate) rejections: Counter,
     pub(crate) abandoned: Counter,
     pub(crate) expired: Counter,
@@ -127,6 +147,7 @@ pub(crate) struct WorkerCounters {
     pub(crate) failures: Counter,
     pub(crate) bytes_sent: Counter,
     pub(crate) replies_too_large: Counter,
+    pub(crate) replies_over_budget: Counter,
     pub(crate) replies_unsent: Counter,
     pub(crate) preemptions_missed: Counter,
     pub(crate) contexts_exhausted: Counter,
@@ -148,6 +169,7 @@ impl Telemetry {
             failures: Counter::default(),
             bytes_sent: Counter::default(),
             replies_too_large: Counter::default(),
+            replies_over_budget: Counter::default(),
             replies_unsent: Counter::default(),
             preemptions_missed: Counter::default(),
             contexts_exhausted: Counter::default(),
@@ -158,6 +180,7 @@ impl Telemetry {
             workers: (0..workers).map(|_| worker()).collect(),
             turns: (0..workers).map(|_| Padded::default()).collect(),
             reservation_updates: Counter::default(),
+            elastic: ElasticCounters::default(),
         }
     }
 }

@@ -18,5 +18,6 @@ pub(crate) use counters::{
 };
 pub use publish::publish;
 pub use snapshot::{
-    DropSnapshot, NetSnapshot, PacketSnapshot, Snapshot, TurnSnapshot, TypeSnapshot, WorkerSnapshot,
+    DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Snapshot, TurnSnapshot,
+    TypeSnapshot, WorkerSnapshot,
 };

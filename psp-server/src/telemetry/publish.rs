@@ -32,6 +32,7 @@ pub fn publish(snapshot: &Snapshot) {
         ("psp_bytes_sent_total", net.bytes_sent),
         ("psp_datagrams_received_total", net.datagrams_received),
         ("psp_datagrams_reflected_total", net.datagrams_reflected),
+        ("psp_datagrams_over_budget_total", net.datagrams_over_budget),
         ("psp_malformed_total", net.malformed),
         ("psp_frames_received_total", net.packets.frames),
         ("psp_arp_answered_total", net.packets.arp_answered),
@@ -42,9 +43,12 @@ pub fn publish(snapshot: &Snapshot) {
             "psp_reservation_updates_total",
             snapshot.reservation_updates,
         ),
+        ("psp_workers_came_total", snapshot.elastic.came),
+        ("psp_workers_went_total", snapshot.elastic.went),
     ] {
         metrics::counter!(name).absolute(value);
     }
+    metrics::gauge!("psp_workers_present").set(snapshot.elastic.present as f64);
     for dropped in &net.packets.dropped {
         let label = [("reason", dropped.reason)];
         metrics::counter!("psp_frames_dropped_total", &label).absolute(dropped.frames);
@@ -53,6 +57,7 @@ pub fn publish(snapshot: &Snapshot) {
         let label = [("type", ty.name.clone())];
         metrics::counter!("psp_arrivals_total", &label).absolute(ty.arrivals);
         metrics::counter!("psp_completions_total", &label).absolute(ty.completions);
+        metrics::counter!("psp_held_total", &label).absolute(ty.held);
         metrics::counter!("psp_rejections_total", &label).absolute(ty.rejections);
         metrics::counter!("psp_abandoned_total", &label).absolute(ty.abandoned);
         metrics::counter!("psp_expired_total", &label).absolute(ty.expired);
@@ -75,6 +80,8 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_worker_failures_total", &label).absolute(worker.failures);
         metrics::counter!("psp_worker_replies_too_large_total", &label)
             .absolute(worker.replies_too_large);
+        metrics::counter!("psp_worker_replies_over_budget_total", &label)
+            .absolute(worker.replies_over_budget);
         metrics::counter!("psp_worker_replies_unsent_total", &label)
             .absolute(worker.replies_unsent);
         metrics::counter!("psp_worker_preemptions_honoured_total", &label)

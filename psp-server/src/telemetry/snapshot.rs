@@ -18,6 +18,20 @@ pub struct Snapshot {
     pub workers: Vec<WorkerSnapshot>,
     /// How often reservations were computed.
     pub reservation_updates: u64,
+    /// Workers that come and go.
+    pub elastic: ElasticSnapshot,
+}
+
+/// Workers that come and go with the load. If they do not, all are present.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct ElasticSnapshot {
+    /// Workers that are present now.
+    pub present: u64,
+    /// How often a worker came.
+    pub came: u64,
+    /// How often a worker went.
+    pub went: u64,
 }
 
 /// What the net worker counts.
@@ -55,9 +69,13 @@ pub struct NetSnapshot {
     /// Datagrams dropped that only a forged source explains: their source is the server's own address, or they
     /// have the shape of replies.
     pub datagrams_reflected: u64,
+    /// Datagrams dropped because replies have used up the bytes of their source
+    /// ([`datagram_bytes_per_source_per_s`](crate::Config::datagram_bytes_per_source_per_s)).
+    pub datagrams_over_budget: u64,
     /// Peers that broke the protocol: connections closed and datagrams dropped for it.
     pub malformed: u64,
-    /// Bytes held for peers: incomplete requests and replies that wait for a slow reader.
+    /// Bytes of memory held for peers: incomplete requests, replies of more than 64 KiB that grow, and replies that wait
+    /// for a slow reader.
     pub buffered_bytes: u64,
     /// Times the rest of a long reply was handed to a worker because its socket had blocked.
     pub background_flushes: u64,
@@ -123,7 +141,10 @@ pub struct TypeSnapshot {
     pub arrivals: u64,
     /// Requests that completed.
     pub completions: u64,
-    /// Requests refused because the typed queue was full.
+    /// Requests that found the typed queue full and waited for a place in it, for
+    /// [`Config::backpressure_ms`](crate::Config::backpressure_ms) at most.
+    pub held: u64,
+    /// Requests refused because the typed queue stayed full.
     pub rejections: u64,
     /// Requests that did not run because their connection had been closed when their turn came.
     pub abandoned: u64,
@@ -192,6 +213,8 @@ pub struct WorkerSnapshot {
     /// Replies that were longer than the limit or, in a datagram, than the frame. Their peers got an error
     /// instead.
     pub replies_too_large: u64,
+    /// Replies for which the [budget](crate::Config::buffered_bytes_max) had no room. Their peers got an error instead.
+    pub replies_over_budget: u64,
     /// Replies in datagrams that were dropped because the socket or transmit queue took no more.
     pub replies_unsent: u64,
     /// Turns whose request was asked to give way and ran to its end instead: it was nearly done, reached no
@@ -204,7 +227,7 @@ pub struct WorkerSnapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn read(telemetry: &Telemetry, table: &TypeTable) -> Self {
+    pub(crate) fn read(telemetry: &Telemetry, table: &TypeTable, buffered_bytes: usize) -> Self {
         let types = telemetry.types.iter().enumerate().map(|(slot, dispatch)| {
             let dispatch = &dispatch.0;
             let work = || {
@@ -219,6 +242,7 @@ impl Snapshot {
                 name: table.name_of_slot(slot).to_owned(),
                 arrivals: dispatch.arrivals.get(),
                 completions: work().map(|work| work.completions.get()).sum(),
+                held: dispatch.held.get(),
                 rejections: dispatch.rejections.get(),
                 abandoned: dispatch.abandoned.get(),
                 expired: dispatch.expired.get(),
@@ -252,6 +276,7 @@ impl Snapshot {
             failures: worker.failures.get(),
             bytes_sent: worker.bytes_sent.get(),
             replies_too_large: worker.replies_too_large.get(),
+            replies_over_budget: worker.replies_over_budget.get(),
             replies_unsent: worker.replies_unsent.get(),
             preemptions_missed: worker.preemptions_missed.get(),
             contexts_exhausted: worker.contexts_exhausted.get(),
@@ -275,14 +300,20 @@ impl Snapshot {
                     + sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),
                 datagrams_received: net.datagrams_received.get(),
                 datagrams_reflected: net.datagrams_reflected.get(),
+                datagrams_over_budget: net.datagrams_over_budget.get(),
                 malformed: net.malformed.get(),
-                buffered_bytes: net.buffered_bytes.get(),
+                buffered_bytes: buffered_bytes as u64,
                 background_flushes: net.background_flushes.get(),
                 packets: PacketSnapshot::read(&net.packets),
             },
             types: types.collect(),
             workers: workers.collect(),
             reservation_updates: telemetry.reservation_updates.get(),
+            elastic: ElasticSnapshot {
+                present: telemetry.elastic.present.get(),
+                came: telemetry.elastic.came.get(),
+                went: telemetry.elastic.went.get(),
+            },
         }
     }
 }

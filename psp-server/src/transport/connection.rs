@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use super::TlsSession;
+use super::budget::Budget;
 use super::input::{BufferPool, Fill, InputBuffer};
 use super::output::{Flush, OutputQueue};
 use super::request_key::ConnectionIndex;
@@ -23,8 +24,14 @@ pub(crate) struct Connection<C> {
     pub(crate) presence: Presence,
     /// The handler's state of the connection.
     pub(crate) state: C,
+    /// Whether the peer has shown who it is.
+    pub(crate) is_authenticated: bool,
     pub(crate) input: InputBuffer,
     pub(crate) output: OutputQueue,
+    /// Memory held for the peer, as last counted in the budget.
+    pub(crate) counted_bytes: usize,
+    /// What replies took from the budget while they grew, since it was last counted.
+    pub(crate) reserved_bytes: usize,
     /// How the last flush ended.
     pub(crate) flush: Flush,
     /// Close once the output is sent.
@@ -40,6 +47,7 @@ pub(crate) struct Accepted<C> {
     pub(crate) session: Option<Box<TlsSession>>,
     pub(crate) peer: Peer,
     pub(crate) state: C,
+    pub(crate) is_authenticated: bool,
 }
 
 impl<C> Connection<C> {
@@ -49,6 +57,7 @@ impl<C> Connection<C> {
             session,
             peer,
             state,
+            is_authenticated,
         } = accepted;
         Self {
             index,
@@ -56,8 +65,11 @@ impl<C> Connection<C> {
             peer,
             presence: Presence::default(),
             state,
+            is_authenticated,
             input: InputBuffer::default(),
             output: OutputQueue::default(),
+            counted_bytes: 0,
+            reserved_bytes: 0,
             flush: Flush::Empty,
             closing: false,
             failed: false,
@@ -117,6 +129,13 @@ impl<C> Connection<C> {
     /// Whether the socket has input that was not read.
     pub(crate) fn has_unread(&self) -> bool {
         self.watch().has_unread()
+    }
+
+    /// Counts in the budget what is held for the peer by now.
+    pub(crate) fn count(&mut self, budget: &Budget) {
+        let before = self.counted_bytes + std::mem::take(&mut self.reserved_bytes);
+        self.counted_bytes = self.held_bytes();
+        budget.replace(before, self.counted_bytes);
     }
 
     /// Bytes of memory held for the peer.

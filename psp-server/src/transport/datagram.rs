@@ -37,8 +37,14 @@ pub(crate) struct Datagram<C, D> {
     pub(crate) sample: Option<Sample>,
 }
 
-/// The bytes of a datagram.
-pub(crate) enum Body {
+/// The bytes of a datagram, and how many went back as its reply.
+pub(crate) struct Body {
+    place: Place,
+    replied_bytes: usize,
+}
+
+/// Where a datagram's bytes are.
+enum Place {
     /// In the datagram's own buffer.
     Buffer {
         bytes: Box<[u8]>,
@@ -62,22 +68,22 @@ impl Body {
     /// The bytes that were received.
     #[inline]
     fn received(&self) -> &[u8] {
-        match self {
-            Self::Buffer { bytes, len } => &bytes[..*len],
-            Self::Packet(packet) => packet.as_ref().map_or(&[], Packet::request),
+        match &self.place {
+            Place::Buffer { bytes, len } => &bytes[..*len],
+            Place::Packet(packet) => packet.as_ref().map_or(&[], Packet::request),
         }
     }
 
     /// The bytes that were received, and the room for a header and the reply.
     #[inline]
     pub(crate) fn split(&mut self) -> (&[u8], &mut [u8]) {
-        match self {
-            Self::Buffer { bytes, len } => {
+        match &mut self.place {
+            Place::Buffer { bytes, len } => {
                 let (received, free) = bytes.split_at_mut(*len);
                 (received, free)
             }
-            Self::Packet(Some(packet)) => packet.split(),
-            Self::Packet(None) => (&[], &mut []),
+            Place::Packet(Some(packet)) => packet.split(),
+            Place::Packet(None) => (&[], &mut []),
         }
     }
 
@@ -85,13 +91,13 @@ impl Body {
     /// longest request. A port sends a reply in one piece: the mbuf.
     #[inline]
     pub(crate) fn reply_len_max(&self, shape: Shape) -> usize {
-        match self {
-            Self::Buffer { bytes, .. } => {
+        match &self.place {
+            Place::Buffer { bytes, .. } => {
                 let with_header = bytes_max(bytes.len());
                 let reply_len = with_header.saturating_sub(shape.header_len);
                 reply_len.min(shape.reply_len_max())
             }
-            Self::Packet(_) => shape.datagram_len_max.saturating_sub(shape.header_len),
+            Place::Packet(_) => shape.datagram_len_max.saturating_sub(shape.header_len),
         }
     }
 
@@ -127,7 +133,7 @@ impl Body {
                     count: 1,
                 };
                 envelope.encode_header(header, whole, &mut free[..header_len]);
-                if let Self::Packet(packet) = self
+                if let Place::Packet(packet) = &mut self.place
                     && let Some(packet) = packet.take()
                 {
                     let len = header_len + len;
@@ -136,7 +142,13 @@ impl Body {
                 }
             }
         }
+        self.replied_bytes = sent.bytes;
         sent
+    }
+
+    /// Bytes that were sent as the reply, with its headers.
+    pub(crate) fn replied_bytes(&self) -> usize {
+        self.replied_bytes
     }
 }
 
@@ -169,18 +181,21 @@ impl<C, D: Default> DatagramPool<C, D> {
     pub(crate) fn new(buffers: usize, bytes_max: usize, packets: usize) -> Self {
         let index = |index| DatagramIndex::new(index).expect("fewer datagrams than indices");
         let datagram = |number| {
-            let body = if number < buffers {
-                Body::Buffer {
+            let place = if number < buffers {
+                Place::Buffer {
                     bytes: vec![0; buffer_len(bytes_max)].into_boxed_slice(),
                     len: 0,
                 }
             } else {
-                Body::Packet(None)
+                Place::Packet(None)
             };
             Some(Box::new(Datagram {
                 index: index(number),
                 peer: SocketAddr::from(([0, 0, 0, 0], 0)),
-                body,
+                body: Body {
+                    place,
+                    replied_bytes: 0,
+                },
                 endpoint: None,
                 request_type: RequestType::UNKNOWN,
                 head: D::default(),
@@ -224,7 +239,7 @@ impl<C, D: Default> DatagramPool<C, D> {
         let datagram = self.all[index.get()]
             .as_mut()
             .expect("a free buffer is in the pool");
-        let Body::Buffer { bytes, len } = &mut datagram.body else {
+        let Place::Buffer { bytes, len } = &mut datagram.body.place else {
             unreachable!("a socket's datagram has a buffer");
         };
         let (received, peer) = socket.recv_from(&mut bytes[..=self.bytes_max])?;
@@ -249,7 +264,7 @@ impl<C, D: Default> DatagramPool<C, D> {
             .as_mut()
             .expect("a free datagram is in the pool");
         datagram.peer = packet.peer();
-        datagram.body = Body::Packet(Some(packet));
+        datagram.body.place = Place::Packet(Some(packet));
         datagram.set_endpoint(endpoint);
         Some(datagram)
     }
@@ -303,10 +318,11 @@ impl<C, D> Datagram<C, D> {
         }
     }
 
-    /// Gives a port its buffer back, if the request had no reply.
+    /// Forgets the reply. Gives a port its buffer back, if the request had none.
     #[inline]
     fn release(&mut self) {
-        if let Body::Packet(packet) = &mut self.body {
+        self.body.replied_bytes = 0;
+        if let Place::Packet(packet) = &mut self.body.place {
             *packet = None;
         }
     }

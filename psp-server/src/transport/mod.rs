@@ -19,6 +19,7 @@
 //! | `listening.rs` | a socket that accepts connections, and whether they speak TLS |
 //! | `socket.rs` | the sockets of connections, and the sockets that accept them |
 //! | `input.rs`, `output.rs` | buffers of a connection |
+//! | `budget.rs` | how much all buffers together may hold |
 //! | `wire.rs` | a socket, and with TLS the session that encrypts what passes through it |
 //! | `connection.rs` | a connection: socket, buffers, the handler's state |
 //! | `run.rs` | the requests of a connection that travel together |
@@ -31,6 +32,7 @@
 //! | `dpdk/` | polled ports |
 //! | `no_dpdk.rs` | stands for them in builds without DPDK |
 
+pub(crate) mod budget;
 pub(crate) mod connection;
 pub(crate) mod datagram;
 #[cfg(feature = "dpdk")]

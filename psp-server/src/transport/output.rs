@@ -10,7 +10,8 @@ use psp_protocols::Sink;
 const SHARE_LEN_MIN: usize = 8 * 1024;
 /// A tail of this length becomes a segment, so that a long reply never moves while it grows.
 const SEGMENT_LEN: usize = 64 * 1024;
-/// A tail up to this length is copied when it becomes a segment, so that the tail keeps its buffer.
+/// A tail up to this length is copied when it becomes a segment, so that the tail keeps its buffer. So is a tail that
+/// fills less than half of its buffer, so that the segment holds no more than twice its length.
 const TAIL_COPY_LEN_MAX: usize = 4 * 1024;
 /// Bytes in one system call. A kernel without preemption runs a system call to its end, and the net
 /// thread, woken on the same core, waits for it.
@@ -21,11 +22,21 @@ const SLICES_MAX: usize = 16;
 /// Bytes on their way to a peer, in order.
 #[derive(Debug, Default)]
 pub(crate) struct OutputQueue {
-    segments: VecDeque<Bytes>,
+    segments: VecDeque<Segment>,
+    /// Bytes of memory that the segments hold.
+    segments_held: usize,
     tail: Vec<u8>,
     /// Bytes of the first segment (of the tail, if there is none) that are already sent.
     sent: usize,
     len: usize,
+}
+
+/// Bytes in front of the tail.
+#[derive(Debug)]
+struct Segment {
+    bytes: Bytes,
+    /// Bytes of memory that it holds, to its end.
+    held: usize,
 }
 
 /// How a [`OutputQueue::write_to`] ended.
@@ -51,7 +62,7 @@ impl OutputQueue {
 
     /// Bytes of memory held by the queue, shared segments included.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.len.max(self.tail.capacity())
+        self.segments_held + self.tail.capacity()
     }
 
     /// Takes a buffer from `spare` for the tail if it has none.
@@ -68,7 +79,7 @@ impl OutputQueue {
         if self.is_empty() && self.tail.capacity() > 0 {
             let buffer = std::mem::take(&mut self.tail);
             self.sent = 0;
-            if spare.len() < spare.capacity() && buffer.capacity() <= 2 * SEGMENT_LEN {
+            if spare.len() < spare.capacity() && buffer.capacity() <= SEGMENT_LEN {
                 spare.push(buffer);
             }
         }
@@ -83,10 +94,12 @@ impl OutputQueue {
                 self.tail.truncate(self.tail.len() - cut);
                 self.len -= cut;
             } else if let Some(mut last) = self.segments.pop_back() {
-                let cut = surplus.min(last.len());
-                last.truncate(last.len() - cut);
+                let cut = surplus.min(last.bytes.len());
+                last.bytes.truncate(last.bytes.len() - cut);
                 self.len -= cut;
-                if !last.is_empty() {
+                if last.bytes.is_empty() {
+                    self.segments_held -= last.held;
+                } else {
                     self.segments.push_back(last);
                 }
             }
@@ -138,7 +151,7 @@ impl OutputQueue {
         let parts = self
             .segments
             .iter()
-            .map(AsRef::as_ref)
+            .map(|segment| segment.bytes.as_ref())
             .chain([self.tail.as_slice()]);
         for part in parts.take(SLICES_MAX) {
             let part = &part[skip..];
@@ -157,13 +170,14 @@ impl OutputQueue {
     fn advance(&mut self, mut count: usize) {
         self.len -= count;
         while let Some(first) = self.segments.front() {
-            let rest = first.len() - self.sent;
+            let rest = first.bytes.len() - self.sent;
             if count < rest {
                 self.sent += count;
                 return;
             }
             count -= rest;
             self.sent = 0;
+            self.segments_held -= first.held;
             self.segments.pop_front();
         }
         self.sent += count;
@@ -183,25 +197,53 @@ impl OutputQueue {
         } else {
             0
         };
-        let segment = if self.tail.len() <= TAIL_COPY_LEN_MAX {
+        let mut held = self.tail.len() - unsent;
+        let is_small = self.tail.len() <= TAIL_COPY_LEN_MAX;
+        let bytes = if is_small || 2 * self.tail.len() < self.tail.capacity() {
             let copy = Bytes::copy_from_slice(&self.tail[unsent..]);
             self.tail.clear();
             copy
         } else {
+            held = self.tail.capacity();
             Bytes::from(std::mem::take(&mut self.tail)).split_off(unsent)
         };
-        if !segment.is_empty() {
-            self.segments.push_back(segment);
+        self.push_segment(bytes, held);
+    }
+
+    fn push_segment(&mut self, bytes: Bytes, held: usize) {
+        if !bytes.is_empty() {
+            self.segments_held += held;
+            self.segments.push_back(Segment { bytes, held });
+        }
+    }
+
+    /// Appends bytes that the tail's buffer has no room for. A tail never has more room than a segment.
+    #[cold]
+    fn put_growing(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = SEGMENT_LEN - self.tail.len();
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            let needed = self.tail.len() + now.len();
+            if needed > self.tail.capacity() {
+                let doubled = (2 * self.tail.capacity()).max(needed).min(SEGMENT_LEN);
+                self.tail.reserve_exact(doubled - self.tail.len());
+            }
+            self.tail.extend_from_slice(now);
+            if self.tail.len() == SEGMENT_LEN {
+                self.seal();
+            }
+            bytes = later;
         }
     }
 }
 
 impl Sink for OutputQueue {
     fn put(&mut self, bytes: &[u8]) {
-        self.tail.extend_from_slice(bytes);
         self.len += bytes.len();
-        if self.tail.len() >= SEGMENT_LEN {
-            self.seal();
+        if bytes.len() < self.tail.capacity() - self.tail.len() {
+            self.tail.extend_from_slice(bytes);
+        } else {
+            self.put_growing(bytes);
         }
     }
 
@@ -211,7 +253,8 @@ impl Sink for OutputQueue {
         } else {
             self.seal();
             self.len += bytes.len();
-            self.segments.push_back(bytes);
+            let held = bytes.len();
+            self.push_segment(bytes, held);
         }
     }
 }
@@ -311,6 +354,44 @@ mod tests {
             while queue.write_to(&mut socket, usize::MAX).unwrap() != Flush::Empty {}
             prop_assert_eq!(socket.taken, expected);
         }
+    }
+
+    #[test]
+    fn a_long_reply_holds_little_more_than_its_bytes() {
+        for len in [1, 1000, 40_000, 70_000, 1 << 20] {
+            let mut queue = OutputQueue::default();
+            let piece = vec![7; len];
+            while queue.len() < 4 << 20 {
+                queue.put(&piece);
+                let most = queue.len() + SEGMENT_LEN;
+                assert!(
+                    queue.held_bytes() <= most,
+                    "{} of {most}",
+                    queue.held_bytes()
+                );
+            }
+            let mut taken = Vec::new();
+            queue.write_to(&mut taken, 1 << 20).unwrap();
+            assert!(queue.held_bytes() <= queue.len() + 2 * SEGMENT_LEN);
+            queue.write_to(&mut taken, usize::MAX).unwrap();
+            assert!(queue.held_bytes() <= SEGMENT_LEN, "one buffer");
+            assert!(taken.iter().all(|&byte| byte == 7));
+        }
+    }
+
+    #[test]
+    fn a_segment_holds_no_more_than_twice_its_length() {
+        let mut queue = OutputQueue::default();
+        for _ in 0..100 {
+            queue.put(&[7; 5000]);
+            queue.put_shared(Bytes::from(vec![8; SHARE_LEN_MIN]));
+        }
+        assert!(queue.held_bytes() <= 2 * queue.len() + SEGMENT_LEN);
+        queue.truncate(0);
+        assert!(
+            queue.held_bytes() <= SEGMENT_LEN,
+            "discarded bytes hold nothing"
+        );
     }
 
     #[test]

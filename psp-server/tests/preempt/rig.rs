@@ -228,7 +228,7 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
         short,
         long,
     } = setup;
-    let workers = config.workers.unwrap_or(1);
+    let workers = config.workers.map_or(1, |workers| workers.max);
     let preempt = long.preempt.unwrap_or(config.preempt);
     let gates = Arc::new(Gates::default());
     let server = Server::builder()

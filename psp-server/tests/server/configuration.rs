@@ -38,12 +38,13 @@ fn the_table_has_every_setting_with_its_default() {
     let rows = rows("[server]");
     let defaults = server_table(&Config::default());
     let keys: BTreeSet<&str> = rows.iter().map(|row| key(row)).collect();
-    let known = server_table(&Config::default().workers(1));
+    let known = server_table(&Config::default().workers(1).contexts_per_worker(2));
     assert_eq!(keys, known.keys().map(String::as_str).collect());
     for row in &rows {
         let default = match defaults.get(key(row)) {
             Some(value) => format!("`{value}`"),
-            None => "by the cores".to_owned(),
+            None if key(row) == "workers" => "by the cores".to_owned(),
+            None => "by the stacks".to_owned(),
         };
         assert_eq!(row[1], default, "{}", key(row));
     }
@@ -89,7 +90,7 @@ fn changed(config: &Config) -> Config {
 
 #[test]
 fn what_changes_at_run_time_is_marked() {
-    let started = Config::default().workers(1);
+    let started = Config::default().workers(1).contexts_per_worker(2);
     let other = changed(&started);
     let restart = differences(&started.reloaded(&other), &other);
     assert!(differences(&started, &other).len() > restart.len());

@@ -1,6 +1,7 @@
 //! Whole servers in this process.
 
 mod abandoned;
+mod backpressure;
 #[path = "../common/mod.rs"]
 mod common;
 mod configuration;

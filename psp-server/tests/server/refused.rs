@@ -52,7 +52,7 @@ fn settings_out_of_range_are_named_with_value_and_limit() {
             "workers is 2000, it must be between 1 and 1024",
         ),
         (
-            config(|config| config.workers = Some(5_000_000_000)),
+            config(|config| config.workers = Some(5_000_000_000.into())),
             "workers is 5000000000, it must be between 1 and 1024",
         ),
         (
@@ -88,7 +88,7 @@ fn settings_out_of_range_are_named_with_value_and_limit() {
             "net_slice_us is 7, it must be 0 or between 100 and 100000",
         ),
         (
-            config(|config| config.contexts_per_worker = 1),
+            config(|config| config.contexts_per_worker = Some(1)),
             "contexts_per_worker is 1, it must be between 2 and 65536",
         ),
         (
@@ -98,14 +98,14 @@ fn settings_out_of_range_are_named_with_value_and_limit() {
         (
             config(|config| {
                 config.preempt = PreemptPolicy::KernelThread;
-                config.contexts_per_worker = 65;
+                config.contexts_per_worker = Some(65);
             }),
             "contexts_per_worker is 65, it must be between 2 and 64",
         ),
         (
             config(|config| {
-                config.workers = Some(64);
-                config.contexts_per_worker = 65_536;
+                config.workers = Some(64.into());
+                config.contexts_per_worker = Some(65_536);
                 config.stack_bytes = 1 << 30;
             }),
             "stack_bytes is 1073741824: 64 workers with contexts_per_worker = 65536 reserve \
@@ -113,7 +113,7 @@ fn settings_out_of_range_are_named_with_value_and_limit() {
         ),
         (
             config(|config| {
-                config.workers = Some(2);
+                config.workers = Some(2.into());
                 config.queue_capacity = 1 << 20;
                 config.datagram_bytes_max = 65_507;
             })

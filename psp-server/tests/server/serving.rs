@@ -5,6 +5,7 @@ use std::net::{Shutdown as Half, UdpSocket};
 use std::sync::atomic::Ordering;
 
 use crate::common::{Client, Lines, PATIENCE, TestServer, start, until};
+use psp_server::telemetry::WorkerSnapshot;
 use psp_server::{Config, Policy, PreemptPolicy, Reply, Request, Server, Topology};
 
 fn shapes() -> Vec<(Topology, Config)> {
@@ -205,17 +206,55 @@ fn a_slow_reader_holds_back_only_itself() {
 
 #[test]
 fn peers_over_the_buffer_budget_are_closed_and_others_served() {
-    let config = two_workers().buffered_bytes_max(3_000_000);
-    let server = start(Policy::darc(), Topology::Inline, config);
-    let mut greedy: Vec<_> = (0..12).map(|_| server.connect()).collect();
-    for client in &mut greedy {
-        client.send("big 20000000\n");
+    for topology in [Topology::Inline, Topology::Dedicated] {
+        let config = two_workers().buffered_bytes_max(3_000_000);
+        let server = start(Policy::darc(), topology, config);
+        let mut greedy: Vec<_> = (0..12).map(|_| server.connect()).collect();
+        for client in &mut greedy {
+            // The server may close the connection before it has read all.
+            let _ = client.stream.write_all(&[b'x'; 900_000]);
+        }
+        until("some are over the budget", || {
+            server.handle.snapshot().net.connections_over_budget > 0
+        });
+        assert_eq!(server.connect().ask("short"), "ok short");
+        assert!(server.handle.snapshot().net.buffered_bytes <= 3_000_000);
     }
-    until("some are over the budget", || {
-        server.handle.snapshot().net.connections_over_budget > 0
-            && server.handle.snapshot().types[1].completions == 12
-    });
-    assert_eq!(server.connect().ask("short"), "ok short");
+}
+
+#[test]
+fn replies_over_the_buffer_budget_become_errors_while_they_grow() {
+    for topology in [Topology::Inline, Topology::Dedicated] {
+        let config = two_workers().buffered_bytes_max(30_000_000);
+        let server = start(Policy::darc(), topology, config);
+        let mut patient = server.connect();
+        assert_eq!(
+            patient.ask("big 22600000"),
+            "!larger than 22500000 big 22600000"
+        );
+        let mut greedy: Vec<_> = (0..12).map(|_| server.connect()).collect();
+        for client in &mut greedy {
+            client.send("big 20000000\n");
+        }
+        until("all are answered", || {
+            server.handle.snapshot().types[1].completions == 13
+        });
+        let snapshot = server.handle.snapshot();
+        let refused = |worker: &WorkerSnapshot| worker.replies_over_budget;
+        let refused: u64 = snapshot.workers.iter().map(refused).sum();
+        assert!((1..12).contains(&refused), "{refused}");
+        assert_eq!(snapshot.net.connections_over_budget, 0);
+        assert_eq!(server.connect().ask("short"), "ok short");
+        let replies = greedy.iter_mut().map(Client::line);
+        let told = replies.filter(|reply| reply == "!out of buffers big 20000000");
+        assert_eq!(told.count() as u64, refused);
+        until("nothing is held", || {
+            patient.ask("short") == "ok short"
+                && server.handle.snapshot().net.buffered_bytes < 1 << 20
+        });
+        let len = patient.ask("big 20000000").len();
+        assert_eq!(len, 20_000_000 + "ok big 20000000".len());
+    }
 }
 
 #[test]

@@ -63,7 +63,8 @@ impl ResolvesServerCert for Gated {
     }
 }
 
-fn requests_overtake_handshakes(topology: Topology) {
+/// Beyond the queue's capacity handshakes are refused, or wait for as long as the others take if `they_wait`.
+fn requests_overtake_handshakes(topology: Topology, they_wait: bool) {
     let files = Certificates::new();
     let gate = Arc::new(Gated::new(&files));
     let tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -73,6 +74,7 @@ fn requests_overtake_handshakes(topology: Topology) {
         .with_cert_resolver(gate.clone());
     let config = Config::default()
         .queue_capacity(QUEUE_CAPACITY)
+        .backpressure_ms(if they_wait { u64::MAX } else { 0 })
         .handshake_timeout_s(0);
     let server = start_with(files, &Arc::new(tls).into(), topology, config);
     let mut client = server.connect();
@@ -87,11 +89,13 @@ fn requests_overtake_handshakes(topology: Topology) {
     for peer in &mut storm[1..] {
         peer.write_all(&server.hello()).unwrap();
     }
-    // Some handshakes wait, and the others are refused.
-    let refused = (STORM - 1 - QUEUE_CAPACITY) as u64;
+    let beyond = (STORM - 1 - QUEUE_CAPACITY) as u64;
+    let (held, refused) = if they_wait { (beyond, 0) } else { (0, beyond) };
     until("the storm has arrived", || {
-        server.snapshot().net.handshakes_failed == refused
+        server.handshakes().arrivals == before.arrivals + STORM as u64
+            && server.snapshot().net.handshakes_failed == refused
     });
+    assert_eq!(server.handshakes().held, held);
     assert_eq!(server.handshakes().rejections, refused);
     for round in 0..100 {
         assert_eq!(
@@ -115,10 +119,14 @@ fn requests_overtake_handshakes(topology: Topology) {
 
 #[test]
 fn requests_overtake_handshakes_where_the_net_thread_runs_none() {
-    requests_overtake_handshakes(Topology::Dedicated);
+    for they_wait in [false, true] {
+        requests_overtake_handshakes(Topology::Dedicated, they_wait);
+    }
 }
 
 #[test]
 fn requests_overtake_handshakes_where_the_net_thread_is_a_worker() {
-    requests_overtake_handshakes(Topology::Inline);
+    for they_wait in [false, true] {
+        requests_overtake_handshakes(Topology::Inline, they_wait);
+    }
 }

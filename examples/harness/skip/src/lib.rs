@@ -26,6 +26,17 @@ pub fn skip(reason: &str) {
     if std::env::var_os(REQUIRE_ALL).is_some_and(|value| !value.is_empty()) {
         panic!("{test} was skipped, and {REQUIRE_ALL} is set: {reason}");
     }
+    say(test, reason);
+}
+
+/// Like [`skip`], for what the machines of continuous integration lack, too, and no package could add: such as a
+/// kernel's feature. The test does not fail there, so say in its documentation where it runs.
+pub fn skip_here_and_in_ci(reason: &str) {
+    let thread = std::thread::current();
+    say(thread.name().unwrap_or("a test"), reason);
+}
+
+fn say(test: &str, reason: &str) {
     // `eprintln!` would be captured. A closed standard error is no reason to fail.
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
 }

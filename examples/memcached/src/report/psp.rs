@@ -19,10 +19,12 @@ pub(super) fn write(runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
             ("policy", &runtime.policy()),
             ("topology", &runtime.topology()),
             ("workers", &snapshot.workers.len()),
+            ("workers_present", &snapshot.elastic.present),
             ("reservation_updates", &snapshot.reservation_updates),
             ("buffered_bytes", &snapshot.net.buffered_bytes),
             ("malformed_requests", &snapshot.net.malformed),
             ("reflected_datagrams", &snapshot.net.datagrams_reflected),
+            ("over_budget_datagrams", &snapshot.net.datagrams_over_budget),
             ("timed_out_connections", &snapshot.net.connections_timed_out),
         ],
     );
@@ -42,6 +44,7 @@ fn write_type(ty: &TypeSnapshot, put: &mut Put<'_>) {
         &[
             ("arrivals", &ty.arrivals),
             ("completions", &ty.completions),
+            ("held", &ty.held),
             ("rejections", &ty.rejections),
             ("abandoned", &ty.abandoned),
             ("expired", &ty.expired),

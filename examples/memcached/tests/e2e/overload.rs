@@ -7,7 +7,7 @@ use crate::common::{Connection, Server};
 use psp_harness::{NOT_PSP, skip};
 
 const CLIENTS: usize = 40;
-const CONFIG: &str = "[server]\nqueue_capacity = 2\n";
+const CONFIG: &str = "[server]\nqueue_capacity = 2\nbackpressure_ms = 0\n";
 
 fn long_requests_are_refused_and_gets_are_not(policy: &str, topology: &str) {
     if !Server::is_psp() {

@@ -152,6 +152,35 @@ fn datagrams_from_the_servers_own_port_and_replies_are_dropped() {
     assert_eq!((read, unknown), (before[1], before[2]));
 }
 
+/// Replies to a forged source reach a victim. memcached does not limit them.
+#[test]
+fn a_source_gets_no_more_than_its_bytes() {
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    // A reply of 10 000 bytes takes a source 100 seconds.
+    let config = "[server]\ndatagram-bytes-per-source-per-s = 100\n";
+    for topology in ["inline", "dedicated"] {
+        let (server, address) = Server::start_udp_with(&["--topology", topology], config);
+        let mut stream = server.connect();
+        let value = "x".repeat(10_000);
+        stream.expect(&format!("set k 0 0 10000|{value}"), "STORED");
+        let victim = Datagrams::open_from("127.0.0.1", address);
+        let reply = format!("VALUE k 0 10000\r\n{value}\r\nEND\r\n");
+        assert!(victim.ask(1, "get k|") == reply);
+        // The server counts a reply a moment after it has sent it.
+        wait_until("datagrams are dropped", || {
+            victim.send(Header::request(2), "get k\r\n");
+            stream.stat("stats psp", "over_budget_datagrams") > 2
+        });
+        let another = Datagrams::open_from("127.0.0.2", address);
+        assert!(
+            another.ask(3, "get k|") == reply,
+            "another source is served"
+        );
+    }
+}
+
 /// memcached sends values of any size and replies to every request of a datagram.
 #[test]
 fn requests_and_replies_that_do_not_fit_are_errors() {

@@ -7,8 +7,9 @@ use crate::parse::{self, Result};
 use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] =
-    &[CommandSpec::new("client", -2, client).flags(&[Flag::NoScript])];
+pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("client", -2, client)
+    .flags(&[Flag::NoScript])
+    .subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("getname", 2, getname),
@@ -110,8 +111,10 @@ fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         }
         [option, ref ids @ ..] if parse::is(option, "ID") && !ids.is_empty() => {
             for id in ids {
-                let id = u64::try_from(parse::integer(id)?)
-                    .map_err(|_negative| CommandError::line("ERR Invalid client ID"))?;
+                let id = parse::integer(id)
+                    .ok()
+                    .and_then(|id| u64::try_from(id).ok());
+                let id = id.ok_or(CommandError::line("ERR Invalid client ID"))?;
                 if let Some(client) = clients.get(&id) {
                     add(client);
                 }

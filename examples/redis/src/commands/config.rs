@@ -20,8 +20,9 @@ use crate::tls::AUTH_CLIENTS;
 use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] =
-    &[CommandSpec::new("config", -2, config).flags(&[Flag::Admin, Flag::NoScript])];
+pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("config", -2, config)
+    .flags(&[Flag::Admin, Flag::NoScript])
+    .subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("get", -3, get),
@@ -308,6 +309,12 @@ fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
                 format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'");
             return Err(CommandError::Other(line.into()));
         };
+        if changes
+            .iter()
+            .any(|(other, _): &(&Parameter, _)| other.name == name)
+        {
+            return Err(failed(parameter, "duplicate parameter"));
+        }
         // A fixed parameter accepts its current value.
         if matches!(parameter.set, Setter::Fixed)
             && (parameter.get)(context.server).as_bytes() != *value
@@ -377,6 +384,10 @@ mod tests {
                 "CONFIG SET proto-max-bulk-len x",
                 "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - \
                  argument couldn't be parsed into an integer",
+            ),
+            (
+                "CONFIG SET timeout 1 TimeOut 2",
+                "-ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter",
             ),
             ("CONFIG SET appendonly no", "+OK"),
             (

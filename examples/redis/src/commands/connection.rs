@@ -56,8 +56,13 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> 
 }
 
 fn select(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let index = parse::integer(args[1]);
-    match index.map_err(|_text| CommandError::line("ERR invalid DB index"))? {
+    let index = parse::integer(args[1])?;
+    if i32::try_from(index).is_err() {
+        return Err(CommandError::line(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        ));
+    }
+    match index {
         0 => out.simple("OK"),
         _ => return Err(CommandError::line("ERR DB index is out of range")),
     }
@@ -185,7 +190,7 @@ mod tests {
             ),
             ("SELECT 0", "+OK"),
             ("SELECT 1", "-ERR DB index is out of range"),
-            ("SELECT x", "-ERR invalid DB index"),
+            ("SELECT x", "-ERR value is not an integer or out of range"),
             (
                 "SUBSCRIBE x",
                 "-ERR unknown command 'SUBSCRIBE', with args beginning with: 'x'",

@@ -145,8 +145,8 @@ fn set_expiry(
     name: &'static str,
     form: TimeForm,
 ) -> Result<()> {
-    let deadline_ms = form.any_deadline_ms(args[2], name)?;
     let condition = Condition::parse(&args[3..])?;
+    let deadline_ms = form.any_deadline_ms(args[2], name)?;
     let done = context.store.update(args[1], |slot| {
         if slot.value().is_none() || !condition.accepts(slot.expire_at_ms(), deadline_ms) {
             return false;
@@ -210,7 +210,7 @@ fn write_expiry(
 ) -> Result<()> {
     let expiry = context
         .store
-        .peek(key, |entry| entry.map(Entry::expire_at_ms));
+        .glance(key, |entry| entry.map(Entry::expire_at_ms));
     out.integer(match expiry {
         None => -2,
         Some(None) => -1,

@@ -4,10 +4,11 @@ use psp_store::{Element, Hash};
 
 use super::counts::{pick_count, picks};
 use super::pace::Pace;
-use super::scan::ScanOptions;
+use super::scan;
 use super::walk::Pairing;
 use super::{large, walk};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::decimal;
 use crate::error::CommandError;
 use crate::parse::{Result, float, integer, is};
 use crate::typed::{change_or_create, read, snapshot};
@@ -206,32 +207,24 @@ fn hincrbyfloat(
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    let increment = float(args[3])?;
-    if increment.is_infinite() {
+    if float(args[3])?.is_infinite() {
         return Err(CommandError::line("ERR value is NaN or Infinity"));
     }
     let sum = change_or_create(context.store, args[1], |hash: &mut Hash| {
-        let value = match hash.get(args[2]) {
-            Some(value) => {
-                float(value).map_err(|_| CommandError::line("ERR hash value is not a float"))?
-            }
-            None => 0.0,
-        };
-        let sum = value + increment;
-        if !sum.is_finite() {
-            return Err(CommandError::NotFinite);
-        }
-        let sum = Element::from(format!("{sum}").as_bytes());
+        let value = hash.get(args[2]).map(Element::as_slice);
+        let wrong = CommandError::line("ERR hash value is not a float");
+        let sum = Element::from(decimal::sum(value, args[3], wrong)?.as_bytes());
         hash.insert(args[2], sum.clone());
-        Ok(sum)
+        Ok::<_, CommandError>(sum)
     })??;
     out.bulk(&sum);
     Ok(())
 }
 
 fn hscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let options = ScanOptions::parse(&args[2..])?;
-    let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
+    let Some((hash, options)) = scan::open::<Hash>(context, args, out)? else {
+        return Ok(());
+    };
     let scan = hash.scan(options.cursor, options.count);
     let found: Vec<_> = scan
         .entries

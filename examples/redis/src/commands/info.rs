@@ -244,10 +244,11 @@ fn write_scheduler(
 ) -> fmt::Result {
     write!(
         text,
-        "psp_policy:{policy}\r\npsp_topology:{}\r\npsp_workers:{}\r\npsp_reservation_updates:{}\r\n\
-         psp_buffered_bytes:{}\r\npsp_malformed_requests:{}\r\npsp_timed_out_connections:{}\r\n",
+        "psp_policy:{policy}\r\npsp_topology:{}\r\npsp_workers:{}\r\npsp_workers_present:{}\r\n\
+         psp_reservation_updates:{}\r\npsp_buffered_bytes:{}\r\npsp_malformed_requests:{}\r\npsp_timed_out_connections:{}\r\n",
         server.topology(),
         snapshot.workers.len(),
+        snapshot.elastic.present,
         snapshot.reservation_updates,
         snapshot.net.buffered_bytes,
         snapshot.net.malformed,
@@ -256,13 +257,14 @@ fn write_scheduler(
     for ty in &snapshot.types {
         write!(
             text,
-            "psp_type_{}:arrivals={},completions={},rejections={},abandoned={},expired={},queued={},\
+            "psp_type_{}:arrivals={},completions={},held={},rejections={},abandoned={},expired={},queued={},\
              service_us_mean={:.3},\
              service_us_max={:.3},service_us_profiled={:.3},workers_reserved={},worker_first={},\
              steals={},turns={},preemptions_asked={},preemptions_honoured={},preemptions_late={}\r\n",
             ty.name,
             ty.arrivals,
             ty.completions,
+            ty.held,
             ty.rejections,
             ty.abandoned,
             ty.expired,

@@ -10,7 +10,8 @@ use super::FAMILIES;
 use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("command", -1, command)];
+pub(crate) const COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new("command", -1, command).subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("count", 2, count),
@@ -61,7 +62,7 @@ fn info(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resu
     for name in &args[2..] {
         match CommandTable::get().find(CommandId::of(name)) {
             Some(spec) => write_info(spec, out),
-            None => out.null_array(),
+            None => out.null(),
         }
     }
     Ok(())
@@ -143,7 +144,7 @@ mod tests {
         session.expect(&[
             (
                 "COMMAND INFO get nope",
-                "*2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *0 *0 *0 *0 *-1",
+                "*2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *0 *0 *0 *0 $-1",
             ),
             (
                 "COMMAND DOCS GET",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use psp_store::Value;
+use psp_store::{Entry, Value};
 use smallvec::SmallVec;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
@@ -12,6 +12,7 @@ use crate::parse::{self, Result};
 
 use super::pace::Pace;
 use super::scan::ScanOptions;
+use super::subcommand::{self, Subcommand};
 use super::walk;
 
 const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
@@ -27,8 +28,12 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(READ)
         .keys(1, -1, 1),
     CommandSpec::new("keys", 2, keys).flags(&[Flag::Readonly]),
-    CommandSpec::new("memory", -2, memory).flags(&[Flag::Readonly]),
-    CommandSpec::new("object", -2, object).flags(&[Flag::Readonly]),
+    CommandSpec::new("memory", -2, memory)
+        .flags(&[Flag::Readonly])
+        .subcommands(MEMORY),
+    CommandSpec::new("object", -2, object)
+        .flags(&[Flag::Readonly])
+        .subcommands(OBJECT),
     CommandSpec::new("randomkey", 1, randomkey).flags(&[Flag::Readonly]),
     CommandSpec::new("rename", 3, rename)
         .flags(WRITE)
@@ -37,7 +42,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(WRITE)
         .keys(1, 2, 1),
     CommandSpec::new("scan", -2, scan).flags(&[Flag::Readonly]),
-    CommandSpec::new("touch", -2, exists)
+    CommandSpec::new("touch", -2, touch)
         .flags(READ)
         .keys(1, -1, 1),
     CommandSpec::new("type", 2, type_of).flags(READ).key(),
@@ -54,7 +59,14 @@ fn del(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
     Ok(())
 }
 
+/// Asking whether a key exists does not touch it.
 fn exists(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let exists = |key: &[u8]| context.store.glance(key, |entry| entry.is_some());
+    out.integer(count(&args[1..], exists));
+    Ok(())
+}
+
+fn touch(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     out.integer(count(&args[1..], |key| context.store.contains(key)));
     Ok(())
 }
@@ -70,8 +82,8 @@ fn count(keys: &[&[u8]], holds: impl Fn(&[u8]) -> bool) -> i64 {
 }
 
 fn type_of(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    context.store.with(args[1], |value| {
-        out.simple(value.map_or("none", Value::type_name));
+    context.store.glance(args[1], |entry| {
+        out.simple(entry.map_or("none", |entry| entry.value().type_name()));
     });
     Ok(())
 }
@@ -215,27 +227,56 @@ fn randomkey(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>)
     Ok(())
 }
 
-fn object(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let subcommand = args[1];
-    let [key] = args[2..] else {
-        return Err(CommandError::unknown_subcommand("OBJECT", subcommand));
-    };
-    context.store.peek(key, |entry| {
-        let Some(entry) = entry else {
-            out.null();
-            return Ok(());
-        };
-        if parse::is(subcommand, "ENCODING") {
+const OBJECT: &[Subcommand] = &[
+    Subcommand::new("encoding", 3, |context, args, out| {
+        inspect(context, args[2], out, |entry, out| {
             out.bulk(encoding(entry.value()).as_bytes());
-        } else if parse::is(subcommand, "REFCOUNT") {
-            out.integer(1);
-        } else if parse::is(subcommand, "IDLETIME") {
-            out.integer(i64::from(context.store.idle_s(entry)));
-        } else {
-            return Err(CommandError::unknown_subcommand("OBJECT", subcommand));
+        })
+    }),
+    Subcommand::new("idletime", 3, |context, args, out| {
+        let store = context.store;
+        inspect(context, args[2], out, |entry, out| {
+            out.integer(i64::from(store.idle_s(entry)));
+        })
+    }),
+    Subcommand::new("refcount", 3, |context, args, out| {
+        inspect(context, args[2], out, |_, out| out.integer(1))
+    }),
+];
+
+const MEMORY: &[Subcommand] = &[Subcommand::new("usage", -3, |context, args, out| {
+    match args[3..] {
+        [] => {}
+        [option, samples] if parse::is(option, "SAMPLES") => {
+            parse::count(samples)?;
         }
-        Ok(())
+        _ => return Err(CommandError::Syntax),
+    }
+    inspect(context, args[2], out, |entry, out| {
+        out.integer(i64::try_from(entry.memory_bytes()).unwrap_or(i64::MAX));
     })
+})];
+
+fn object(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    subcommand::run("object", OBJECT, context, args, out)
+}
+
+fn memory(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    subcommand::run("memory", MEMORY, context, args, out)
+}
+
+/// Writes what `write` says of a key without touching it; null if there is no such key.
+fn inspect(
+    context: &Context<'_>,
+    key: &[u8],
+    out: &mut ReplyEncoder<'_>,
+    write: impl FnOnce(&Entry, &mut ReplyEncoder<'_>),
+) -> Result<()> {
+    context.store.peek(key, |entry| match entry {
+        Some(entry) => write(entry, out),
+        None => out.null(),
+    });
+    Ok(())
 }
 
 /// Redis' name for the encoding closest to the representation of `value`.
@@ -248,20 +289,6 @@ fn encoding(value: &Value) -> &'static str {
         Value::Hash(_) | Value::Set(_) => "hashtable",
         Value::SortedSet(_) => "skiplist",
     }
-}
-
-fn memory(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let ([subcommand, key] | [subcommand, key, _, _]) = args[1..] else {
-        return Err(CommandError::unknown_subcommand("MEMORY", args[1]));
-    };
-    if !parse::is(subcommand, "USAGE") {
-        return Err(CommandError::unknown_subcommand("MEMORY", subcommand));
-    }
-    context.store.peek(key, |entry| match entry {
-        Some(entry) => out.integer(i64::try_from(entry.memory_bytes()).unwrap_or(i64::MAX)),
-        None => out.null(),
-    });
-    Ok(())
 }
 
 #[cfg(test)]

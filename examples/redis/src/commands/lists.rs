@@ -198,11 +198,15 @@ fn index_within(index: i64, len: usize) -> Option<usize> {
 }
 
 fn lindex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let index = integer(args[2])?;
     read(context.store, args[1], |list: Option<&List>| {
-        let element = list.and_then(|list| list.get(index_within(index, list.len())?));
-        walk::element_or_null(out, element);
-    })
+        let Some(list) = list else {
+            out.null();
+            return Ok(());
+        };
+        let index = index_within(integer(args[2])?, list.len());
+        walk::element_or_null(out, index.and_then(|index| list.get(index)));
+        Ok(())
+    })?
 }
 
 fn lset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -295,7 +299,10 @@ impl Search {
             compared: usize::MAX,
         };
         let not_negative = |arg, error| {
-            usize::try_from(integer(arg)?).map_err(|_negative| CommandError::line(error))
+            let number = integer(arg)
+                .ok()
+                .and_then(|number| usize::try_from(number).ok());
+            number.ok_or(CommandError::line(error))
         };
         for option in options.chunks(2) {
             match *option {

@@ -23,7 +23,7 @@ mod sorted_set_operations;
 mod sorted_set_ranges;
 mod sorted_sets;
 mod strings;
-mod subcommand;
+pub(crate) mod subcommand;
 mod transactions;
 mod walk;
 

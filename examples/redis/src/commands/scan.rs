@@ -1,9 +1,10 @@
 //! The arguments and the reply that SCAN and its relatives share.
 
-use crate::command::ReplyEncoder;
+use crate::command::{Context, ReplyEncoder};
 use crate::error::CommandError;
 use crate::glob::{self, Steps};
 use crate::parse::{Result, integer, is};
+use crate::typed::{Typed, snapshot};
 
 use super::pace::Pace;
 
@@ -16,13 +17,33 @@ pub(super) struct ScanOptions<'a> {
     pace: Pace,
 }
 
+fn parse_cursor(arg: &[u8]) -> Result<u64> {
+    let cursor = std::str::from_utf8(arg).ok();
+    let cursor = cursor.and_then(|cursor| cursor.parse().ok());
+    cursor.ok_or(CommandError::InvalidCursor)
+}
+
+/// The value to scan, and the options behind its key. If there is no value, writes the reply of an empty one, whatever
+/// the options are, as Redis does, and returns `None`.
+pub(super) fn open<'a, T: Typed>(
+    context: &Context<'_>,
+    args: &[&'a [u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<Option<(T, ScanOptions<'a>)>> {
+    parse_cursor(args[2])?;
+    let Some(value) = snapshot(context.store, args[1])? else {
+        out.array(2);
+        out.bulk(b"0");
+        out.array(0);
+        return Ok(None);
+    };
+    Ok(Some((value, ScanOptions::parse(&args[2..])?)))
+}
+
 impl<'a> ScanOptions<'a> {
     pub(super) fn parse(args: &[&'a [u8]]) -> Result<Self> {
         let (cursor, options) = args.split_first().ok_or(CommandError::Syntax)?;
-        let cursor = std::str::from_utf8(cursor)
-            .ok()
-            .and_then(|cursor| cursor.parse().ok());
-        let cursor = cursor.ok_or(CommandError::InvalidCursor)?;
+        let cursor = parse_cursor(cursor)?;
         let mut parsed = Self {
             cursor,
             count: 10,

@@ -28,7 +28,9 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("eval_ro", -3, eval_ro).flags(&[Flag::NoScript, Flag::Readonly]),
     CommandSpec::new("evalsha", -3, evalsha).flags(&[Flag::NoScript]),
     CommandSpec::new("evalsha_ro", -3, evalsha_ro).flags(&[Flag::NoScript, Flag::Readonly]),
-    CommandSpec::new("script", -2, script).flags(&[Flag::NoScript]),
+    CommandSpec::new("script", -2, script)
+        .flags(&[Flag::NoScript])
+        .subcommands(SUBCOMMANDS),
 ];
 
 const SUBCOMMANDS: &[Subcommand] = &[

@@ -93,7 +93,7 @@ fn debug(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     )
 }
 
-/// Occupies the worker that runs it, unless the policy preempts it. Other workers go on. Ends when its client leaves.
+/// Waits without a worker. Ends when its client leaves.
 fn sleep(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let pause = Duration::try_from_secs_f64(parse::float(args[2])?).ok();
     let pause = pause.filter(|pause| *pause <= SLEEP_MAX);

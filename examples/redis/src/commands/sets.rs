@@ -9,7 +9,7 @@ use psp_store::{Element, Set, SetOperation, Slot};
 
 use super::counts::{intersection_limit, key_count, pick_count, picks, pop_count};
 use super::pace::Pace;
-use super::scan::ScanOptions;
+use super::scan;
 use super::{large, walk};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
@@ -284,8 +284,9 @@ fn sintercard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
 }
 
 fn sscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let options = ScanOptions::parse(&args[2..])?;
-    let set: Set = snapshot(context.store, args[1])?.unwrap_or_default();
+    let Some((set, options)) = scan::open::<Set>(context, args, out)? else {
+        return Ok(());
+    };
     let scan = set.scan(options.cursor, options.count);
     let found: Vec<_> = scan
         .entries

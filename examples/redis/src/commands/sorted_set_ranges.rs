@@ -119,6 +119,13 @@ fn score_bound(arg: &[u8]) -> Result<ScoreBound> {
         [b'(', score @ ..] => (true, score),
         score => (false, score),
     };
+    if score.is_empty() {
+        // As `strtod` reads it.
+        return Ok(ScoreBound {
+            score: 0.0,
+            exclusive,
+        });
+    }
     let score = float(score).map_err(|_| CommandError::line("ERR min or max is not a float"))?;
     Ok(ScoreBound { score, exclusive })
 }

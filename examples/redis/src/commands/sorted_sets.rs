@@ -8,7 +8,7 @@ use psp_store::{ScoredMember, SortedSet};
 
 use super::counts::{pick_count, picks, pop_count};
 use super::lists::MultiPop;
-use super::scan::ScanOptions;
+use super::scan;
 use super::walk::Pairing;
 use super::{large, walk};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
@@ -361,8 +361,9 @@ fn zrandmember(
 }
 
 fn zscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let options = ScanOptions::parse(&args[2..])?;
-    let set: SortedSet = snapshot(context.store, args[1])?.unwrap_or_default();
+    let Some((set, options)) = scan::open::<SortedSet>(context, args, out)? else {
+        return Ok(());
+    };
     let scan = set.scan(options.cursor, options.count);
     let found: Vec<_> = scan
         .entries

@@ -6,6 +6,7 @@ use psp_protocols::resp::SHARED_LEN_MIN;
 use psp_store::{Element, Slot, Value};
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::decimal;
 use crate::error::CommandError;
 use crate::expire_time::TimeForm;
 use crate::parse::{self, Result};
@@ -331,18 +332,21 @@ fn getdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 }
 
 fn getex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let expire_at_ms = match args[2..] {
+    let deadline = match args[2..] {
         [] => return get(context, args, out),
         [option] if parse::is(option, "PERSIST") => None,
         [option, time] => {
             let form = TimeForm::of_option(option).ok_or(CommandError::Syntax)?;
-            Some(form.deadline_ms(time, "getex")?)
+            Some((form, time))
         }
         _ => return Err(CommandError::Syntax),
     };
     let string = context.store.update(args[1], |slot| {
         let string = expect::<Element>(slot.value())?.cloned();
-        slot.set_expire_at_ms(expire_at_ms);
+        if string.is_some() {
+            let at_ms = deadline.map(|(form, time)| form.deadline_ms(time, "getex"));
+            slot.set_expire_at_ms(at_ms.transpose()?);
+        }
         Ok(string)
     })?;
     element_or_null(out, string.as_ref());
@@ -420,19 +424,11 @@ fn incrbyfloat(
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    let step = parse::float(args[2])?;
     let sum = context.store.update(args[1], |slot| {
-        let old = match expect::<Element>(slot.value())? {
-            None => 0.0,
-            Some(string) => parse::float(string)?,
-        };
-        let sum = old + step;
-        if !sum.is_finite() {
-            return Err(CommandError::NotFinite);
-        }
-        let text = sum.to_string();
-        replace(slot, text.as_bytes());
-        Ok(text)
+        let old = expect::<Element>(slot.value())?.map(Element::as_slice);
+        let sum = decimal::sum(old, args[2], CommandError::NotFloat)?;
+        replace(slot, sum.as_bytes());
+        Ok(sum)
     })?;
     out.bulk(sum.as_bytes());
     Ok(())

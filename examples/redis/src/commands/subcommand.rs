@@ -6,10 +6,10 @@ use crate::parse::{self, Result};
 
 /// One subcommand. Its arity includes the name of its command.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Subcommand {
-    pub(super) name: &'static str,
-    pub(super) arity: i32,
-    pub(super) run: CommandFn,
+pub struct Subcommand {
+    name: &'static str,
+    arity: i32,
+    run: CommandFn,
 }
 
 impl Subcommand {
@@ -27,16 +27,50 @@ pub(super) fn run(
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    let found = subcommands
-        .iter()
-        .find(|subcommand| parse::is(args[1], subcommand.name));
-    let Some(subcommand) = found else {
+    match find(container, subcommands, args)? {
+        Some(subcommand) => (subcommand.run)(context, args, out),
+        None => {
+            write_help(container, subcommands, out);
+            Ok(())
+        }
+    }
+}
+
+/// The subcommand that `args[1]` names; `None` for HELP.
+///
+/// # Errors
+/// There is no such subcommand, or the number of arguments is wrong.
+pub(crate) fn find<'s>(
+    container: &str,
+    subcommands: &'s [Subcommand],
+    args: &[&[u8]],
+) -> Result<Option<&'s Subcommand>> {
+    let mut known = subcommands.iter();
+    let Some(found) = known.find(|subcommand| parse::is(args[1], subcommand.name)) else {
+        if parse::is(args[1], "HELP") && args.len() == 2 {
+            return Ok(None);
+        }
         let container = container.to_uppercase();
         return Err(CommandError::unknown_subcommand(&container, args[1]));
     };
-    if !parse::arity_accepts(subcommand.arity, args.len()) {
-        let name = format!("{container}|{}", subcommand.name);
+    if !parse::arity_accepts(found.arity, args.len()) {
+        let name = format!("{container}|{}", found.name);
         return Err(CommandError::Arity(name.into()));
     }
-    (subcommand.run)(context, args, out)
+    Ok(Some(found))
+}
+
+/// The names of all subcommands, in the form of Redis.
+fn write_help(container: &str, subcommands: &[Subcommand], out: &mut ReplyEncoder<'_>) {
+    let title = format!(
+        "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        container.to_uppercase()
+    );
+    out.array(subcommands.len() + 3);
+    out.simple(&title);
+    for subcommand in subcommands {
+        out.simple(&subcommand.name.to_uppercase());
+    }
+    out.simple("HELP");
+    out.simple("    Print this help.");
 }

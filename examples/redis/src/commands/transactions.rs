@@ -68,9 +68,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
     let commands = &transaction.commands;
     let stores_more = |command: &QueuedCommand| spec_of(command).flags.contains(&Flag::DenyOom);
     if commands.iter().any(stores_more) && context.server.is_out_of_memory(Instant::now()) {
-        let reason = CommandError::OutOfMemory;
-        let line = format!("EXECABORT Transaction discarded because of: {reason}");
-        return Err(CommandError::Other(line.into()));
+        return Err(CommandError::aborted(&CommandError::OutOfMemory));
     }
     let store = &context.server.store;
     let limit_bytes = context.server.settings.config.server.reply_bytes_max;

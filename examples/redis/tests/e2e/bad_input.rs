@@ -6,11 +6,11 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 
 use crate::common::{
-    Connection, DEADLINE, Options, Reply, Server, encode, encode_line, wait_until,
+    Connection, DEADLINE, Options, Reply, Server, encode, encode_line, raise_descriptor_limit,
+    wait_until,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const MEBIBYTE: u64 = 1024 * 1024;
 
@@ -364,16 +364,4 @@ fn assert_closed(error: &io::Error) {
         closed.contains(&error.kind()),
         "not closed within {DEADLINE:?}: {error}"
     );
-}
-
-/// Raises this process' limit of open files, which the server inherits, to the hard limit. Returns
-/// the limit.
-fn raise_descriptor_limit() -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    setrlimit(Resource::Nofile, raised).expect("the soft limit may rise to the hard one");
-    limit.maximum.map_or(usize::MAX, |maximum| maximum as usize)
 }

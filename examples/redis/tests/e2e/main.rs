@@ -2,9 +2,13 @@
 
 mod admission;
 mod bad_input;
+mod buffers;
+mod bursts;
 mod clients;
 mod common;
 mod costs;
+mod differential;
+mod linearizable;
 mod local_sockets;
 mod memory;
 mod overload;
@@ -12,6 +16,7 @@ mod patterns;
 mod protocol;
 mod scripts;
 mod steering;
+mod strangers;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;

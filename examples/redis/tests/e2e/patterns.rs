@@ -64,6 +64,28 @@ fn commands_end_with_their_client() {
     }
 }
 
+#[test]
+fn a_sleep_leaves_its_worker_to_others() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let server = start(topology, 2);
+        let mut witness = server.connect();
+        assert_eq!(witness.ask("HSET hash field value"), "1", "{topology}");
+        let _sleepers = [(); 3].map(|()| sleep_for_an_hour(&server));
+        for _ in 0..3 {
+            // These get their replies long before the sleepers', or the connection times out.
+            assert!(witness.ask("KEYS *").contains("hash"), "{topology}");
+            assert!(witness.ask("HGETALL hash").contains("value"), "{topology}");
+            assert_eq!(witness.ask("CONFIG SET policy cscq"), "+OK", "{topology}");
+            assert_eq!(witness.ask("CONFIG SET policy darc"), "+OK", "{topology}");
+        }
+        assert_eq!(witness.ask("FLUSHALL"), "+OK", "{topology}");
+        assert_eq!(witness.ask("DBSIZE"), "0", "{topology}");
+    }
+}
+
 /// Sends a long DEBUG SLEEP.
 fn sleep_for_an_hour(server: &Server) -> Connection {
     let mut client = server.connect();

@@ -33,7 +33,7 @@ fn preempted_scans_are_complete() {
             config.data_dir = Some(directory.path().to_owned());
         }
         let storage = config.storage().unwrap();
-        config.server.workers = Some(1);
+        config.server.workers = Some(1.into());
         config.server.topology = Topology::Dedicated;
         let KeyValueServer { server, engine } = startup::build(config).unwrap();
         let address = server.local_addrs()[0];

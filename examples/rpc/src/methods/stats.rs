@@ -20,6 +20,7 @@ pub fn stats(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> 
         policy: server.policy().spelled(),
         types: snapshot.types.into_iter().map(of_type).collect(),
         reflected_datagrams: snapshot.net.datagrams_reflected,
+        over_budget_datagrams: snapshot.net.datagrams_over_budget,
     };
     context.respond(&stats);
     Ok(())

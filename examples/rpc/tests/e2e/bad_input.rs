@@ -52,3 +52,21 @@ fn datagrams_from_the_servers_own_port_and_responses_are_dropped() {
     );
     assert_eq!(server.stats().reflected_datagrams, 3);
 }
+
+/// Responses to a forged source reach a victim.
+#[test]
+fn a_source_gets_no_more_than_its_bytes() {
+    // A response of 1000 bytes takes a source 100 seconds.
+    let config = "[server]\ndatagram-bytes-per-source-per-s = 10\n";
+    for topology in ["inline", "dedicated"] {
+        let server = Server::start_with(&["--topology", topology], config);
+        let mut client = server.datagrams();
+        let echoed = ask(&mut client, "Echo", vec![7; 1000]);
+        assert_eq!(echoed.status(), envelope::Status::Ok);
+        // The server counts a response a moment after it has sent it.
+        wait_until("datagrams are dropped", || {
+            client.send(&request()).unwrap();
+            server.stats().over_budget_datagrams > 2
+        });
+    }
+}

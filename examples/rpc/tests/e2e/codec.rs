@@ -70,8 +70,14 @@ proptest! {
             turns, preemptions, abandoned, expired,
         };
         same(
-            &messages::ServerStats { policy: name.clone(), types: vec![ours; 2], reflected_datagrams: number },
-            &methods::ServerStats { policy: name, types: vec![generated; 2], reflected_datagrams: number },
+            &messages::ServerStats {
+                policy: name.clone(), types: vec![ours; 2], reflected_datagrams: number,
+                over_budget_datagrams: arrivals,
+            },
+            &methods::ServerStats {
+                policy: name, types: vec![generated; 2], reflected_datagrams: number,
+                over_budget_datagrams: arrivals,
+            },
         )?;
     }
 }

@@ -227,7 +227,10 @@ fn a_datagram_whose_deadline_passes_in_the_queue_is_dropped() {
 #[test]
 fn requests_for_a_full_queue_are_refused_with_its_name() {
     const CLIENTS: usize = 30;
-    let server = Server::start_with(&DEDICATED, "[server]\nqueue_capacity = 2\n");
+    let server = Server::start_with(
+        &DEDICATED,
+        "[server]\nqueue_capacity = 2\nbackpressure_ms = 0\n",
+    );
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
     for client in &mut clients {
         client

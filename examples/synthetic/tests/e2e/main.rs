@@ -1,5 +1,6 @@
 //! Tests of live psp-synthetic servers.
 
+mod elastic;
 mod lag;
 mod policies;
 mod queueing;
@@ -7,3 +8,4 @@ mod shutdown;
 mod simulated;
 mod starting;
 mod steering;
+mod waiting;

@@ -114,6 +114,7 @@ fn measure(seed: u64) -> Measured {
         service: ServicePlan {
             mean_ns: SERVICE_NS,
             distribution: Distribution::Exponential,
+            wait_ns: 0,
         },
     };
     let plan = RunPlan {

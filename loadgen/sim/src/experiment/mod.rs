@@ -12,4 +12,4 @@ pub use capacity_report::{CAPACITY_SCHEMA, CapacityReport, CapacityResult};
 pub use conditions::{Conditions, Found};
 pub use quantiles::Quantiles;
 pub use settings::{Assignment, SettingError, SimSettings};
-pub use sim_report::{Overall, Point, SIM_SCHEMA, SimReport, TypePoint};
+pub use sim_report::{ElasticPoint, Overall, Point, SIM_SCHEMA, SimReport, TypePoint};

@@ -5,6 +5,7 @@
 
 use std::str::FromStr;
 
+use psp_policy::elastic::ElasticSettings;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -30,6 +31,12 @@ pub struct SimSettings {
     pub classifier: ClassifierModel,
     /// Whether the policy knows the types' service times and shares from the start.
     pub hints: bool,
+    /// A worker comes when so many requests run and wait for each, if workers come and go.
+    pub elastic_load_factor: f64,
+    /// A worker goes when the load has fallen by this part.
+    pub elastic_hysteresis: f64,
+    /// The load is averaged over this time, in milliseconds.
+    pub elastic_interval_ms: u64,
 }
 
 impl Default for SimSettings {
@@ -42,6 +49,9 @@ impl Default for SimSettings {
             queue_capacity: 1 << 16,
             classifier: ClassifierModel::Exact,
             hints: true,
+            elastic_load_factor: ElasticSettings::default().load_factor,
+            elastic_hysteresis: ElasticSettings::default().hysteresis,
+            elastic_interval_ms: ElasticSettings::default().interval_ms,
         }
     }
 }
@@ -56,6 +66,12 @@ impl SimSettings {
         plan.queue_capacity = self.queue_capacity;
         plan.classifier = self.classifier;
         plan.hints = self.hints;
+        if let Some(elastic) = &mut plan.elastic {
+            elastic.settings = ElasticSettings::default()
+                .load_factor(self.elastic_load_factor)
+                .hysteresis(self.elastic_hysteresis)
+                .interval_ms(self.elastic_interval_ms);
+        }
     }
 
     /// Carries out `assignments` in order. A plain key sets one of these settings, or the setting

@@ -32,8 +32,11 @@ pub struct Point {
     pub policy: String,
     /// Name of the workload.
     pub workload: String,
-    /// Number of workers.
+    /// Number of workers; the most if they come and go.
     pub workers: usize,
+    /// Workers that came and went, if they did so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elastic: Option<ElasticPoint>,
     /// Offered load: the part of the workers' time that the requests' service takes.
     pub load: f64,
     /// The same in requests per second.
@@ -48,6 +51,19 @@ pub struct Point {
     pub overall: Overall,
     /// Each type.
     pub types: Vec<TypePoint>,
+}
+
+/// Workers that came and went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ElasticPoint {
+    /// The fewest that could be present.
+    pub workers_min: usize,
+    /// How many were present, on average over time.
+    pub workers_mean: f64,
+    /// Time for which workers were present, of all together, in seconds.
+    pub core_seconds: f64,
+    /// How often one came or went.
+    pub changes: u64,
 }
 
 /// The requests of all types together.
@@ -80,6 +96,12 @@ impl Point {
             policy: plan.policy.to_string(),
             workload: plan.workload.name.clone(),
             workers: plan.workers,
+            elastic: plan.elastic.map(|elastic| ElasticPoint {
+                workers_min: elastic.workers_min,
+                workers_mean: outcome.workers_mean,
+                core_seconds: outcome.workers_mean * outcome.duration_ns as f64 / 1e9,
+                changes: outcome.worker_changes,
+            }),
             load: plan.load,
             offered_rps: outcome.offered_rps,
             completed: outcome.completed,
@@ -89,6 +111,16 @@ impl Point {
                 slowdown: Quantiles::of(outcome.overall.percentiles()),
             },
             types: outcome.types.iter().map(TypePoint::new).collect(),
+        }
+    }
+}
+
+impl Point {
+    /// Number of workers; if they come and go, how many are present on average, too.
+    fn workers_cell(&self) -> String {
+        match &self.elastic {
+            None => self.workers.to_string(),
+            Some(elastic) => format!("{:.2} of {}", elastic.workers_mean, self.workers),
         }
     }
 }
@@ -195,7 +227,7 @@ impl SimReport {
                 point.workload.clone(),
                 point.policy.clone(),
                 point.load.to_string(),
-                point.workers.to_string(),
+                point.workers_cell(),
                 number(point.offered_rps),
                 format!("{:.3}", point.utilization),
                 point.completed.to_string(),

@@ -1,7 +1,7 @@
 //! The table of all figures.
 
 use super::definition::Figure;
-use super::{lending, persephone, shinjuku, synergy};
+use super::{arachne, lending, persephone, shinjuku, synergy};
 
 /// All figures: paper by paper, then psp's own.
 pub fn all() -> impl Iterator<Item = &'static Figure> {
@@ -9,6 +9,7 @@ pub fn all() -> impl Iterator<Item = &'static Figure> {
         persephone::FIGURES,
         shinjuku::FIGURES,
         synergy::FIGURES,
+        arachne::FIGURES,
         lending::FIGURES,
     ]
     .into_iter()

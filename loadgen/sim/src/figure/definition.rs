@@ -7,6 +7,7 @@ use super::connections::Connections;
 use super::error::FigureError;
 use super::job::{Job, Scale};
 use super::phases::Phases;
+use super::ramp::{Line, Ramp};
 use super::sweep::{Sweep, System};
 
 /// A figure of a paper.
@@ -27,6 +28,7 @@ pub struct Figure {
 pub(super) enum Body {
     Sweep(Sweep),
     Phases(Phases),
+    Ramp(Ramp),
     Connections(Connections),
 }
 
@@ -46,6 +48,16 @@ impl Figure {
                 1,
                 simulated(phases.workers, phases.systems, &phases.words(scale)),
             ),
+            Body::Ramp(ramp) => {
+                let systems: Vec<System> =
+                    ramp.lines.iter().map(|line: &Line| line.system).collect();
+                (
+                    ramp.series(),
+                    ramp.panels(),
+                    3,
+                    simulated(ramp.workers, &systems, &ramp.words(scale)),
+                )
+            }
             Body::Connections(connections) => (
                 vec![connections.name.to_owned()],
                 vec![connections.panel()],
@@ -68,6 +80,7 @@ impl Figure {
         match &self.body {
             Body::Sweep(sweep) => sweep.jobs(scale),
             Body::Phases(phases) => phases.jobs(scale),
+            Body::Ramp(ramp) => ramp.jobs(scale),
             Body::Connections(connections) => Ok(connections.jobs(scale)),
         }
     }

@@ -9,6 +9,7 @@
 //! A figure is a row in the table of its paper: the compared systems with the options of
 //! `psp-loadgen sim`, the loads, and the quantities to draw. `docs/figures.md` shows all figures.
 
+mod arachne;
 mod catalogue;
 mod claim;
 mod connections;
@@ -19,6 +20,7 @@ mod lending;
 mod persephone;
 mod phases;
 mod plot;
+mod ramp;
 mod shinjuku;
 mod sweep;
 mod synergy;

@@ -117,6 +117,7 @@ impl Phases {
                 share: *share,
                 service_ns: (service_us * 1e3) as u64,
                 distribution: Distribution::Fixed,
+                wait_ns: 0,
                 slo_ns: None,
             };
             self.types.iter().zip(&phase.types).map(of).collect()

@@ -35,6 +35,7 @@ pub(super) struct Arrival {
     /// Index of its type in the workload.
     pub(super) kind: u32,
     pub(super) service_ns: u64,
+    pub(super) wait_ns: u64,
 }
 
 /// A phase, ready to draw from.
@@ -45,6 +46,7 @@ struct Mix {
     /// For each type but the last: the end of its part of the range of 64-bit numbers.
     ends: Vec<u64>,
     service_times: Vec<ServiceTimes>,
+    waits_ns: Vec<u64>,
 }
 
 impl Mix {
@@ -72,6 +74,7 @@ impl Mix {
                 .iter()
                 .map(|ty| ServiceTimes::new(ty.distribution, ty.service_ns))
                 .collect(),
+            waits_ns: types.iter().map(|ty| ty.wait_ns).collect(),
         }
     }
 }
@@ -170,6 +173,7 @@ impl<'a> Arrivals<'a> {
             mix.ends.iter().map(|&end| usize::from(drawn >= end)).sum()
         };
         let service_ns = mix.service_times[kind].draw(&mut self.service_times);
+        let wait_ns = mix.waits_ns[kind];
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -180,6 +184,7 @@ impl<'a> Arrivals<'a> {
             at_ns,
             kind,
             service_ns,
+            wait_ns,
         });
     }
 

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   arrivals ─► dispatchers ─► Scheduler ◄── quanta, ticks
-//!                (if they        │   ▲
-//!                 cost time)     ▼   │ Completed, Yielded
+//!                (if they        │   ▲   ◄── requests that waited without a worker (Unblocked)
+//!                 cost time)     ▼   │ Completed, Yielded, Blocked
 //!                              workers ─► recorder
 //! ```
 //!
-//! At the same nanosecond workers come first, then dispatchers, deadlines and arrivals. A request
-//! that ends together with its quantum is therefore not preempted.
+//! At the same nanosecond workers come first, then requests that waited long enough, dispatchers, deadlines and
+//! arrivals. A request that ends together with its quantum is therefore not preempted.
 
+use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{
     Action, Event, HandOff, Policy, RequestId, RequestType, Sample, Scheduler, TypeTable, WorkerId,
-    switch,
 };
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -21,9 +21,11 @@ use super::arrivals::{Arrivals, Stream};
 use super::dispatcher::Dispatchers;
 use super::outcome::Outcome;
 use super::plan::{ClassifierModel, PolicySwitch, SimError, SimPlan};
+use super::present::Present;
 use super::recorder::{Counts, Measured, Recorder};
 use super::slab::Slab;
 use super::snapshot::Snapshot;
+use super::wakes::Wakes;
 use super::workers::{Left, Workers};
 
 /// Time without an event after which the scheduler gets a tick, as from a live driver.
@@ -38,18 +40,35 @@ const TICKS_STRANDED: u32 = 60_000;
 struct Request {
     measured: Measured,
     remaining_ns: u64,
+    /// Whether it has yet to wait without its worker.
+    will_wait: bool,
     request_type: RequestType,
     /// The worker that it ran on last.
     ran_on: Option<WorkerId>,
 }
 
+impl Request {
+    /// Service until it completes, or until it waits: it does so when half of its service, rounded down, is
+    /// done.
+    const fn until_stop_ns(&self) -> u64 {
+        let second_half_ns = self.measured.service_ns.div_ceil(2);
+        if self.will_wait {
+            self.remaining_ns - second_half_ns
+        } else {
+            self.remaining_ns
+        }
+    }
+}
+
 struct Engine<'a> {
     plan: &'a SimPlan,
     types: &'a TypeTable,
-    scheduler: Box<dyn Scheduler>,
+    scheduler: ElasticScheduler,
+    present: Present,
     switch: Option<&'a PolicySwitch>,
     requests: Slab<Request>,
     workers: Workers,
+    wakes: Wakes,
     /// `None` if dispatchers take no time or the policy has none.
     dispatchers: Option<Dispatchers>,
     /// Whether the policy has a dispatcher.
@@ -89,10 +108,12 @@ impl<'a> Engine<'a> {
         let mut engine = Self {
             plan,
             types,
-            scheduler,
+            scheduler: ElasticScheduler::new(scheduler, plan.elastic(types)),
+            present: Present::new(plan),
             switch: plan.switch.as_ref(),
             requests: Slab::default(),
             workers: Workers::new(plan.workers),
+            wakes: Wakes::default(),
             dispatchers: None,
             dispatched,
             classifier: random.then(|| Stream::Classifier.rng(plan.seed)),
@@ -128,7 +149,8 @@ impl<'a> Engine<'a> {
             let deadline_ns = deadline_ns.map_or(u64::MAX, |ns| ns.max(ticked_ns + 1));
             let tick_ns = deadline_ns.min(self.now_ns + TICK_NS);
             let arrival_ns = arrivals.next_ns();
-            let next_ns = worker_ns.min(dispatcher_ns).min(arrival_ns);
+            let wake_ns = self.wakes.next_ns();
+            let next_ns = worker_ns.min(wake_ns).min(dispatcher_ns).min(arrival_ns);
             if next_ns == u64::MAX && self.recorder.in_system() == 0 {
                 return Ok(());
             }
@@ -137,6 +159,8 @@ impl<'a> Engine<'a> {
                 ticks_stranded = 0;
                 if worker_ns == next_ns {
                     self.worker_free();
+                } else if wake_ns == next_ns {
+                    self.wake();
                 } else if dispatcher_ns == next_ns {
                     self.classified();
                 } else {
@@ -153,6 +177,9 @@ impl<'a> Engine<'a> {
                     });
                 }
                 self.scheduler.on_event(self.now_ns, Event::Tick);
+                if let Some(present) = self.scheduler.follow_load(self.now_ns) {
+                    self.present.change(self.now_ns, present);
+                }
                 self.poll();
             }
         }
@@ -163,9 +190,9 @@ impl<'a> Engine<'a> {
         let Some(arrival) = arrivals.take() else {
             return;
         };
-        let (scheduler, workers) = (&self.scheduler, &self.workers);
+        let (scheduler, workers, present) = (&*self.scheduler, &self.workers, &self.present);
         let (now_ns, types) = (self.now_ns, self.types.len());
-        let snapshot = || snapshot(now_ns, scheduler.as_ref(), workers, types);
+        let snapshot = || snapshot(now_ns, scheduler, workers, present, types);
         let measured = self.recorder.arrived(now_ns, snapshot);
         if arrivals.peek().is_none() {
             self.recorder.end(now_ns, snapshot());
@@ -178,10 +205,12 @@ impl<'a> Engine<'a> {
             measured: Measured {
                 arrived_ns: now_ns,
                 service_ns: arrival.service_ns,
+                wait_ns: arrival.wait_ns,
                 kind: arrival.kind,
                 measured,
             },
             remaining_ns: arrival.service_ns,
+            will_wait: arrival.wait_ns > 0,
             request_type: RequestType::new(type_index),
             ran_on: None,
         });
@@ -227,7 +256,17 @@ impl<'a> Engine<'a> {
         self.poll();
     }
 
-    /// A worker completed its request, or was preempted.
+    /// The next request has waited long enough without its worker.
+    fn wake(&mut self) {
+        if let Some(request) = self.wakes.pop() {
+            let request = RequestId(request);
+            self.scheduler
+                .on_event(self.now_ns, Event::Unblocked { request });
+            self.poll();
+        }
+    }
+
+    /// A worker completed its request, was preempted, or has a request that waits.
     fn worker_free(&mut self) {
         let Some(left) = self.workers.free_next() else {
             return;
@@ -238,7 +277,15 @@ impl<'a> Engine<'a> {
             served_ns,
             completed,
         } = left;
-        if completed {
+        let slot = self.requests.get_mut(request);
+        if completed && slot.will_wait {
+            slot.will_wait = false;
+            slot.remaining_ns -= served_ns;
+            let wakes_ns = self.now_ns.saturating_add(slot.measured.wait_ns);
+            self.wakes.push(wakes_ns, request);
+            let blocked = Event::Blocked { worker, served_ns };
+            self.scheduler.on_event(self.now_ns, blocked);
+        } else if completed {
             let Request {
                 measured,
                 request_type,
@@ -258,7 +305,7 @@ impl<'a> Engine<'a> {
             self.scheduler.on_event(self.now_ns, completed);
         } else {
             self.counts.preemptions += 1;
-            self.requests.get_mut(request).remaining_ns -= served_ns;
+            slot.remaining_ns -= served_ns;
             let yielded = Event::Yielded { worker, served_ns };
             self.scheduler.on_event(self.now_ns, yielded);
         }
@@ -314,9 +361,9 @@ impl<'a> Engine<'a> {
             starts_ns += costs.steal_ns;
         }
         slot.ran_on = Some(worker);
-        let remaining_ns = slot.remaining_ns;
+        let until_stop_ns = slot.until_stop_ns();
         self.workers
-            .start(now_ns, worker, request, starts_ns, remaining_ns);
+            .start(now_ns, worker, request, starts_ns, until_stop_ns);
     }
 
     fn reject(&mut self, request: u32) {
@@ -326,10 +373,9 @@ impl<'a> Engine<'a> {
 
     /// Another policy takes over all waiting and running requests.
     fn switch_to(&mut self, policy: &Policy) {
-        let mut next = policy.scheduler(&self.plan.setup(self.types));
-        let switched = switch(&mut *self.scheduler, &mut *next, self.now_ns);
+        let next = policy.scheduler(&self.plan.setup(self.types));
+        let switched = self.scheduler.switch_to(self.now_ns, next);
         assert!(switched, "plans switch between policies that can hand over");
-        self.scheduler = next;
         self.dispatched = policy.has_dispatcher();
         self.employ_dispatchers();
         self.poll();
@@ -337,15 +383,24 @@ impl<'a> Engine<'a> {
 
     fn snapshot(&self) -> Snapshot {
         let types = self.types.len();
-        snapshot(self.now_ns, self.scheduler.as_ref(), &self.workers, types)
+        let (scheduler, workers, present) = (&*self.scheduler, &self.workers, &self.present);
+        snapshot(self.now_ns, scheduler, workers, present, types)
     }
 }
 
-fn snapshot(now_ns: u64, scheduler: &dyn Scheduler, workers: &Workers, types: usize) -> Snapshot {
+fn snapshot(
+    now_ns: u64,
+    scheduler: &dyn Scheduler,
+    workers: &Workers,
+    present: &Present,
+    types: usize,
+) -> Snapshot {
     let (served_ns, occupied_ns) = workers.spent_ns(now_ns);
     Snapshot {
         served_ns,
         occupied_ns,
+        present_ns: present.spent_ns(now_ns),
+        worker_changes: present.changes(),
         reservation_updates: scheduler.reservation_updates(),
         workers_reserved: (0..types)
             .map(|slot| scheduler.type_status(slot).workers_reserved)

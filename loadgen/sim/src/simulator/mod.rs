@@ -30,15 +30,17 @@ mod ideal;
 mod outcome;
 mod plan;
 mod policy;
+mod present;
 mod recorder;
 mod simulate;
 mod slab;
 mod snapshot;
 mod timeline;
+mod wakes;
 mod workers;
 
 pub use costs::Costs;
 pub use outcome::{Completion, Outcome, Slowdowns, TimelineBucket, TimelinePoint, TypeOutcome};
-pub use plan::{ClassifierModel, PolicySwitch, SimError, SimPlan};
+pub use plan::{ClassifierModel, ElasticPlan, PolicySwitch, SimError, SimPlan};
 pub use policy::{SimPolicy, UnknownPolicy};
 pub use simulate::{SimRequest, requests, simulate};

@@ -23,6 +23,10 @@ pub struct Outcome {
     /// Share of the workers' time that was overhead: waiting for dispatched requests, stealing,
     /// switching, being preempted.
     pub overhead: f64,
+    /// Workers that were present, on average over that time. Times the duration, these are core seconds.
+    pub workers_mean: f64,
+    /// How often a worker came or went, warm-up included.
+    pub worker_changes: u64,
     /// Requests in the system, on average over that time.
     pub in_system_mean: f64,
     /// Number of preemptions, warm-up included.
@@ -139,6 +143,8 @@ pub struct TimelineBucket {
     pub start_ns: u64,
     /// Share of the workers' time that was service.
     pub utilization: f64,
+    /// Workers that were present, on average.
+    pub workers_mean: f64,
     /// Number of changes of the reservation from the start of the simulation to the end of the
     /// bucket.
     pub reservation_updates: u64,

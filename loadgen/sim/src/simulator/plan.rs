@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use psp_policy::{Policy, PolicyError, Preemption, SchedulerSetup, TypeSpec, TypeTable};
+use psp_policy::elastic::{Elastic, ElasticSettings, ElasticSettingsError};
+use psp_policy::{Contexts, Policy, PolicyError, Preemption, SchedulerSetup, TypeSpec, TypeTable};
 use serde::{Deserialize, Serialize};
 
 use super::costs::Costs;
@@ -35,8 +36,10 @@ pub struct SimPlan {
     pub workload: Workload,
     /// The policy, or an ideal.
     pub policy: SimPolicy,
-    /// Number of workers.
+    /// Number of workers; the most if they come and go.
     pub workers: usize,
+    /// Whether workers come and go, and how.
+    pub elastic: Option<ElasticPlan>,
     /// Offered load: the share of the workers' capacity that the mean service time takes. A phase
     /// counts with its own mean service time and its own factor.
     pub load: f64,
@@ -70,6 +73,15 @@ pub struct SimPlan {
     pub each: bool,
     /// A change of policy during the simulation.
     pub switch: Option<PolicySwitch>,
+}
+
+/// How workers come and go with the load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ElasticPlan {
+    /// The fewest workers that are present, at least 1.
+    pub workers_min: usize,
+    /// When they come and go.
+    pub settings: ElasticSettings,
 }
 
 /// How the simulated server classifies requests.
@@ -114,6 +126,17 @@ pub enum SimError {
     /// An ideal policy has no queues that another could take over.
     #[error("{0} cannot hand over to another policy; only policies of live servers can")]
     Switch(Box<SimPolicy>),
+    /// An ideal policy has all workers all the time.
+    #[error(
+        "{0} has a fixed number of workers; they come and go only under policies of live servers"
+    )]
+    Elastic(Box<SimPolicy>),
+    /// A setting of the estimator is out of its range.
+    #[error(transparent)]
+    ElasticSettings(#[from] ElasticSettingsError),
+    /// An ideal policy knows no requests that wait without their worker.
+    #[error("{0} knows no `wait_us`; only policies of live servers do")]
+    Waits(Box<SimPolicy>),
     /// The policy never runs the waiting requests.
     #[error("policy {policy} leaves {waiting} requests waiting beside idle workers")]
     Stranded {
@@ -137,6 +160,7 @@ impl SimPlan {
             workload,
             policy: policy.into(),
             workers,
+            elastic: None,
             load,
             requests: 0,
             warmup: 0,
@@ -185,8 +209,17 @@ impl SimPlan {
             SimPolicy::Ps | SimPolicy::Srpt if self.switch.is_some() => {
                 return Err(SimError::Switch(Box::new(self.policy.clone())));
             }
+            SimPolicy::Ps | SimPolicy::Srpt if self.elastic.is_some() => {
+                return Err(SimError::Elastic(Box::new(self.policy.clone())));
+            }
+            SimPolicy::Ps | SimPolicy::Srpt if self.workload.waits() => {
+                return Err(SimError::Waits(Box::new(self.policy.clone())));
+            }
             SimPolicy::Ps | SimPolicy::Srpt => None,
         };
+        if let Some(elastic) = self.elastic {
+            elastic.settings.validate()?;
+        }
         let next = self.switch.as_ref().map(|switch| &switch.policy);
         for policy in policies.into_iter().chain(next) {
             policy.validate(self.workers)?;
@@ -207,6 +240,12 @@ impl SimPlan {
                 self.workers.to_string(),
                 (1..=WORKERS_MAX).contains(&self.workers),
                 format!("from 1 to {WORKERS_MAX}"),
+            ),
+            (
+                "the fewest workers",
+                self.workers_at_start().to_string(),
+                (1..=self.workers).contains(&self.workers_at_start()),
+                format!("from 1 to {}", self.workers),
             ),
             (
                 "load",
@@ -292,17 +331,31 @@ impl SimPlan {
             .collect()
     }
 
+    /// Workers that are present at the start.
+    pub(super) fn workers_at_start(&self) -> usize {
+        self.elastic
+            .map_or(self.workers, |elastic| elastic.workers_min)
+    }
+
+    /// The estimator of workers that come and go.
+    pub(super) fn elastic(&self, types: &TypeTable) -> Option<Elastic> {
+        let ElasticPlan {
+            workers_min,
+            settings,
+        } = self.elastic?;
+        Some(Elastic::new(&self.setup(types), workers_min, settings))
+    }
+
     /// The setup of schedulers.
     pub(super) fn setup<'a>(&self, types: &'a TypeTable) -> SchedulerSetup<'a> {
+        let preemption = Preemption::new(self.costs.preemption_ns());
+        let mut contexts = Contexts::at_home(self.contexts.unwrap_or(usize::MAX));
+        contexts.migrates = self.migrates;
         SchedulerSetup::new(self.workers, types)
+            .present(self.workers_at_start())
             .queue_capacity(self.queue_capacity)
-            .preemption(self.preemption.then(|| {
-                let cost_ns = self.costs.preemption_ns();
-                let mut preemption =
-                    Preemption::at_home(cost_ns, self.contexts.unwrap_or(usize::MAX));
-                preemption.migrates = self.migrates;
-                preemption
-            }))
+            .preemption(self.preemption.then_some(preemption))
+            .contexts(contexts)
             .seed(self.seed)
     }
 }

@@ -143,7 +143,9 @@ impl Recorder {
         let record = &mut self.types[kind];
         record.completed += 1;
         record.latency_ns.saturating_record(latency_ns);
-        let slowdown = latency_ns as f64 / request.service_ns as f64 * SLOWDOWN_STEPS;
+        // What the request would take if it were alone.
+        let least_ns = request.service_ns + request.wait_ns;
+        let slowdown = latency_ns as f64 / least_ns as f64 * SLOWDOWN_STEPS;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -187,6 +189,11 @@ impl Recorder {
                 spent_ns as f64 / (duration_ns as f64 * plan.workers as f64)
             })
         };
+        let window = self.window.as_ref().filter(|_| duration_ns > 0);
+        let workers_mean = window.map_or(0.0, |window| {
+            let present_ns = window.at_end.present_ns - window.at_start.present_ns;
+            present_ns as f64 / duration_ns as f64
+        });
         let utilization = share(|snapshot| snapshot.served_ns);
         let occupied = share(|snapshot| snapshot.occupied_ns);
         Outcome {
@@ -201,6 +208,8 @@ impl Recorder {
             rejected: self.types.iter().map(|record| record.rejected).sum(),
             utilization,
             overhead: (occupied - utilization).max(0.0),
+            workers_mean,
+            worker_changes: last.worker_changes,
             in_system_mean: self.in_system_ns / (duration_ns as f64).max(1.0),
             preemptions: counts.preemptions,
             steals: counts.steals,
@@ -233,6 +242,8 @@ impl Recorder {
 pub(super) struct Measured {
     pub(super) arrived_ns: u64,
     pub(super) service_ns: u64,
+    /// For how long it waits without its worker.
+    pub(super) wait_ns: u64,
     /// Index of its type in the workload.
     pub(super) kind: u32,
     pub(super) measured: bool,

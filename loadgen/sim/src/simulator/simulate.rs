@@ -18,6 +18,8 @@ pub struct SimRequest {
     pub kind: u32,
     /// Its service time in nanoseconds.
     pub service_ns: u64,
+    /// For how long it waits without its worker, in nanoseconds.
+    pub wait_ns: u64,
 }
 
 /// The requests that arrive in [`simulate`], in order, warm-up included. Tests send the same
@@ -34,6 +36,7 @@ pub fn requests(plan: &SimPlan) -> Result<Vec<SimRequest>, SimError> {
             at_ns: arrival.at_ns,
             kind: arrival.kind,
             service_ns: arrival.service_ns,
+            wait_ns: arrival.wait_ns,
         })
     };
     Ok(std::iter::from_fn(next).collect())

@@ -7,6 +7,10 @@ pub(super) struct Snapshot {
     pub(super) served_ns: u64,
     /// Time in which workers were occupied, service or not.
     pub(super) occupied_ns: u64,
+    /// Time in which workers were present, of all together.
+    pub(super) present_ns: u64,
+    /// How often a worker came or went.
+    pub(super) worker_changes: u64,
     pub(super) reservation_updates: u64,
     /// Per type.
     pub(super) workers_reserved: Vec<usize>,

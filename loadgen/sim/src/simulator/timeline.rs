@@ -35,6 +35,7 @@ pub(super) struct Timeline {
     workers: usize,
     started_ns: Option<u64>,
     served_ns: u64,
+    present_ns: u64,
     closed: Vec<TimelineBucket>,
     open: VecDeque<Open>,
     /// Empty histograms of closed buckets, for reuse.
@@ -49,6 +50,7 @@ impl Timeline {
             workers,
             started_ns: None,
             served_ns: 0,
+            present_ns: 0,
             closed: Vec::new(),
             open: VecDeque::new(),
             spare: Vec::new(),
@@ -84,6 +86,7 @@ impl Timeline {
                 bucket: TimelineBucket {
                     start_ns,
                     utilization: 0.0,
+                    workers_mean: 0.0,
                     reservation_updates: 0,
                     types: Vec::new(),
                 },
@@ -98,10 +101,13 @@ impl Timeline {
     fn pass(&mut self, width_ns: u64, snapshot: &Snapshot) {
         let served_ns = snapshot.served_ns - self.served_ns;
         self.served_ns = snapshot.served_ns;
+        let present_ns = snapshot.present_ns - self.present_ns;
+        self.present_ns = snapshot.present_ns;
         if let Some(last) = self.open.back_mut().filter(|last| !last.passed) {
             last.passed = true;
             last.bucket.utilization =
                 served_ns as f64 / (width_ns.max(1) as f64 * self.workers as f64);
+            last.bucket.workers_mean = present_ns as f64 / width_ns.max(1) as f64;
             last.bucket.reservation_updates = snapshot.reservation_updates;
             last.bucket.types = snapshot
                 .workers_reserved

@@ -17,7 +17,7 @@ struct Stay {
     starts_ns: u64,
     /// When service ends, by completion or preemption.
     stops_ns: u64,
-    /// Whether the request completes then.
+    /// Whether the request completes then, or has had the service that it asked for in this turn.
     completes: bool,
     /// When the worker last became free.
     freed_ns: u64,
@@ -37,7 +37,7 @@ pub(super) struct Left {
     pub(super) request: u32,
     /// Service of this turn.
     pub(super) served_ns: u64,
-    /// Whether the request is completed.
+    /// Whether the request had the service that it asked for in this turn. Otherwise it was preempted.
     pub(super) completed: bool,
 }
 
@@ -72,7 +72,7 @@ impl Workers {
         self.stays[worker.index()].freed_ns
     }
 
-    /// A worker gets a request that needs `remaining_ns` of service from `starts_ns` on.
+    /// A worker gets a request that asks for `remaining_ns` of service from `starts_ns` on.
     ///
     /// # Panics
     ///

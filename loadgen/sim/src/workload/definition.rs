@@ -37,6 +37,9 @@ pub struct WorkloadType {
     pub service_ns: u64,
     /// How service times are distributed around their mean.
     pub distribution: Distribution,
+    /// For how long a request waits without its worker when it has had half its service time, rounded
+    /// down, in nanoseconds; 0 if it does not wait. Then it gets a worker again for the rest.
+    pub wait_ns: u64,
     /// Target for the time from arrival to completion in nanoseconds. Some policies weigh types by
     /// it.
     pub slo_ns: Option<u64>,
@@ -139,6 +142,13 @@ impl Workload {
         }
     }
 
+    /// Whether requests of any type wait without their worker.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        let phases = self.phases.iter().flat_map(|phase| &phase.types);
+        self.types.iter().chain(phases).any(|ty| ty.wait_ns > 0)
+    }
+
     /// Mean service time over all requests, in nanoseconds.
     #[must_use]
     pub fn service_ns_mean(&self) -> f64 {
@@ -151,11 +161,11 @@ impl Workload {
         load * workers as f64 * 1e9 / self.service_ns_mean()
     }
 
-    /// The same workload with all service times multiplied by `factor`.
+    /// The same workload with all service times and waits multiplied by `factor`.
     ///
     /// # Errors
-    /// [`WorkloadError::DilationZero`], or [`WorkloadError::Dilation`] when a service time would
-    /// exceed the 32 bits that the psp header has for it.
+    /// [`WorkloadError::DilationZero`], or [`WorkloadError::Dilation`] when a service time or a wait would
+    /// exceed the 32 bits that a psp request has for it.
     pub fn dilated(&self, factor: u32) -> Result<Self, WorkloadError> {
         if factor == 0 {
             return Err(WorkloadError::DilationZero);
@@ -164,10 +174,12 @@ impl Workload {
         let phases = dilated.phases.iter_mut().flat_map(|phase| &mut phase.types);
         for ty in dilated.types.iter_mut().chain(phases) {
             let service_ns = ty.service_ns.saturating_mul(u64::from(factor));
-            if service_ns > u64::from(u32::MAX) {
+            let wait_ns = ty.wait_ns.saturating_mul(u64::from(factor));
+            if service_ns.max(wait_ns) > u64::from(u32::MAX) {
                 return Err(self.too_long_dilated(factor));
             }
             ty.service_ns = service_ns;
+            ty.wait_ns = wait_ns;
             ty.slo_ns = ty
                 .slo_ns
                 .map(|slo_ns| slo_ns.saturating_mul(u64::from(factor)));
@@ -179,12 +191,13 @@ impl Workload {
     fn too_long_dilated(&self, factor: u32) -> WorkloadError {
         let phases = self.phases.iter().flat_map(|phase| &phase.types);
         let types = self.types.iter().chain(phases);
-        let longest = types.max_by_key(|ty| ty.service_ns);
+        let longer_ns = |ty: &WorkloadType| ty.service_ns.max(ty.wait_ns);
+        let longest = types.max_by_key(|ty| longer_ns(ty));
         longest.map_or(WorkloadError::DilationZero, |ty| WorkloadError::Dilation {
             type_name: ty.name.clone(),
-            service_ns: ty.service_ns,
+            time_ns: longer_ns(ty),
             factor,
-            factor_max: u64::from(u32::MAX) / ty.service_ns,
+            factor_max: u64::from(u32::MAX) / longer_ns(ty),
         })
     }
 }

@@ -39,16 +39,16 @@ pub enum WorkloadError {
         /// The missing setting.
         reason: String,
     },
-    /// A dilated service time does not fit the header's 32 bits of nanoseconds.
+    /// A dilated service time or wait does not fit the 32 bits of nanoseconds of psp requests.
     #[error(
-        "type `{type_name}` at {service_ns} ns dilated by {factor} exceeds the header's limit of \
+        "type `{type_name}` at {time_ns} ns dilated by {factor} exceeds the header's limit of \
          4.29 s; the largest dilation of this workload is {factor_max}"
     )]
     Dilation {
         /// The type.
         type_name: String,
-        /// Its service time, not dilated, in nanoseconds.
-        service_ns: u64,
+        /// Its service time or, if that is longer, its wait; not dilated, in nanoseconds.
+        time_ns: u64,
         /// The dilation asked for.
         factor: u32,
         /// The largest that fits.

@@ -11,6 +11,7 @@
 //! service_us = 1.5
 //! distribution = "lognormal"     # fixed unless set; exponential; pareto, with its shape
 //! sigma = 0.5
+//! wait_us = 50.0                 # waits without its worker after half its service; 0 unless set
 //! slo_us = 15.0
 //!
 //! [[type]]

@@ -112,6 +112,7 @@ impl Workload {
                 share,
                 service_ns,
                 distribution,
+                wait_ns: 0,
                 slo_ns: None,
             });
             Self::of_types(row.name, types.collect())

@@ -42,6 +42,7 @@ pub(super) struct TypeTable {
     distribution: Option<DistributionName>,
     sigma: Option<f64>,
     shape: Option<f64>,
+    wait_us: Option<f64>,
     slo_us: Option<f64>,
 }
 
@@ -128,6 +129,7 @@ impl TypeTable {
                 (None, None) => return Err(missing("service_us")),
             },
             distribution: self.distribution()?.unwrap_or_default(),
+            wait_ns: self.wait_ns()?.unwrap_or(0),
             slo_ns: self.slo_ns()?,
         })
     }
@@ -139,12 +141,21 @@ impl TypeTable {
             share: self.share.unwrap_or(base.share),
             service_ns: self.service_ns()?.unwrap_or(base.service_ns),
             distribution: self.distribution()?.unwrap_or(base.distribution),
+            wait_ns: self.wait_ns()?.unwrap_or(base.wait_ns),
             slo_ns: self.slo_ns()?.or(base.slo_ns),
         })
     }
 
     fn service_ns(&self) -> Result<Option<u64>, WorkloadError> {
         self.nanoseconds("service_us", self.service_us)
+    }
+
+    /// Unlike other times, 0 is one: a phase can take a type's wait away.
+    fn wait_ns(&self) -> Result<Option<u64>, WorkloadError> {
+        match self.wait_us {
+            Some(0.0) => Ok(Some(0)),
+            wait_us => self.nanoseconds("wait_us", wait_us),
+        }
     }
 
     fn slo_ns(&self) -> Result<Option<u64>, WorkloadError> {

@@ -17,6 +17,7 @@ fn type_of(name: &str, share: f64, service_ns: u64, distribution: Distribution) 
         share,
         service_ns,
         distribution,
+        wait_ns: 0,
         slo_ns: None,
     }
 }

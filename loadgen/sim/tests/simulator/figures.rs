@@ -151,7 +151,15 @@ struct Comparison {
 
 /// `docs/figures.md` explains why numbers differ. The systems of Synergy's figures pay for fewer things here than
 /// on the paper's servers, so they reach more.
-const COMPARISONS: [Comparison; 8] = [
+const COMPARISONS: [Comparison; 9] = [
+    Comparison {
+        figure: "arachne-4",
+        requests: 200_000,
+        claims: &[
+            ("c-FCFS, 1 to 6", Workers(0.2)),
+            ("c-FCFS, 1 to 6", Workers(0.5)),
+        ],
+    },
     Comparison {
         figure: "persephone-1",
         requests: 60_000,
@@ -374,4 +382,32 @@ fn each_component_of_synergy_helps() {
     let reach = reaches(&drawing, 0, 50.0);
     let components = ["rss-ci", "+ws", "+wq", "+cp", "+qa"].map(&reach);
     assert!(components.is_sorted(), "{components:?}");
+}
+
+/// Arachne figure 4: workers follow the load, and latencies stay near those of the most workers.
+#[test]
+fn workers_follow_the_load_as_arachne_says() {
+    let drawing = compare("arachne-4");
+    let series = |name: &str| drawing.series_index(name).expect("the series exists");
+    let last = |panel: usize, name: &str| {
+        drawing.panels[panel].lines[series(name)]
+            .last()
+            .expect("points")
+            .1
+    };
+    for policy in ["c-FCFS", "DARC"] {
+        let (elastic, most) = (format!("{policy}, 1 to 6"), format!("{policy}, 6"));
+        // A ramp to 95 % keeps six workers busy for half of the time.
+        let cost = last(2, &elastic) / last(2, &most);
+        assert!((0.5..0.9).contains(&cost), "{policy}: {cost}");
+        let tail = |name: &str| {
+            let line = &drawing.panels[1].lines[series(name)];
+            let mut tails: Vec<f64> = line.iter().map(|point| point.1).collect();
+            tails.sort_by(f64::total_cmp);
+            tails[tails.len() / 2]
+        };
+        let tails = tail(&elastic) / tail(&most);
+        let limit = if policy == "DARC" { 1.5 } else { 3.0 };
+        assert!(tails < limit, "{policy}: {tails}");
+    }
 }

@@ -6,3 +6,4 @@ mod figures;
 mod finishing;
 mod lending;
 mod sim;
+mod waiting;

@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use psp_server::policy::elastic::{ElasticSettings, Workers};
 use psp_sim::experiment::{Assignment, Conditions, Found, SimSettings};
 use psp_sim::parallel;
-use psp_sim::simulator::{SimPlan, SimPolicy};
+use psp_sim::simulator::{ElasticPlan, SimPlan, SimPolicy};
 use psp_sim::workload::Workload;
 
 use crate::cli::args::values::at_least_one;
@@ -34,12 +35,9 @@ pub(crate) struct ExperimentArgs {
         long_help = policy_help(), help_heading = "Simulation"
     )]
     policy: Vec<String>,
-    /// Workers of the server
-    #[arg(
-        long, value_name = "N", value_parser = at_least_one,
-        help_heading = "Simulation"
-    )]
-    workers: usize,
+    /// Workers of the server, or a range such as 2..8 within which they come and go with the load
+    #[arg(long, value_name = "N|MIN..MAX", help_heading = "Simulation")]
+    workers: Workers,
     /// Set a cost or another property of the server, or a setting of a policy; may be repeated.
     /// --help lists them
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Simulation")]
@@ -167,7 +165,12 @@ impl ExperimentArgs {
         let mut plans = Vec::new();
         for workload in &workloads {
             for policy in &policies {
-                let mut plan = SimPlan::new(workload.clone(), policy.clone(), self.workers, 1.0);
+                let workers = self.workers;
+                let mut plan = SimPlan::new(workload.clone(), policy.clone(), workers.max, 1.0);
+                plan.elastic = workers.is_elastic().then(|| ElasticPlan {
+                    workers_min: workers.min,
+                    settings: ElasticSettings::default(),
+                });
                 plan.requests = self.requests;
                 plan.warmup = warmup;
                 plan.seed = self.seed;

@@ -42,7 +42,7 @@ pub(crate) trait Exchange {
 /// How an answered request ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ending<'a> {
-    /// The server spent the service time of the request.
+    /// The server spent the service time of the request, and its wait, which counts here too.
     Served { service_ns: u32 },
     /// The request succeeded, with this number of hits and misses.
     Answered { hits_and_misses: (u64, u64) },

@@ -1,8 +1,8 @@
-//! The psp header: requests ask for a service time, replies are one datagram.
+//! The psp header: requests ask for a service time and perhaps a wait, replies are one datagram.
 
 use super::exchange::{Ending, Exchange};
-use crate::clients::services::Services;
-use psp_protocols::psp_header::{HEADER_LEN, Header, Kind};
+use crate::clients::services::{Service, Services};
+use psp_protocols::psp_header::{HEADER_LEN, Header, Kind, encode_wait};
 
 /// Bytes of an error's text that are kept as its kind.
 const ERROR_KIND_LEN: usize = 32;
@@ -28,7 +28,7 @@ impl PspExchange {
 }
 
 impl Exchange for PspExchange {
-    /// The service time of the request in nanoseconds.
+    /// The service time of the request and its wait together, in nanoseconds.
     type Pending = u32;
     type Header = Header;
 
@@ -42,16 +42,22 @@ impl Exchange for PspExchange {
         out: &mut Vec<u8>,
     ) -> Result<u32, &'static str> {
         let ty = &mut self.types[type_index];
-        let run_time_ns = ty.services.draw(intended_ns);
+        let Service {
+            run_time_ns,
+            wait_ns,
+        } = ty.services.draw(intended_ns);
+        let wait = encode_wait(wait_ns);
+        let payload: &[u8] = if wait_ns > 0 { &wait } else { &[] };
         let header = Header {
             kind: Kind::Request,
             request_type: ty.request_type,
             id,
-            payload_len: 0,
+            payload_len: u32::try_from(payload.len()).expect("it is short"),
             run_time_ns,
         };
         out.extend_from_slice(&header.encode());
-        Ok(run_time_ns)
+        out.extend_from_slice(payload);
+        Ok(run_time_ns.saturating_add(wait_ns))
     }
 
     fn open(datagram: &[u8]) -> Option<(u32, Header, &[u8])> {

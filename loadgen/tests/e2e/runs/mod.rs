@@ -44,6 +44,7 @@ pub(crate) fn synthetic(name: &str, request_type: u16, mean_ns: u32) -> TypePlan
     let service = ServicePlan {
         mean_ns,
         distribution: Distribution::Fixed,
+        wait_ns: 0,
     };
     let request = RequestPlan::Synthetic {
         request_type,

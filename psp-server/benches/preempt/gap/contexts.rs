@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::bout::{Asker, Bout, LongRun, Measured};
 use crate::fiber::{
     self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Target, Wake, begin_turn,
-    checkpoint, occupy, pause, preemptible,
+    checkpoint, in_handler, occupy, pause,
 };
 use crate::figures::Figures;
 use crate::policy::RequestId;
@@ -37,7 +37,7 @@ struct Worker<'a> {
 impl GiveWay for Worker<'_> {
     fn give_way(&self) {
         self.left_ns.set(self.bout.clock.now_ns());
-        pause(Pause::Yielded(LONG));
+        pause(Pause::Suspended(LONG));
         self.bout.next_turn();
         self.announce();
     }
@@ -57,7 +57,7 @@ impl Worker<'_> {
         fiber::ensure_spare();
         begin_turn();
         self.announce();
-        preemptible(0, preempt, || {
+        in_handler(0, preempt, || {
             let long = match preempt {
                 PreemptPolicy::Cooperative => self.bout.run_long(checkpoint),
                 _ => self.bout.run_long(|| {}),

@@ -11,7 +11,8 @@ use thiserror::Error;
 pub enum Promise {
     /// Every accepted request runs to its end, however policies change.
     NothingLost,
-    /// No request runs twice, or after it was refused, and no action names another request's type.
+    /// No request runs twice, after it was refused, or while it is blocked, and no action names another
+    /// request's type.
     NothingTwice,
     /// A worker gets a request only while it is idle.
     OneRequestPerWorker,
@@ -20,7 +21,9 @@ pub enum Promise {
     RefusedOnlyWhenFull,
     /// Where requests do not migrate, a request resumes on its home worker.
     HomeWorker,
-    /// A worker holds no more requests than it has contexts.
+    /// No request begins on an absent worker.
+    PresentWorkers,
+    /// A worker holds no more requests than it has contexts: running, suspended and blocked ones.
     Contexts,
     /// Requests are preempted only where the setup allows it, and only if they run and their type
     /// gives way.
@@ -35,11 +38,12 @@ pub enum Promise {
     /// Requests of one type may share a run; whether two types may does not depend on their order;
     /// types that were not registered share with none.
     Runs,
-    /// Requests that wait start in the promised [`Order`](super::Order).
+    /// Requests that wait start in the promised [`Order`](super::Order). A request that was blocked goes before
+    /// requests of its type that arrived later and never ran, unless either has a deadline of its own.
     Order,
     /// Requests run on [`AllowedWorkers`](super::AllowedWorkers) only.
     AllowedWorkers,
-    /// Workers idle only as [`Idling`](super::Idling) says.
+    /// Workers idle, while requests wait that they can run, only as [`Idling`](super::Idling) says.
     WorkConserving,
     /// A request that yielded resumes on the worker where it ran.
     Stays,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::policy::Policy;
 use crate::preempt::PreemptPolicy;
 use crate::request_type::{TypeSpec, TypeTable};
-use crate::setup::{Preemption, SchedulerSetup};
+use crate::setup::{Contexts, Preemption, SchedulerSetup};
 
 /// One thing that happens. `nth` counts round and round the workers, or policies, that there are.
 #[derive(Debug, Clone)]
@@ -38,12 +38,27 @@ pub enum Operation {
         /// Which of these workers.
         nth: usize,
     },
+    /// The request on the n-th busy worker is blocked.
+    Block {
+        /// Which of the busy workers.
+        nth: usize,
+    },
+    /// The n-th blocked request is blocked no longer.
+    Unblock {
+        /// Which of the blocked requests, in order of arrival.
+        nth: usize,
+    },
     /// So many nanoseconds pass; the driver ticks at each deadline.
     Advance(u64),
     /// So many nanoseconds pass, and the driver misses all deadlines.
     Stall(u64),
     /// The driver ticks.
     Tick,
+    /// So many workers are present from now on, counted round and round from 1 to all.
+    Workers {
+        /// Which number.
+        nth: usize,
+    },
     /// The n-th policy of the case takes over.
     Switch {
         /// Which of the policies.
@@ -77,12 +92,16 @@ pub struct Case {
     pub policies: Vec<Policy>,
     /// As in [`SchedulerSetup::workers`], and so on.
     pub workers: usize,
+    /// How many workers are present at the start.
+    pub present: usize,
     /// The registered types.
     pub types: TypeTable,
     /// Whether worker 0 is the driver's own thread.
     pub inline: bool,
     /// How requests can be preempted.
     pub preemption: Option<Preemption>,
+    /// Where requests resume.
+    pub contexts: Contexts,
     /// Seed of policies that choose at random.
     pub seed: u64,
     /// What happens.
@@ -111,16 +130,28 @@ impl Case {
     pub fn any(
         policies: impl Strategy<Value = (Vec<Policy>, usize)>,
     ) -> impl Strategy<Value = Self> {
-        let setup = (types(), any::<bool>(), preemption(), any::<u64>());
+        let present = prop_oneof![3 => Just(None), 1 => any::<usize>().prop_map(Some)];
+        let setup = (
+            present,
+            types(),
+            any::<bool>(),
+            preemption(),
+            contexts(),
+            any::<u64>(),
+        );
         (policies, setup, steps()).prop_map(
-            |((policies, workers), (types, inline, preemption, seed), steps)| Self {
-                policies,
-                workers,
-                types,
-                inline,
-                preemption,
-                seed,
-                steps,
+            |((policies, workers), (present, types, inline, preemption, contexts, seed), steps)| {
+                Self {
+                    policies,
+                    workers,
+                    present: present.map_or(workers, |nth| 1 + nth % workers),
+                    types,
+                    inline,
+                    preemption,
+                    contexts,
+                    seed,
+                    steps,
+                }
             },
         )
     }
@@ -129,18 +160,14 @@ impl Case {
     pub(super) fn setup(&self) -> SchedulerSetup<'_> {
         SchedulerSetup {
             workers: self.workers,
+            present: self.present,
             types: &self.types,
             queue_capacity: Self::QUEUE_CAPACITY,
             inline: self.inline,
             preemption: self.preemption,
+            contexts: self.contexts,
             seed: self.seed,
         }
-    }
-
-    /// The preemption, if a worker can run another request in place of one that it suspends.
-    pub(super) fn useful_preemption(&self) -> Option<Preemption> {
-        self.preemption
-            .filter(|preemption| preemption.migrates || preemption.contexts > 1)
     }
 
     /// Whether requests of the type at `slot` give way at all.
@@ -157,18 +184,18 @@ impl Case {
     }
 }
 
-/// No preemption; requests that migrate; and requests that resume at home, on workers with few
-/// contexts or many.
+/// No preemption, or one that costs little or more.
 fn preemption() -> impl Strategy<Value = Option<Preemption>> {
     let cost_ns = 0..3_000_u64;
-    let contexts = prop_oneof![1..4_usize, Just(usize::MAX)];
+    prop::option::weighted(0.7, cost_ns.prop_map(Preemption::new))
+}
+
+/// Requests that migrate, and requests that resume at home, on workers with few contexts or many.
+fn contexts() -> impl Strategy<Value = Contexts> {
+    let per_worker = prop_oneof![1..4_usize, Just(usize::MAX)];
     prop_oneof![
-        Just(None),
-        cost_ns
-            .clone()
-            .prop_map(|cost_ns| Some(Preemption::migrating(cost_ns))),
-        (cost_ns, contexts)
-            .prop_map(|(cost_ns, contexts)| Some(Preemption::at_home(cost_ns, contexts))),
+        Just(Contexts::migrating()),
+        per_worker.prop_map(Contexts::at_home),
     ]
 }
 
@@ -232,9 +259,12 @@ fn operation() -> impl Strategy<Value = Operation> {
         6 => (nth, measured).prop_map(|(nth, measured)| Operation::Complete { nth, measured }),
         2 => nth.prop_map(|nth| Operation::Yield { nth }),
         2 => nth.prop_map(|nth| Operation::Obey { nth }),
+        3 => nth.prop_map(|nth| Operation::Block { nth }),
+        3 => nth.prop_map(|nth| Operation::Unblock { nth }),
         3 => pause_ns.clone().prop_map(Operation::Advance),
         1 => pause_ns.prop_map(Operation::Stall),
         1 => Just(Operation::Tick),
+        1 => nth.prop_map(|nth| Operation::Workers { nth }),
         1 => nth.prop_map(|nth| Operation::Switch { nth }),
     ]
 }

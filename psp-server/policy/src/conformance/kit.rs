@@ -7,7 +7,7 @@ use super::cases::Case;
 use super::model::Model;
 use super::promises::Promises;
 use crate::policy::Policy;
-use crate::setup::Preemption;
+use crate::setup::SchedulerSetup;
 
 /// Number of cases that [`check`] runs.
 pub const CASES: u32 = 256;
@@ -30,7 +30,7 @@ pub fn check(policy: &Policy, promises: &Promises) -> Result<(), Broken> {
         failure_persistence: None,
         ..Config::default()
     };
-    let promises_of = |other: &Policy, _: Option<Preemption>| {
+    let promises_of = |other: &Policy, _: &SchedulerSetup<'_>| {
         if other == policy {
             promises.clone()
         } else {
@@ -60,15 +60,15 @@ pub fn check(policy: &Policy, promises: &Promises) -> Result<(), Broken> {
     }
 }
 
-/// Runs one case. `promises_of` says what each of its policies promises, given the preemption that
-/// the case has; `None` also where a worker has no second context, so that preemption frees none.
+/// Runs one case. `promises_of` says what each of its policies promises, given the setup of the case.
+/// The setup has no preemption where a worker has no second context, so that preemption frees none.
 ///
 /// # Errors
 ///
 /// The promise that a policy broke.
 pub fn check_case(
     case: &Case,
-    promises_of: impl Fn(&Policy, Option<Preemption>) -> Promises,
+    promises_of: impl Fn(&Policy, &SchedulerSetup<'_>) -> Promises,
 ) -> Result<(), Broken> {
     let mut model = Model::new(case, &promises_of);
     for step in &case.steps {

@@ -2,7 +2,8 @@
 //!
 //! [`check`] applies arbitrary events to a policy's scheduler, beside a simple model that knows what
 //! must hold after each: arrivals in bursts, completions with and without measurements, requests
-//! that yield, time that passes, deadlines that the driver misses, and switches to c-FCFS and back.
+//! that yield, time that passes, deadlines that the driver misses, workers that come and go, and switches to
+//! c-FCFS and back.
 //! Workers, types, capacities, topologies and kinds of preemption are arbitrary, too.
 //!
 //! All policies promise the first part of [`Promise`]; [`Promises`] says what else yours does.

@@ -10,7 +10,7 @@ use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
 use crate::policy::Policy;
 use crate::request_type::RequestType;
 use crate::scheduler::{Scheduler, switch};
-use crate::setup::Preemption;
+use crate::setup::SchedulerSetup;
 
 /// Returns the broken promise unless the condition holds.
 macro_rules! require {
@@ -29,10 +29,14 @@ struct Waiting {
     deadline_ns: Option<u64>,
     /// For how long it ran in earlier turns; `None` if it never ran.
     served_ns: Option<u64>,
-    /// Where it ran last, if the policy has not changed since.
+    /// Where it ran last, if that worker is present and the policy has not changed since.
     ran_on: Option<WorkerId>,
+    /// It waited when workers went: it may have moved to another queue.
+    moved: bool,
     /// Where it ran last, if it can resume there alone.
     home: Option<WorkerId>,
+    /// It was blocked, and has not run since.
+    unblocked: bool,
 }
 
 impl Waiting {
@@ -58,7 +62,7 @@ impl Waiting {
     /// Whether the policy may run it on `worker`.
     fn may_use(&self, workers: &AllowedWorkers, seen: &Seen<'_>, worker: usize) -> bool {
         if self.home.is_some() {
-            workers.allow_at_home(seen, self.slot, worker)
+            workers.allow_at_home(seen, self.slot)
         } else {
             workers.allow(seen, self.slot, worker)
         }
@@ -82,9 +86,11 @@ struct Turn {
     served_ns: u64,
     /// Its worker was asked to stop.
     preempted: bool,
+    /// It was blocked before this turn.
+    unblocked: bool,
 }
 
-type PromisesOf<'a> = dyn Fn(&Policy, Option<Preemption>) -> Promises + 'a;
+type PromisesOf<'a> = dyn Fn(&Policy, &SchedulerSetup<'_>) -> Promises + 'a;
 
 /// A scheduler, and what must be true of it.
 pub(super) struct Model<'a> {
@@ -95,11 +101,15 @@ pub(super) struct Model<'a> {
     /// When this scheduler took over.
     since_ns: u64,
     now_ns: u64,
+    /// How many workers are present.
+    present: usize,
     /// When the scheduler got its last event.
     told_ns: u64,
     /// By the ids of requests, which ascend in order of arrival.
     types_of_requests: Vec<RequestType>,
     waiting: BTreeMap<u32, Waiting>,
+    /// What is blocked, as it will wait.
+    blocked: BTreeMap<u32, Waiting>,
     running: Vec<Option<Turn>>,
     /// Per worker: the last request that began there under this policy.
     begun_last: Vec<Option<u32>>,
@@ -124,12 +134,14 @@ impl<'a> Model<'a> {
             case,
             promises_of,
             scheduler: policy.scheduler(&case.setup()),
-            promises: promises_of(policy, case.useful_preemption()),
+            promises: promised(promises_of, case, policy),
             since_ns: 0,
             now_ns: 0,
+            present: case.present,
             told_ns: 0,
             types_of_requests: Vec::new(),
             waiting: BTreeMap::new(),
+            blocked: BTreeMap::new(),
             running: vec![None; case.workers],
             begun_last: vec![None; case.workers],
             unmeasured: unhinted(case),
@@ -157,9 +169,12 @@ impl<'a> Model<'a> {
             Operation::Complete { nth, measured } => self.complete(*nth, *measured),
             Operation::Yield { nth } => self.stop(*nth, |_| true),
             Operation::Obey { nth } => self.stop(*nth, |turn| turn.preempted),
+            Operation::Block { nth } => self.block(*nth),
+            Operation::Unblock { nth } => self.unblock(*nth),
             Operation::Advance(by_ns) => self.advance(*by_ns)?,
             Operation::Stall(by_ns) => self.now_ns += by_ns,
             Operation::Tick => self.tell(Event::Tick),
+            Operation::Workers { nth } => self.come_or_go(1 + nth % self.case.workers),
             Operation::Switch { nth } => self.switch(nth % self.case.policies.len()),
         }
         self.poll(step.polls_max)?;
@@ -169,11 +184,12 @@ impl<'a> Model<'a> {
     /// Lets every accepted request end, and checks that it does.
     pub(super) fn drain(&mut self) -> Result<(), Broken> {
         self.poll(usize::MAX)?;
-        for nth in 0..2 * self.types_of_requests.len() + 4 {
-            if self.running.iter().all(Option::is_none) {
+        for nth in 0..3 * self.types_of_requests.len() + 4 {
+            if self.running.iter().all(Option::is_none) && self.blocked.is_empty() {
                 break;
             }
             self.advance(1_000)?;
+            self.unblock(nth);
             match nth % 4 {
                 0 => self.stop(nth, |turn| turn.preempted),
                 1 => self.stop(nth, |_| true),
@@ -186,12 +202,14 @@ impl<'a> Model<'a> {
             self.poll(usize::MAX)?;
             self.check_status()?;
         }
-        let all_ended = self.waiting.is_empty() && self.running.iter().all(Option::is_none);
-        let (waiting, running) = (&self.waiting, &self.running);
+        let all_ended = self.waiting.is_empty()
+            && self.blocked.is_empty()
+            && self.running.iter().all(Option::is_none);
+        let (waiting, running, blocked) = (&self.waiting, &self.running, &self.blocked);
         require!(
             NothingLost,
             all_ended,
-            "{waiting:?} wait and {running:?} run in the end"
+            "{waiting:?} wait, {running:?} run and {blocked:?} are blocked in the end"
         );
         let refused: u64 = self.refused.iter().sum();
         let (arrived, completed) = (self.types_of_requests.len(), self.completed);
@@ -213,7 +231,7 @@ impl<'a> Model<'a> {
     fn seen(&self) -> Seen<'_> {
         Seen {
             scheduler: &*self.scheduler,
-            workers: self.case.workers,
+            workers: self.present,
             types: self.case.types.len(),
             running: self
                 .running
@@ -221,13 +239,14 @@ impl<'a> Model<'a> {
                 .flatten()
                 .map(|turn| turn.slot)
                 .collect(),
+            blocked: self.blocked.values().map(|blocked| blocked.slot).collect(),
             unmeasured: &self.unmeasured,
         }
     }
 
     /// Whether the request may not begin on `worker` because that is the driver's own thread.
     fn is_spared(&self, waiting: &Waiting, worker: usize) -> bool {
-        let others = self.case.workers > 1 && !self.case.types.is_empty();
+        let others = self.present > 1 && !self.case.types.is_empty();
         self.promises.own_thread_spared
             && (self.case.inline && others && worker == 0 && waiting.home.is_none())
             && !self.seen().knows_length(waiting.slot)
@@ -239,8 +258,8 @@ impl<'a> Model<'a> {
 
     /// How many requests a worker can hold, where requests do not migrate.
     fn contexts(&self) -> Option<usize> {
-        let preemption = self.case.preemption?;
-        (!preemption.migrates).then_some(preemption.contexts)
+        let contexts = self.case.contexts;
+        (!contexts.migrates).then_some(contexts.per_worker)
     }
 
     /// How many requests are suspended on `worker`.
@@ -249,10 +268,17 @@ impl<'a> Model<'a> {
         homes.filter(|home| home.index() == worker).count()
     }
 
-    /// Whether `worker` can begin a request beside its suspended ones and `held` others.
+    /// How many requests are blocked on `worker`.
+    fn blocked(&self, worker: usize) -> usize {
+        let homes = self.blocked.values().filter_map(|blocked| blocked.home);
+        homes.filter(|home| home.index() == worker).count()
+    }
+
+    /// Whether `worker` can begin a request beside its suspended and blocked ones and `held` others.
     fn begins(&self, worker: usize, held: usize) -> bool {
-        self.contexts()
-            .is_none_or(|contexts| self.suspended(worker) + held < contexts)
+        let has_context =
+            |contexts| self.suspended(worker) + self.blocked(worker) + held < contexts;
+        worker < self.present && self.contexts().is_none_or(has_context)
     }
 
     /// Whether `worker`, which is idle, can run a request.
@@ -282,7 +308,9 @@ impl<'a> Model<'a> {
                 deadline_ns,
                 served_ns: None,
                 ran_on: None,
+                moved: false,
                 home: None,
+                unblocked: false,
             };
             self.waiting.insert(id, waiting);
         } else {
@@ -341,15 +369,55 @@ impl<'a> Model<'a> {
             return;
         };
         let served_ns = self.now_ns - turn.started_ns;
-        let waiting = Waiting {
-            slot: turn.slot,
-            deadline_ns: turn.deadline_ns,
-            served_ns: Some(turn.served_ns + served_ns),
-            ran_on: Some(worker),
-            home: self.contexts().map(|_| worker),
-        };
+        let waiting = self.after_turn(worker, &turn);
         self.waiting.insert(turn.id, waiting);
         self.tell(Event::Yielded { worker, served_ns });
+    }
+
+    /// The request of a turn that ended on `worker`, as it waits from now on.
+    fn after_turn(&self, worker: WorkerId, turn: &Turn) -> Waiting {
+        Waiting {
+            slot: turn.slot,
+            deadline_ns: turn.deadline_ns,
+            served_ns: Some(turn.served_ns + self.now_ns - turn.started_ns),
+            ran_on: Some(worker).filter(|worker| worker.index() < self.present),
+            moved: worker.index() >= self.present,
+            home: self.contexts().map(|_| worker),
+            unblocked: false,
+        }
+    }
+
+    /// The request on the n-th busy worker is blocked.
+    fn block(&mut self, nth: usize) {
+        let Some((worker, turn)) = self.take_turn(nth, |_| true) else {
+            return;
+        };
+        let served_ns = self.now_ns - turn.started_ns;
+        let blocked = self.after_turn(worker, &turn);
+        self.blocked.insert(turn.id, blocked);
+        self.tell(Event::Blocked { worker, served_ns });
+    }
+
+    /// The n-th blocked request is blocked no longer.
+    fn unblock(&mut self, nth: usize) {
+        let nth = nth.checked_rem(self.blocked.len());
+        let Some((&id, _)) = nth.and_then(|nth| self.blocked.iter().nth(nth)) else {
+            return;
+        };
+        let Some(waiting) = self.blocked.remove(&id) else {
+            return;
+        };
+        let unblocked = true;
+        self.waiting.insert(
+            id,
+            Waiting {
+                unblocked,
+                ..waiting
+            },
+        );
+        self.tell(Event::Unblocked {
+            request: RequestId(id),
+        });
     }
 
     fn advance(&mut self, by_ns: u64) -> Result<(), Broken> {
@@ -367,6 +435,17 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
+    /// Workers come or go.
+    fn come_or_go(&mut self, present: usize) {
+        self.present = present;
+        for begun in self.waiting.values_mut().chain(self.blocked.values_mut()) {
+            begun.moved = true;
+            let is_present = |ran_on: &WorkerId| ran_on.index() < present;
+            begun.ran_on = begun.ran_on.filter(is_present);
+        }
+        self.tell(Event::Workers { present });
+    }
+
     /// Another policy takes over, unless one of the two has no handover.
     fn switch(&mut self, index: usize) {
         let policy = &self.case.policies[index];
@@ -375,13 +454,15 @@ impl<'a> Model<'a> {
             return;
         }
         self.scheduler = next;
-        self.promises = (self.promises_of)(policy, self.case.useful_preemption());
+        self.promises = promised(self.promises_of, self.case, policy);
         self.since_ns = self.now_ns;
         self.begun_last.fill(None);
         self.unmeasured = unhinted(self.case);
-        for waiting in self.waiting.values_mut() {
-            waiting.ran_on = None;
+        for begun in self.waiting.values_mut().chain(self.blocked.values_mut()) {
+            begun.ran_on = None;
+            begun.unblocked = false;
         }
+        self.come_or_go(self.present);
     }
 
     fn poll(&mut self, polls_max: usize) -> Result<(), Broken> {
@@ -438,7 +519,8 @@ impl<'a> Model<'a> {
         hand_off: HandOff,
     ) -> Result<bool, Broken> {
         let Some(started) = self.waiting.get(&id).copied() else {
-            let what = format!("request {id} runs, and does not wait");
+            let blocked = self.blocked.contains_key(&id);
+            let what = format!("request {id} runs, and does not wait; it is blocked: {blocked}");
             return Err(Broken::new(Promise::NothingTwice, what));
         };
         let index = worker.index();
@@ -453,6 +535,12 @@ impl<'a> Model<'a> {
             HomeWorker,
             at_home,
             "{id} resumed on {worker:?}: {started:?}"
+        );
+        let is_present = index < self.present || started.home.is_some();
+        require!(
+            PresentWorkers,
+            is_present,
+            "{worker:?} is absent, and began {id}: {started:?}"
         );
         let fits = self.can_run(&started, index);
         require!(Contexts, fits, "{worker:?} has no context for request {id}");
@@ -476,7 +564,8 @@ impl<'a> Model<'a> {
         let own_thread_free = self.case.inline
             && self.running[0].is_none()
             && started.home.is_none()
-            && self.suspended(0) == 0;
+            && self.suspended(0) == 0
+            && self.begins(0, 0);
         require!(
             OwnThreadFirst,
             index == 0
@@ -499,6 +588,7 @@ impl<'a> Model<'a> {
             started_ns: self.now_ns,
             served_ns: started.served_ns.unwrap_or(0),
             preempted: false,
+            unblocked: started.unblocked,
         });
         Ok(started.is_late(self.now_ns))
     }
@@ -516,8 +606,24 @@ impl<'a> Model<'a> {
             // Preempted requests wait where the policy wants; requests that never ran keep their places.
             let comparable = self.promises.preempts == Preempts::Never
                 || !(waiting.resumes() || started.resumes());
-            let passed_over = comparable
-                && order.is_before(&seen, waiting.place(other), started.place(id))
+            let before =
+                comparable && order.is_before(&seen, waiting.place(other), started.place(id));
+            // In queues of the workers, it is first in that of the worker where it ran.
+            let in_first_place = *order != Order::ArrivalAtWorker
+                || waiting.home.is_some()
+                || (self.promises.stays && waiting.ran_on == Some(worker));
+            let is_owned = match &self.promises.idling {
+                Idling::UnlessLent(owed) => owed.allow(&seen, waiting.slot, worker.index()),
+                Idling::Never | Idling::BesideQueues { .. } => true,
+            };
+            let by_arrival = *order != Order::Deadline
+                || (waiting.deadline_ns.is_none() && started.deadline_ns.is_none());
+            let first_of_type = waiting.unblocked
+                && (in_first_place && is_owned && by_arrival)
+                && waiting.slot == started.slot
+                && !started.resumes()
+                && other < id;
+            let passed_over = (before || first_of_type)
                 && workers.allow(&seen, waiting.slot, worker.index())
                 && !self.is_spared(waiting, worker.index())
                 && self.can_run(waiting, worker.index());
@@ -528,7 +634,7 @@ impl<'a> Model<'a> {
         if hand_off == HandOff::Stolen {
             *last = None;
         }
-        if order == Order::ArrivalAtWorker && !started.resumes() {
+        if order == Order::ArrivalAtWorker && !started.resumes() && !started.moved {
             let before = last.replace(id);
             let ascends = before.is_none_or(|before| before < id);
             require!(Order, ascends, "{id} began after {before:?} on {worker:?}");
@@ -613,8 +719,15 @@ impl<'a> Model<'a> {
         let turns = self.running.iter().enumerate();
         turns
             .filter(|(_, turn)| turn.is_some_and(|turn| turn.preempted))
-            .filter(|&(worker, _)| self.suspended(worker) == 0)
+            .filter(|&(worker, _)| worker < self.present && self.suspended(worker) == 0)
             .count()
+    }
+
+    /// How many requests may wait in queues of workers beyond their bounds: one on each worker that runs a
+    /// request which was blocked, and went before it.
+    fn put_off(&self) -> usize {
+        let turns = self.running.iter().flatten();
+        turns.filter(|turn| turn.unblocked).count()
     }
 
     /// How many requests wait that any worker may run.
@@ -634,7 +747,7 @@ impl<'a> Model<'a> {
             let first = status.worker_first.map_or(0, WorkerId::index);
             let makes_sense = status.queued == queued
                 && status.rejections == refused
-                && first + status.workers_reserved <= self.case.workers
+                && first + status.workers_reserved <= self.present
                 && status.service_ns_mean.is_finite()
                 && status.service_ns_mean >= 0.0
                 && (0.0..=1.0).contains(&status.share);
@@ -731,8 +844,12 @@ impl<'a> Model<'a> {
                     );
                 }
                 // No request is in the queue of an expired worker, so all are in those of others.
-                let others = self.running.iter().flatten().count() - expired.len();
+                let keeps =
+                    |&worker: &usize| self.running[worker].is_some() || !self.begins(worker, 0);
+                let keeping = (0..self.present).filter(keeps).count();
+                let others = keeping - expired.len();
                 let room = others.saturating_mul(queued_max);
+                let room = room.saturating_add(self.put_off());
                 require!(
                     Quantum,
                     expired.is_empty() || unbound <= room,
@@ -757,7 +874,12 @@ impl<'a> Model<'a> {
         let idle: Vec<usize> = (0..self.case.workers)
             .filter(|&worker| self.running[worker].is_none())
             .collect();
-        let stranded = idle.len() == self.case.workers && !self.waiting.is_empty();
+        // Without a context a worker begins nothing, and a request may wait in its queue for it.
+        let all_begin = || idle.iter().all(|&worker| self.begins(worker, 0));
+        let suspended = |waiting: &Waiting| waiting.home.is_some();
+        let stranded = idle.len() == self.case.workers
+            && !self.waiting.is_empty()
+            && (all_begin() || self.waiting.values().any(suspended));
         let waiting = &self.waiting;
         require!(
             NothingLost,
@@ -772,13 +894,16 @@ impl<'a> Model<'a> {
             Idling::Never => &self.promises.workers,
             Idling::UnlessLent(owed) => owed,
             Idling::BesideQueues { queued_max } => {
-                let busy = self.case.workers - idle.len();
-                let queued_max = busy.saturating_mul(*queued_max);
+                let begin = idle.iter().filter(|&&worker| self.begins(worker, 0));
+                let begin = begin.count();
+                // A worker without a context keeps the requests of its queue as a busy one does.
+                let keep = self.present - begin;
+                let queued_max = keep.saturating_mul(*queued_max);
+                let queued_max = queued_max.saturating_add(self.put_off());
                 let unbound = self.unbound();
-                let none_begins = idle.iter().all(|&worker| !self.begins(worker, 0));
                 require!(
                     WorkConserving,
-                    none_begins || unbound <= queued_max,
+                    begin == 0 || unbound <= queued_max,
                     "{idle:?} idle and {unbound} wait, of which {queued_max} can wait in queues"
                 );
                 let holds = idle.iter().find(|&&worker| self.suspended(worker) > 0);
@@ -811,6 +936,13 @@ impl<'a> Model<'a> {
         }
         Ok(())
     }
+}
+
+/// What a policy promises under the setup of a case.
+fn promised(promises_of: &PromisesOf<'_>, case: &Case, policy: &Policy) -> Promises {
+    let setup = case.setup();
+    let preemption = setup.useful_preemption();
+    promises_of(policy, &setup.preemption(preemption))
 }
 
 /// Per type slot: whether it is registered without a hint.

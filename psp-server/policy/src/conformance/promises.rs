@@ -48,7 +48,9 @@ impl Default for Promises {
 }
 
 /// Which of the requests that wait, and that may use the same worker, starts first. It holds among
-/// requests that never ran; if the policy never preempts, among all.
+/// requests that never ran; if the policy never preempts, among all. Whatever is promised, a request
+/// that was blocked starts before requests of its type that arrived later and never ran: of those on its home
+/// worker, where requests resume at home; of all, where they migrate and the policy has no queues of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// None is promised.
@@ -69,7 +71,8 @@ pub enum Order {
     /// Of each partition, the request that arrived first.
     ArrivalInPartition,
     /// The requests that begin on one worker do so in order of arrival. A request that the worker
-    /// steals starts the order anew.
+    /// steals starts the order anew. Requests that waited when workers came or went may have moved, and are left
+    /// out.
     ArrivalAtWorker,
 }
 
@@ -184,30 +187,37 @@ impl Order {
 }
 
 impl AllowedWorkers {
-    /// As [`AllowedWorkers::allow`], for a request that is suspended on `worker`. It can run
-    /// nowhere else, whichever group has the worker now.
-    pub(super) fn allow_at_home(&self, seen: &Seen<'_>, slot: usize, worker: usize) -> bool {
-        !matches!(self, Self::AnyWithLimit) || self.allow(seen, slot, worker)
+    /// As [`AllowedWorkers::allow`], for a request that is suspended on its worker. It can run
+    /// nowhere else, whichever group has the worker now, and whether it is present or not.
+    pub(super) fn allow_at_home(&self, seen: &Seen<'_>, slot: usize) -> bool {
+        !matches!(self, Self::AnyWithLimit) || Self::is_within_limit(seen, slot)
     }
 
-    /// Whether a request of the type at `slot` may run on `worker`.
+    /// Whether fewer requests of other groups than the shortest run than may.
+    fn is_within_limit(seen: &Seen<'_>, slot: usize) -> bool {
+        let longs = seen.running.iter().filter(|&&slot| !seen.is_short(slot));
+        let longs_max = seen.workers - seen.reserved_for_short();
+        let limited = seen.workers > 1 && seen.knows_lengths();
+        !limited || seen.is_short(slot) || longs.count() < longs_max
+    }
+
+    /// Whether a request of the type at `slot` may run on `worker`. None may on an absent one.
     pub(super) fn allow(&self, seen: &Seen<'_>, slot: usize, worker: usize) -> bool {
         match self {
+            _ if worker >= seen.workers => false,
             Self::All => true,
             Self::AllButReserved { reserved } => {
-                worker >= *reserved || seen.is_short(slot) || !seen.knows_lengths()
+                worker >= (*reserved).min(seen.workers - 1)
+                    || seen.is_short(slot)
+                    || !seen.knows_lengths()
             }
             Self::Partition => seen.partition(slot).contains(&worker),
-            Self::AnyWithLimit => {
-                let longs = seen.running.iter().filter(|&&slot| !seen.is_short(slot));
-                let longs_max = seen.workers - seen.reserved_for_short();
-                seen.is_short(slot) || longs.count() < longs_max
-            }
+            Self::AnyWithLimit => Self::is_within_limit(seen, slot),
             Self::Reservation(_) if seen.scheduler.reservation_updates() == 0 => true,
             Self::Reservation(settings) => {
                 let status = seen.scheduler.type_status(slot);
                 let Some(first) = status.worker_first else {
-                    return worker >= seen.workers - settings.spillway;
+                    return worker >= seen.workers.saturating_sub(settings.spillway);
                 };
                 let end = first.index() + status.workers_reserved;
                 let further = if settings.stealing {

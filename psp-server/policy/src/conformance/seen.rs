@@ -7,11 +7,14 @@ use crate::scheduler::Scheduler;
 /// What a test sees of a scheduler from outside.
 pub(super) struct Seen<'a> {
     pub(super) scheduler: &'a dyn Scheduler,
+    /// How many workers are present.
     pub(super) workers: usize,
     /// Number of registered types.
     pub(super) types: usize,
     /// The type slot of each request that runs.
     pub(super) running: Vec<usize>,
+    /// The type slot of each request that is blocked.
+    pub(super) blocked: Vec<usize>,
     /// Per type slot: whether its length is neither hinted nor was measured.
     pub(super) unmeasured: &'a [bool],
 }
@@ -34,7 +37,8 @@ impl Seen<'_> {
     /// Whether the type at `slot` goes first to be measured: one request of it, once the length of others is
     /// known.
     pub(super) fn is_untried(&self, slot: usize) -> bool {
-        self.unmeasured[slot] && !self.running.contains(&slot) && self.knows_lengths()
+        let began = self.running.contains(&slot) || self.blocked.contains(&slot);
+        self.unmeasured[slot] && !began && self.knows_lengths()
     }
 
     /// Whether the length of any type is known.

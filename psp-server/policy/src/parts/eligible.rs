@@ -1,9 +1,9 @@
 //! Which waiting requests an idle worker can run: any request that never ran, if it has a context
-//! left, and its own suspended ones.
+//! left beside those of its blocked ones, and its own suspended ones.
 //!
 //! A request that never ran goes to an idle worker without suspended requests, if there is one, so
 //! that the others resume the requests that only they can. It may begin on the workers of a range; a
-//! suspended request resumes at home, whatever the range.
+//! suspended request resumes at home, whatever the range. A range has workers that are present.
 
 use crate::event::WorkerId;
 use crate::parts::queues::Queues;
@@ -32,7 +32,7 @@ pub(crate) fn worker_to_lend(
     })
 }
 
-/// An idle worker without suspended requests, or else an idle worker that is `fit`.
+/// An idle worker that is `fit`; one without suspended requests, if there is any.
 #[inline]
 fn least_bound(
     queues: &Queues,
@@ -40,11 +40,11 @@ fn least_bound(
     range: WorkerRange,
     fit: impl Fn(WorkerId) -> bool,
 ) -> Option<WorkerId> {
-    let any_suspended = queues.any_suspended();
+    let any_bound = queues.any_bound();
     let unbound = idle.find(range, |worker| {
-        !any_suspended || queues.suspended(worker) == 0
+        !any_bound || (queues.suspended(worker) == 0 && fit(worker))
     });
-    unbound.or_else(|| any_suspended.then(|| idle.find(range, fit))?)
+    unbound.or_else(|| any_bound.then(|| idle.find(range, fit))?)
 }
 
 /// The next request of `lane` that some idle worker can take up; one that never ran, a worker of `range`.
@@ -56,7 +56,7 @@ pub(crate) fn next_of<'a>(
     lane: usize,
 ) -> Option<&'a Waiting> {
     let new = queues.front(lane);
-    if !queues.any_suspended() {
+    if !queues.any_bound() {
         return new.filter(|_| idle.any_idle(range));
     }
     let begins = |worker: WorkerId| range.contains(worker.0) && queues.has_context(worker);
@@ -77,7 +77,7 @@ pub(crate) fn take_next(
     range: WorkerRange,
     lane: usize,
 ) -> Option<(WorkerId, Waiting)> {
-    if !queues.any_suspended() {
+    if !queues.any_bound() {
         // Any worker can take up anything.
         let worker = idle.find(range, |_| true)?;
         let waiting = queues.pop(lane)?;
@@ -113,7 +113,7 @@ mod tests {
     use crate::event::RequestId;
     use crate::rehearsal::setup;
     use crate::request_type::{RequestType, TypeTable};
-    use crate::setup::{Preemption, SchedulerSetup};
+    use crate::setup::{Contexts, SchedulerSetup};
 
     const LANE: usize = 0;
 
@@ -121,7 +121,7 @@ mod tests {
     fn queues(contexts: usize, homes: &[Option<u32>]) -> Queues {
         let types = TypeTable::new();
         let setup = SchedulerSetup {
-            preemption: Some(Preemption::at_home(0, contexts)),
+            contexts: Contexts::at_home(contexts),
             ..setup(3, &types)
         };
         let mut queues = Queues::typed(&setup);

@@ -36,7 +36,7 @@ impl Finishing {
     /// `spare` is the policy's setting. Unless set, requests are left alone if they do not migrate, as
     /// in live servers.
     pub(crate) fn new(setup: &SchedulerSetup<'_>, spare: Option<bool>) -> Self {
-        let spares = |preemption: &Preemption| spare.unwrap_or(!preemption.migrates);
+        let spares = |_: &Preemption| spare.unwrap_or(!setup.contexts.migrates);
         let cost_ns = |preemption: Preemption| preemption.cost_ns as f64;
         Self {
             cost_ns: setup.preemption.filter(spares).map(cost_ns),
@@ -90,20 +90,22 @@ mod tests {
     use crate::rehearsal::setup;
     use crate::request_type::RequestType;
     use crate::request_type::TypeTable;
+    use crate::setup::Contexts;
 
     const WORKER: WorkerId = WorkerId(0);
 
     /// Until when a request is left alone that had `attained_ns`, half of it in an earlier turn, of
     /// a type that took these times.
     fn left_alone(
-        preemption: Preemption,
+        (cost_ns, contexts): (u64, Contexts),
         spare: Option<bool>,
         times_ns: [u64; 2],
         attained_ns: u64,
     ) -> Option<u64> {
         let types = TypeTable::new();
         let setup = SchedulerSetup {
-            preemption: Some(preemption),
+            preemption: Some(Preemption::new(cost_ns)),
+            contexts,
             ..setup(1, &types)
         };
         let mut dispersion = Dispersion::new(&setup);
@@ -132,8 +134,12 @@ mod tests {
     #[test]
     fn a_request_that_should_finish_within_a_preemption_is_left_alone_until_a_margin_beyond() {
         let at = |attained_ns| {
-            let preemption = Preemption::at_home(1_000, 2);
-            left_alone(preemption, None, [100_000; 2], attained_ns)
+            left_alone(
+                (1_000, Contexts::at_home(2)),
+                None,
+                [100_000; 2],
+                attained_ns,
+            )
         };
         assert_eq!(at(98_999), None);
         assert_eq!(at(99_000), Some(1_500));
@@ -144,8 +150,12 @@ mod tests {
     #[test]
     fn the_margins_follow_the_deviation() {
         let at = |attained_ns| {
-            let preemption = Preemption::at_home(1_000, 2);
-            left_alone(preemption, None, [99_600, 100_400], attained_ns)
+            left_alone(
+                (1_000, Contexts::at_home(2)),
+                None,
+                [99_600, 100_400],
+                attained_ns,
+            )
         };
         assert_eq!(at(99_399), None);
         let until_ns = at(99_401).unwrap();
@@ -154,10 +164,8 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_those_that_lie_apart_or_cost_nothing_to_preempt() {
-        let at = |cost_ns, times_ns| {
-            let preemption = Preemption::at_home(cost_ns, 2);
-            left_alone(preemption, None, times_ns, 99_900)
-        };
+        let at =
+            |cost_ns, times_ns| left_alone((cost_ns, Contexts::at_home(2)), None, times_ns, 99_900);
         assert_eq!(at(1_000, [98_000, 102_000]), None);
         assert!(at(2_200, [98_000, 102_000]).is_some());
         assert_eq!(at(0, [100_000; 2]), None);
@@ -165,8 +173,9 @@ mod tests {
 
     #[test]
     fn unless_set_it_is_for_those_that_do_not_migrate() {
-        let at = |preemption, spare| left_alone(preemption, spare, [100_000; 2], 99_500).is_some();
-        let (migrating, at_home) = (Preemption::migrating(1_000), Preemption::at_home(1_000, 2));
+        let at =
+            |contexts, spare| left_alone((1_000, contexts), spare, [100_000; 2], 99_500).is_some();
+        let (migrating, at_home) = (Contexts::migrating(), Contexts::at_home(2));
         let unless_set = (at(migrating, None), at(at_home, None));
         assert_eq!(unless_set, (false, true));
         assert!(at(migrating, Some(true)) && !at(at_home, Some(false)));

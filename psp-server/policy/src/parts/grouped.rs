@@ -5,7 +5,7 @@
 //! A type of unknown length is in the last group, and would wait there while longer types of known length
 //! keep all its workers busy. So where groups are served by length, an *untried* type goes before all groups,
 //! on the workers that the last group may use: a registered type without a hint, of which no request was
-//! measured and none runs. One request is enough to measure it; the others wait their turn.
+//! measured and none runs or is blocked. One request is enough to measure it; the others wait their turn.
 
 use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event, HandOff, WorkerId};
@@ -82,12 +82,11 @@ fn earlier(one: Option<Candidate>, other: Option<Candidate>) -> Option<Candidate
     candidates.min_by_key(|candidate| candidate.sequence)
 }
 
-/// How many requests of the type at `slot` run.
-fn running_of(running: &Running, queues: &Queues, slot: usize) -> usize {
+/// How many requests of the type at `slot` run or are blocked.
+fn begun_of(running: &Running, queues: &Queues, slot: usize) -> usize {
     let types = running.turns().map(|(_, turn)| turn.waiting.request_type);
-    types
-        .filter(|&running| queues.slot(running) == slot)
-        .count()
+    let running = types.filter(|&running| queues.slot(running) == slot);
+    running.count() + queues.blocked(slot)
 }
 
 impl Grouped {
@@ -151,8 +150,35 @@ impl Grouped {
                 self.workers.release(worker);
                 turn
             }
+            Event::Blocked { worker, served_ns } => {
+                let turn = self.running.on(worker).copied();
+                let waiting = self.running.give_up(worker, served_ns);
+                self.queues.block(now_ns, worker, waiting);
+                self.workers.release(worker);
+                turn
+            }
+            Event::Unblocked { request } => {
+                let waiting = self.queues.unblock(now_ns, request);
+                let slot = self.queues.slot(waiting.request_type);
+                self.queues.put_back_first(slot, waiting);
+                None
+            }
+            Event::Workers { present } => {
+                self.set_present(present);
+                None
+            }
             Event::Tick => None,
         }
+    }
+
+    /// Workers come or go. A policy that made a plan makes another.
+    fn set_present(&mut self, present: usize) {
+        let workers = worker_count(present);
+        self.queues.set_present(present);
+        self.running.set_present(present);
+        self.workers.set_present(workers);
+        self.own_thread.set_workers(workers);
+        self.plan.set_workers(workers);
     }
 
     /// Closes the profile's window, or looks into it, if that is due. Every policy does so after each event.
@@ -165,7 +191,7 @@ impl Grouped {
             ..
         } = self;
         profile.close_window_if_due(now_ns, |slot| {
-            (queues.queued(slot) + running_of(running, queues, slot)) as u64
+            (queues.queued(slot) + begun_of(running, queues, slot)) as u64
         })
     }
 
@@ -183,7 +209,8 @@ impl Grouped {
     /// Whether something waits and some worker is idle.
     #[inline]
     pub(crate) fn can_dispatch(&self) -> bool {
-        !self.queues.is_empty() && !self.workers.all_busy()
+        let any_suspended = || self.queues.any_suspended() && !self.workers.all_busy();
+        !self.queues.is_empty() && (self.workers.idle() > 0 || any_suspended())
     }
 
     /// Whether two types are the same, or in one group and thus of similar length.
@@ -225,7 +252,7 @@ impl Grouped {
         let untried = members.iter().copied().filter(|&slot| {
             self.waits(slot)
                 && self.profile.is_untried(slot)
-                && running_of(&self.running, &self.queues, slot) == 0
+                && begun_of(&self.running, &self.queues, slot) == 0
         });
         let fits = |worker, waited_ns| rest.may_use(worker, waited_ns);
         self.candidate(now_ns, rest, untried, fits)

@@ -4,7 +4,7 @@ use crate::backlog::{Backlog, BacklogRequest, RequestState};
 use crate::parts::queues::Queues;
 use crate::parts::running::Running;
 
-/// Everything that waits in `queues` and runs.
+/// Everything that waits in `queues`, runs and is blocked.
 pub(crate) fn backlog(queues: &Queues, running: &Running) -> Backlog {
     let waiting = queues.waiting().into_iter().map(|waiting| {
         let state = match waiting.home {
@@ -21,7 +21,8 @@ pub(crate) fn backlog(queues: &Queues, running: &Running) -> Backlog {
         };
         (turn.waiting.sequence, turn.waiting.in_state(state))
     });
-    let mut requests: Vec<(u64, BacklogRequest)> = waiting.chain(running).collect();
+    let begun = running.chain(queues.all_blocked());
+    let mut requests: Vec<(u64, BacklogRequest)> = waiting.chain(begun).collect();
     requests.sort_unstable_by_key(|&(sequence, _)| sequence);
     let (refused, rejections) = queues.refusals();
     Backlog {
@@ -38,7 +39,7 @@ mod tests {
     use crate::parts::suspended::Lanes;
     use crate::rehearsal::setup;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
-    use crate::setup::{Preemption, SchedulerSetup};
+    use crate::setup::{Contexts, SchedulerSetup};
 
     const ONE: RequestType = RequestType::new(0);
 
@@ -48,7 +49,7 @@ mod tests {
             .into_iter()
             .collect();
         let setup = SchedulerSetup {
-            preemption: Some(Preemption::at_home(0, 4)),
+            contexts: Contexts::at_home(4),
             ..setup(3, &types)
         };
         let (mut queues, mut running) = (Queues::typed(&setup), Running::new(&setup));

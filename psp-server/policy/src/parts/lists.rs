@@ -95,6 +95,28 @@ impl<T: Copy> Lists<T> {
         Some(item)
     }
 
+    /// Takes the first item that `is` the one.
+    pub(crate) fn remove(&mut self, list: &mut List, is: impl Fn(&T) -> bool) -> Option<T> {
+        let (mut before, mut entry) = (NIL, list.head);
+        loop {
+            let Entry { item, next } = *self.entries.get(entry as usize)?;
+            if before == NIL && is(&item) {
+                return self.pop(list);
+            }
+            if is(&item) {
+                self.entries[before as usize].next = next;
+                if next == NIL {
+                    list.tail = before;
+                }
+                list.len -= 1;
+                self.entries[entry as usize].next = self.free;
+                self.free = entry;
+                return Some(item);
+            }
+            (before, entry) = (entry, next);
+        }
+    }
+
     /// The first item, left in place.
     #[inline]
     pub(crate) fn first(&self, list: &List) -> Option<&T> {
@@ -154,5 +176,25 @@ mod tests {
             }
         }
         assert_eq!(lists.entries.len(), 4);
+    }
+
+    #[test]
+    fn an_item_leaves_from_anywhere() {
+        let all = [1, 2, 3];
+        for leaves in all {
+            let (mut lists, mut list) = (Lists::with_capacity(3), List::EMPTY);
+            for item in all {
+                lists.push(&mut list, item);
+            }
+            let taken = lists.remove(&mut list, |&item| item == leaves);
+            assert_eq!(taken, Some(leaves));
+            assert_eq!(lists.remove(&mut list, |&item| item == leaves), None);
+            lists.push(&mut list, 9);
+            let left = all.into_iter().filter(|&item| item != leaves);
+            let left: Vec<i32> = left.chain([9]).collect();
+            assert_eq!((list.len(), left.len()), (3, 3));
+            assert!(lists.iter(&list).eq(&left), "{left:?}");
+            assert_eq!(lists.entries.len(), 3);
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! What policies share.
 
+pub(crate) mod blocked;
 pub(crate) mod by_deadline;
 pub(crate) mod dispersion;
 pub(crate) mod eligible;
 pub(crate) mod finishing;
 pub(crate) mod grouped;
 pub(crate) mod handover;
+pub(crate) mod heaps;
 pub(crate) mod lists;
 pub(crate) mod own_queues;
 pub(crate) mod own_thread;

@@ -8,10 +8,10 @@
 //!
 //! A request that is sent to an idle worker is [`HandOff::Dispatched`]; a request that its worker finds
 //! in its queue is [`HandOff::Own`]. The policy says when a request goes to which worker, and where it
-//! waits after it was preempted.
+//! waits after it was preempted or blocked.
 
 use crate::backlog::Backlog;
-use crate::event::{Action, HandOff, WorkerId};
+use crate::event::{Action, HandOff, RequestId, WorkerId};
 use crate::parts::handover::backlog;
 use crate::parts::quanta::Quanta;
 use crate::parts::queues::Queues;
@@ -30,6 +30,8 @@ pub(crate) struct OwnQueues {
     pub(crate) running: Running,
     pub(crate) quanta: Quanta,
     workers: u32,
+    /// How many of them are present.
+    present: u32,
     ready: ReadyWorkers,
 }
 
@@ -40,13 +42,39 @@ impl OwnQueues {
             running: Running::new(setup),
             quanta: Quanta::new(setup, quantum_ns),
             workers: worker_count(setup.workers),
+            present: worker_count(setup.workers),
             ready: ReadyWorkers::new(setup.workers),
         }
     }
 
-    /// All workers.
+    /// All workers, present or absent.
     pub(crate) fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
         (0..self.workers).map(WorkerId)
+    }
+
+    /// The workers that are present.
+    pub(crate) fn present(&self) -> impl Iterator<Item = WorkerId> + use<> {
+        (0..self.present).map(WorkerId)
+    }
+
+    /// Workers come or go. What waits in the queues of those that go is the dispatcher's again, in its place by
+    /// arrival. Returns each such request's worker and service time to `taken`.
+    pub(crate) fn set_present(&mut self, present: usize, mut taken: impl FnMut(WorkerId, u64)) {
+        self.present = worker_count(present);
+        self.queues.set_present(present);
+        self.running.set_present(present);
+        let dispatcher = self.dispatcher();
+        for worker in (self.present..self.workers).map(WorkerId) {
+            let own = worker.index();
+            while let Some(waiting) = self.queues.front(own) {
+                taken(worker, waiting.served_ns);
+                self.queues.move_first_in_order(own, dispatcher);
+            }
+            if !self.queues.waits_behind(worker) {
+                self.quanta.spare(worker);
+            }
+        }
+        self.ready.keep_able(&self.queues);
     }
 
     /// The dispatcher's lane.
@@ -59,7 +87,8 @@ impl OwnQueues {
         self.queues.front(self.dispatcher())
     }
 
-    /// How many requests `worker` has: those in its queue, and the running one.
+    /// How many requests `worker` has: those in its queue, and the running one. Blocked requests need no
+    /// worker, and do not count.
     pub(crate) fn unfinished(&self, worker: WorkerId) -> usize {
         let lane = worker.index();
         self.queues.lane_len(lane)
@@ -82,14 +111,29 @@ impl OwnQueues {
     fn enqueue(&mut self, worker: WorkerId, movement: impl Fn(&mut Queues, usize, usize)) {
         let could_run = self.queues.can_run_own(worker);
         movement(&mut self.queues, self.workers as usize, worker.index());
+        self.joined(worker, could_run, HandOff::Dispatched);
+    }
+
+    /// A request joined the queue of `worker`, which found something in it before if it `could_run`.
+    fn joined(&mut self, worker: WorkerId, could_run: bool, hand_off: HandOff) {
         if self.running.is_busy(worker) {
             if self.queues.waits_behind(worker) {
                 self.quanta.expose(worker);
             }
         } else if !could_run {
-            self.ready
-                .add_if_able(&self.queues, worker, HandOff::Dispatched);
+            self.ready.add_if_able(&self.queues, worker, hand_off);
         }
+    }
+
+    /// A request that was blocked waits at the head of the queue of the worker where it ran. Returns
+    /// that worker, and the request.
+    pub(crate) fn resume(&mut self, now_ns: u64, request: RequestId) -> (WorkerId, Waiting) {
+        let worker = self.queues.blocked_request(request).home;
+        let could_run = self.queues.can_run_own(worker);
+        let waiting = self.queues.unblock(now_ns, request);
+        self.queues.put_back_first(worker.index(), waiting);
+        self.joined(worker, could_run, HandOff::Own);
+        (worker, waiting)
     }
 
     /// Ends the turn on `worker`, which goes on with its own queue. Returns the request.
@@ -104,6 +148,14 @@ impl OwnQueues {
         let waiting = self.running.give_up(worker, served_ns);
         self.queues.put_back_last(lane, waiting);
         self.released(worker);
+    }
+
+    /// The request on `worker` is blocked. Returns it.
+    pub(crate) fn block(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) -> Waiting {
+        let blocked = self.running.give_up(worker, served_ns);
+        self.queues.block(now_ns, worker, blocked);
+        self.released(worker);
+        blocked
     }
 
     fn released(&mut self, worker: WorkerId) {

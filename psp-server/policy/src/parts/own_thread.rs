@@ -17,21 +17,25 @@ pub(crate) struct OwnThread {
 
 impl OwnThread {
     pub(crate) fn new(setup: &SchedulerSetup<'_>) -> Self {
-        let workers = worker_count(setup.workers);
         Self {
-            spared: setup.inline && workers > 1 && !setup.types.is_empty(),
-            workers,
+            spared: setup.inline && !setup.types.is_empty(),
+            workers: worker_count(setup.workers),
         }
     }
 
     /// Whether some requests do not begin on it.
     pub(crate) const fn is_spared(&self) -> bool {
-        self.spared
+        self.spared && self.workers > 1
+    }
+
+    /// So many workers are present.
+    pub(crate) const fn set_workers(&mut self, workers: u32) {
+        self.workers = workers;
     }
 
     /// The workers on which a request may begin, as far as this rule goes.
     pub(crate) fn open_to(&self, known_length: bool) -> WorkerRange {
-        WorkerRange::new(u32::from(self.spared && !known_length), self.workers)
+        WorkerRange::new(u32::from(self.is_spared() && !known_length), self.workers)
     }
 }
 

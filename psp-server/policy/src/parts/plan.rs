@@ -134,6 +134,15 @@ impl Plan {
         }
     }
 
+    /// Workers come or go. Groups keep their workers until they get others; the one queue for all types, which
+    /// has no groups, is for all workers at once.
+    pub(crate) fn set_workers(&mut self, workers: u32) {
+        self.workers = workers;
+        if !self.has_groups() {
+            self.groups[0].further = WorkerRange::new(0, workers);
+        }
+    }
+
     /// Sorts the types by `mean_ns` and groups those within a factor `delta` of a group's
     /// shortest. The groups have no workers until one of the other methods gives them some.
     pub(crate) fn regroup(&mut self, delta: f64, mean_ns: impl Fn(usize) -> Option<f64>) {

@@ -379,15 +379,18 @@ pub(crate) fn blend(before: f64, now: f64, weight: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
+    use crate::setup::Contexts;
 
     fn profile_of(specs: Vec<TypeSpec>, settings: &Darc) -> Profile {
         let types: TypeTable = specs.into_iter().collect();
         let setup = SchedulerSetup {
             inline: false,
             workers: 2,
+            present: 2,
             types: &types,
             queue_capacity: 1,
             preemption: None,
+            contexts: Contexts::migrating(),
             seed: 0,
         };
         Profile::new(&setup, settings)

@@ -20,8 +20,10 @@
 //! a queue per worker, the policy [spares](Quanta::spare) the workers for which no request waits:
 //!
 //! ```text
-//!   on_event  Completed, Yielded   quanta.stop(worker)
-//!             Arrived in its queue quanta.expose(worker)
+//!   on_event  Completed, Yielded,
+//!             Blocked              quanta.stop(worker)
+//!             Arrived, Unblocked
+//!             in its queue         quanta.expose(worker)
 //!   poll      after Run            quanta.start(now_ns, worker, running), then spare(worker) where its queue is empty
 //!             nothing to run       quanta.preempt_for(queues, ..) or preempt_next(..)
 //!   deadline_ns                    quanta.deadline_for(queues) or next_ns()
@@ -31,7 +33,7 @@ use crate::event::{Action, WorkerId};
 use crate::parts::queues::Queues;
 use crate::parts::running::Running;
 use crate::parts::worker_times::WorkerTimes;
-use crate::setup::{Preemption, SchedulerSetup};
+use crate::setup::SchedulerSetup;
 
 /// The state of a worker's quantum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +78,7 @@ impl Quanta {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, quantum_ns: u64) -> Self {
         Self {
             quantum_ns,
-            preemptive: setup.preemption.is_some_and(Preemption::frees_workers),
+            preemptive: setup.useful_preemption().is_some(),
             states: vec![State::Idle; setup.workers],
             lengths_ns: vec![quantum_ns; setup.workers],
             ends: WorkerTimes::new(setup.workers),
@@ -119,7 +121,7 @@ impl Quanta {
         }
     }
 
-    /// `worker` is idle: its request completed or yielded.
+    /// `worker` is idle: its request completed, yielded or is blocked.
     pub(crate) fn stop(&mut self, worker: WorkerId) {
         self.set(worker, State::Idle);
         self.ends.clear(worker);
@@ -192,7 +194,7 @@ impl Quanta {
 
     /// The earliest end of a quantum whose worker could run a request of `queues`.
     fn earliest_for(&self, queues: &Queues) -> Option<(u64, WorkerId)> {
-        if !queues.any_suspended() {
+        if !queues.any_bound() && queues.all_present() {
             if queues.len() <= self.stopping {
                 return None;
             }
@@ -202,7 +204,7 @@ impl Quanta {
         }
         let workers = || (0..).map(WorkerId).zip(self.states.iter().copied());
         let coming = |is: fn(State) -> bool| {
-            let free = |worker| queues.suspended(worker) == 0;
+            let free = |worker| queues.is_present(worker) && queues.suspended(worker) == 0;
             workers()
                 .filter(|&(worker, state)| is(state) && free(worker))
                 .count()
@@ -250,16 +252,19 @@ mod tests {
     use crate::preempt::PreemptPolicy;
     use crate::rehearsal::setup;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
+    use crate::setup::{Contexts, Preemption};
 
     const QUANTUM_NS: u64 = 10;
 
     fn quanta(workers: usize, preemption: Option<Preemption>) -> Quanta {
         let setup = SchedulerSetup {
             workers,
+            present: workers,
             types: &TypeTable::new(),
             queue_capacity: 1,
             inline: false,
             preemption,
+            contexts: Contexts::migrating(),
             seed: 0,
         };
         Quanta::new(&setup, QUANTUM_NS)
@@ -268,7 +273,7 @@ mod tests {
     /// So many requests that any worker may take up.
     fn waiting(requests: u32) -> Queues {
         let types = TypeTable::new();
-        let mut queues = Queues::typed(&setup(1, &types));
+        let mut queues = Queues::typed(&setup(8, &types));
         for id in 0..requests {
             queues.push(0, 0, RequestId(id), RequestType::UNKNOWN, None);
         }
@@ -280,7 +285,7 @@ mod tests {
     }
 
     fn preemptive(workers: usize) -> (Quanta, Running) {
-        let quanta = quanta(workers, Some(Preemption::migrating(0)));
+        let quanta = quanta(workers, Some(Preemption::new(0)));
         (quanta, idle(workers))
     }
 
@@ -400,7 +405,8 @@ mod tests {
     fn where_something_is_suspended_the_finishing_are_waited_for_too() {
         let types = TypeTable::new();
         let setup = SchedulerSetup {
-            preemption: Some(Preemption::at_home(0, 3)),
+            preemption: Some(Preemption::new(0)),
+            contexts: Contexts::at_home(3),
             ..setup(3, &types)
         };
         let (mut quanta, mut running) = (Quanta::new(&setup, QUANTUM_NS), Running::new(&setup));
@@ -457,7 +463,7 @@ mod tests {
         let types = [TypeSpec::new("LONG").preempt(PreemptPolicy::None)];
         let types: TypeTable = types.into_iter().collect();
         let setup = SchedulerSetup {
-            preemption: Some(Preemption::migrating(0)),
+            preemption: Some(Preemption::new(0)),
             ..setup(2, &types)
         };
         let (mut quanta, mut running) = (Quanta::new(&setup, QUANTUM_NS), Running::new(&setup));

@@ -15,14 +15,18 @@
 //!               worker 1:     4
 //! ```
 //!
+//! A [blocked](crate::parts::blocked) request waits in no lane, and does not count against its type's
+//! capacity. It goes back to where a lane starts.
+//!
 //! Requests that have deadlines of their own wait in their lanes like others. A policy that goes by
 //! deadlines keeps those that any worker may run [apart](Queues::by_deadline), in the order of their
 //! deadlines.
 
 use std::collections::VecDeque;
 
-use crate::backlog::{Backlog, RequestState};
+use crate::backlog::{Backlog, BacklogRequest, RequestState};
 use crate::event::{Action, RequestId, WorkerId};
+use crate::parts::blocked::{Blocked, BlockedRequest};
 use crate::parts::by_deadline::ByDeadline;
 use crate::parts::lists::{List, Lists};
 use crate::parts::suspended::{Lanes, Suspended};
@@ -39,10 +43,11 @@ const ENTRIES_PREALLOCATED_MAX: usize = 1 << 16;
 /// polling without an allocation.
 const REFUSED_PREALLOCATED: usize = 1024;
 
-/// How many of one type wait, may wait and were refused.
+/// How many of one type wait, are blocked, may wait and were refused.
 #[derive(Debug, Clone, Copy)]
 struct Admission {
     waiting: usize,
+    blocked: usize,
     capacity: usize,
     refused: u64,
 }
@@ -54,6 +59,7 @@ pub(crate) struct Queues {
     lanes: Vec<List>,
     /// What is suspended.
     suspended: Suspended,
+    blocked: Blocked,
     lists: Lists<Waiting>,
     /// Where requests with deadlines of their own wait that any worker may run, if not in their lanes.
     /// Empty, or one for each lane.
@@ -77,6 +83,7 @@ impl Queues {
             .chain(unknown)
             .map(|capacity| Admission {
                 waiting: 0,
+                blocked: 0,
                 capacity,
                 refused: 0,
             })
@@ -89,6 +96,7 @@ impl Queues {
         Self {
             lanes: vec![List::EMPTY; lanes.len()],
             suspended: Suspended::new(setup, lanes),
+            blocked: Blocked::new(),
             lists: Lists::with_capacity(entries.min(ENTRIES_PREALLOCATED_MAX)),
             by_deadline: Vec::new(),
             admissions,
@@ -113,6 +121,22 @@ impl Queues {
             by_deadline: entries.map(ByDeadline::with_capacity).collect(),
             ..self
         }
+    }
+
+    /// Workers `0..present` are present, and no others: an absent worker begins no request.
+    pub(crate) const fn set_present(&mut self, present: usize) {
+        self.suspended.set_present(present);
+    }
+
+    /// Whether `worker` is present.
+    pub(crate) const fn is_present(&self, worker: WorkerId) -> bool {
+        self.suspended.is_present(worker)
+    }
+
+    /// Whether a request that `worker` gives up waits in the worker's own lane: the worker is present, or it
+    /// alone can resume the request.
+    pub(crate) const fn keeps(&self, worker: WorkerId) -> bool {
+        self.is_present(worker) || self.suspended.exist()
     }
 
     /// Place of `request_type` in per-type arrays; types that are not registered are `UNKNOWN`.
@@ -151,6 +175,7 @@ impl Queues {
             arrived_ns: now_ns,
             deadline_ns,
             served_ns: 0,
+            blocked_ns: 0,
             home: None,
             sequence,
             rank: sequence,
@@ -187,7 +212,7 @@ impl Queues {
         self.append(lane, waiting);
     }
 
-    /// Puts a request that was preempted back to where `lane` starts, behind those alone that
+    /// Puts a request that was preempted or blocked back to where `lane` starts, behind those alone that
     /// arrived before it, whatever the capacity. Those are mostly others that were put back, as
     /// many as there are workers or their contexts; more when what waits was another policy's.
     pub(crate) fn put_back_first(&mut self, lane: usize, waiting: Waiting) {
@@ -222,6 +247,67 @@ impl Queues {
         }
     }
 
+    /// Moves the first request of one lane that any worker may take up to its place in another: behind those
+    /// that arrived before it.
+    pub(crate) fn move_first_in_order(&mut self, from: usize, to: usize) {
+        if let Some(waiting) = self.pop(from) {
+            self.put_back_first(to, waiting);
+        }
+    }
+
+    /// Keeps a request that is blocked and ran on `home`.
+    pub(crate) fn block(&mut self, now_ns: u64, home: WorkerId, waiting: Waiting) {
+        let slot = self.slot(waiting.request_type);
+        self.admissions[slot].blocked += 1;
+        self.suspended.block(home);
+        self.blocked.insert(BlockedRequest {
+            waiting,
+            home,
+            since_ns: now_ns,
+        });
+    }
+
+    /// Takes a request that is blocked no longer. Its home is where it ran last.
+    ///
+    /// # Panics
+    ///
+    /// When it was not blocked: the driver reported nonsense, and to go on would lose a request or
+    /// run it twice.
+    pub(crate) fn unblock(&mut self, now_ns: u64, request: RequestId) -> Waiting {
+        let Some(blocked) = self.blocked.take(request) else {
+            never_blocked(request);
+        };
+        let BlockedRequest {
+            waiting,
+            home,
+            since_ns,
+        } = blocked;
+        let slot = self.slot(waiting.request_type);
+        self.admissions[slot].blocked -= 1;
+        self.suspended.unblock(home);
+        let blocked_ns = now_ns.saturating_sub(since_ns);
+        Waiting {
+            home: Some(home),
+            blocked_ns: waiting.blocked_ns.saturating_add(blocked_ns),
+            ..waiting
+        }
+    }
+
+    /// A blocked request.
+    ///
+    /// # Panics
+    ///
+    /// As [`Queues::unblock`].
+    pub(crate) fn blocked_request(&self, request: RequestId) -> &BlockedRequest {
+        let blocked = self.blocked.get(request);
+        blocked.unwrap_or_else(|| never_blocked(request))
+    }
+
+    /// How many requests of the type at `slot` are blocked.
+    pub(crate) fn blocked(&self, slot: usize) -> usize {
+        self.admissions[slot].blocked
+    }
+
     /// Counts a request that waits again. Returns its home worker, if requests have any.
     fn count_in(&mut self, waiting: &Waiting) -> Option<WorkerId> {
         let slot = self.slot(waiting.request_type);
@@ -240,19 +326,23 @@ impl Queues {
     /// Puts a request at the end of its part of the lane; a suspended one into its place by rank.
     fn append(&mut self, lane: usize, waiting: Waiting) {
         match waiting.home {
-            Some(home) => self.suspended.insert(&mut self.lists, lane, home, waiting),
+            Some(home) => self.suspended.insert(lane, home, waiting),
             None => self.append_new(lane, waiting),
         }
     }
 
     /// Puts what waits in `backlog` into the lanes that `lane_of` says, in order of arrival, and
-    /// takes over its refusals. These queues have held nothing yet.
+    /// takes over what is blocked, and its refusals. These queues have held nothing yet.
     pub(crate) fn fill(&mut self, backlog: &Backlog, mut lane_of: impl FnMut(&Waiting) -> usize) {
         for (rank, request) in (0..).zip(&backlog.requests) {
             let home = match request.state {
                 RequestState::Running { .. } => continue,
                 RequestState::Waiting => None,
                 RequestState::Suspended { home } => Some(home),
+                RequestState::Blocked { home, since_ns } => {
+                    self.block(since_ns, home, Waiting::of(request, rank, None));
+                    continue;
+                }
             };
             let mut waiting = Waiting::of(request, rank, home);
             waiting.home = self.count_in(&waiting);
@@ -276,14 +366,28 @@ impl Queues {
 
     /// What waits, in order of arrival.
     pub(crate) fn waiting(&self) -> Vec<Waiting> {
-        let lists = self.lanes.iter().chain(self.suspended.lists());
+        let lists = self.lanes.iter();
         let mut all: Vec<Waiting> = lists
             .flat_map(|list| self.lists.iter(list))
+            .chain(self.suspended.iter())
             .chain(self.by_deadline.iter().flat_map(ByDeadline::iter))
             .copied()
             .collect();
         all.sort_unstable_by_key(|waiting| waiting.sequence);
         all
+    }
+
+    /// What is blocked, as part of a backlog, each with its place in the order of arrival.
+    pub(crate) fn all_blocked(&self) -> impl Iterator<Item = (u64, BacklogRequest)> {
+        self.blocked.iter().map(|blocked| {
+            let BlockedRequest {
+                waiting,
+                home,
+                since_ns,
+            } = *blocked;
+            let state = RequestState::Blocked { home, since_ns };
+            (waiting.sequence, waiting.in_state(state))
+        })
     }
 
     /// Refusals that the driver has not polled, and the number of refusals per type slot.
@@ -319,7 +423,7 @@ impl Queues {
 
     /// How many requests wait in `lane` that are suspended on `worker`.
     pub(crate) fn lane_len_at(&self, lane: usize, worker: WorkerId) -> usize {
-        self.suspended.list(lane, worker).map_or(0, List::len)
+        self.suspended.len(lane, worker)
     }
 
     /// Takes the first request of `lane` that any worker may take up.
@@ -350,14 +454,14 @@ impl Queues {
 
     /// Takes the first request of `lane` that is suspended on `worker`.
     pub(crate) fn pop_at(&mut self, lane: usize, worker: WorkerId) -> Option<Waiting> {
-        let waiting = self.suspended.pop(&mut self.lists, lane, worker)?;
+        let waiting = self.suspended.pop(lane, worker)?;
         self.count_out(&waiting);
         Some(waiting)
     }
 
     /// The first request of `lane` that is suspended on `worker`, left in place.
     pub(crate) fn front_at(&self, lane: usize, worker: WorkerId) -> Option<&Waiting> {
-        self.lists.first(self.suspended.list(lane, worker)?)
+        self.suspended.first(lane, worker)
     }
 
     /// The next request of `lane` for `worker`, which is idle; left in place.
@@ -400,6 +504,28 @@ impl Queues {
     #[inline]
     pub(crate) const fn any_suspended(&self) -> bool {
         self.suspended.total() > 0
+    }
+
+    /// Whether all workers are present.
+    pub(crate) const fn all_present(&self) -> bool {
+        self.suspended.all_present()
+    }
+
+    /// Whether any request is suspended, or some worker may lack a context to begin another. Otherwise any worker
+    /// that is present can take up whatever waits.
+    #[inline]
+    pub(crate) const fn any_bound(&self) -> bool {
+        self.suspended.bind_any()
+    }
+
+    /// Whether only its home worker can resume a request.
+    pub(crate) const fn have_homes(&self) -> bool {
+        self.suspended.exist()
+    }
+
+    /// Whether `worker` can begin nothing, and is not going to until a blocked request has ended.
+    pub(crate) fn is_blocked_up(&self, worker: WorkerId) -> bool {
+        self.suspended.all_blocked(worker)
     }
 
     /// How many requests are suspended on `worker`.
@@ -468,6 +594,14 @@ impl Queues {
     }
 }
 
+/// The driver reported nonsense.
+fn never_blocked(request: RequestId) -> ! {
+    panic!(
+        "request {} was unblocked and had not been blocked",
+        request.0
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -475,6 +609,7 @@ mod tests {
     use super::*;
     use crate::backlog::BacklogRequest;
     use crate::request_type::{TypeSpec, TypeTable};
+    use crate::setup::Contexts;
 
     const SHORT: RequestType = RequestType::new(0);
     const LONG: RequestType = RequestType::new(1);
@@ -489,9 +624,11 @@ mod tests {
         let setup = SchedulerSetup {
             inline: false,
             workers: 1,
+            present: 1,
             types: &types,
             queue_capacity: 3,
             preemption: None,
+            contexts: Contexts::migrating(),
             seed: 0,
         };
         Queues::new(&setup, Lanes::shared(lanes))
@@ -604,6 +741,7 @@ mod tests {
             arrived_ns: 7,
             deadline_ns: None,
             served_ns: 0,
+            blocked_ns: 0,
             state: RequestState::Waiting,
         };
         let backlog = Backlog {
@@ -695,9 +833,11 @@ mod tests {
             let setup = SchedulerSetup {
                 inline: false,
                 workers: 1,
+                present: 1,
                 types: &types,
                 queue_capacity: usize::MAX,
                 preemption: None,
+                contexts: Contexts::migrating(),
                 seed: 0,
             };
             let mut queues = Queues::new(&setup, Lanes::shared(LANES));

@@ -26,6 +26,12 @@ impl ReadyWorkers {
         }
     }
 
+    /// Forgets workers that find nothing in their lanes any more.
+    pub(crate) fn keep_able(&mut self, queues: &Queues) {
+        self.workers
+            .retain(|&(worker, _)| queues.can_run_own(worker));
+    }
+
     /// Takes the worker that has been ready for longest.
     pub(crate) fn pop(&mut self) -> Option<(WorkerId, HandOff)> {
         self.workers.pop_front()

@@ -32,7 +32,9 @@ pub(crate) struct Running {
     turns: Vec<Option<Turn>>,
     /// Per type slot: whether such requests give way.
     give_way: Arc<[bool]>,
-    /// How many of them the driver was asked to stop.
+    /// How many workers are present.
+    present: usize,
+    /// How many of those the driver was asked to stop.
     stopping: usize,
 }
 
@@ -43,8 +45,16 @@ impl Running {
         Self {
             turns: vec![None; setup.workers],
             give_way: slots.map(|slot| setup.types.gives_way(slot)).collect(),
+            present: setup.workers,
             stopping: 0,
         }
+    }
+
+    /// Workers `0..present` are present, and no others.
+    pub(crate) fn set_present(&mut self, present: usize) {
+        self.present = present;
+        let turns = self.turns[..present].iter().flatten();
+        self.stopping = turns.filter(|turn| turn.preempted).count();
     }
 
     /// Whether requests of a type give way.
@@ -97,11 +107,11 @@ impl Running {
         let Some(turn) = turn else {
             panic!("worker {} completed without having run anything", worker.0);
         };
-        self.stopping -= usize::from(turn.preempted);
+        self.stopping -= usize::from(turn.preempted && worker.index() < self.present);
         turn
     }
 
-    /// Records that `worker` is idle. Returns its request, which waits again.
+    /// Records that `worker` is idle. Returns its request, which waits again or is blocked.
     ///
     /// # Panics
     ///
@@ -120,7 +130,7 @@ impl Running {
         if !turn.gives_way || std::mem::replace(&mut turn.preempted, true) {
             return None;
         }
-        self.stopping += 1;
+        self.stopping += usize::from(worker.index() < self.present);
         Some(Action::Preempt { worker, quantum_ns })
     }
 
@@ -141,7 +151,7 @@ impl Running {
                 preempted,
                 gives_way: self.gives_way(request.request_type),
             });
-            self.stopping += usize::from(preempted);
+            self.stopping += usize::from(preempted && worker.index() < self.present);
         }
     }
 
@@ -155,7 +165,7 @@ impl Running {
         self.on(worker).is_some()
     }
 
-    /// How many workers were asked to stop and have not done so.
+    /// How many workers that are present were asked to stop and have not done so.
     pub(crate) const fn stopping(&self) -> usize {
         self.stopping
     }

@@ -14,6 +14,8 @@ pub(crate) struct Waiting {
     pub(crate) deadline_ns: Option<u64>,
     /// For how long it ran before it was preempted; 0 if it never ran.
     pub(crate) served_ns: u64,
+    /// For how long it was blocked.
+    pub(crate) blocked_ns: u64,
     /// The worker where it ran last, if that alone can resume it.
     pub(crate) home: Option<WorkerId>,
     /// Position in the order of arrival over all lanes.
@@ -35,6 +37,7 @@ impl Waiting {
             arrived_ns: request.arrived_ns,
             deadline_ns: request.deadline_ns,
             served_ns: request.served_ns,
+            blocked_ns: request.blocked_ns,
             home,
             sequence,
             rank: sequence,
@@ -49,15 +52,25 @@ impl Waiting {
             arrived_ns: self.arrived_ns,
             deadline_ns: self.deadline_ns,
             served_ns: self.served_ns,
+            blocked_ns: self.blocked_ns,
             state,
         }
     }
 
-    /// For how long it has waited, before its first turn and between turns.
+    /// For how long it has waited for a worker, before its first turn and between turns.
     pub(crate) const fn waited_ns(&self, now_ns: u64) -> u64 {
-        now_ns
-            .saturating_sub(self.arrived_ns)
-            .saturating_sub(self.served_ns)
+        now_ns.saturating_sub(self.since_ns())
+    }
+
+    /// Since when it waits for a worker, if all that time is put together: the times in which it ran or was
+    /// blocked are left out.
+    pub(crate) const fn since_ns(&self) -> u64 {
+        self.present_since_ns().saturating_add(self.served_ns)
+    }
+
+    /// When it would have arrived if it had never been blocked.
+    pub(crate) const fn present_since_ns(&self) -> u64 {
+        self.arrived_ns.saturating_add(self.blocked_ns)
     }
 }
 
@@ -71,6 +84,7 @@ impl Waiting {
             arrived_ns: 0,
             deadline_ns: None,
             served_ns: 0,
+            blocked_ns: 0,
             home: None,
             sequence: 0,
             rank: 0,

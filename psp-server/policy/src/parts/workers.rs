@@ -54,13 +54,17 @@ struct Links {
 ///
 /// The most recent is taken first: its caches are warm and, on a machine that lets idle threads
 /// sleep, it is the likeliest to be awake. At the start that is worker 0, then 1, and so on.
+///
+/// Absent workers are at the end of the list. They begin nothing, but may resume what is suspended there.
 #[derive(Debug)]
 pub(crate) struct WorkerSet {
     idle: Vec<u64>,
-    /// Number of idle workers.
+    /// Number of idle workers that are present.
     count: usize,
     links: Vec<Links>,
     newest: u32,
+    oldest: u32,
+    present: u32,
     /// Worker 0 is taken before more recent ones.
     inline: bool,
 }
@@ -78,6 +82,8 @@ impl WorkerSet {
             count: 0,
             links: vec![links; workers as usize],
             newest: NIL,
+            oldest: NIL,
+            present: workers,
             inline,
         };
         for worker in (0..workers).rev() {
@@ -92,7 +98,7 @@ impl WorkerSet {
         self.newest == NIL
     }
 
-    /// How many workers are idle.
+    /// How many workers are idle and present.
     pub(crate) const fn idle(&self) -> usize {
         self.count
     }
@@ -112,15 +118,26 @@ impl WorkerSet {
             worker.0
         );
         self.idle[word] |= bit;
-        self.count += 1;
-        self.links[worker.index()] = Links {
-            newer: NIL,
-            older: self.newest,
-        };
-        if self.newest != NIL {
-            self.links[self.newest as usize].newer = worker.0;
+        if worker.0 < self.present {
+            self.count += 1;
+            self.link(worker, NIL, self.newest);
+        } else {
+            self.link(worker, self.oldest, NIL);
         }
-        self.newest = worker.0;
+    }
+
+    /// Puts a worker between two others of the list, or at one of its ends.
+    #[inline]
+    fn link(&mut self, worker: WorkerId, newer: u32, older: u32) {
+        self.links[worker.index()] = Links { newer, older };
+        match self.links.get_mut(newer as usize) {
+            Some(newer) => newer.older = worker.0,
+            None => self.newest = worker.0,
+        }
+        match self.links.get_mut(older as usize) {
+            Some(older) => older.newer = worker.0,
+            None => self.oldest = worker.0,
+        }
     }
 
     /// Takes the most recently active idle worker of `range`.
@@ -156,9 +173,14 @@ impl WorkerSet {
             .map(WorkerId)
     }
 
-    /// All workers, idle or not.
+    /// All workers, idle or not, present or absent.
     pub(crate) fn all(&self) -> WorkerRange {
         WorkerRange::new(0, worker_count(self.links.len()))
+    }
+
+    /// The workers that are present, idle or not.
+    pub(crate) const fn present(&self) -> WorkerRange {
+        WorkerRange::new(0, self.present)
     }
 
     /// Takes the workers that run something. All workers are idle before.
@@ -173,16 +195,38 @@ impl WorkerSet {
     pub(crate) fn remove(&mut self, worker: WorkerId) {
         let (word, bit) = place(worker.0);
         self.idle[word] &= !bit;
-        self.count -= 1;
+        self.count -= usize::from(worker.0 < self.present);
+        self.unlink(worker);
+    }
+
+    /// Takes a worker out of the list.
+    #[inline]
+    fn unlink(&mut self, worker: WorkerId) {
         let Links { newer, older } = self.links[worker.index()];
-        if newer == NIL {
-            self.newest = older;
-        } else {
-            self.links[newer as usize].older = older;
+        match self.links.get_mut(newer as usize) {
+            Some(newer) => newer.older = older,
+            None => self.newest = older,
         }
-        if older != NIL {
-            self.links[older as usize].newer = newer;
+        match self.links.get_mut(older as usize) {
+            Some(older) => older.newer = newer,
+            None => self.oldest = newer,
         }
+    }
+
+    /// Workers `0..present` are present, and no others. Those that come are the last to be taken.
+    pub(crate) fn set_present(&mut self, present: u32) {
+        let is_idle = |set: &Self, worker: u32| {
+            let (word, bit) = place(worker);
+            set.idle[word] & bit != 0
+        };
+        for worker in self.present.min(present)..self.all().end {
+            if is_idle(self, worker) {
+                self.unlink(WorkerId(worker));
+                self.link(WorkerId(worker), self.oldest, NIL);
+            }
+        }
+        self.present = present;
+        self.count = (0..present).filter(|&worker| is_idle(self, worker)).count();
     }
 
     /// Whether any worker of `range` is idle.
@@ -301,5 +345,31 @@ mod tests {
             set.release(WorkerId(1));
             assert_eq!(set.take(all), Some(WorkerId(u32::from(!inline))));
         }
+    }
+
+    #[test]
+    fn absent_workers_are_taken_last_and_do_not_count() {
+        let mut set = WorkerSet::new(5, false);
+        set.set_present(3);
+        let order = |set: &WorkerSet| set.workers().map(|worker| worker.0).collect::<Vec<_>>();
+        assert_eq!((order(&set), set.idle()), (vec![0, 1, 2, 3, 4], 3));
+        set.remove(WorkerId(4));
+        set.remove(WorkerId(1));
+        assert_eq!(set.idle(), 2);
+        set.release(WorkerId(4));
+        set.release(WorkerId(1));
+        assert_eq!((order(&set), set.idle()), (vec![1, 0, 2, 3, 4], 3));
+        set.set_present(1);
+        assert_eq!((order(&set), set.idle()), (vec![0, 1, 2, 3, 4], 1));
+        assert_eq!(set.find(set.present(), |_| true), Some(WorkerId(0)));
+        assert_eq!(
+            set.find(set.all(), |worker| worker.0 > 2),
+            Some(WorkerId(3))
+        );
+        set.remove(WorkerId(0));
+        assert_eq!(set.take(set.present()), None);
+        set.set_present(4);
+        set.release(WorkerId(0));
+        assert_eq!((order(&set), set.idle()), (vec![0, 1, 2, 3, 4], 4));
     }
 }

@@ -51,6 +51,20 @@ impl Scheduler for CFcfs {
                 self.queues.put_back_first(LANE, waiting);
                 self.workers.release(worker);
             }
+            Event::Blocked { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.queues.block(now_ns, worker, waiting);
+                self.workers.release(worker);
+            }
+            Event::Unblocked { request } => {
+                let waiting = self.queues.unblock(now_ns, request);
+                self.queues.put_back_first(LANE, waiting);
+            }
+            Event::Workers { present } => {
+                self.queues.set_present(present);
+                self.running.set_present(present);
+                self.workers.set_present(worker_count(present));
+            }
             Event::Tick => {}
         }
     }
@@ -59,9 +73,9 @@ impl Scheduler for CFcfs {
         if let Some(refused) = self.queues.pop_refused() {
             return Some(refused);
         }
-        let all = self.workers.all();
+        let present = self.workers.present();
         let (worker, waiting) =
-            eligible::take_next(&mut self.queues, &mut self.workers, all, LANE)?;
+            eligible::take_next(&mut self.queues, &mut self.workers, present, LANE)?;
         Some(
             self.running
                 .start(now_ns, worker, waiting, HandOff::Dispatched),
@@ -86,5 +100,32 @@ impl Handover for CFcfs {
         self.queues.fill(&backlog, |_| LANE);
         self.running.fill(&backlog);
         self.workers.take_running(&self.running);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Policy;
+    use crate::rehearsal::Rehearsal;
+    use crate::request_type::TypeSpec;
+    use crate::setup::Preemption;
+
+    #[test]
+    fn a_worker_that_goes_resumes_what_is_suspended_there_and_begins_nothing() {
+        for policy in Policy::NAMES {
+            let policy: Policy = policy.parse().expect("its own name");
+            let types = [TypeSpec::new("ONE")];
+            let mut policy = Rehearsal::at_home(policy, 2, types, Some(Preemption::new(0)), 4);
+            let started = policy.arrive_all([0; 8]);
+            let on_1 = started.split(", ").find(|run| run.ends_with("@1"));
+            let on_1 = on_1.expect("eight requests, two workers").to_owned();
+            assert_eq!(policy.has_workers(1), "");
+            assert_eq!(policy.gives_way(1, 500), on_1, "it resumes at once");
+            assert_eq!(policy.finishes(1, 1_000), "", "seven wait for worker 0");
+            let ran = policy.drain(1_000);
+            assert_eq!(ran.len(), 6);
+            let back = policy.has_workers(2) + &policy.arrive_all([0; 8]);
+            assert!(back.contains("@1"), "{back}");
+        }
     }
 }

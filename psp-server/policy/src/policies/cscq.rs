@@ -21,6 +21,7 @@ use crate::setup::SchedulerSetup;
 /// See the [module](self).
 pub(crate) struct Cscq {
     settings: settings::Cscq,
+    /// How many are present.
     workers: usize,
     grouped: Grouped,
     /// Workers that are left to short types.
@@ -86,6 +87,10 @@ impl Scheduler for Cscq {
         let ended = self.grouped.record(now_ns, event);
         if ended.is_some_and(|turn| self.is_long(turn.waiting.request_type)) {
             self.longs_running -= 1;
+        }
+        if let Event::Workers { present } = event {
+            self.workers = present;
+            self.make_plan();
         }
         if self.grouped.close_window_if_due(now_ns).is_some() {
             self.make_plan();

@@ -5,7 +5,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::backlog::{Backlog, Handover};
-use crate::event::{Action, Event, HandOff, WorkerId};
+use crate::event::{Action, Event, HandOff, RequestId, WorkerId};
 use crate::parts::handover::backlog;
 use crate::parts::queues::Queues;
 use crate::parts::ready::ReadyWorkers;
@@ -18,6 +18,8 @@ use crate::setup::SchedulerSetup;
 /// See the [module](self).
 pub(crate) struct DFcfs {
     pub(crate) workers: u32,
+    /// How many of them are present.
+    pub(crate) present: u32,
     /// One lane per worker.
     pub(crate) queues: Queues,
     pub(crate) running: Running,
@@ -29,11 +31,57 @@ impl DFcfs {
     pub(crate) fn new(setup: &SchedulerSetup<'_>) -> Self {
         Self {
             workers: worker_count(setup.workers),
+            present: worker_count(setup.workers),
             queues: Queues::new(setup, Lanes::own_and(setup.workers, 0)),
             running: Running::new(setup),
             ready: ReadyWorkers::new(setup.workers),
             random: SmallRng::seed_from_u64(setup.seed),
         }
+    }
+
+    /// The worker whose queue a request joins.
+    fn draw(&mut self) -> WorkerId {
+        WorkerId(self.random.random_range(0..self.present))
+    }
+
+    /// A request may have joined the queue of `worker`, which could run something before or not.
+    fn joined(&mut self, worker: WorkerId, could_run: bool) {
+        if !could_run && !self.running.is_busy(worker) {
+            self.ready.add_if_able(&self.queues, worker, HandOff::Own);
+        }
+    }
+
+    /// Workers come or go. The queues of those that go join others, request by request.
+    fn set_present(&mut self, present: usize) {
+        self.present = worker_count(present);
+        self.queues.set_present(present);
+        self.running.set_present(present);
+        for from in present..self.workers as usize {
+            while self.queues.front(from).is_some() {
+                let worker = self.draw();
+                let could_run = self.queues.can_run_own(worker);
+                self.queues.move_first_in_order(from, worker.index());
+                self.joined(worker, could_run);
+            }
+        }
+        self.ready.keep_able(&self.queues);
+    }
+}
+
+impl DFcfs {
+    /// A request that was blocked goes to the head of the queue of the worker where it ran, or of another if
+    /// that is absent.
+    fn resume(&mut self, now_ns: u64, request: RequestId) {
+        let home = self.queues.blocked_request(request).home;
+        let worker = if self.queues.keeps(home) {
+            home
+        } else {
+            self.draw()
+        };
+        let could_run = self.queues.can_run_own(worker);
+        let waiting = self.queues.unblock(now_ns, request);
+        self.queues.put_back_first(worker.index(), waiting);
+        self.joined(worker, could_run);
     }
 }
 
@@ -45,15 +93,12 @@ impl Scheduler for DFcfs {
                 request_type,
                 deadline_ns,
             } => {
-                let worker = WorkerId(self.random.random_range(0..self.workers));
+                let worker = self.draw();
                 let lane = worker.index();
                 let could_run = self.queues.can_run_own(worker);
-                let waits = self
-                    .queues
+                self.queues
                     .push(lane, now_ns, request, request_type, deadline_ns);
-                if waits && !could_run && !self.running.is_busy(worker) {
-                    self.ready.add_if_able(&self.queues, worker, HandOff::Own);
-                }
+                self.joined(worker, could_run);
             }
             Event::Completed { worker, .. } => {
                 self.running.finish(worker);
@@ -61,9 +106,23 @@ impl Scheduler for DFcfs {
             }
             Event::Yielded { worker, served_ns } => {
                 let waiting = self.running.give_up(worker, served_ns);
-                self.queues.put_back_first(worker.index(), waiting);
+                if self.queues.keeps(worker) {
+                    self.queues.put_back_first(worker.index(), waiting);
+                    self.ready.add_if_able(&self.queues, worker, HandOff::Own);
+                } else {
+                    let other = self.draw();
+                    let could_run = self.queues.can_run_own(other);
+                    self.queues.put_back_first(other.index(), waiting);
+                    self.joined(other, could_run);
+                }
+            }
+            Event::Blocked { worker, served_ns } => {
+                let waiting = self.running.give_up(worker, served_ns);
+                self.queues.block(now_ns, worker, waiting);
                 self.ready.add_if_able(&self.queues, worker, HandOff::Own);
             }
+            Event::Unblocked { request } => self.resume(now_ns, request),
+            Event::Workers { present } => self.set_present(present),
             Event::Tick => {}
         }
     }
@@ -92,16 +151,36 @@ impl Handover for DFcfs {
     }
 
     fn take_over(&mut self, _now_ns: u64, backlog: Backlog) {
-        let (random, workers) = (&mut self.random, self.workers);
+        let (random, present) = (&mut self.random, self.present);
         self.queues.fill(&backlog, |waiting| match waiting.home {
             Some(home) => home.index(),
-            None => random.random_range(0..workers) as usize,
+            None => random.random_range(0..present) as usize,
         });
         self.running.fill(&backlog);
-        for worker in (0..workers).map(WorkerId) {
+        for worker in (0..self.workers).map(WorkerId) {
             if !self.running.is_busy(worker) {
                 self.ready.add_if_able(&self.queues, worker, HandOff::Own);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Policy;
+    use crate::rehearsal::{Rehearsal, requests};
+
+    #[test]
+    fn queues_of_workers_that_go_join_others_in_order_of_arrival() {
+        for policy in [Policy::d_fcfs(), Policy::stealing(), Policy::synergy()] {
+            let mut policy = Rehearsal::with_one_type(policy, 4);
+            let mut ran = requests(&policy.arrive_all([0; 40]));
+            ran.extend(requests(&policy.has_workers(1)));
+            ran.sort_unstable();
+            let busy = ran.len();
+            let order = policy.drain(1_000);
+            assert!(order.is_sorted(), "{order:?}");
+            assert_eq!(busy + order.len(), 40);
         }
     }
 }

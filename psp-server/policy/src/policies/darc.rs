@@ -60,6 +60,9 @@ impl Darc {
     /// Records an event, and learns from the window if that is due.
     pub(crate) fn observe(&mut self, now_ns: u64, event: Event<'_>) -> Option<Learned> {
         self.grouped.record(now_ns, event);
+        if matches!(event, Event::Workers { .. }) && self.updates > 0 {
+            self.reserve();
+        }
         let learned = self.grouped.close_window_if_due(now_ns)?;
         match learned {
             Learned::Provisional => {
@@ -171,5 +174,51 @@ impl Scheduler for Darc {
 
     fn reservation_updates(&self) -> u64 {
         self.updates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::event::WorkerId;
+    use crate::policy::Policy;
+    use crate::rehearsal::Rehearsal;
+    use crate::request_type::TypeSpec;
+
+    #[test]
+    fn reservations_are_over_the_workers_that_are_present() {
+        let spec = |name, us, share| {
+            TypeSpec::new(name)
+                .service_time(Duration::from_micros(us))
+                .share(share)
+        };
+        let types = [spec("SHORT", 1, 0.75), spec("LONG", 10, 0.25)];
+        let mut darc = Rehearsal::new(Policy::darc(), 8, types);
+        let reserved = |darc: &Rehearsal| {
+            [0, 1].map(|slot| {
+                let status = darc.type_status(slot);
+                let first = status.worker_first.map(|WorkerId(first)| first);
+                (first.expect("both have some"), status.workers_reserved)
+            })
+        };
+        assert_eq!(reserved(&darc), [(0, 2), (2, 6)]);
+        for (present, reservations) in [
+            (4, [(0, 1), (1, 3)]),
+            (2, [(0, 1), (1, 1)]),
+            (1, [(0, 1), (0, 1)]),
+            (8, [(0, 2), (2, 6)]),
+        ] {
+            assert_eq!(darc.has_workers(present), "");
+            assert_eq!(reserved(&darc), reservations, "{present}");
+        }
+        assert_eq!(darc.reservation_updates(), 5);
+        darc.has_workers(4);
+        assert_eq!(
+            darc.arrive_all([1; 5]),
+            "0@1, 1@2, 2@3",
+            "worker 0 is SHORT's"
+        );
+        assert_eq!(darc.has_workers(8), "3@4, 4@5");
     }
 }

@@ -123,7 +123,7 @@ impl Drr {
     }
 
     /// Replaces what a request was charged by the service time that it used: in all its turns, by
-    /// the samples of its completion, or in the turn that it gave up. A dropped request used none.
+    /// the samples of its completion, or in the turn that it gave up or in which it was blocked. A dropped request used none.
     fn charge_used(&mut self, turn: &Turn, event: &Event<'_>) {
         let slot = self.grouped.queues.slot(turn.waiting.request_type);
         match *event {
@@ -149,22 +149,36 @@ impl Drr {
                 }
                 self.activate(slot);
             }
-            Event::Arrived { .. } | Event::Tick => {}
+            Event::Blocked { worker, served_ns } => {
+                if let Some(charged_ns) = self.charged_ns[worker.index()].take() {
+                    self.credit(slot, charged_ns - Nanos::from(served_ns));
+                }
+            }
+            Event::Unblocked { .. } => {}
+            Event::Arrived { .. } | Event::Workers { .. } | Event::Tick => {}
         }
     }
 }
 
 impl Scheduler for Drr {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        let queues = &self.grouped.queues;
+        let joined = match event {
+            Event::Arrived { request_type, .. } => Some(queues.slot(request_type)),
+            Event::Unblocked { request } => {
+                let blocked = queues.blocked_request(request);
+                Some(queues.slot(blocked.waiting.request_type))
+            }
+            _ => None,
+        };
         let ended = self.grouped.record(now_ns, event);
         if let Some(turn) = ended {
             self.charge_used(&turn, &event);
         }
-        if let Event::Arrived { request_type, .. } = event {
-            let slot = self.grouped.queues.slot(request_type);
-            if self.grouped.waits(slot) {
-                self.activate(slot);
-            }
+        if let Some(slot) = joined
+            && self.grouped.waits(slot)
+        {
+            self.activate(slot);
         }
         self.grouped.close_window_if_due(now_ns);
     }

@@ -2,7 +2,7 @@
 //! any idle worker (Liu and Layland 1973; Perséphone, table 5).
 //!
 //! A request may have a deadline of its own, which its peer or the longest wait of its type gives. Any
-//! other request's deadline is its arrival plus the SLO of its type. A type without an SLO has
+//! other request's deadline is its arrival plus the SLO of its type, and plus the time for which it was blocked. A type without an SLO has
 //! `slo-factor` mean service times: the hinted, later the measured ones. Types of unknown length, and
 //! `UNKNOWN`, have the longest SLO of all types. Their requests lose against requests that arrived
 //! with them, but not against requests that arrive much later, so none starves. If no length is known
@@ -47,7 +47,7 @@ impl Edf {
     /// that arrived first.
     fn most_urgent(&self) -> Option<Next> {
         let rank = |waiting: &Waiting, slo_ns: f64, next| {
-            let by_slo = || waiting.arrived_ns.saturating_add(slo_ns as u64);
+            let by_slo = || waiting.present_since_ns().saturating_add(slo_ns as u64);
             let deadline_ns = waiting.deadline_ns.unwrap_or_else(by_slo);
             (deadline_ns, waiting.sequence, next)
         };

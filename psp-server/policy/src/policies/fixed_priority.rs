@@ -66,7 +66,8 @@ impl FixedPriority {
 impl Scheduler for FixedPriority {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         self.grouped.record(now_ns, event);
-        if self.grouped.close_window_if_due(now_ns).is_some() {
+        let come_or_gone = matches!(event, Event::Workers { .. });
+        if self.grouped.close_window_if_due(now_ns).is_some() || come_or_gone {
             self.make_plan();
         }
     }

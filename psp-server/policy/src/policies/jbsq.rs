@@ -8,6 +8,10 @@
 //! over, the request goes to the tail of the central queue, and from there to any worker. With a `k`
 //! of 1 no request queues at a worker, and this is a single queue with time slices.
 //!
+//! A blocked request leaves its worker, and another may take its place. Unblocked, it is at the head of the
+//! queue of its home worker, which may have more than `k` requests then. Where requests migrate, an unblocked
+//! request is at the head of the central queue.
+//!
 //! It knows no types. No request starves: a request that waits in front of a bounded queue moves up
 //! with every quantum.
 
@@ -67,6 +71,15 @@ impl Jbsq {
         self.bound == 1
     }
 
+    /// Where no request queues at a worker, all workers may be preempted for those that wait.
+    fn expose_all(&mut self) {
+        if self.is_single_queue() {
+            for worker in self.own.workers() {
+                self.own.quanta.expose(worker);
+            }
+        }
+    }
+
     fn preempt_next(&mut self, now_ns: u64) -> Option<Action> {
         if !self.is_single_queue() {
             return self.own.preempt_next(now_ns);
@@ -98,6 +111,21 @@ impl Scheduler for Jbsq {
                 self.own.finish(worker);
             }
             Event::Yielded { worker, served_ns } => self.own.give_up(worker, served_ns, central),
+            Event::Blocked { worker, served_ns } => {
+                self.own.block(now_ns, worker, served_ns);
+            }
+            Event::Unblocked { request } => {
+                if self.own.queues.have_homes() {
+                    self.own.resume(now_ns, request);
+                } else {
+                    let waiting = self.own.queues.unblock(now_ns, request);
+                    self.own.queues.put_back_first(central, waiting);
+                }
+            }
+            Event::Workers { present } => {
+                self.own.set_present(present, |_, _| ());
+                self.expose_all();
+            }
             Event::Tick => {}
         }
         self.fill();
@@ -138,11 +166,7 @@ impl Handover for Jbsq {
 
     fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
         self.own.take_over(now_ns, &backlog);
-        if self.is_single_queue() {
-            for worker in self.own.workers() {
-                self.own.quanta.expose(worker);
-            }
-        }
+        self.expose_all();
         self.fill();
     }
 }

@@ -6,12 +6,14 @@
 //! Tiny Quanta's rule (MSQ, maximum serviced quanta) the worker whose unfinished requests have been
 //! served the most: they are likeliest to end soon.
 //!
+//! A blocked request does not count. Unblocked, it goes on where it ran, before the others there.
+//!
 //! Blind: it knows no types. No request starves: turns go round.
 
 use std::cmp::Reverse;
 
 use crate::backlog::{Backlog, Handover};
-use crate::event::{Action, Event, WorkerId};
+use crate::event::{Action, Event, RequestId, WorkerId};
 use crate::parts::own_queues::OwnQueues;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::settings;
@@ -65,13 +67,51 @@ impl Jsq {
         *attained_ns = attained_ns.saturating_add(served_ns);
     }
 
+    /// The request on `worker` waits again: there, or anywhere if the worker is absent.
+    fn gave_up(&mut self, worker: WorkerId, served_ns: u64) {
+        if self.own.queues.keeps(worker) {
+            self.serve(worker, served_ns);
+            self.own.give_up(worker, served_ns, worker.index());
+        } else {
+            self.attained_ns[worker.index()] = 0;
+            self.own.give_up(worker, served_ns, self.own.dispatcher());
+            self.send_all();
+        }
+    }
+
+    /// A request that was blocked waits where it ran, or anywhere if that worker is absent.
+    fn resume(&mut self, now_ns: u64, request: RequestId) {
+        let queues = &mut self.own.queues;
+        if queues.keeps(queues.blocked_request(request).home) {
+            let (worker, waiting) = self.own.resume(now_ns, request);
+            self.serve(worker, waiting.served_ns);
+        } else {
+            let waiting = queues.unblock(now_ns, request);
+            let lane = self.own.dispatcher();
+            self.own.queues.put_back_first(lane, waiting);
+            self.send_all();
+        }
+    }
+
+    /// Workers come or go. What waits at those that go joins others.
+    fn set_present(&mut self, present: usize) {
+        let attained_ns = &mut self.attained_ns;
+        self.own.set_present(present, |worker, served_ns| {
+            let attained_ns = &mut attained_ns[worker.index()];
+            *attained_ns = attained_ns.saturating_sub(served_ns);
+        });
+        self.send_all();
+    }
+
     fn shortest(&self) -> Option<WorkerId> {
-        self.own.workers().min_by_key(|&worker| {
+        self.own.present().min_by_key(|&worker| {
             let attained_ns = match self.ties {
                 JsqTies::LowestNumber => 0,
                 JsqTies::MostServed => self.attained_ns[worker.index()],
             };
-            (self.own.unfinished(worker), Reverse(attained_ns), worker)
+            let stuck = self.own.queues.is_blocked_up(worker);
+            let unfinished = self.own.unfinished(worker);
+            (stuck, unfinished, Reverse(attained_ns), worker)
         })
     }
 }
@@ -95,10 +135,15 @@ impl Scheduler for Jsq {
                 let attained_ns = &mut self.attained_ns[worker.index()];
                 *attained_ns = attained_ns.saturating_sub(finished.served_ns);
             }
-            Event::Yielded { worker, served_ns } => {
-                self.serve(worker, served_ns);
-                self.own.give_up(worker, served_ns, worker.index());
+            Event::Yielded { worker, served_ns } => self.gave_up(worker, served_ns),
+            Event::Blocked { worker, served_ns } => {
+                let blocked = self.own.block(now_ns, worker, served_ns);
+                let before_ns = blocked.served_ns.saturating_sub(served_ns);
+                let attained_ns = &mut self.attained_ns[worker.index()];
+                *attained_ns = attained_ns.saturating_sub(before_ns);
             }
+            Event::Unblocked { request } => self.resume(now_ns, request),
+            Event::Workers { present } => self.set_present(present),
             Event::Tick => {}
         }
     }
@@ -221,5 +266,24 @@ mod tests {
             policy.switches(500, Rehearsal::with_one_type(Policy::c_fcfs(), 2)),
             "3@0"
         );
+    }
+
+    #[test]
+    fn what_waits_at_a_worker_that_goes_joins_others_in_order_of_arrival() {
+        let behind = ["2@0", "4@0", "3@0", "5@0"];
+        let first_in_the_central_queue = ["2@0", "3@0", "4@0", "5@0"];
+        for (policy, order) in [
+            (Policy::jsq(), behind),
+            (Policy::jbsq(), first_in_the_central_queue),
+        ] {
+            let mut policy = Rehearsal::with_one_type(policy, 2);
+            assert_eq!(policy.arrive_all([0; 6]), "0@0, 1@1");
+            assert_eq!(policy.has_workers(1), "", "worker 1 goes on with request 1");
+            assert_eq!(policy.finishes(1, 1_000), "", "and begins no other");
+            let ran: Vec<String> = (0..4).map(|_| policy.finishes(0, 1_000)).collect();
+            assert_eq!(ran, order.map(String::from));
+            assert_eq!(policy.has_workers(2), "");
+            assert_eq!(policy.arrive_all([0]), "6@1", "worker 0 has request 5");
+        }
     }
 }

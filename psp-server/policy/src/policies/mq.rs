@@ -59,9 +59,10 @@ impl Mq {
         self.requeue.is_tail(wide).unwrap_or(false)
     }
 
-    /// The part of its SLO that a request has been in the system for.
+    /// The part of its SLO that a request has been in the system for. The time in which it was blocked does not
+    /// count: no worker could have shortened it.
     fn urgency(&self, now_ns: u64, slot: usize, waiting: &Waiting) -> f64 {
-        let in_system_ns = now_ns.saturating_sub(waiting.arrived_ns);
+        let in_system_ns = now_ns.saturating_sub(waiting.present_since_ns());
         in_system_ns as f64 / self.slos.all_ns()[slot].max(1.0)
     }
 
@@ -162,7 +163,9 @@ impl Scheduler for Mq {
                 }
             }
             Event::Yielded { worker, .. } => self.quanta.stop(worker),
-            Event::Arrived { .. } | Event::Tick => {}
+            Event::Blocked { worker, .. } => self.quanta.stop(worker),
+            Event::Unblocked { .. } => {}
+            Event::Arrived { .. } | Event::Workers { .. } | Event::Tick => {}
         }
         match event {
             Event::Yielded { worker, served_ns } if self.goes_to_tail(worker) => {

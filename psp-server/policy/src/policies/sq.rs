@@ -69,7 +69,9 @@ impl Scheduler for Sq {
                 }
             }
             Event::Yielded { worker, .. } => self.quanta.stop(worker),
-            Event::Arrived { .. } | Event::Tick => {}
+            Event::Blocked { worker, .. } => self.quanta.stop(worker),
+            Event::Unblocked { .. } => {}
+            Event::Arrived { .. } | Event::Workers { .. } | Event::Tick => {}
         }
         match event {
             Event::Yielded { worker, served_ns } if self.take_turns() => {

@@ -1,5 +1,6 @@
 //! Static partition: workers divided among groups of types by their share of the CPU demand, once
-//! and for good; each group runs on its own workers and on no other (Perséphone, table 5).
+//! and for good; each group runs on its own workers and on no other (Perséphone, table 5). When workers come
+//! or go, those present are divided among the same groups.
 //!
 //! Types are grouped by length as DARC groups them, and every worker belongs to some partition.
 //! Within one, requests are served in order of arrival. Where there are more groups than workers,
@@ -23,6 +24,8 @@ use crate::setup::SchedulerSetup;
 pub(crate) struct StaticPartition {
     grouped: Grouped,
     delta: f64,
+    /// Per type slot: its share of the demand when the types were grouped.
+    demand: Vec<f64>,
     /// Whether the workers are divided for good.
     settled: bool,
     updates: u64,
@@ -33,6 +36,7 @@ impl StaticPartition {
         let mut policy = Self {
             grouped: Grouped::new(setup, &Darc::default()),
             delta: settings.delta,
+            demand: vec![0.0; setup.types.len() + 1],
             settled: false,
             updates: 0,
         };
@@ -46,8 +50,17 @@ impl StaticPartition {
             return;
         }
         plan.regroup(self.delta, |slot| profile.mean_ns(slot));
-        plan.partition_by_demand(|slot| profile.demand(slot));
+        for (demand, slot) in self.demand.iter_mut().zip(0..) {
+            *demand = profile.demand(slot);
+        }
         self.settled = for_good;
+        self.divide();
+    }
+
+    /// Divides the workers that are present by the demand as it was when the groups were made.
+    fn divide(&mut self) {
+        let demand = &self.demand;
+        self.grouped.plan.partition_by_demand(|slot| demand[slot]);
         self.updates += 1;
     }
 }
@@ -55,6 +68,9 @@ impl StaticPartition {
 impl Scheduler for StaticPartition {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         self.grouped.record(now_ns, event);
+        if matches!(event, Event::Workers { .. }) && self.updates > 0 {
+            self.divide();
+        }
         if let Some(learned) = self.grouped.close_window_if_due(now_ns) {
             self.partition_if_known(learned != Learned::Provisional);
         }

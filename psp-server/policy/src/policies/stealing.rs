@@ -45,8 +45,12 @@ impl Stealing {
 impl Scheduler for Stealing {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         self.own.on_event(now_ns, event);
-        if let Event::Completed { worker, .. } | Event::Yielded { worker, .. } = event {
-            self.idle.release(worker);
+        match event {
+            Event::Completed { worker, .. }
+            | Event::Yielded { worker, .. }
+            | Event::Blocked { worker, .. } => self.idle.release(worker),
+            Event::Workers { .. } => self.idle.set_present(self.own.present),
+            Event::Arrived { .. } | Event::Unblocked { .. } | Event::Tick => {}
         }
     }
 
@@ -60,7 +64,9 @@ impl Scheduler for Stealing {
         if self.own.queues.unbound() == 0 {
             return None;
         }
-        let thief = self.idle.take(WorkerRange::new(0, self.own.workers))?;
+        let begins = |worker| self.own.queues.has_context(worker);
+        let thief = self.idle.find(self.idle.present(), begins)?;
+        self.idle.remove(thief);
         let lane = self.victim()?;
         let waiting = self.own.queues.pop(lane)?;
         let running = &mut self.own.running;

@@ -18,7 +18,7 @@ pub struct Sq {
     pub requeue: Requeue,
     /// Whether a request keeps its worker if it should finish, by its type's measured service times,
     /// before a preemption would be over. Unless set, only if requests do not migrate
-    /// ([`Preemption::migrates`](crate::Preemption::migrates)), as in live servers.
+    /// ([`Contexts::migrates`](crate::Contexts::migrates)), as in live servers.
     pub spare_finishing: Option<bool>,
 }
 

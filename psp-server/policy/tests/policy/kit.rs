@@ -26,6 +26,8 @@ enum Fault {
     PreemptsForNone,
     /// The telemetry is that of the trait.
     CountsNothing,
+    /// It does not hear of workers that come and go.
+    Deaf,
     /// It has no handover.
     KeepsAll,
 }
@@ -65,6 +67,9 @@ impl Scheduler for Faulty {
             if self.fault == Fault::Loses && self.arrivals.is_multiple_of(4) {
                 return;
             }
+        }
+        if matches!(event, Event::Workers { .. }) && self.fault == Fault::Deaf {
+            return;
         }
         self.queues.on_event(now_ns, event);
     }
@@ -147,6 +152,7 @@ fn each_broken_promise_is_named() {
         (Fault::IsLate, Promise::Deadline),
         (Fault::PreemptsForNone, Promise::PreemptsForOthers),
         (Fault::CountsNothing, Promise::Telemetry),
+        (Fault::Deaf, Promise::PresentWorkers),
     ] {
         let broken = conformance::check(&policy(fault), &promises()).unwrap_err();
         assert_eq!(broken.promise, promise, "{fault:?}: {broken}");

@@ -1,7 +1,7 @@
 //! What each policy of this crate promises beyond what all policies do, as a table.
 
 use psp_policy::conformance::{AllowedWorkers, Idling, Order, Preempts, Promises, Quantum};
-use psp_policy::{DarcLending, HandOff, Policy, Preemption, Requeue};
+use psp_policy::{DarcLending, HandOff, Policy, Preemption, Requeue, SchedulerSetup};
 
 /// Policies that run every request to its end, on a worker that a dispatcher chooses from all.
 fn central() -> Promises {
@@ -33,12 +33,11 @@ fn own_queues() -> Promises {
     }
 }
 
-/// What a policy of this crate promises, where requests can be preempted as `preemption` says.
-pub(crate) fn promises_of(policy: &Policy, preemption: Option<Preemption>) -> Promises {
+/// What a policy of this crate promises under this setup.
+pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promises {
+    let preemption = setup.preemption;
     let preemptive = preemption.is_some();
-    let spares = |setting: Option<bool>| {
-        setting.unwrap_or_else(|| preemption.is_some_and(|preemption| !preemption.migrates))
-    };
+    let spares = |setting: Option<bool>| setting.unwrap_or(preemptive && !setup.contexts.migrates);
     match policy {
         Policy::DFcfs(_) => Promises {
             stays: true,
@@ -139,7 +138,7 @@ pub(crate) fn promises_of(policy: &Policy, preemption: Option<Preemption>) -> Pr
             ..by_length()
         },
         Policy::DarcLending(settings) if !preemptive => {
-            promises_of(&settings.darc.clone().into(), preemption)
+            promises_of(&settings.darc.clone().into(), setup)
         }
         Policy::DarcLending(settings) => Promises {
             idling: Idling::UnlessLent(AllowedWorkers::Reservation(settings.darc.clone())),

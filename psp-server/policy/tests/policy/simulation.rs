@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use psp_policy::internal::WorkerTimes;
-use psp_policy::{Action, Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup, switch};
+use psp_policy::{Action, Contexts, Event, Preemption, RequestId, Sample, Scheduler};
 use psp_policy::{Policy, RequestType, TypeSpec, TypeTable, WorkerId};
+use psp_policy::{SchedulerSetup, switch};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -64,6 +65,7 @@ pub(crate) fn scheduler_of(
         &SchedulerSetup::new(workers, types)
             .queue_capacity(100_000)
             .preemption(preemption)
+            .contexts(Contexts::migrating())
             .seed(3),
     )
 }
@@ -157,7 +159,7 @@ impl Simulation {
         types: &TypeTable,
         cost_ns: u64,
     ) -> Self {
-        let preemption = Some(Preemption::migrating(cost_ns));
+        let preemption = Some(Preemption::new(cost_ns));
         Self {
             scheduler: scheduler_of(policy, workers, types, preemption),
             preemption,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mio::Waker;
 
 use super::sleep_flag::SleepFlag;
+use crate::fiber::Bell;
 
 /// Wakes the net worker, at the cost of a system call only while it sleeps.
 #[derive(Debug)]
@@ -30,9 +31,11 @@ impl Doorbell {
     pub(crate) fn awake(&self) {
         self.sleeper.clear();
     }
+}
 
+impl Bell for Doorbell {
     #[inline]
-    pub(crate) fn ring(&self) {
+    fn ring(&self) {
         if self.sleeper.take()
             && let Err(error) = self.waker.wake()
         {

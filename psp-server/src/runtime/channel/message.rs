@@ -1,7 +1,7 @@
 //! Messages to a worker, and its reports.
 //!
-//! A task is a tagged pointer of 16 bytes; the payload behind it never moves. A task that yielded stays with
-//! its worker until the worker has resumed and completed it.
+//! A task is a tagged pointer of 16 bytes; the payload behind it never moves. A task that yielded or blocked stays
+//! with its worker until the worker has resumed and completed it.
 
 use psp_policy::RequestId;
 
@@ -15,7 +15,7 @@ pub(crate) enum Message<T> {
         /// The task.
         task: T,
     },
-    /// Go on with a task that yielded.
+    /// Go on with a task that yielded or blocked.
     Resume(RequestId),
     /// Return from the thread.
     Stop,
@@ -28,6 +28,11 @@ pub(crate) enum Report<T> {
     Completed(T),
     /// The task of this turn waits for another turn.
     Yielded {
+        /// How long the task ran in this turn.
+        served_ns: u64,
+    },
+    /// The task of this turn waits for a wake, and then for another turn. The wake may have come already.
+    Blocked {
         /// How long the task ran in this turn.
         served_ns: u64,
     },

@@ -11,6 +11,7 @@ use ringbuf::{CachingCons, CachingProd, HeapRb};
 use super::doorbell::Doorbell;
 use super::message::{Message, Report};
 use super::sleep_flag::SleepFlag;
+use crate::fiber::Bell;
 
 /// How often a worker that polls looks at its ring before it reads the clock again.
 const LOOKS_PER_READING: usize = 8;

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{
     Action, Event, Policy, RequestId, RequestType, Sample, Scheduler, TypeStatus, WorkerId,
 };
 
+use super::places::Places;
 use super::turns::Turns;
 use crate::classifier::Classifier;
 use crate::runtime::channel::turn_start::TurnStart;
@@ -25,13 +27,15 @@ const UNMOVED_DEADLINE_NS: u64 = 10_000;
 /// system calls cost more than the decisions, and a hop between threads would cost more than both.
 pub(crate) struct Dispatcher<K> {
     classifier: K,
-    scheduler: Box<dyn Scheduler>,
+    scheduler: ElasticScheduler,
     shared: Arc<Shared>,
     turns: Turns,
     /// Per type slot: how long requests may wait.
     waits_max: Vec<Option<Duration>>,
     /// Requests (or runs) that arrived or gave way, and were neither run nor refused since.
-    waiting: usize,
+    places: Places,
+    /// Requests that wait for a wake, no more than workers have contexts.
+    blocked: Vec<(RequestId, RequestType)>,
     /// The counts of the schedulers that were in force before.
     before: Counted,
     publish_at_ns: u64,
@@ -56,13 +60,14 @@ impl<K> Dispatcher<K> {
     ) -> Self {
         Self {
             classifier,
-            scheduler,
+            scheduler: shared.elastic_scheduler(scheduler),
             turns: Turns::new(shared.clone(), starts),
             waits_max: {
                 let specs = shared.types.specs().iter();
                 specs.map(|spec| spec.max_wait).chain([None]).collect()
             },
-            waiting: 0,
+            places: Places::new(&shared.types, &shared.config),
+            blocked: Vec::new(),
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
                 reservation_updates: 0,
@@ -80,10 +85,9 @@ impl<K> Dispatcher<K> {
             *steals += self.scheduler.type_status(slot).steals;
         }
         self.before.reservation_updates += self.scheduler.reservation_updates();
-        let mut next = self.shared.scheduler(policy);
-        if psp_policy::switch(&mut *self.scheduler, &mut *next, now_ns) {
-            self.scheduler = next;
-        }
+        let _ = self
+            .scheduler
+            .switch_to(now_ns, self.shared.scheduler(policy));
         self.publish_at_ns = now_ns;
     }
 
@@ -132,6 +136,11 @@ impl<K> Dispatcher<K> {
         self.counters(request_type).rejections.add(1);
     }
 
+    /// Counts a request that waits for a place in its typed queue.
+    pub(crate) fn count_held(&self, request_type: RequestType) {
+        self.counters(request_type).held.add(1);
+    }
+
     /// Counts a request that was not run because its peer is gone.
     pub(crate) fn count_abandoned(&self, request_type: RequestType) {
         self.counters(request_type).abandoned.add(1);
@@ -170,7 +179,19 @@ impl<K> Dispatcher<K> {
 
     /// How many requests wait, in all queues.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting
+        self.places.waiting()
+    }
+
+    /// The type's slot in arrays that have one entry for each type.
+    #[inline]
+    pub(crate) fn slot(&self, request_type: RequestType) -> usize {
+        self.shared.types.slot(request_type)
+    }
+
+    /// Whether the typed queue of this slot has room for another request.
+    #[inline]
+    pub(crate) fn has_room(&self, slot: usize) -> bool {
+        self.places.has_free(slot)
     }
 
     #[inline]
@@ -181,7 +202,7 @@ impl<K> Dispatcher<K> {
         request_type: RequestType,
         deadline_ns: Option<u64>,
     ) {
-        self.waiting += 1;
+        self.places.take(self.slot(request_type));
         self.scheduler.on_event(
             now_ns,
             Event::Arrived {
@@ -216,10 +237,40 @@ impl<K> Dispatcher<K> {
     }
 
     pub(crate) fn yielded(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
-        self.waiting += 1;
+        self.places.take(self.slot(self.turns.type_on(worker)));
         self.turns.yielded(worker);
         self.scheduler
             .on_event(now_ns, Event::Yielded { worker, served_ns });
+    }
+
+    /// The request on `worker` waits for a wake.
+    pub(crate) fn blocked(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
+        let blocked = self.turns.request_on(worker);
+        self.blocked
+            .extend(blocked.map(|request| (request, self.turns.type_on(worker))));
+        let woken = self.turns.blocked(worker);
+        self.scheduler
+            .on_event(now_ns, Event::Blocked { worker, served_ns });
+        if let Some(request) = woken {
+            self.unblocked(now_ns, request);
+        }
+    }
+
+    /// A request that blocks, or is about to block, on `worker` was woken.
+    pub(crate) fn woken(&mut self, now_ns: u64, worker: WorkerId, request: RequestId) {
+        if !self.turns.woken(worker, request) {
+            self.unblocked(now_ns, request);
+        }
+    }
+
+    fn unblocked(&mut self, now_ns: u64, request: RequestId) {
+        let place = { self.blocked.iter() }.position(|(blocked, _)| *blocked == request);
+        let request_type = place.map_or(RequestType::UNKNOWN, |place| {
+            self.blocked.swap_remove(place).1
+        });
+        self.places.take(self.slot(request_type));
+        self.scheduler
+            .on_event(now_ns, Event::Unblocked { request });
     }
 
     /// The next action. A preemption comes only when the turn has had its quantum.
@@ -235,7 +286,9 @@ impl<K> Dispatcher<K> {
             let Some(action) = &polled else {
                 return None;
             };
-            self.waiting -= usize::from(!matches!(action, Action::Preempt { .. }));
+            if let Action::Run { request_type, .. } | Action::Reject { request_type, .. } = action {
+                self.places.give_back(self.shared.types.slot(*request_type));
+            }
             if self.turns.decided(now_ns, action) {
                 return polled;
             }
@@ -266,6 +319,9 @@ impl<K> Dispatcher<K> {
             self.tick_at_ns = now_ns + TICK_INTERVAL_NS;
             self.scheduler.on_event(now_ns, Event::Tick);
             self.turns.watch(now_ns);
+        }
+        if let Some(present) = self.scheduler.follow_load(now_ns) {
+            self.shared.telemetry.elastic.changed_to(present);
         }
         if now_ns >= self.publish_at_ns {
             self.publish_at_ns = now_ns + PUBLISH_INTERVAL_NS;

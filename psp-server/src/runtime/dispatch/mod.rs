@@ -1,4 +1,5 @@
 //! The dispatcher, and its account of the turns on each worker.
 
 pub(crate) mod dispatcher;
+mod places;
 mod turns;

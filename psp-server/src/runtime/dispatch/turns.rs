@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use psp_policy::{Action, PreemptPolicy, RequestType, WorkerId};
+use psp_policy::{Action, PreemptPolicy, RequestId, RequestType, WorkerId};
 
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::shared::Shared;
@@ -41,6 +41,10 @@ pub(crate) struct Turns {
 
 #[derive(Debug, Clone, Copy)]
 struct Turn {
+    /// The request of the turn, until the turn is over.
+    request: Option<RequestId>,
+    /// The request was woken before its worker reported that it is blocked.
+    is_woken: bool,
     request_type: RequestType,
     /// The turn's number, as both ends of the worker's link count.
     number: u64,
@@ -72,6 +76,8 @@ impl Turns {
     /// `starts` says when the turns of each worker begin.
     pub(crate) fn new(shared: Arc<Shared>, starts: Vec<Arc<TurnStart>>) -> Self {
         let idle = Turn {
+            request: None,
+            is_woken: false,
             request_type: RequestType::UNKNOWN,
             number: 0,
             stop: None,
@@ -95,11 +101,14 @@ impl Turns {
         match *action {
             Action::Run {
                 worker,
+                request,
                 request_type,
                 ..
             } => {
                 let turn = &mut self.workers[worker.index()];
                 *turn = Turn {
+                    request: Some(request),
+                    is_woken: false,
                     request_type,
                     number: turn.number + 1,
                     stop: None,
@@ -166,7 +175,7 @@ impl Turns {
     /// The request on `worker` is complete.
     #[inline]
     pub(crate) fn completed(&mut self, worker: WorkerId) {
-        self.workers[worker.index()].stop = None;
+        self.end(worker);
     }
 
     /// The turn that was decided for `worker` is not sent there: it never was.
@@ -176,10 +185,41 @@ impl Turns {
         self.count(worker, |counters| counters.turns.sub(1));
     }
 
+    /// The request that runs on `worker`.
+    pub(crate) fn request_on(&self, worker: WorkerId) -> Option<RequestId> {
+        self.workers[worker.index()].request
+    }
+
+    /// The type of the request that runs on `worker`, or ran there last.
+    pub(crate) fn type_on(&self, worker: WorkerId) -> RequestType {
+        self.workers[worker.index()].request_type
+    }
+
     /// The request on `worker` gave way.
     pub(crate) fn yielded(&mut self, worker: WorkerId) {
-        self.workers[worker.index()].stop = None;
+        self.end(worker);
         self.count(worker, |counters| counters.preemptions_honoured.add(1));
+    }
+
+    /// The request on `worker` is blocked. Returns it if it was woken before.
+    pub(crate) fn blocked(&mut self, worker: WorkerId) -> Option<RequestId> {
+        let turn = self.workers[worker.index()];
+        self.end(worker);
+        turn.request.filter(|_| turn.is_woken)
+    }
+
+    /// A request that blocks on `worker` was woken. Returns whether `worker` has yet to report that it is blocked.
+    pub(crate) fn woken(&mut self, worker: WorkerId, request: RequestId) -> bool {
+        let turn = &mut self.workers[worker.index()];
+        let is_early = turn.request == Some(request);
+        turn.is_woken |= is_early;
+        is_early
+    }
+
+    fn end(&mut self, worker: WorkerId) {
+        let turn = &mut self.workers[worker.index()];
+        turn.stop = None;
+        turn.request = None;
     }
 
     /// When to call [`Turns::next_due`] or [`Turns::watch`] next.
@@ -247,8 +287,8 @@ impl Turns {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use psp_policy::HandOff;
     use psp_policy::TypeSpec;
-    use psp_policy::{HandOff, RequestId};
 
     const LONG: RequestType = RequestType::new(0);
     const MS: u64 = 1_000_000;

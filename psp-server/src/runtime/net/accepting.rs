@@ -127,14 +127,15 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
                     Err(_) => continue,
                 };
                 let admitted = admit(peer, connections, &*self.handler, &self.shared)
-                    .and_then(|state| Ok((state, listener.session(now_ns)?)));
+                    .and_then(|admitted| Ok((admitted, listener.session(now_ns)?)));
                 match admitted {
-                    Ok((state, session)) => {
+                    Ok((admitted, session)) => {
                         let accepted = Accepted {
                             socket,
                             session,
                             peer,
-                            state,
+                            state: admitted.state,
+                            is_authenticated: admitted.is_authenticated,
                         };
                         connections.accept(accepted, registry, tokens, now_ns);
                     }
@@ -149,6 +150,12 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
             }
         }
     }
+}
+
+/// What the handler makes of a connection that it takes.
+struct Admitted<C> {
+    state: C,
+    is_authenticated: bool,
 }
 
 /// Why a connection is refused before its first request.
@@ -179,14 +186,22 @@ fn admit<F: Framing, H: Handler<F::Head>>(
     connections: &Connections<F, H::Connection>,
     handler: &H,
     shared: &Shared,
-) -> Result<H::Connection, Refused> {
+) -> Result<Admitted<H::Connection>, Refused> {
     if connections.open() >= shared.connections_max.load(Ordering::Relaxed) {
         return Err(Refused::ConnectionsMax);
     }
     if !connections.has_room_for(&peer) {
         return Err(Refused::AddressMax);
     }
-    let connect = || handler.accept(&peer).map(|()| handler.connect(peer));
+    let connect = || {
+        handler.accept(&peer)?;
+        let state = handler.connect(peer);
+        let is_authenticated = handler.is_authenticated(&state);
+        Ok(Admitted {
+            state,
+            is_authenticated,
+        })
+    };
     match catch_unwind(AssertUnwindSafe(connect)) {
         Ok(connected) => connected.map_err(Refused::ByHandler),
         Err(_) => Err(Refused::HandlerFailed),

@@ -4,10 +4,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use mio::net::UdpSocket;
 use mio::{Interest, Registry};
 use psp_protocols::Framing;
 
 use super::intake::Intake;
+use super::sources::Sources;
 use super::tokens::Tokens;
 use crate::classifier::Classifier;
 use crate::transport::datagram::DatagramPool;
@@ -16,8 +18,6 @@ use crate::transport::endpoint::{Endpoint, Outlet};
 /// The datagram sockets of a server.
 pub(super) struct DatagramSockets<C> {
     sockets: Vec<DatagramSocket<C>>,
-    /// The addresses of all sockets.
-    own: Vec<SocketAddr>,
 }
 
 struct DatagramSocket<C> {
@@ -33,22 +33,30 @@ impl<C> DatagramSockets<C> {
         tokens: Tokens,
     ) -> io::Result<Self> {
         let mut sockets = Vec::with_capacity(endpoints.len());
-        let mut own = Vec::with_capacity(endpoints.len());
         for (index, mut endpoint) in endpoints.into_iter().enumerate() {
             let owned = Arc::get_mut(&mut endpoint).expect("not shared before the start");
             if let Outlet::Socket(socket) = &mut owned.outlet {
                 let token = tokens.datagram_socket(index);
                 registry.register(socket, token, Interest::READABLE)?;
-                own.push(socket.local_addr()?);
             }
             let readable = true;
             sockets.push(DatagramSocket { endpoint, readable });
         }
-        Ok(Self { sockets, own })
+        Ok(Self { sockets })
     }
 
     pub(super) fn len(&self) -> usize {
         self.sockets.len()
+    }
+
+    /// The addresses of all sockets.
+    pub(super) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        let outlets = self.sockets.iter().map(|socket| &socket.endpoint.outlet);
+        let sockets = outlets.filter_map(|outlet| match outlet {
+            Outlet::Socket(socket) => Some(socket),
+            Outlet::Port(_) => None,
+        });
+        sockets.map(UdpSocket::local_addr).collect()
     }
 
     /// The event queue has an event of this socket.
@@ -82,6 +90,7 @@ impl<C> DatagramSockets<C> {
         &mut self,
         index: usize,
         pool: &mut DatagramPool<C, F::Head>,
+        sources: &Sources,
         mut intake: Intake<'_, F, K>,
     ) -> bool {
         let DatagramSocket { endpoint, readable } = &mut self.sockets[index];
@@ -92,14 +101,9 @@ impl<C> DatagramSockets<C> {
             return false;
         }
         match pool.receive(endpoint, socket) {
-            Ok(Some(datagram)) if is_own(&self.own, datagram.peer) => {
-                let index = datagram.index;
-                intake.count_own();
-                pool.discard(index);
-            }
             Ok(Some(datagram)) => {
                 let index = datagram.index;
-                if !intake.admit(datagram) {
+                if !intake.admit(sources, datagram) {
                     pool.discard(index);
                 }
             }
@@ -111,39 +115,5 @@ impl<C> DatagramSockets<C> {
             Err(_) => {}
         }
         *readable
-    }
-}
-
-/// Whether `source` is the address of one of the server's sockets, whose reply would come back as a request. A
-/// socket on all addresses has any address with its port.
-fn is_own(own: &[SocketAddr], source: SocketAddr) -> bool {
-    let ip = source.ip().to_canonical();
-    own.iter().any(|own| {
-        let on_all = own.ip().is_unspecified();
-        own.port() == source.port() && (on_all || own.ip().to_canonical() == ip || ip.is_loopback())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn own_addresses_are_those_of_sockets() {
-        let own = ["10.0.0.1:11211", "[::]:11212"].map(|own| own.parse().expect("an address"));
-        for (source, expected) in [
-            ("10.0.0.1:11211", true),
-            ("127.0.0.1:11211", true),
-            ("10.0.0.2:11211", false),
-            ("10.0.0.1:40000", false),
-            ("10.0.0.1:11212", true),
-            ("[::ffff:192.0.2.1]:11212", true),
-            ("[2001:db8::1]:11212", true),
-            ("[2001:db8::1]:11211", false),
-            ("[::ffff:10.0.0.1]:11211", true),
-        ] {
-            let source = source.parse().expect("an address");
-            assert_eq!(is_own(&own, source), expected, "{source}");
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use psp_protocols::Framing;
 
+use super::sources::{Refusal, Sources};
 use crate::classifier::Classifier;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::telemetry::{NetCounters, PacketCounters};
@@ -27,10 +28,13 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
         self.net.malformed.add(1);
     }
 
-    /// A datagram came from the server's own address.
-    pub(super) fn count_own(&self) {
+    /// A datagram is dropped because of its source.
+    fn count_refused(&self, refusal: Refusal) {
         self.net.datagrams_received.add(1);
-        self.net.datagrams_reflected.add(1);
+        match refusal {
+            Refusal::Own => self.net.datagrams_reflected.add(1),
+            Refusal::OverBudget => self.net.datagrams_over_budget.add(1),
+        }
     }
 
     /// Classifies a datagram. `false` if it is not exactly one request.
@@ -71,9 +75,17 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
         );
     }
 
-    /// Classifies and enqueues a datagram. `false` if it is not exactly one request.
+    /// Classifies and enqueues a datagram. `false` if it is not exactly one request, or `sources` refuse it.
     #[inline]
-    pub(super) fn admit<C>(&mut self, datagram: &mut Datagram<C, F::Head>) -> bool {
+    pub(super) fn admit<C>(
+        &mut self,
+        sources: &Sources,
+        datagram: &mut Datagram<C, F::Head>,
+    ) -> bool {
+        if let Some(refusal) = sources.refusal(datagram.peer, self.now_ns) {
+            self.count_refused(refusal);
+            return false;
+        }
         let is_request = self.classify(datagram);
         if is_request {
             self.enqueue(datagram);

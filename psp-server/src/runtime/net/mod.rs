@@ -16,6 +16,7 @@
 //! | `connections/` | the table of connections, and what a connection does next |
 //! | `datagram_sockets.rs` | receives datagrams from sockets |
 //! | `polled_port.rs` | receives datagrams from a polled port |
+//! | `sources.rs` | from which sources datagrams are taken, and how many bytes each may get |
 //! | `intake.rs` | classifies datagrams and hands them to the dispatcher |
 //! | `requests.rs` | lends requests to workers and takes them back |
 //! | `workers.rs` | the links to the workers: messages out, completions in |
@@ -27,6 +28,7 @@ pub(crate) mod intake;
 pub(crate) mod net_worker;
 mod polled_port;
 mod requests;
+mod sources;
 mod tokens;
 pub(crate) mod workers;
 

@@ -16,11 +16,13 @@ use super::datagram_sockets::DatagramSockets;
 use super::intake::Intake;
 use super::polled_port::PolledPort;
 use super::requests::Requests;
+use super::sources::Sources;
 use super::tokens::{ALARM, Source, Tokens};
 use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
+use crate::fiber::{Timers, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::message::Report;
@@ -28,6 +30,7 @@ use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::host::alarm::Alarm;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::spin::Spin;
+use crate::runtime::worker::inline::EndedTurn;
 use crate::shared::Shared;
 use crate::shutdown::Shutdown;
 use crate::telemetry::NetCounters;
@@ -66,6 +69,9 @@ pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) framing: Arc<F>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) clock: Clock,
+    /// Requests that were woken.
+    pub(crate) wakes: Arc<WakeList>,
+    pub(crate) timers: Arc<Timers>,
     /// Datagrams of sockets, and of the port, that may wait or be in flight.
     pub(crate) datagrams: usize,
     pub(crate) spin: Spin,
@@ -77,6 +83,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     events: Events,
     tokens: Tokens,
     alarm: Alarm,
+    /// The time of the first timer, on the clock of the timers and on the runtime's.
+    timer: Option<(u64, u64)>,
     doorbell: Arc<Doorbell>,
     acceptor: Acceptor<F, H>,
     sockets: DatagramSockets<H::Connection>,
@@ -87,6 +95,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     framing: Arc<F>,
     shared: Arc<Shared>,
     clock: Clock,
+    wakes: Arc<WakeList>,
+    timers: Arc<Timers>,
     spin: Spin,
     /// The last turn ended before all of the scheduler's decisions were carried out.
     unfinished: bool,
@@ -113,6 +123,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             framing,
             shared,
             clock,
+            wakes,
+            timers,
             datagrams,
             spin,
         } = parts;
@@ -120,13 +132,17 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let tokens = Tokens::new(listeners.len(), endpoints.len());
         let buffers = if endpoints.is_empty() { 0 } else { datagrams };
         let packets = if port.is_none() { 0 } else { datagrams };
+        let sockets = DatagramSockets::new(endpoints, registry, tokens)?;
+        let own = sockets.addresses()?;
         let requests = Requests {
             connections: Connections::new(framing.clone(), shared.clone()),
             datagrams: DatagramPool::new(buffers, shared.config.datagram_bytes_max, packets),
+            sources: Sources::new(own, shared.config.datagram_bytes_per_source_per_s),
         };
         Ok(Self {
             events: Events::with_capacity(EVENTS_PER_TURN),
             alarm: Alarm::new(registry, ALARM)?,
+            timer: None,
             acceptor: Acceptor::new(
                 listeners,
                 registry,
@@ -135,7 +151,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 handler,
                 shared.clone(),
             )?,
-            sockets: DatagramSockets::new(endpoints, registry, tokens)?,
+            sockets,
             port: port.map(|(packets, endpoint)| PolledPort::new(packets, endpoint)),
             requests,
             workers: Workers::new(links, ACTIONS_PER_TURN),
@@ -153,6 +169,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             framing,
             shared,
             clock,
+            wakes,
+            timers,
             spin,
         })
     }
@@ -207,8 +225,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             timeout = Duration::ZERO;
         }
         if !timeout.is_zero() {
-            timeout = timeout.min(self.until_deadline());
             self.doorbell.announce_sleep();
+            timeout = timeout.min(self.until_deadline());
             if self.receive_reports() > 0 {
                 timeout = Duration::ZERO;
             }
@@ -283,7 +301,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// The longest timeout with which the scheduler's deadline is kept. The event queue's timeout counts
     /// milliseconds; if that is too late, the alarm is set.
     fn until_deadline(&mut self) -> Duration {
-        let deadlines_ns = [self.dispatcher.deadline_ns(), self.port_poll_at_ns()];
+        let deadlines_ns = [
+            self.dispatcher.deadline_ns(),
+            self.requests.connections.held_deadline_ns(),
+            self.port_poll_at_ns(),
+            self.timer_ns(),
+        ];
         let Some(deadline_ns) = deadlines_ns.into_iter().flatten().min() else {
             return Duration::MAX;
         };
@@ -292,6 +315,17 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return Duration::MAX;
         }
         Duration::from_nanos(deadline_ns.saturating_sub(now_ns))
+    }
+
+    /// When the first timer of a request that waits is due, on the runtime's clock.
+    fn timer_ns(&mut self) -> Option<u64> {
+        let first_ns = self.timers.first_ns()?;
+        if self.timer.is_none_or(|(known_ns, _)| known_ns != first_ns) {
+            // Both clocks run alike. A difference between them does not move the alarm from turn to turn.
+            let left_ns = first_ns.saturating_sub(self.timers.now_ns());
+            self.timer = Some((first_ns, self.clock.now_ns().saturating_add(left_ns)));
+        }
+        self.timer.map(|(_, at_ns)| at_ns)
     }
 
     /// When the port has to be polled again, if the net worker need not poll it all the time: nothing has come
@@ -337,8 +371,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             net: &self.shared.telemetry.net.0,
             now_ns: self.now_ns,
         };
-        self.sockets
-            .receive(index, &mut self.requests.datagrams, intake)
+        let Requests {
+            datagrams, sources, ..
+        } = &mut self.requests;
+        self.sockets.receive(index, datagrams, sources, intake)
     }
 
     /// Reads some frames of the port's burst. Returns whether there were any.
@@ -349,8 +385,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             net: &self.shared.telemetry.net.0,
             now_ns: self.now_ns,
         };
+        let Requests {
+            datagrams, sources, ..
+        } = &mut self.requests;
         match &mut self.port {
-            Some(port) => port.read(&mut self.requests.datagrams, intake),
+            Some(port) => port.read(datagrams, sources, intake),
             None => false,
         }
     }
@@ -366,12 +405,18 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Receives a report of each worker. Returns the number of reports.
+    /// Receives a report of each worker, and the wakes of requests that wait. Returns the number of both.
     fn receive_reports(&mut self) -> usize {
         let mut received = 0;
+        self.timers.wake_due();
         if self.workers.lent() == 0 {
             return received;
         }
+        let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
+        self.wakes.take(|worker, request| {
+            received += 1;
+            dispatcher.woken(now_ns, worker, request);
+        });
         for index in 0..self.workers.count() {
             let Some(report) = self.workers.receive(index) else {
                 continue;
@@ -387,6 +432,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 }
                 Report::Yielded { served_ns } => {
                     dispatcher.yielded(self.now_ns, worker, served_ns);
+                }
+                Report::Blocked { served_ns } => {
+                    dispatcher.blocked(self.now_ns, worker, served_ns);
                 }
             }
         }
@@ -416,11 +464,13 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Returns whether all decisions were carried out.
     fn act(&mut self, end_ns: u64) -> bool {
+        self.admit_held();
         for _ in 0..ACTIONS_PER_TURN {
             if self.now_ns > end_ns {
                 return false;
             }
             match self.dispatcher.poll(self.now_ns) {
+                None if self.admit_held() => {}
                 None => return true,
                 Some(Action::Reject {
                     request,
@@ -437,6 +487,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         false
     }
 
+    /// Gives free places in typed queues to requests that wait for them. Returns whether there were any.
+    fn admit_held(&mut self) -> bool {
+        let connections = &mut self.requests.connections;
+        connections.admit_held(&mut self.dispatcher, self.now_ns)
+    }
+
     /// Runs a request on `worker`, or resumes it there if it yielded. Drops a request that nobody waits for.
     fn run(&mut self, worker: WorkerId, request: RequestId) {
         let dispatcher = &mut self.dispatcher;
@@ -447,20 +503,22 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return dispatcher.dropped(self.now_ns, worker);
         }
         let task = self.requests.lend(request);
-        if self.workers.inline(worker).is_none() {
+        if !self.workers.is_inline(worker) {
             return self.workers.run(worker, request, task);
         }
         // The request may take long.
         self.workers.wake_parked();
-        let Some(mut task) = task else {
-            unreachable!("a request on the net thread never yields");
-        };
-        if let Some(executor) = self.workers.inline(worker) {
-            self.now_ns = executor.run(&mut task);
-        }
+        let EndedTurn { report, ended_ns } = self.workers.run_inline(worker, request, task);
+        self.now_ns = ended_ns;
         let dispatcher = &mut self.dispatcher;
-        self.requests
-            .take_back(task, worker, false, dispatcher, self.now_ns);
+        match report {
+            Report::Completed(task) => {
+                self.requests
+                    .take_back(task, worker, false, dispatcher, self.now_ns);
+            }
+            Report::Blocked { served_ns } => dispatcher.blocked(self.now_ns, worker, served_ns),
+            Report::Yielded { .. } => unreachable!("the net thread asks no request to give way"),
+        }
         self.busy_at_ns = self.now_ns;
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use psp_protocols::Framing;
 
 use super::intake::Intake;
+use super::sources::Sources;
 use crate::classifier::Classifier;
 use crate::telemetry::PacketCounters;
 use crate::transport::Packets;
@@ -40,6 +41,7 @@ impl<C> PolledPort<C> {
     pub(super) fn read<F: Framing, K: Classifier<F::Head>>(
         &mut self,
         pool: &mut DatagramPool<C, F::Head>,
+        sources: &Sources,
         mut intake: Intake<'_, F, K>,
     ) -> bool {
         let counters = intake.packet_counters();
@@ -50,7 +52,7 @@ impl<C> PolledPort<C> {
                 return;
             };
             let index = datagram.index;
-            if !intake.admit(datagram) {
+            if !intake.admit(sources, datagram) {
                 pool.discard(index);
             }
         })

@@ -4,6 +4,7 @@ use psp_policy::{RequestId, RequestType, WorkerId};
 use psp_protocols::Framing;
 
 use super::connections::Connections;
+use super::sources::Sources;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::task::Task;
 use crate::transport::datagram::DatagramPool;
@@ -13,6 +14,7 @@ use crate::transport::request_key::RequestKey;
 pub(super) struct Requests<F: Framing, C> {
     pub(super) connections: Connections<F, C>,
     pub(super) datagrams: DatagramPool<C, F::Head>,
+    pub(super) sources: Sources,
 }
 
 impl<F: Framing, C> Requests<F, C> {
@@ -43,6 +45,8 @@ impl<F: Framing, C> Requests<F, C> {
             }
             Task::Datagram(datagram) => {
                 dispatcher.completed(now_ns, worker, datagram.sample.as_slice());
+                let bytes = datagram.body.replied_bytes();
+                self.sources.charge(datagram.peer, bytes, now_ns);
                 self.datagrams.give(datagram);
             }
         }

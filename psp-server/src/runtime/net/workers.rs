@@ -6,13 +6,13 @@ use psp_protocols::Framing;
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
 use crate::runtime::task::Task;
-use crate::runtime::worker::executor::Executor;
+use crate::runtime::worker::inline::{EndedTurn, InlineWorker};
 use crate::runtime::worker_link::{WorkerLink, wake_parked};
 
 /// How the net worker reaches one worker.
 pub(crate) enum Link<F: Framing, H: Handler<F::Head>> {
     /// The net thread is that worker.
-    Inline(Executor<F, H>),
+    Inline(InlineWorker<F, H>),
     /// The worker has a thread of its own.
     Thread(WorkerLink<Task<H::Connection, F::Head>>),
 }
@@ -45,13 +45,31 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
         self.lent
     }
 
-    /// The executor of the worker that the net thread is, if it is that worker.
+    /// Whether the net thread is that worker.
     #[inline]
-    pub(super) fn inline(&mut self, worker: WorkerId) -> Option<&mut Executor<F, H>> {
-        match &mut self.links[worker.index()] {
-            Link::Inline(executor) => Some(executor),
-            Link::Thread(_) => None,
-        }
+    pub(super) fn is_inline(&self, worker: WorkerId) -> bool {
+        matches!(self.links[worker.index()], Link::Inline(_))
+    }
+
+    /// Runs a turn of a task on the net thread, which is that worker: the first, or another one of the task that it
+    /// holds.
+    #[inline]
+    pub(super) fn run_inline(
+        &mut self,
+        worker: WorkerId,
+        request: RequestId,
+        task: Option<Task<H::Connection, F::Head>>,
+    ) -> EndedTurn<Task<H::Connection, F::Head>> {
+        let Link::Inline(inline) = &mut self.links[worker.index()] else {
+            unreachable!("another thread is that worker");
+        };
+        self.lent += usize::from(task.is_some());
+        let ended = match task {
+            Some(task) => inline.run(request, task),
+            None => inline.resume(request),
+        };
+        self.lent -= usize::from(matches!(ended.report, Report::Completed(_)));
+        ended
     }
 
     /// The next report of the worker at `index`.

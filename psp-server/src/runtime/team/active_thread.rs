@@ -234,6 +234,13 @@ impl ActiveThread {
         self.give_to_idle(state).unwrap_or(Move::Stays)
     }
 
+    /// Makes an idle thread active. Only the active thread may call this, while it is not preemptible.
+    pub(super) fn hand_over(&self, thread: TeamThread) -> Move {
+        let state = self.state();
+        debug_assert_eq!((state.thread, state.phase), (thread, Phase::Serving));
+        self.give_to_idle(state).unwrap_or(Move::Stays)
+    }
+
     /// `None` if the word has changed meanwhile.
     fn give_to_idle(&self, state: State) -> Option<Move> {
         let Some(to) = self.claim_idle() else {

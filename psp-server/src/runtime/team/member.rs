@@ -17,6 +17,8 @@ pub(super) struct Member {
     pub(super) request: AtomicU32,
     /// The thread runs code that may be preempted anywhere.
     pub(super) preemptible: AtomicBool,
+    /// The request gives its worker away because it waits for a wake.
+    pub(super) is_blocked: AtomicBool,
     /// The thread has begun its request, which waits for another turn.
     away: AtomicBool,
     away_since_ns: AtomicU64,

@@ -63,8 +63,8 @@ pub(crate) struct Team {
 
 /// Why a thread that waits for work goes on.
 enum Call {
-    /// It is the worker now; another request has yielded.
-    Serve { served_ns: u64 },
+    /// It is the worker now; another request has yielded, or is blocked.
+    Serve { served_ns: u64, is_blocked: bool },
     /// There will be no more work.
     Stop,
 }
@@ -168,8 +168,14 @@ impl Team {
         loop {
             if !is_worker {
                 match self.wait_for_work(thread) {
-                    Call::Serve { served_ns } => {
-                        lock(port).report(Report::Yielded { served_ns });
+                    Call::Serve {
+                        served_ns,
+                        is_blocked,
+                    } => {
+                        lock(port).report(match is_blocked {
+                            true => Report::Blocked { served_ns },
+                            false => Report::Yielded { served_ns },
+                        });
                         is_worker = true;
                     }
                     Call::Stop => return,
@@ -235,6 +241,41 @@ impl Team {
             self.carry_out(moved, Some(thread));
             self.wait_until_active(thread);
         }
+    }
+
+    /// Runs `body` while the thread is active and its request cannot be preempted.
+    pub(crate) fn closed<R>(&self, thread: TeamThread, body: impl FnOnce() -> R) -> R {
+        let is_open = self.members[thread].preemptible.load(Ordering::Relaxed);
+        if is_open {
+            self.close(thread);
+        }
+        let result = body();
+        if is_open {
+            self.open(thread);
+        }
+        result
+    }
+
+    /// Gives the worker away for the request of the active thread, which waits and is [closed](Self::closed), and returns
+    /// in the request's next turn. Another thread of the team is idle.
+    pub(crate) fn block(&self, thread: TeamThread) {
+        self.members[thread]
+            .is_blocked
+            .store(true, Ordering::Relaxed);
+        let moved = loop {
+            match self.active.hand_over(thread) {
+                moved @ Move::Moved { .. } => break moved,
+                // A request to give way, which comes too late, claims the idle thread and lets go of it again.
+                Move::Stays | Move::NobodyIdle => std::thread::yield_now(),
+            }
+        };
+        self.carry_out(moved, Some(thread));
+        self.wait_until_active(thread);
+    }
+
+    /// The request that the thread runs.
+    pub(crate) fn request(&self, thread: TeamThread) -> RequestId {
+        RequestId(self.members[thread].request.load(Ordering::Relaxed))
     }
 
     fn begin(&self, thread: TeamThread, request: RequestId) {
@@ -308,9 +349,11 @@ impl Team {
                 if before.preemptible.load(Ordering::Relaxed) {
                     before.lower(|| true);
                 }
+                let is_blocked = before.is_blocked.swap(false, Ordering::Relaxed);
                 self.active.take_over(thread);
                 return Call::Serve {
                     served_ns: now_ns.saturating_sub(began_ns),
+                    is_blocked,
                 };
             }
             park();

@@ -79,7 +79,7 @@ impl Rig {
         self.turn += 1;
     }
 
-    /// The next report: a result, or `None` for a request that yielded.
+    /// The next report: a result, or `None` for a request that yielded or is blocked.
     fn report(&mut self) -> Option<u64> {
         let mut report = None;
         until(|| {
@@ -89,7 +89,7 @@ impl Rig {
         match report? {
             Report::Completed(Work::Done(result)) => Some(result),
             Report::Completed(Work::Todo(_)) => unreachable!("a job that completed was run"),
-            Report::Yielded { .. } => None,
+            Report::Yielded { .. } | Report::Blocked { .. } => None,
         }
     }
 

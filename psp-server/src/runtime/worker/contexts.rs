@@ -1,14 +1,14 @@
-//! A worker of one thread, whose tasks give way to each other.
+//! A worker of one thread, whose tasks give way to each other, and wait.
 //!
 //! ```text
 //!   port ── Run ────► the context that runs: Executor::run ── done ──► Completed
-//!                          │ asked to give way
-//!                          └─► Yielded, suspended; a spare context takes over the loop
+//!                          │ asked to give way, or waits
+//!                          └─► Yielded or Blocked, suspended; a spare context takes over the loop
 //!        ── Resume ─► the context that runs steps aside; the suspended one goes on
 //! ```
 //!
-//! Under a policy that runs every request to its end the worker has no contexts: it runs tasks on the thread's
-//! own stack. It changes to contexts with the first task under a policy that can preempt.
+//! A worker begins with one context, on which its loop runs. As long as no task is preempted or waits, it switches
+//! nothing and makes no other.
 //!
 //! Everything here runs outside of handlers, where nothing preempts: the contexts of a worker share
 //! its port without a lock.
@@ -16,16 +16,20 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fmt, io};
 
 use psp_policy::{PreemptPolicy, RequestId};
 use psp_protocols::Framing;
 
-use super::executor::Executor;
+use super::executor::{Executor, Sending};
 use super::notices::Notifier;
 use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
-use crate::fiber::{self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Target, Wake};
+use crate::fiber::{
+    self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Surroundings, Target, Timers,
+    Waiters, Waiting, Wake,
+};
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
 use crate::runtime::channel::preempter::Preempter;
@@ -34,40 +38,86 @@ use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::task::Task;
 
 /// A task of a server with this framing and handler.
-type ContextTask<F, H> =
+pub(super) type ContextTask<F, H> =
     Task<<H as Handler<<F as Framing>::Head>>::Connection, <F as Framing>::Head>;
 
+/// The way between the loop of a worker and the net thread.
+pub(super) trait Port<T> {
+    /// The next message. `None` if the thread has other things to do until there is one.
+    fn next(&self) -> Option<Message<T>>;
+
+    /// Ends a turn.
+    fn report(&self, report: Report<T>);
+}
+
+/// The port of a worker with a thread of its own.
+struct ThreadPort<T> {
+    port: RefCell<TaskPort<T>>,
+    spin: Duration,
+}
+
+impl<T> Port<T> for ThreadPort<T> {
+    fn next(&self) -> Option<Message<T>> {
+        Some(self.port.borrow_mut().next(self.spin))
+    }
+
+    fn report(&self, report: Report<T>) {
+        self.port.borrow_mut().report(report);
+    }
+}
+
 /// The state that the loop of a worker has in common with all its contexts.
-struct ContextLoop<F: Framing, H: Handler<F::Head>> {
+pub(super) struct ContextLoop<F: Framing, H: Handler<F::Head>, P> {
     setup: WorkerSetup<F, H>,
-    port: RefCell<TaskPort<ContextTask<F, H>>>,
-    /// A message that was read and is still to be carried out.
-    unread: Cell<Option<Message<ContextTask<F, H>>>>,
+    pub(super) port: P,
+    sending: Sending,
+    waiters: Waiters,
     /// The request of this turn.
     request: Cell<RequestId>,
     /// When this turn began.
     start: Arc<TurnStart>,
     /// Time that the request of this turn spent between turns, in nanoseconds. Its executor takes it off.
     away_ns: Rc<Cell<u64>>,
+    /// When the last turn ended.
+    pub(super) ended_ns: Cell<u64>,
 }
 
-impl<F: Framing, H: Handler<F::Head>> ContextLoop<F, H> {
-    fn next(&self) -> Message<ContextTask<F, H>> {
-        let unread = self.unread.take();
-        unread.unwrap_or_else(|| self.port.borrow_mut().next(self.setup.spin))
+impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F, H, P> {
+    pub(super) fn new(
+        setup: WorkerSetup<F, H>,
+        port: P,
+        sending: Sending,
+        start: Arc<TurnStart>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            waiters: Waiters::new(setup.worker, setup.wakes.clone()),
+            setup,
+            port,
+            sending,
+            request: Cell::new(RequestId(0)),
+            start,
+            away_ns: Rc::default(),
+            ended_ns: Cell::new(0),
+        })
     }
 
-    fn executor(&self) -> Result<Executor<F, H>, WorkerFault> {
-        self.setup.executor(self.away_ns.clone())
+    /// Runs `body`, in which the calling thread serves tasks.
+    pub(super) fn occupy<T>(&self, flag: &PreemptFlag, body: impl FnOnce() -> T) -> T {
+        fiber::occupy(flag, self, || fiber::let_wait(self, body))
+    }
+
+    pub(super) fn executor(&self) -> Result<Executor<F, H>, WorkerFault> {
+        self.setup.executor(self.sending, self.away_ns.clone())
     }
 
     fn run(&self, executor: &mut Executor<F, H>, request: RequestId, mut task: ContextTask<F, H>) {
         fiber::begin_turn();
         self.request.set(request);
         self.away_ns.set(0);
-        self.start
-            .announce(fiber::turn(), self.setup.clock.now_ns());
-        executor.run(&mut task);
+        let now_ns = self.setup.clock.now_ns();
+        self.start.announce(fiber::turn(), now_ns);
+        let ended_ns = executor.run(&mut task, now_ns);
+        self.ended_ns.set(ended_ns);
         if fiber::is_asked() {
             let telemetry = &self.setup.shared.telemetry;
             let counters = &telemetry.workers[self.setup.worker.index()];
@@ -76,61 +126,44 @@ impl<F: Framing, H: Handler<F::Head>> ContextLoop<F, H> {
                 .contexts_exhausted
                 .add(u64::from(fiber::spare() == 0));
         }
-        self.port.borrow_mut().report(Report::Completed(task));
-    }
-
-    /// Runs tasks to their end, on the thread's own stack, until the policy can preempt. Returns `false` if the
-    /// worker has to stop.
-    fn serve_to_completion(&self, executor: &mut Executor<F, H>) -> bool {
-        loop {
-            match self.next() {
-                Message::Stop => return false,
-                message if self.setup.shared.can_preempt() => {
-                    self.unread.set(Some(message));
-                    return true;
-                }
-                Message::Run { request, task } => self.run(executor, request, task),
-                Message::Resume(request) => {
-                    unreachable!("request {} never yielded", request.0)
-                }
-            }
-        }
+        self.port.report(Report::Completed(task));
     }
 
     /// The code of each context.
-    fn serve_on_context(&self, mut executor: Executor<F, H>) {
+    fn serve(&self, mut executor: Executor<F, H>) {
         loop {
-            let pause = match self.next() {
-                Message::Run { request, task } => {
+            let pause = match self.port.next() {
+                Some(Message::Run { request, task }) => {
                     if self.setup.shared.can_preempt() {
                         fiber::ensure_spare();
                     }
                     self.run(&mut executor, request, task);
                     continue;
                 }
-                Message::Resume(request) => {
+                Some(Message::Resume(request)) => {
                     fiber::begin_turn();
                     Pause::StepAside(request)
                 }
-                Message::Stop => Pause::Stop,
+                Some(Message::Stop) => Pause::Stop,
+                None => Pause::Leave,
             };
             if fiber::pause(pause) == Wake::Finish {
                 return;
             }
         }
     }
-}
 
-impl<F: Framing, H: Handler<F::Head>> GiveWay for ContextLoop<F, H> {
-    fn give_way(&self) {
+    /// Ends the turn of the request that runs here, and returns when its next one has begun.
+    fn suspend(&self, report: impl FnOnce(u64) -> Report<ContextTask<F, H>>) {
         let clock = &self.setup.clock;
         let request = self.request.get();
         let away_ns = self.away_ns.get();
         let left_ns = clock.now_ns();
         // The thread may have moved between two cores whose clocks differ.
         let served_ns = left_ns.saturating_sub(self.start.began_ns());
-        self.port.borrow_mut().report(Report::Yielded { served_ns });
-        let wake = fiber::pause(Pause::Yielded(request));
+        self.ended_ns.set(left_ns);
+        self.port.report(report(served_ns));
+        let wake = fiber::pause(Pause::Suspended(request));
         debug_assert_eq!(
             wake,
             Wake::Serve,
@@ -141,9 +174,39 @@ impl<F: Framing, H: Handler<F::Head>> GiveWay for ContextLoop<F, H> {
         self.away_ns.set(away_ns + now_ns.saturating_sub(left_ns));
         self.start.announce(fiber::turn(), now_ns);
     }
+}
+
+impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> GiveWay for ContextLoop<F, H, P> {
+    fn give_way(&self) {
+        self.suspend(|served_ns| Report::Yielded { served_ns });
+    }
 
     fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result {
         self.setup.shared.describe(self.setup.worker, slot, out)
+    }
+}
+
+impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> Waiting for ContextLoop<F, H, P> {
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+
+    fn timers(&self) -> &Arc<Timers> {
+        &self.setup.timers
+    }
+
+    fn surroundings(&self) -> Option<&Surroundings> {
+        self.setup.shared.surroundings()
+    }
+
+    fn can_block(&self) -> bool {
+        fiber::ensure_spare()
+    }
+
+    fn block(&self, block: &dyn Fn(RequestId) -> bool) {
+        if block(self.request.get()) {
+            self.suspend(|served_ns| Report::Blocked { served_ns });
+        }
     }
 }
 
@@ -193,54 +256,63 @@ impl Drop for Signalled<'_> {
     }
 }
 
+type Body = Box<dyn FnOnce()>;
+
+/// The contexts of a worker, each with an executor; that of the first was made before. The first context tells
+/// `notifier` that it runs.
+pub(super) type Contexts = ContextPool<Box<dyn FnMut() -> io::Result<Body>>>;
+
+pub(super) fn contexts<F, H, P>(
+    context_loop: &Rc<ContextLoop<F, H, P>>,
+    first: Executor<F, H>,
+    notifier: Option<Notifier>,
+) -> Contexts
+where
+    F: Framing,
+    H: Handler<F::Head>,
+    P: Port<ContextTask<F, H>> + 'static,
+{
+    let context_loop = context_loop.clone();
+    let config = &context_loop.setup.shared.config;
+    let (contexts_max, stack_bytes) = (config.contexts(), config.stack_bytes);
+    let (mut first, mut untold) = (Some(first), notifier);
+    let make_body = move || {
+        let executor = match first.take() {
+            Some(executor) => executor,
+            None => context_loop.executor().map_err(io::Error::other)?,
+        };
+        let (context_loop, untold) = (context_loop.clone(), untold.take());
+        Ok::<Body, _>(Box::new(move || {
+            untold.inspect(Notifier::ready);
+            context_loop.serve(executor);
+        }))
+    };
+    fiber::report_overflows();
+    ContextPool::new(contexts_max, stack_bytes, Box::new(make_body))
+}
+
 /// Serves tasks on the calling thread until the worker is told to stop. Each context has an executor. The worker is
-/// ready when it has the stacks that the first policy needs.
+/// ready when it has a stack.
 ///
 /// # Errors
-/// When there is no memory for the first stacks, or the handler cannot make the worker's state.
+/// When there is no memory for the first stack, or the handler cannot make the worker's state.
 pub(crate) fn serve_on_contexts<F: Framing, H: Handler<F::Head>>(
     setup: WorkerSetup<F, H>,
     port: TaskPort<ContextTask<F, H>>,
     start: Arc<TurnStart>,
     preempter: &ContextPreempter,
 ) -> Result<(), WorkerFault> {
-    let context_loop = Rc::new(ContextLoop {
-        setup,
+    let port = ThreadPort {
         port: RefCell::new(port),
-        unread: Cell::new(None),
-        request: Cell::new(RequestId(0)),
-        start,
-        away_ns: Rc::default(),
-    });
-    let mut first = Some(context_loop.executor()?);
-    fiber::occupy(&preempter.flag, &*context_loop, || {
-        let WorkerSetup {
-            shared, notifier, ..
-        } = &context_loop.setup;
-        let mut untold = Some(notifier.clone());
-        if !shared.can_preempt() {
-            untold.take().inspect(Notifier::ready);
-            let executor = first.as_mut().expect("not taken yet");
-            if !context_loop.serve_to_completion(executor) {
-                return Ok(());
-            }
-        }
-        let config = &shared.config;
-        let pool = ContextPool::new(config.contexts_per_worker, config.stack_bytes, || {
-            let executor = match first.take() {
-                Some(executor) => executor,
-                None => context_loop.executor().map_err(io::Error::other)?,
-            };
-            let context_loop = context_loop.clone();
-            let untold = untold.take();
-            Ok(move || {
-                untold.inspect(Notifier::ready);
-                context_loop.serve_on_context(executor);
-            })
-        });
-        fiber::report_overflows();
+        spin: setup.spin,
+    };
+    let context_loop = ContextLoop::new(setup, port, Sending::AtOnce, start);
+    let first = context_loop.executor()?;
+    context_loop.occupy(&preempter.flag, || {
         let _alternate = AlternateStack::install().map_err(WorkerFault::Stacks)?;
         let _signalled = Signalled::new(preempter.target.as_ref());
-        pool.run().map_err(WorkerFault::Stacks)
+        let notifier = context_loop.setup.notifier.clone();
+        let contexts = contexts(&context_loop, first, Some(notifier));
+        contexts.run().map_err(WorkerFault::Stacks)
     })
 }

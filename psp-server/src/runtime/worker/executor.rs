@@ -7,16 +7,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use psp_policy::{PreemptPolicy, RequestType, Sample, WorkerId};
+use psp_policy::{RequestType, Sample, WorkerId};
 use psp_protocols::{Framing, Rejection};
 
 use super::notices::fault_of;
 use crate::error::WorkerFault;
-use crate::fiber::{for_peer, preemptible};
+use crate::fiber::{for_peer, in_handler};
 use crate::handler::{Handler, Request};
 use crate::peer::Peer;
 use crate::presence::PeerWatch;
-use crate::reply::{Reply, ReplyOutcome};
+use crate::reply::{Overflow, Reply, ReplyOutcome};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::task::Task;
 use crate::shared::{ServerHandle, Shared};
@@ -97,41 +97,46 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         Duration::from_nanos(now_ns.saturating_sub(arrived_ns))
     }
 
-    /// Runs the task's requests, sends the replies, and leaves the measurements in the task. Returns when the
-    /// last handler returned, in nanoseconds of the runtime's clock.
-    pub(crate) fn run(&mut self, task: &mut Task<H::Connection, F::Head>) -> u64 {
+    /// Runs the task's requests, sends the replies, and leaves the measurements in the task. It is `now_ns`. Returns
+    /// when the last handler returned. Both are in nanoseconds of the runtime's clock.
+    pub(crate) fn run(&mut self, task: &mut Task<H::Connection, F::Head>, now_ns: u64) -> u64 {
+        let start_ns = now_ns.saturating_sub(self.away_ns.get());
         let end_ns = match task {
             Task::Stream(stream) => {
                 let Stream { connection, run } = &mut **stream;
-                self.run_connection(connection, run)
+                let end_ns = self.run_connection(connection, run, start_ns);
+                let state = AssertUnwindSafe(|| self.handler.is_authenticated(&connection.state));
+                connection.is_authenticated = catch_unwind(state).unwrap_or(false);
+                end_ns
             }
-            Task::Datagram(datagram) => self.run_datagram(datagram),
+            Task::Datagram(datagram) => self.run_datagram(datagram, start_ns),
         };
         end_ns + self.away_ns.get()
     }
 
-    /// Returns the service clock's time at the end.
+    /// Begins at `start_ns` of the service clock, and returns its time at the end.
     fn run_connection(
         &mut self,
         connection: &mut Connection<H::Connection>,
         run: &mut Run<F::Head>,
+        start_ns: u64,
     ) -> u64 {
         run.samples.clear();
         run.done = 0;
         if connection.socket.handshake().is_some() {
-            return self.run_handshake(connection, run);
+            return self.run_handshake(connection, run, start_ns);
         }
-        let start_ns = self.service_clock_ns();
         let mut now_ns = start_ns;
         while let Some(frame) = run.frames.get(run.done) {
             let payload = &connection.input.data()[..frame.len];
-            let limit_bytes = self.shared.config.reply_bytes_max;
+            let budget = &self.shared.buffers;
+            let limit_bytes = self.shared.reply_bytes_max();
             let watch = PeerWatch {
                 presence: &connection.presence,
                 socket: connection.socket.as_raw_fd(),
             };
             let Connection { output, socket, .. } = connection;
-            let mut reply = Reply::to_stream(output, socket, limit_bytes);
+            let mut reply = Reply::to_stream(output, socket, limit_bytes, budget);
             let request = Request {
                 payload,
                 head: &frame.head,
@@ -152,6 +157,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             );
             let outcome = reply.into_outcome();
             let flushed = outcome.flushed;
+            connection.reserved_bytes += outcome.reserved_bytes;
             if outcome.reclassified.is_some() && handled.is_ok() && !flushed.is_committed {
                 connection.output.truncate(flushed.ahead);
                 run.reclassified = outcome.reclassified;
@@ -201,13 +207,13 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         now_ns
     }
 
-    /// Takes a step of a TLS handshake. Returns the service clock's time at the end.
+    /// Takes a step of a TLS handshake. Begins at `start_ns` of the service clock, and returns its time at the end.
     fn run_handshake(
         &mut self,
         connection: &mut Connection<H::Connection>,
         run: &mut Run<F::Head>,
+        start_ns: u64,
     ) -> u64 {
-        let start_ns = self.service_clock_ns();
         let session = connection.socket.session();
         let (Some((session, _)), Some(request_type)) = (session, self.shared.handshake) else {
             return start_ns;
@@ -229,6 +235,9 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             }
             Sending::WithTheTurn => connection.flush = Flush::Budget,
         }
+        if connection.reserved_bytes > 0 {
+            connection.count(&self.shared.buffers);
+        }
     }
 
     fn count_sent(&self, bytes: usize) {
@@ -236,10 +245,13 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         counters.bytes_sent.add(bytes as u64);
     }
 
-    /// Returns the service clock's time at the end.
+    /// Begins at `start_ns` of the service clock, and returns its time at the end.
     #[inline]
-    fn run_datagram(&mut self, datagram: &mut Datagram<H::Connection, F::Head>) -> u64 {
-        let start_ns = self.service_clock_ns();
+    fn run_datagram(
+        &mut self,
+        datagram: &mut Datagram<H::Connection, F::Head>,
+        start_ns: u64,
+    ) -> u64 {
         let Datagram {
             peer,
             body,
@@ -294,7 +306,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             self.framing
                 .encode_rejection(&rejection, payload, &mut reply);
             let outcome = reply.into_outcome();
-            written = if outcome.overflowed {
+            written = if outcome.overflow.is_some() {
                 0
             } else {
                 outcome.written
@@ -376,10 +388,7 @@ impl Shared {
         let watch = request.watch;
         let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
         let handled = catch_unwind(|| {
-            for_peer(watch.as_ref(), || match preempt {
-                PreemptPolicy::None => handle(),
-                _ => preemptible(slot, preempt, handle),
-            });
+            for_peer(watch.as_ref(), || in_handler(slot, preempt, handle));
         });
         match handled {
             Ok(()) => Ok(()),
@@ -411,11 +420,17 @@ impl Shared {
         } else if let Some(text) = &outcome.failure {
             counters.failures.add(1);
             Some(Rejection::Failed(text))
-        } else if outcome.overflowed {
-            counters.replies_too_large.add(1);
-            Some(Rejection::ReplyTooLarge { limit_bytes })
         } else {
-            None
+            Some(match outcome.overflow? {
+                Overflow::TooLarge => {
+                    counters.replies_too_large.add(1);
+                    Rejection::ReplyTooLarge { limit_bytes }
+                }
+                Overflow::OutOfBuffers => {
+                    counters.replies_over_budget.add(1);
+                    Rejection::OutOfBuffers
+                }
+            })
         }
     }
 

@@ -5,13 +5,13 @@
 //! | `setup.rs` | what a worker's threads start with |
 //! | `notices.rs` | what workers tell at their start and their death |
 //! | `executor.rs` | runs a task: the same code on a worker's thread and on the net thread |
-//! | `to_completion.rs` | runs each task to its end, on the thread's own stack |
-//! | `contexts.rs` | runs tasks on contexts, which give way to each other |
+//! | `contexts.rs` | runs tasks on contexts, which give way to each other, and wait |
+//! | `inline.rs` | runs tasks on contexts of the net thread |
 //! | `threads.rs` | runs tasks on a team of threads, which the kernel preempts |
 
 pub(crate) mod contexts;
 pub(crate) mod executor;
+pub(crate) mod inline;
 pub(crate) mod notices;
 pub(crate) mod setup;
 pub(crate) mod threads;
-pub(crate) mod to_completion;

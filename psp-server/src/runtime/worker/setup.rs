@@ -13,6 +13,7 @@ use psp_protocols::Framing;
 use super::executor::{Executor, Sending};
 use super::notices::{Notifier, fault_of};
 use crate::error::{RunError, WorkerFault};
+use crate::fiber::{Timers, WakeList};
 use crate::handler::Handler;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::cores::Cores;
@@ -27,6 +28,9 @@ pub(crate) struct WorkerSetup<F, H> {
     pub(crate) framing: Arc<F>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) clock: Clock,
+    /// Where requests that wait are woken.
+    pub(crate) wakes: Arc<WakeList>,
+    pub(crate) timers: Arc<Timers>,
     /// How long an idle worker polls before it sleeps.
     pub(crate) spin: Duration,
     pub(crate) cores: Cores,
@@ -84,19 +88,7 @@ impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
     ///
     /// # Errors
     /// When the handler cannot make the worker's state.
-    pub(crate) fn executor(&self, away_ns: Rc<Cell<u64>>) -> Result<Executor<F, H>, WorkerFault> {
-        self.make_executor(Sending::AtOnce, away_ns)
-    }
-
-    /// An executor for the net thread, which is the worker.
-    ///
-    /// # Errors
-    /// See [`executor`](Self::executor).
-    pub(crate) fn executor_on_net_thread(&self) -> Result<Executor<F, H>, WorkerFault> {
-        self.make_executor(Sending::WithTheTurn, Rc::default())
-    }
-
-    fn make_executor(
+    pub(crate) fn executor(
         &self,
         sending: Sending,
         away_ns: Rc<Cell<u64>>,
@@ -122,6 +114,8 @@ impl<F, H> Clone for WorkerSetup<F, H> {
             framing: self.framing.clone(),
             shared: self.shared.clone(),
             clock: self.clock.clone(),
+            wakes: self.wakes.clone(),
+            timers: self.timers.clone(),
             spin: self.spin,
             cores: self.cores.clone(),
             core_index: self.core_index,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`Team`] has the threads; this is what each of them does. The worker starts with one thread. The active thread
-//! starts another when a request begins that can be preempted and no thread is idle to take over.
+//! starts another when a request begins that can be preempted, or waits, and no thread is idle to take over.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,12 +17,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use psp_policy::WorkerId;
+use psp_policy::{RequestId, WorkerId};
 use psp_protocols::Framing;
 
+use super::executor::Sending;
 use super::setup::WorkerSetup;
 use crate::error::{RunError, WorkerFault};
-use crate::fiber::{self, GiveWay};
+use crate::fiber::{self, GiveWay, Surroundings, Timers, Waiters, Waiting};
 use crate::handler::Handler;
 use crate::runtime::channel::task_port::TaskPort;
 use crate::runtime::task::Task;
@@ -42,6 +43,10 @@ struct TeamWorker<'a> {
     thread: TeamThread,
     worker: WorkerId,
     shared: &'a Shared,
+    waiters: Waiters,
+    timers: &'a Arc<Timers>,
+    /// Starts a thread that can take over, if there may be another.
+    start_spare: &'a dyn Fn(),
     away_ns: Rc<Cell<u64>>,
 }
 
@@ -74,6 +79,37 @@ impl GiveWay for TeamWorker<'_> {
 
     fn try_close(&self) -> bool {
         self.team.try_close(self.thread)
+    }
+}
+
+impl Waiting for TeamWorker<'_> {
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+
+    fn timers(&self) -> &Arc<Timers> {
+        self.timers
+    }
+
+    fn surroundings(&self) -> Option<&Surroundings> {
+        self.shared.surroundings()
+    }
+
+    fn can_block(&self) -> bool {
+        if self.team.idle() == 0 {
+            self.team.closed(self.thread, self.start_spare);
+        }
+        self.has_turn();
+        self.team.idle() > 0
+    }
+
+    fn block(&self, block: &dyn Fn(RequestId) -> bool) {
+        self.team.closed(self.thread, || {
+            if block(self.team.request(self.thread)) {
+                self.team.block(self.thread);
+            }
+        });
+        self.has_turn();
     }
 }
 
@@ -132,7 +168,7 @@ impl<F: Framing, H: Handler<F::Head>> TeamSetup<F, H> {
             setup, team, port, ..
         } = &**self;
         let away_ns = Rc::<Cell<u64>>::default();
-        let mut executor = setup.executor(away_ns.clone())?;
+        let mut executor = setup.executor(Sending::AtOnce, away_ns.clone())?;
         if thread == FIRST {
             setup.notifier.ready();
         }
@@ -141,20 +177,24 @@ impl<F: Framing, H: Handler<F::Head>> TeamSetup<F, H> {
             thread,
             worker: setup.worker,
             shared: &setup.shared,
+            waiters: Waiters::new(setup.worker, setup.wakes.clone()),
+            timers: &setup.timers,
+            start_spare: &|| self.start_spare(),
             away_ns,
         };
         let counters = &setup.shared.telemetry.workers[setup.worker.index()];
-        fiber::occupy(team.flag(), &member, || {
+        let serve = || {
             fiber::set_spare(usize::MAX);
             team.serve(thread, port, setup.spin, |task| {
                 if setup.shared.can_preempt() && team.idle() < SPARE_THREADS {
                     self.start_spare();
                 }
                 member.has_turn();
-                executor.run(task);
+                executor.run(task, setup.clock.now_ns());
                 count_missed(team, counters);
             });
-        });
+        };
+        fiber::occupy(team.flag(), &member, || fiber::let_wait(&member, serve));
         Ok(())
     }
 
@@ -177,7 +217,7 @@ impl<F: Framing, H: Handler<F::Head>> TeamSetup<F, H> {
             return;
         }
         if let Err(error) = self.start_thread() {
-            tracing::warn!(%error, "a worker's requests cannot be preempted");
+            tracing::warn!(%error, "a worker's requests cannot be preempted, and wait with their worker");
             return;
         }
         let deadline = Instant::now() + START_TIMEOUT;

@@ -12,7 +12,12 @@ pub(crate) struct Datagrams {
 
 impl Datagrams {
     pub(crate) fn open(server: SocketAddr) -> Self {
-        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        Self::open_from("0.0.0.0", server)
+    }
+
+    /// A client whose datagrams come from `address`.
+    pub(crate) fn open_from(address: &str, server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind((address, 0)).unwrap();
         socket.connect(server).unwrap();
         socket.set_read_timeout(Some(DEADLINE)).unwrap();
         Self { socket }

@@ -52,11 +52,16 @@ impl Server {
 
     /// Starts a server that also receives datagrams. Returns their address.
     pub(crate) fn start_udp() -> (Self, SocketAddr) {
+        Self::start_udp_with(&[], "")
+    }
+
+    /// As [`start_udp`](Self::start_udp), with flags and a configuration file for psp-memcached only.
+    pub(crate) fn start_udp_with(psp_flags: &[&str], config: &str) -> (Self, SocketAddr) {
         let port = Cell::new(0);
         let process = ServerProcess::start(|directory| {
             port.set(free_udp_port());
             let flag = port.get().to_string();
-            start(&["-U", &flag], &[], "", directory)
+            start(&["-U", &flag], psp_flags, config, directory)
         });
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.get()));
         (Self { process }, address)

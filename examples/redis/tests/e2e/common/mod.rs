@@ -11,10 +11,12 @@
 #![allow(dead_code, unused_imports)]
 
 mod connection;
+mod descriptors;
 mod reply;
 mod server;
 
 pub(crate) use connection::{Connection, encode, encode_line};
+pub(crate) use descriptors::raise_descriptor_limit;
 pub(crate) use psp_harness::{DEADLINE, run_program, wait_until};
 pub(crate) use reply::Reply;
 pub(crate) use server::{Options, Server};

@@ -121,6 +121,14 @@ impl Server {
         Self { process }
     }
 
+    /// Starts redis-server, whatever the suites run against.
+    pub(crate) fn redis_server(options: &Options) -> Self {
+        let start = |directory: &Path| redis_server("redis-server".as_ref(), options, directory);
+        Self {
+            process: ServerProcess::start(start),
+        }
+    }
+
     /// Whether the suites run against psp-redis. Redis itself does not meet some of the
     /// expectations.
     pub(crate) fn is_psp_redis() -> bool {

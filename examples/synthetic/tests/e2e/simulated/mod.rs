@@ -112,7 +112,7 @@ impl Point {
         plan.seed = 11;
         plan.preemption = true;
         plan.migrates = false;
-        plan.contexts = Some(psp_server::Config::default().contexts_per_worker - 1);
+        plan.contexts = Some(psp_server::Config::default().contexts() - 1);
         plan.costs.propagation_ns = PROPAGATION_NS;
         plan.queue_capacity = QUEUE_CAPACITY;
         plan.hints = true;

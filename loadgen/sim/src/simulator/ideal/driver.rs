@@ -46,7 +46,7 @@ pub(crate) fn simulate(
         if let Some(arrival) = arrival.filter(|_| arrives_first) {
             let now_ns = arrival.at_ns;
             ideal.advance(now_ns as f64);
-            let snapshot = || snapshot(&ideal);
+            let snapshot = || snapshot(&ideal, plan, now_ns);
             let measured = recorder.arrived(now_ns, snapshot);
             arrivals.take();
             if arrivals.peek().is_none() {
@@ -55,6 +55,7 @@ pub(crate) fn simulate(
             let request = Measured {
                 arrived_ns: now_ns,
                 service_ns: arrival.service_ns,
+                wait_ns: 0,
                 kind: arrival.kind,
                 measured,
             };
@@ -83,7 +84,7 @@ pub(crate) fn simulate(
         steals: 0,
         interrupted: arrivals.interrupted(),
     };
-    recorder.into_outcome(plan, counts, &snapshot(&ideal))
+    recorder.into_outcome(plan, counts, &snapshot(&ideal, plan, 0))
 }
 
 #[expect(
@@ -91,11 +92,12 @@ pub(crate) fn simulate(
     clippy::cast_sign_loss,
     reason = "as for all times"
 )]
-fn snapshot(ideal: &impl Ideal) -> Snapshot {
+fn snapshot(ideal: &impl Ideal, plan: &SimPlan, now_ns: u64) -> Snapshot {
     let served_ns = ideal.spent().0 as u64;
     Snapshot {
         served_ns,
         occupied_ns: served_ns,
+        present_ns: now_ns * plan.workers as u64,
         ..Snapshot::default()
     }
 }
@@ -118,6 +120,7 @@ pub(super) mod tests {
                 ideal.arrive(Measured {
                     arrived_ns,
                     service_ns,
+                    wait_ns: 0,
                     kind,
                     measured: true,
                 });

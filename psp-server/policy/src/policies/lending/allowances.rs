@@ -83,7 +83,7 @@ impl Allowances {
         Self {
             settings: settings.clone(),
             cost_ns: preemption.cost_ns as f64,
-            keep_max: (setup.workers as f64 * KEEP_SHARE_MAX) as usize,
+            keep_max: keep_max(setup.workers),
             first_lent: u32::from(setup.inline),
             slos: Slos::new(setup, settings.slo_slowdown),
             gives_way: (0..slots).map(|slot| setup.types.gives_way(slot)).collect(),
@@ -94,6 +94,11 @@ impl Allowances {
             groups: Vec::with_capacity(slots + 1),
             any_ahead: false,
         }
+    }
+
+    /// So many workers are present. [`Allowances::follow`] comes next.
+    pub(crate) fn set_workers(&mut self, workers: usize) {
+        self.keep_max = keep_max(workers);
     }
 
     /// Counts an arrival of the type at `slot`.
@@ -133,7 +138,7 @@ impl Allowances {
     }
 
     /// Takes the means of `darc`, and tells its plan which groups lend.
-    fn follow(&mut self, darc: &mut Darc) {
+    pub(crate) fn follow(&mut self, darc: &mut Darc) {
         self.groups.clear();
         let after_ns = (self.cost_ns * self.settings.aged_after_costs).max(AGED_NS_MIN) as u64;
         let rest = darc.grouped.plan.len() - 1;
@@ -243,4 +248,9 @@ impl Allowances {
         let arrivals = rates.sum::<f64>() * self.cost_ns;
         (arrivals.round() as usize).max(1)
     }
+}
+
+/// At most so many of so many workers are kept idle for a group.
+fn keep_max(workers: usize) -> usize {
+    (workers as f64 * KEEP_SHARE_MAX) as usize
 }

@@ -58,10 +58,7 @@ struct Recaller {
 
 impl Lending {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::DarcLending) -> Self {
-        let preemption = setup
-            .preemption
-            .filter(|preemption| preemption.frees_workers());
-        let Some(preemption) = preemption else {
+        let Some(preemption) = setup.useful_preemption() else {
             return Self {
                 darc: Darc::new(setup, &settings.darc),
                 recaller: None,
@@ -101,6 +98,8 @@ impl Recaller {
                     self.dispersion.record(slot, sample);
                 }
             }
+            Event::Blocked { .. } | Event::Unblocked { .. } => {}
+            Event::Workers { present } => self.allowances.set_workers(*present),
             Event::Yielded { .. } | Event::Tick => {}
         }
     }
@@ -191,7 +190,7 @@ impl Recaller {
                 if recall != Recall::Never
                     && number >= urgent
                     && !is_before(grouped, group, turn, left_ns)
-                    && self.due(now_ns, since_ns(first).saturating_add(waits_ns))
+                    && self.due(now_ns, first.since_ns().saturating_add(waits_ns))
                     && !self.is_finishing(now_ns, worker, grouped)
                 {
                     return Some(worker);
@@ -359,28 +358,25 @@ fn urgent(now_ns: u64, grouped: &Grouped) -> Option<usize> {
     grouped.urgent(now_ns, |members| grouped.queues.first_of(members))
 }
 
-/// Since when the first request of some types waits that any worker may run. Running time is left
-/// out.
+/// Since when the first request of some types waits that any worker may run. Times in which it
+/// ran or was blocked are left out.
 fn waiting_since_ns(grouped: &Grouped, members: &[usize]) -> Option<u64> {
-    grouped.queues.first_of(members).map(since_ns)
+    grouped.queues.first_of(members).map(Waiting::since_ns)
 }
 
 /// As [`waiting_since_ns`], for suspended requests, too.
 fn oldest_since_ns(grouped: &Grouped, members: &[usize]) -> Option<u64> {
     let first = grouped.queues.first_of(members);
     if !grouped.queues.any_suspended() {
-        return first.map(since_ns);
+        return first.map(Waiting::since_ns);
     }
     let first_at = |worker| grouped.queues.first_at(members.iter().copied(), worker);
     let homes = (0..grouped.running.workers() as u32).map(WorkerId);
     let suspended = homes.filter_map(first_at).map(|(_, first)| first);
     let oldest = first.into_iter().chain(suspended);
-    oldest.min_by_key(|waiting| waiting.sequence).map(since_ns)
-}
-
-/// Since when a request waits. Running time is left out.
-const fn since_ns(waiting: &Waiting) -> u64 {
-    waiting.arrived_ns.saturating_add(waiting.served_ns)
+    oldest
+        .min_by_key(|waiting| waiting.sequence)
+        .map(Waiting::since_ns)
 }
 
 impl Scheduler for Lending {
@@ -390,6 +386,9 @@ impl Scheduler for Lending {
         }
         let learned = self.darc.observe(now_ns, event);
         if let Some(recaller) = &mut self.recaller {
+            if matches!(event, Event::Workers { .. }) {
+                recaller.allowances.follow(&mut self.darc);
+            }
             recaller.allowances.keep_up(now_ns, learned, &mut self.darc);
         }
     }

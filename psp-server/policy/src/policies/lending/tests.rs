@@ -103,7 +103,7 @@ fn one_worker_serves_many_shorts_and_another_comes_when_it_cannot() {
 
 #[test]
 fn a_group_that_cannot_wait_for_a_preemption_does_not_lend() {
-    let preemption = Some(Preemption::migrating(6_000));
+    let preemption = Some(Preemption::new(6_000));
     let mut rehearsal = Rehearsal::with_preemption(Policy::darc_lending(), 3, types(), preemption);
     for (id, expected) in [(0, "0@1"), (1, "1@2"), (2, "")] {
         assert_eq!(rehearsal.arrives(0, id, LONG), expected);
@@ -208,8 +208,8 @@ fn what_is_aged_or_stopping_goes_on_under_another_policy() {
 
 /// Longs on workers 1 and 2, and one that borrowed worker 0 at 45 us, each on one of `contexts`.
 fn all_lent_at_home(contexts: usize, settings: DarcLending) -> Rehearsal {
-    let preemption = Some(Preemption::at_home(MICRO, contexts));
-    let mut rehearsal = Rehearsal::with_preemption(settings, 3, types(), preemption);
+    let preemption = Some(Preemption::new(MICRO));
+    let mut rehearsal = Rehearsal::at_home(settings, 3, types(), preemption, contexts);
     for (id, expected) in [(0, "0@1"), (1, "1@2"), (2, "")] {
         assert_eq!(rehearsal.arrives(0, id, LONG), expected);
     }
@@ -252,8 +252,8 @@ fn a_worker_without_a_context_left_is_not_taken_back_and_not_lent() {
 
 #[test]
 fn with_one_context_nothing_is_lent() {
-    let preemption = Some(Preemption::at_home(MICRO, 1));
-    let mut rehearsal = Rehearsal::with_preemption(Policy::darc_lending(), 3, types(), preemption);
+    let preemption = Some(Preemption::new(MICRO));
+    let mut rehearsal = Rehearsal::at_home(Policy::darc_lending(), 3, types(), preemption, 1);
     for (id, expected) in [(0, "0@1"), (1, "1@2"), (2, "")] {
         assert_eq!(rehearsal.arrives(0, id, LONG), expected);
     }

@@ -14,6 +14,8 @@
 //!   `steal_threshold` requests. The published implementation has a lower threshold where the victim
 //!   is busy with a long request, and tries that first. While the wait queue has `congestion`, it
 //!   comes before the own queue.
+//! - A request that was blocked goes on from the head of the own queue of the worker where it ran: what it
+//!   waited for has come, and it is no long request that was preempted for others.
 //! - `feedback` says which requests are long. Short ones are never preempted.
 //! - `quantum` follows the service times of short requests, worker by worker.
 //! - `timer` preempts a long request at the end of a quantum if its worker's own queue has another.
@@ -34,7 +36,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::backlog::{Backlog, Handover};
-use crate::event::{Action, Event, HandOff, Sample, WorkerId};
+use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
 use crate::parts::handover::backlog;
 use crate::parts::queues::Queues;
 use crate::parts::ready::ReadyWorkers;
@@ -57,6 +59,8 @@ const STOLEN_MAX: usize = 32;
 pub(crate) struct Synergy {
     settings: settings::Synergy,
     workers: u32,
+    /// How many of them are present.
+    present: u32,
     /// A lane per worker, and the wait queue last.
     queues: Queues,
     running: Running,
@@ -76,6 +80,7 @@ impl Synergy {
         Self {
             settings: settings.clone(),
             workers,
+            present: workers,
             queues: Queues::new(setup, Lanes::own_and(setup.workers, 1)),
             running: Running::new(setup),
             idle: WorkerSet::new(workers, setup.inline),
@@ -93,7 +98,35 @@ impl Synergy {
         self.workers as usize
     }
 
-    /// A new request waits in the own queue of `worker`. It is the first that the worker could
+    /// The worker whose queue a request joins.
+    fn draw(&mut self) -> WorkerId {
+        WorkerId(self.random.random_range(0..self.present))
+    }
+
+    /// Workers come or go. The queues of those that go join others, request by request.
+    fn set_present(&mut self, now_ns: u64, present: usize) {
+        let before = std::mem::replace(&mut self.present, worker_count(present));
+        self.queues.set_present(present);
+        self.running.set_present(present);
+        self.idle.set_present(self.present);
+        for from in (self.present..self.workers).map(WorkerId) {
+            while self.queues.front(from.index()).is_some() {
+                let worker = self.draw();
+                self.queues
+                    .move_first_in_order(from.index(), worker.index());
+                self.arrived(now_ns, worker);
+            }
+        }
+        self.ready.keep_able(&self.queues);
+        for worker in (before.min(self.present)..before.max(self.present)).map(WorkerId) {
+            let turn = self.running.on(worker);
+            if self.timer.is_armed(worker) && turn.is_some_and(|turn| !turn.preempted) {
+                self.arm(now_ns, worker, false);
+            }
+        }
+    }
+
+    /// A request waits in the own queue of `worker` that did not before. It is the first that the worker could
     /// begin or, if it is busy, be preempted for, unless the queue had one before.
     fn arrived(&mut self, now_ns: u64, worker: WorkerId) {
         let lane = worker.index();
@@ -120,12 +153,38 @@ impl Synergy {
         }
     }
 
-    fn gave_up(&mut self, worker: WorkerId, waiting: Waiting) {
+    fn gave_up(&mut self, now_ns: u64, worker: WorkerId, waiting: Waiting) {
         if self.settings.wait_queue {
             self.queues.put_back_last(self.wait_queue(), waiting);
             self.congestion.put(1);
-        } else {
+        } else if self.queues.keeps(worker) {
             self.queues.put_back_last(worker.index(), waiting);
+        } else {
+            let other = self.draw();
+            self.queues.put_back_last(other.index(), waiting);
+            self.arrived(now_ns, other);
+        }
+    }
+
+    /// A request that was blocked waits at the head of the queue of the worker where it ran, or of another if that
+    /// is absent.
+    fn unblocked(&mut self, now_ns: u64, request: RequestId) {
+        let home = self.queues.blocked_request(request).home;
+        let worker = if self.queues.keeps(home) {
+            home
+        } else {
+            self.draw()
+        };
+        let could_run = self.queues.can_run_own(worker);
+        let waited = self.queues.waits_behind(worker);
+        let waiting = self.queues.unblock(now_ns, request);
+        self.queues.put_back_first(worker.index(), waiting);
+        if self.running.is_busy(worker) {
+            if !waited && self.queues.waits_behind(worker) {
+                self.timer.queue_begins(now_ns, worker, &self.running);
+            }
+        } else if !could_run {
+            self.ready.add_if_able(&self.queues, worker, HandOff::Own);
         }
     }
 
@@ -147,12 +206,21 @@ impl Synergy {
         let slot = self.queues.slot(waiting.request_type);
         let action = self.running.start(now_ns, worker, waiting, hand_off);
         if self.feedback.is_long(slot) {
-            let quantum_ns = self.quantum.of_ns(worker, congested);
-            let waited_for = self.queues.waits_behind(worker);
-            self.timer
-                .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
+            self.arm(now_ns, worker, congested);
         }
         Some(action)
+    }
+
+    /// A long request begins, or goes on, on `worker`.
+    fn arm(&mut self, now_ns: u64, worker: WorkerId, congested: bool) {
+        let quantum_ns = self.quantum.of_ns(worker, congested);
+        let waited_for = self.queues.waits_behind(worker);
+        self.timer
+            .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
+        let Self { queues, .. } = self;
+        if !queues.has_another_context(worker) && queues.suspended(worker) == 0 {
+            self.timer.spare(worker);
+        }
     }
 
     /// An idle worker that finds a request: in its own queue or, if no idle worker does, elsewhere.
@@ -166,7 +234,7 @@ impl Synergy {
             .or_else(|| {
                 let can_steal = (0..self.workers).any(|lane| self.can_lose(WorkerId(lane)));
                 let begins = |worker| self.queues.has_context(worker);
-                can_steal.then(|| self.idle.find(self.idle.all(), begins))?
+                can_steal.then(|| self.idle.find(self.idle.present(), begins))?
             })?;
         self.idle.remove(worker);
         Some(worker)
@@ -237,7 +305,7 @@ impl Scheduler for Synergy {
                 request_type,
                 deadline_ns,
             } => {
-                let worker = WorkerId(self.random.random_range(0..self.workers));
+                let worker = self.draw();
                 let lane = worker.index();
                 if self
                     .queues
@@ -255,9 +323,16 @@ impl Scheduler for Synergy {
             }
             Event::Yielded { worker, served_ns } => {
                 let waiting = self.running.give_up(worker, served_ns);
-                self.gave_up(worker, waiting);
+                self.gave_up(now_ns, worker, waiting);
                 self.released(worker);
             }
+            Event::Blocked { worker, served_ns } => {
+                let blocked = self.running.give_up(worker, served_ns);
+                self.queues.block(now_ns, worker, blocked);
+                self.released(worker);
+            }
+            Event::Unblocked { request } => self.unblocked(now_ns, request),
+            Event::Workers { present } => self.set_present(now_ns, present),
             Event::Tick => {}
         }
         self.feedback.passes(now_ns);
@@ -295,7 +370,7 @@ impl Handover for Synergy {
 
     fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
         let wait_queue = self.wait_queue();
-        let (random, workers) = (&mut self.random, self.workers);
+        let (random, present) = (&mut self.random, self.present);
         let resumes = self.settings.wait_queue;
         let mut resumed = 0;
         self.queues.fill(&backlog, |waiting| match waiting.home {
@@ -304,24 +379,21 @@ impl Handover for Synergy {
                 wait_queue
             }
             Some(home) => home.index(),
-            None => random.random_range(0..workers) as usize,
+            None => random.random_range(0..present) as usize,
         });
         self.congestion.passes(now_ns);
         self.congestion.put(resumed);
         self.running.fill(&backlog);
         self.idle.take_running(&self.running);
         self.timer.take_over(now_ns, &self.running);
-        for worker in (0..workers).map(WorkerId) {
+        for worker in (0..self.workers).map(WorkerId) {
             let Some(turn) = self.running.on(worker) else {
                 self.ready.add_if_able(&self.queues, worker, HandOff::Own);
                 continue;
             };
             let slot = self.queues.slot(turn.waiting.request_type);
             if self.feedback.is_long(slot) {
-                let quantum_ns = self.quantum.of_ns(worker, false);
-                let waited_for = self.queues.waits_behind(worker);
-                self.timer
-                    .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
+                self.arm(now_ns, worker, false);
             }
         }
     }
@@ -338,7 +410,7 @@ mod tests {
 
     const SHORT: RequestType = RequestType::new(0);
     const LONG: RequestType = RequestType::new(1);
-    const PREEMPTION: Option<Preemption> = Some(Preemption::migrating(0));
+    const PREEMPTION: Option<Preemption> = Some(Preemption::new(0));
 
     fn types() -> [TypeSpec; 2] {
         let spec = |name, micros| {

@@ -52,6 +52,11 @@ impl Timer {
         }
     }
 
+    /// Whether `worker` runs what was long when it began.
+    pub(crate) fn is_armed(&self, worker: WorkerId) -> bool {
+        self.armed[worker.index()].is_some()
+    }
+
     /// `worker` is idle.
     pub(crate) fn disarm(&mut self, worker: WorkerId) {
         self.armed[worker.index()] = None;
@@ -60,9 +65,9 @@ impl Timer {
 
     /// The own queue of `worker` has its first request, as the timer has been renewed until now.
     pub(crate) fn queue_begins(&mut self, now_ns: u64, worker: WorkerId, running: &Running) {
-        if let Some(Armed { at_ns, quantum_ns }) = self.armed[worker.index()]
-            && self.conditional
-        {
+        if !self.conditional {
+            self.quanta.expose(worker);
+        } else if let Some(Armed { at_ns, quantum_ns }) = self.armed[worker.index()] {
             let left_ns = quantum_ns - now_ns.saturating_sub(at_ns) % quantum_ns;
             self.quanta.start_for(now_ns, worker, running, left_ns);
         }
@@ -73,6 +78,11 @@ impl Timer {
         if self.conditional {
             self.quanta.spare(worker);
         }
+    }
+
+    /// `worker` could run nothing else if it stopped: it is not asked to until its own queue begins.
+    pub(crate) fn spare(&mut self, worker: WorkerId) {
+        self.quanta.spare(worker);
     }
 
     /// Asks the worker to stop whose timer expired first.

@@ -33,7 +33,7 @@ impl<F: Framing, C> Connections<F, C> {
             match self.slots[index.get()].phase {
                 Phase::Home(_) => self.advance(index, dispatcher, now_ns),
                 Phase::Lingering { .. } => self.linger(index),
-                Phase::Free | Phase::Queued(_) | Phase::Lent { .. } => {}
+                Phase::Free | Phase::Held(_) | Phase::Queued(_) | Phase::Lent { .. } => {}
             }
         }
     }
@@ -56,7 +56,7 @@ impl<F: Framing, C> Connections<F, C> {
             }
             if connection.has_unsent() {
                 if slot.readiness.has(Condition::Blocked) {
-                    return self.wait_for_peer(index);
+                    return self.wait_for_peer(index, now_ns);
                 }
                 let background = slot.last_run.ran_on == RanOn::Worker
                     && !slot.readiness.has(Condition::FlushRefused)
@@ -100,17 +100,14 @@ impl<F: Framing, C> Connections<F, C> {
                 &*self.framing,
                 &mut slot.cursor,
                 input,
+                connection.is_authenticated,
                 run,
                 dispatcher,
                 now_ns,
             ) {
                 Ok(Parsed::Run(request_type)) => {
-                    let deadline_ns = run.deadline_ns;
-                    slot.phase.queue();
-                    slot.last_run.request_type = request_type;
                     slot.last_active_ns = now_ns;
-                    dispatcher.arrived(now_ns, index.request_id(), request_type, deadline_ns);
-                    return;
+                    return self.enter_queue(index, request_type, dispatcher, now_ns);
                 }
                 Ok(Parsed::NeedMore { .. }) if slot.readiness.has(Condition::InputEnded) => {
                     connection.closing = true;
@@ -128,7 +125,7 @@ impl<F: Framing, C> Connections<F, C> {
                     if !output.is_empty() {
                         continue;
                     }
-                    return self.wait_for_peer(index);
+                    return self.wait_for_peer(index, now_ns);
                 }
                 Ok(Parsed::NeedMore { len_min }) => {
                     if read_left == 0 {
@@ -170,8 +167,8 @@ impl<F: Framing, C> Connections<F, C> {
                 }
                 let net = &self.shared.telemetry.net.0;
                 net.bytes_received.add(count as u64);
-                let large = connection.held_bytes().max(slot.held_bytes) > POOLED_LEN;
-                if large && !self.memory.account(slot, net) {
+                let large = connection.held_bytes().max(connection.counted_bytes) > POOLED_LEN;
+                if large && !self.may_hold(index, now_ns) {
                     self.refuse(index, &Rejection::OutOfBuffers);
                 }
                 return read_left.saturating_sub(count);
@@ -202,17 +199,13 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     /// The connection waits for its peer, with as little memory as it can.
-    pub(super) fn wait_for_peer(&mut self, index: ConnectionIndex) {
-        let slot = &mut self.slots[index.get()];
-        if let Phase::Home(stream) = &mut slot.phase {
-            self.memory.take_back(&mut stream.connection);
-        }
-        if !self.memory.account(slot, &self.shared.telemetry.net.0) {
-            let stream = slot.phase.stream();
-            let peer = stream.map(|stream| stream.connection.peer);
-            let held_bytes = slot.held_bytes;
-            tracing::debug!(?peer, held_bytes, "closed: over the buffer budget");
-            self.close(index);
+    pub(super) fn wait_for_peer(&mut self, index: ConnectionIndex, now_ns: u64) {
+        let Phase::Home(stream) = &mut self.slots[index.get()].phase else {
+            return;
+        };
+        self.memory.take_back(&mut stream.connection);
+        if !self.may_hold(index, now_ns) {
+            self.close_for_budget(index);
         }
     }
 }

@@ -36,6 +36,7 @@ impl<F: Framing, C> Connections<F, C> {
                 net.handshakes.add(1);
                 session.open(&mut connection.input, &mut self.memory.input);
                 slot.last_active_ns = now_ns;
+                slot.stranger_since_ns = slot.stranger_since_ns.map(|_| now_ns);
                 // The peer's end of its session may have come with the last bytes, too.
                 slot.readiness.set(Condition::Readable, true);
             }
@@ -46,11 +47,9 @@ impl<F: Framing, C> Connections<F, C> {
             HandshakeStage::Step => {
                 run.clear();
                 run.arrived_ns = now_ns;
-                slot.phase.queue();
                 let request_type = dispatcher.handshake_type();
-                slot.last_run.request_type = request_type;
                 dispatcher.count_arrival(request_type);
-                dispatcher.arrived(now_ns, index.request_id(), request_type, None);
+                self.enter_queue(index, request_type, dispatcher, now_ns);
                 return false;
             }
             // No request has come yet.
@@ -61,7 +60,7 @@ impl<F: Framing, C> Connections<F, C> {
                 return false;
             }
             HandshakeStage::Receive if !slot.readiness.has(Condition::Readable) => {
-                self.wait_for_peer(index);
+                self.wait_for_peer(index, now_ns);
                 return false;
             }
             HandshakeStage::Receive => match session.receive_handshake(socket) {

@@ -5,6 +5,7 @@ use std::net::Shutdown as Half;
 
 use psp_protocols::Framing;
 
+use super::memory::Memory;
 use super::readiness::Condition;
 use super::slot::Phase;
 use super::table::Connections;
@@ -31,6 +32,8 @@ impl<F: Framing, C> Connections<F, C> {
         }
         connection.input = InputBuffer::default();
         connection.return_buffers(&mut self.memory.output);
+        // The connection holds next to nothing now; others get the room.
+        Memory::account(connection, &self.shared);
         let linger_ns = if self.draining {
             LINGER_DRAIN_NS
         } else {
@@ -39,8 +42,6 @@ impl<F: Framing, C> Connections<F, C> {
         slot.readiness.set(Condition::Readable, true);
         slot.phase.linger(now_ns + linger_ns, LINGER_BYTES_MAX);
         self.lingering += 1;
-        // The connection holds next to nothing now; others get the room.
-        self.memory.account(slot, &self.shared.telemetry.net.0);
         self.ready.push(index);
     }
 

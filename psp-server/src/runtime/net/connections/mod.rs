@@ -4,6 +4,7 @@
 //!            ┌──────── output waits: send it ◄─────────────┐
 //!            ▼                                             │
 //!   Home ── frames in the input ──► Queued ──► Lent ──► Home again
+//!     │ │      └── queue is full ──► Held ──┘ a place is free
 //!     │ └── none: read ──► (blocked: wait for the socket)
 //!     └── closing, end of input ──► Lingering ──► Free
 //! ```
@@ -20,7 +21,10 @@
 //! | `advance.rs` | the next step of a connection: send, frame, read |
 //! | `handshake.rs` | TLS handshakes: collects bytes, and has a worker take each step |
 //! | `parse.rs` | frames and classifies input into a run |
+//! | `held.rs` | connections whose runs wait for places in typed queues |
+//! | `holding.rs` | gives places to such runs, or refuses them |
 //! | `dropping.rs` | refuses runs, and drops those that nobody waits for |
+//! | `evicting.rs` | closes connections that hold much and wait for nothing |
 //! | `peer_end.rs` | notices that a peer has gone |
 //! | `lingering.rs` | closing without losing the last reply |
 //! | `memory.rs` | buffers, and the bytes held for all peers |
@@ -28,7 +32,10 @@
 
 mod advance;
 mod dropping;
+mod evicting;
 mod handshake;
+mod held;
+mod holding;
 mod lingering;
 mod memory;
 mod parse;

@@ -20,6 +20,7 @@ pub(super) fn parse<F: Framing, K: Classifier<F::Head>>(
     framing: &F,
     cursor: &mut F::Cursor,
     input: &[u8],
+    is_authenticated: bool,
     run: &mut Run<F::Head>,
     dispatcher: &Dispatcher<K>,
     now_ns: u64,
@@ -29,7 +30,12 @@ pub(super) fn parse<F: Framing, K: Classifier<F::Head>>(
     let mut offset = 0;
     let mut len_min = 1;
     while offset < input.len() && run.frames.len() < RUN_LEN_MAX {
-        match framing.next_frame(cursor, &input[offset..]) {
+        let rest = &input[offset..];
+        let step = match is_authenticated {
+            true => framing.next_frame(cursor, rest),
+            false => framing.next_frame_unauthenticated(cursor, rest),
+        };
+        match step {
             Ok(Step::Frame { len, head }) => {
                 let frame = &input[offset..offset + len];
                 let reclassified = run.reclassified.take();

@@ -139,6 +139,7 @@ mod tests {
             session: None,
             peer: Peer::Ip(peer),
             state: (),
+            is_authenticated: true,
         };
         let connection = Connection::new(index, accepted);
         let slot = Slot {

@@ -23,10 +23,10 @@ pub(super) struct Slot<F: Framing, C> {
     pub(super) received_ns: u64,
     pub(super) last_run: LastRun,
     pub(super) last_active_ns: u64,
+    /// Since when the peer could have authenticated and has not.
+    pub(super) stranger_since_ns: Option<u64>,
     /// Where the connection comes from, if it is counted.
     pub(super) counted: Option<Origin>,
-    /// Memory held for the peer, as last counted.
-    pub(super) held_bytes: usize,
     /// Input that is still read while the server drains, in bytes: a peer that never pauses must
     /// not keep the server from stopping.
     pub(super) drain_read_left: usize,
@@ -38,6 +38,8 @@ pub(super) enum Phase<C, D> {
     Free,
     /// The net worker reads from it and writes to it.
     Home(Box<Stream<C, D>>),
+    /// Its run waits for a place in a typed queue.
+    Held(Box<Stream<C, D>>),
     /// Its run waits in a typed queue.
     Queued(Box<Stream<C, D>>),
     /// A worker has it.
@@ -81,8 +83,8 @@ impl<F: Framing, C> Slot<F, C> {
                 ran_on: RanOn::NetThread,
             },
             last_active_ns: 0,
+            stranger_since_ns: None,
             counted: None,
-            held_bytes: 0,
             drain_read_left: READ_BYTES_MAX,
         }
     }
@@ -92,9 +94,10 @@ impl<C, D> Phase<C, D> {
     /// The connection, if the net worker has it.
     pub(super) fn stream(&self) -> Option<&Stream<C, D>> {
         match self {
-            Self::Home(stream) | Self::Queued(stream) | Self::Lingering { stream, .. } => {
-                Some(stream)
-            }
+            Self::Home(stream)
+            | Self::Held(stream)
+            | Self::Queued(stream)
+            | Self::Lingering { stream, .. } => Some(stream),
             Self::Free | Self::Lent { .. } => None,
         }
     }
@@ -105,18 +108,31 @@ impl<C, D> Phase<C, D> {
 
     /// Whether a run of the connection waits or runs.
     pub(super) fn has_request(&self) -> bool {
-        matches!(self, Self::Queued(_) | Self::Lent { .. })
+        matches!(self, Self::Held(_) | Self::Queued(_) | Self::Lent { .. })
     }
 
     pub(super) fn is_lingering(&self) -> bool {
         matches!(self, Self::Lingering { .. })
     }
 
-    /// `Home` becomes `Queued`.
+    /// `Home` or `Held` becomes `Queued`. Returns until when the run may wait for its turn.
     #[inline]
-    pub(super) fn queue(&mut self) {
+    pub(super) fn queue(&mut self) -> Option<u64> {
+        let mut deadline_ns = None;
         *self = match std::mem::replace(self, Self::Free) {
-            Self::Home(stream) => Self::Queued(stream),
+            Self::Home(stream) | Self::Held(stream) => {
+                deadline_ns = stream.run.deadline_ns;
+                Self::Queued(stream)
+            }
+            other => other,
+        };
+        deadline_ns
+    }
+
+    /// `Home` becomes `Held`.
+    pub(super) fn hold(&mut self) {
+        *self = match std::mem::replace(self, Self::Free) {
+            Self::Home(stream) => Self::Held(stream),
             other => other,
         };
     }

@@ -6,6 +6,7 @@ use mio::{Interest, Registry};
 use psp_protocols::Framing;
 
 use super::super::tokens::Tokens;
+use super::held::Held;
 use super::memory::Memory;
 use super::peer_end::{EventTime, SocketEvent};
 use super::per_address::PerAddress;
@@ -29,6 +30,8 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     free: Vec<ConnectionIndex>,
     pub(super) ready: ReadyQueue,
     pub(super) memory: Memory,
+    /// Connections whose runs wait for places in typed queues.
+    pub(super) held: Held,
     per_address: PerAddress,
     pub(super) lingering: usize,
     pub(super) draining: bool,
@@ -36,12 +39,14 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
 
 impl<F: Framing, C> Connections<F, C> {
     pub(in crate::runtime::net) fn new(framing: Arc<F>, shared: Arc<Shared>) -> Self {
+        let backpressure_ns = shared.config.backpressure_ms.saturating_mul(1_000_000);
         Self {
             framing,
             slots: Vec::new(),
             free: Vec::new(),
             ready: ReadyQueue::default(),
-            memory: Memory::new(shared.config.buffered_bytes_max),
+            memory: Memory::new(),
+            held: Held::new(shared.types.len() + 1, backpressure_ns),
             per_address: PerAddress::new(shared.config.connections_per_address_max),
             lingering: 0,
             draining: false,
@@ -96,6 +101,7 @@ impl<F: Framing, C> Connections<F, C> {
             return;
         }
         let connection = Connection::new(index, accepted);
+        let is_stranger = !connection.is_authenticated;
         self.slots[index.get()] = Slot {
             presence: Some(connection.presence.clone()),
             phase: Phase::Home(Box::new(Stream {
@@ -105,6 +111,7 @@ impl<F: Framing, C> Connections<F, C> {
             received_ns: now_ns,
             readiness: Readiness::of(&[Condition::Readable]),
             last_active_ns: now_ns,
+            stranger_since_ns: is_stranger.then_some(now_ns),
             counted: self.per_address.count(&peer),
             ..Slot::free()
         };
@@ -145,7 +152,7 @@ impl<F: Framing, C> Connections<F, C> {
         match &mut slot.phase {
             Phase::Home(_) | Phase::Lingering { .. } => self.ready.push(index),
             Phase::Lent { became_writable } => *became_writable |= writable || event.failed,
-            Phase::Free | Phase::Queued(_) => {}
+            Phase::Free | Phase::Held(_) | Phase::Queued(_) => {}
         }
     }
 
@@ -187,6 +194,10 @@ impl<F: Framing, C> Connections<F, C> {
             RanOn::NetThread
         };
         slot.last_active_ns = now_ns;
+        slot.stranger_since_ns = match connection.is_authenticated {
+            true => None,
+            false => slot.stranger_since_ns.or(Some(now_ns)),
+        };
         if run.unfinished().is_empty() {
             stream.end_run();
         } else {
@@ -213,9 +224,10 @@ impl<F: Framing, C> Connections<F, C> {
         self.lingering -= usize::from(slot.phase.is_lingering());
         self.free.push(index);
         self.per_address.release(slot.counted);
-        let net = &self.shared.telemetry.net.0;
-        self.memory.release(slot.held_bytes, net);
-        net.connections_open.set(self.open() as u64);
+        if let Some(stream) = slot.phase.stream() {
+            Memory::release(&stream.connection, &self.shared);
+        }
+        self.net().connections_open.set(self.open() as u64);
     }
 
     /// Closes connections that have been idle, stuck or lingering for too long.
@@ -241,7 +253,10 @@ impl<F: Framing, C> Connections<F, C> {
                 }
                 _ => continue,
             };
-            if over(timeout_s, since_ns) {
+            let is_late_stranger = slot
+                .stranger_since_ns
+                .is_some_and(|since_ns| over(config.auth_timeout_s, since_ns));
+            if is_late_stranger || over(timeout_s, since_ns) {
                 self.net().connections_timed_out.add(1);
                 self.close(index);
             }

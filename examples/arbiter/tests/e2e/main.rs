@@ -1,0 +1,7 @@
+//! The program psp-arbiter, and servers that ask it for cores, as processes of their own.
+
+mod command_line;
+mod fixture;
+mod kills;
+mod life;
+mod stand_in;

@@ -1,0 +1,29 @@
+//! What operations do when they happen one at a time.
+
+pub mod cache;
+pub mod keyspace;
+
+use std::fmt::Debug;
+
+/// A key. Models and clients spell it as they like.
+pub type Key = u32;
+
+/// An operation of a server, and what it does to the server's state.
+pub trait Operation: Clone + Debug {
+    /// What the server holds for all keys. The default is the state at the start.
+    type State: Clone + Debug + Default + Eq;
+    /// What the client reads.
+    type Reply: Clone + Debug + PartialEq;
+
+    /// The keys that the operation may read or change.
+    fn keys(&self) -> Vec<Key>;
+
+    /// Changes `state` and returns the reply. It depends on nothing else.
+    fn apply(&self, state: &mut Self::State) -> Self::Reply;
+
+    /// The operation as it enters a history, with the reply that its client read. An operation that is only atomic
+    /// key by key enters as one operation for each key.
+    fn parts(self, reply: Option<Self::Reply>) -> Vec<(Self, Option<Self::Reply>)> {
+        vec![(self, reply)]
+    }
+}

@@ -1,0 +1,93 @@
+//! Replies that nobody reads, and requests for replies without end: what the process holds stays near the budget for
+//! buffered bytes, and requests beyond it get errors.
+
+use psp_harness::{NOT_PSP, skip, wait_until};
+
+use crate::common::{Connection, Options, Server, TOPOLOGIES, encode_line};
+
+const BUDGET_BYTES: u64 = 64 << 20;
+/// Workers have the weight of other programs, so that a busy machine does not hold long requests up.
+const CONFIG: &str = "[server]\nbuffered-bytes-max = 67108864\nbackground-nice = 0\n";
+const OUT_OF_BUFFERS: &str = "-OOM the server's budget for buffered bytes is exhausted";
+
+fn start(topology: &'static str) -> Server {
+    Server::start_with(&Options {
+        topology: Some(topology),
+        workers: Some(2),
+        config: Some(CONFIG),
+        ..Options::default()
+    })
+}
+
+/// Each of `clients` sends the request. Returns how much more the process held than before when all have an answer.
+fn growth(server: &Server, clients: &mut [Connection], request: &str) -> u64 {
+    let before = server.peak_resident_bytes();
+    for client in &mut *clients {
+        client.send(&encode_line(request));
+    }
+    wait_until("all have an answer", || {
+        clients.iter().all(Connection::has_received)
+    });
+    server.peak_resident_bytes() - before
+}
+
+#[test]
+fn unread_replies_hold_no_more_than_the_budget() {
+    const ELEMENTS: usize = 60_000;
+    const CLIENTS: usize = 40;
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut witness = server.connect();
+        let element = " x".to_owned() + &"y".repeat(99);
+        for _ in 0..ELEMENTS / 1000 {
+            witness.ask(&("RPUSH list".to_owned() + &element.repeat(1000)));
+        }
+        let mut clients: Vec<Connection> = (0..CLIENTS).map(|_| server.connect()).collect();
+        let growth = growth(&server, &mut clients, "LRANGE list 0 -1");
+        assert!(growth < BUDGET_BYTES / 2 * 3, "{topology}: {growth}");
+        assert_eq!(witness.ask("LLEN list"), ELEMENTS.to_string());
+        let replies: Vec<String> = clients
+            .iter_mut()
+            .map(|client| client.reply().to_string())
+            .collect();
+        let refused = replies
+            .iter()
+            .filter(|reply| *reply == OUT_OF_BUFFERS)
+            .count();
+        let whole = replies
+            .iter()
+            .filter(|reply| reply.len() > ELEMENTS * 100)
+            .count();
+        assert!(refused > 0 && whole > 0, "{topology}: {refused}, {whole}");
+        assert_eq!(refused + whole, CLIENTS, "{topology}");
+    }
+}
+
+#[test]
+fn replies_beyond_a_connections_share_are_not_built() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut witness = server.connect();
+        witness.ask(&format!("SADD set {}", "x".repeat(5000)));
+        let mut clients: Vec<Connection> = (0..6).map(|_| server.connect()).collect();
+        let growth = growth(&server, &mut clients, "SRANDMEMBER set -180000");
+        // One after the other they build what one connection may hold, and the allocator keeps freed pages for a while.
+        // Whole, they would have 900 MB each.
+        assert!(growth < 5 * BUDGET_BYTES, "{topology}: {growth}");
+        for client in &mut clients {
+            let reply = client.reply().to_string();
+            let too_large = "-ERR reply is larger than the limit of 50331648 bytes";
+            assert!(
+                [too_large, OUT_OF_BUFFERS].contains(&reply.as_str()),
+                "{topology}: {reply}"
+            );
+            assert_eq!(client.ask("PING"), "+PONG");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Whatever clients do at the same time, there is an order of their commands that explains all replies.
+//!
+//! Five clients share few keys, and close some connections before they have read all replies. Meanwhile the policy
+//! changes every few milliseconds. docs/testing.md has the command for a long run.
+
+use std::thread;
+use std::time::Duration;
+
+use psp_linear::keyspace::{Reply, Request};
+use psp_linear::{Client, Draw, assert_linearizable};
+use psp_server::Policy;
+
+use crate::common::{self, Connection, Options, Server, encode};
+
+/// Commands of all clients of one server.
+const COMMANDS: u64 = 20_000;
+/// How long each policy lasts.
+const POLICY_LASTS: Duration = Duration::from_millis(5);
+const WORKERS: usize = 3;
+
+impl Client<Request> for Connection {
+    fn draw(&mut self, draw: Draw<'_>) -> Request {
+        Request::draw(draw)
+    }
+
+    fn send(&mut self, commands: &[Request]) {
+        let bytes: Vec<u8> = commands
+            .iter()
+            .flat_map(Request::commands)
+            .flat_map(|words| encode(&words))
+            .collect();
+        Connection::send(self, &bytes);
+    }
+
+    fn receive(&mut self, request: &Request) -> Reply {
+        for _ in 1..request.commands().len() {
+            let before_exec = self.reply().to_string();
+            assert!(["+OK", "+QUEUED"].contains(&&*before_exec), "{before_exec}");
+        }
+        spelled(self.reply())
+    }
+}
+
+/// A reply as the model spells it.
+fn spelled(reply: common::Reply) -> Reply {
+    match reply {
+        common::Reply::Simple(text) if text == "OK" => Reply::Ok,
+        common::Reply::Nil => Reply::Nil,
+        common::Reply::Integer(value) => Reply::Number(value),
+        common::Reply::Bulk(bytes) => Reply::Text(String::from_utf8(bytes).expect("digits").into()),
+        common::Reply::Array(items) => Reply::List(items.into_iter().map(spelled).collect()),
+        common::Reply::Error(text) => Reply::Error(text.into()),
+        other => panic!("no command here answers {other}"),
+    }
+}
+
+fn check(topology: &'static str, policies: &[&'static str]) {
+    let server = Server::start_with(&Options {
+        topology: Some(topology),
+        workers: Some(WORKERS),
+        ..Options::default()
+    });
+    let fits = |name: &&&str| {
+        let policy: Policy = name.parse().expect("a policy's name");
+        policy.validate(WORKERS).is_ok()
+    };
+    let mut policies = policies.iter().filter(fits).cycle();
+    let mut operator = server.connect();
+    let change_policy = || {
+        if Server::is_psp_redis() {
+            let policy = policies.next().expect("a policy");
+            assert_eq!(operator.ask(&format!("CONFIG SET policy {policy}")), "+OK");
+        }
+        thread::sleep(POLICY_LASTS);
+    };
+    assert_linearizable(COMMANDS, || server.connect(), change_policy);
+}
+
+#[test]
+fn inline() {
+    check("inline", &Policy::names_to_completion());
+}
+
+#[test]
+fn dedicated() {
+    check("dedicated", &Policy::NAMES);
+}

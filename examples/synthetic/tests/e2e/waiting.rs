@@ -1,0 +1,75 @@
+//! Requests that wait leave their worker to others.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use psp_protocols::psp_header::{Header, Kind, encode_wait};
+use psp_server::{Policy, PreemptPolicy, Shutdown, Topology};
+use psp_synthetic::config::Config;
+use psp_synthetic::handler::Mode;
+use psp_synthetic::startup;
+
+/// Longest wait for a reply. It is long enough for any machine, so that only failing tests reach it.
+const PATIENCE: Duration = Duration::from_secs(30);
+const MILLISECOND_NS: u32 = 1_000_000;
+
+/// The ids of the replies in order. The only worker gets requests of 1 ms: the first ten wait for two seconds,
+/// the others do not.
+fn order_of_replies(policy: &Policy, mode: Mode, preempt: PreemptPolicy) -> Vec<u32> {
+    let server = startup::build(Config {
+        port: 0,
+        mode,
+        policy: policy.clone(),
+        server: psp_server::Config::default()
+            .workers(1)
+            .topology(Topology::Dedicated)
+            .preempt(preempt),
+        ..Config::default()
+    })
+    .unwrap();
+    let (address, shutdown) = (server.local_addrs()[0], Shutdown::new());
+    let until = shutdown.clone();
+    let serving = std::thread::spawn(move || server.run_until(&until).unwrap());
+
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    for id in 0..20 {
+        let wait = encode_wait(2_000 * MILLISECOND_NS);
+        let payload = if id < 10 { &wait[..] } else { &[] };
+        let header = Header {
+            kind: Kind::Request,
+            request_type: 0,
+            id,
+            payload_len: payload.len() as u32,
+            run_time_ns: MILLISECOND_NS,
+        };
+        let request = [&header.encode(), payload].concat();
+        client.send_to(&request, address).unwrap();
+    }
+    let mut reply = [0; 64];
+    let replies = (0..20).map(|_| {
+        let len = client.recv(&mut reply).unwrap();
+        let header = Header::decode(&reply[..len]).unwrap();
+        assert_eq!((header.kind, header.payload_len), (Kind::Reply, 0));
+        header.id
+    });
+    let order = replies.collect();
+    shutdown.trigger();
+    assert_eq!(serving.join().unwrap().abandoned, 0);
+    order
+}
+
+#[test]
+fn those_that_wait_let_all_others_pass() {
+    for (policy, mode, preempt) in [
+        (Policy::mq(), Mode::Spin, PreemptPolicy::Cooperative),
+        (Policy::mq(), Mode::Sleep, PreemptPolicy::Cooperative),
+        (Policy::mq(), Mode::Spin, PreemptPolicy::Signal),
+        (Policy::mq(), Mode::Sleep, PreemptPolicy::KernelThread),
+        (Policy::darc(), Mode::Sleep, PreemptPolicy::None),
+    ] {
+        let order = order_of_replies(&policy, mode, preempt);
+        let passed = order[0] >= 10;
+        assert!(passed, "{policy} {mode:?} {preempt}: {order:?}");
+    }
+}

@@ -1,0 +1,76 @@
+//! Makes room in the budget for buffered bytes: closes connections that hold much and wait for nothing.
+
+use psp_protocols::Framing;
+
+use super::memory::Memory;
+use super::slot::{Phase, Slot};
+use super::table::Connections;
+use crate::transport::budget::EXEMPT_BYTES;
+use crate::transport::request_key::ConnectionIndex;
+
+/// A peer without progress for this long may lose its connection to one that needs room. A peer that has not
+/// authenticated may lose it at any time to one that has.
+const STALE_NS: u64 = 1_000_000_000;
+
+impl<F: Framing, C> Connections<F, C> {
+    /// Counts what a connection holds by now. If that is too much for the budget, connections of other peers are closed
+    /// that have made no progress. `false` if this connection has to be closed all the same.
+    pub(super) fn may_hold(&mut self, index: ConnectionIndex, now_ns: u64) -> bool {
+        let Phase::Home(stream) = &mut self.slots[index.get()].phase else {
+            return true;
+        };
+        let connection = &mut stream.connection;
+        if Memory::account(connection, &self.shared) {
+            return true;
+        }
+        let is_within_share = connection.counted_bytes <= self.shared.buffers.share_bytes();
+        let is_authenticated = connection.is_authenticated;
+        let may_hold = is_within_share && self.make_room(index, is_authenticated, now_ns);
+        self.net().connections_over_budget.add(u64::from(!may_hold));
+        may_hold
+    }
+
+    /// Closes connections until the budget is kept: those first that have not authenticated, and then by how long they
+    /// have made no progress. Returns whether the budget is kept.
+    #[cold]
+    fn make_room(&mut self, asking: ConnectionIndex, is_authenticated: bool, now_ns: u64) -> bool {
+        while !self.shared.buffers.is_kept() {
+            let indices = (0..self.slots.len()).map_while(ConnectionIndex::new);
+            let stale = indices.filter_map(|index| {
+                let rank = self.slots[index.get()].rank_to_close(is_authenticated, now_ns)?;
+                (index != asking).then_some((rank, index))
+            });
+            let Some((_, index)) = stale.min_by_key(|(rank, _)| *rank) else {
+                return false;
+            };
+            self.net().connections_over_budget.add(1);
+            self.close_for_budget(index);
+        }
+        true
+    }
+
+    /// Closes a connection for what it holds.
+    pub(super) fn close_for_budget(&mut self, index: ConnectionIndex) {
+        if let Some(stream) = self.slots[index.get()].phase.stream() {
+            let connection = &stream.connection;
+            let (peer, held_bytes) = (connection.peer, connection.counted_bytes);
+            tracing::debug!(%peer, held_bytes, "closed: over the buffer budget");
+        }
+        self.close(index);
+    }
+}
+
+impl<F: Framing, C> Slot<F, C> {
+    /// The lower, the earlier the connection is closed when others need its memory. `None`: not at all.
+    fn rank_to_close(&self, for_authenticated: bool, now_ns: u64) -> Option<(bool, u64)> {
+        let Phase::Home(stream) = &self.phase else {
+            return None;
+        };
+        let connection = &stream.connection;
+        let progress_ns = self.last_active_ns.max(self.received_ns);
+        let is_stale = now_ns.saturating_sub(progress_ns) > STALE_NS;
+        let is_of_less_worth = for_authenticated && !connection.is_authenticated;
+        (connection.counted_bytes > EXEMPT_BYTES && (is_stale || is_of_less_worth))
+            .then_some((connection.is_authenticated, progress_ns))
+    }
+}

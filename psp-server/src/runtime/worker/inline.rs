@@ -1,0 +1,131 @@
+//! Worker 0 where the net thread is that worker.
+//!
+//! ```text
+//!   net thread's own stack                     context
+//!     run, resume ── message, switch ───────►  Executor::run ─► done, or waits: report
+//!                 ◄─ switch, report ─────────  (a spare context, if the request waits)
+//! ```
+//!
+//! The net thread runs no request on its own stack, so that a request which waits leaves it free to receive others.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use psp_policy::RequestId;
+use psp_protocols::Framing;
+
+use super::contexts::{ContextLoop, ContextTask, Contexts, Port, contexts};
+use super::executor::Sending;
+use super::setup::WorkerSetup;
+use crate::error::WorkerFault;
+use crate::fiber::{AlternateStack, PreemptFlag};
+use crate::handler::Handler;
+use crate::runtime::channel::message::{Message, Report};
+use crate::runtime::channel::turn_start::TurnStart;
+
+/// The port of the net thread to itself: one message, and its report.
+pub(super) struct InlinePort<T> {
+    message: Cell<Option<Message<T>>>,
+    report: Cell<Option<Report<T>>>,
+}
+
+impl<T> Port<T> for InlinePort<T> {
+    fn next(&self) -> Option<Message<T>> {
+        self.message.take()
+    }
+
+    fn report(&self, report: Report<T>) {
+        self.report.set(Some(report));
+    }
+}
+
+type InlineLoop<F, H> = ContextLoop<F, H, InlinePort<ContextTask<F, H>>>;
+
+/// A turn on the net thread.
+pub(crate) struct EndedTurn<T> {
+    pub(crate) report: Report<T>,
+    /// When the turn ended, in nanoseconds of the runtime's clock.
+    pub(crate) ended_ns: u64,
+}
+
+/// See the [module](self).
+pub(crate) struct InlineWorker<F: Framing, H: Handler<F::Head>> {
+    contexts: Contexts,
+    context_loop: Rc<InlineLoop<F, H>>,
+}
+
+impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
+    /// Worker 0 on the calling thread.
+    ///
+    /// # Errors
+    /// When the handler cannot make the worker's state.
+    pub(crate) fn new(
+        setup: WorkerSetup<F, H>,
+        start: Arc<TurnStart>,
+    ) -> Result<Self, WorkerFault> {
+        let port = InlinePort {
+            message: Cell::default(),
+            report: Cell::default(),
+        };
+        let context_loop = ContextLoop::new(setup, port, Sending::WithTheTurn, start);
+        let first = context_loop.executor()?;
+        let contexts = contexts(&context_loop, first, None);
+        Ok(Self {
+            contexts,
+            context_loop,
+        })
+    }
+
+    /// The part that [`InlineThread`] needs.
+    pub(crate) fn thread(&self) -> InlineThread<F, H> {
+        InlineThread(self.context_loop.clone())
+    }
+
+    /// Runs a task until its turn ends.
+    ///
+    /// # Panics
+    /// With a [`WorkerFault`] if there is no stack for the first task.
+    pub(crate) fn run(
+        &mut self,
+        request: RequestId,
+        task: ContextTask<F, H>,
+    ) -> EndedTurn<ContextTask<F, H>> {
+        self.carry_out(Message::Run { request, task })
+    }
+
+    /// The next turn of a task that blocked.
+    pub(crate) fn resume(&mut self, request: RequestId) -> EndedTurn<ContextTask<F, H>> {
+        self.carry_out(Message::Resume(request))
+    }
+
+    fn carry_out(&mut self, message: Message<ContextTask<F, H>>) -> EndedTurn<ContextTask<F, H>> {
+        let port = &self.context_loop.port;
+        port.message.set(Some(message));
+        if let Err(error) = self.contexts.serve() {
+            std::panic::panic_any(WorkerFault::Stacks(error));
+        }
+        let report = port.report.take();
+        let report = report.expect("a context that leaves has reported");
+        EndedTurn {
+            report,
+            ended_ns: self.context_loop.ended_ns.get(),
+        }
+    }
+}
+
+/// The net thread while it is a worker.
+pub(crate) struct InlineThread<F: Framing, H: Handler<F::Head>>(Rc<InlineLoop<F, H>>);
+
+impl<F: Framing, H: Handler<F::Head>> InlineThread<F, H> {
+    /// Runs `body`, the net thread's whole life, in which it runs tasks.
+    ///
+    /// # Errors
+    /// When there is no memory for the stack of the thread's signals.
+    pub(crate) fn occupy<T>(self, body: impl FnOnce() -> T) -> Result<T, WorkerFault> {
+        // Nothing asks: the net thread cannot preempt itself.
+        let flag = PreemptFlag::new();
+        let _alternate = AlternateStack::install().map_err(WorkerFault::Stacks)?;
+        Ok(self.0.occupy(&flag, body))
+    }
+}

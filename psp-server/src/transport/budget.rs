@@ -1,0 +1,83 @@
+//! The budget of memory that is held for all peers together: incomplete requests, and replies from when they grow.
+//!
+//! The net thread counts what a connection holds when it has the connection. A worker counts a reply while it grows, in
+//! steps, so that short replies cost nothing.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a connection, or a reply, may hold whatever others hold.
+pub(crate) const EXEMPT_BYTES: usize = 64 * 1024;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Budget {
+    held_bytes: AtomicUsize,
+    max_bytes: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        Self {
+            held_bytes: AtomicUsize::new(0),
+            max_bytes,
+        }
+    }
+
+    /// What is counted now.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether no more is counted than may be held.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.held_bytes() <= self.max_bytes
+    }
+
+    /// What one connection may hold: three quarters of the budget.
+    pub(crate) fn share_bytes(&self) -> usize {
+        (self.max_bytes - self.max_bytes / 4).max(EXEMPT_BYTES)
+    }
+
+    /// Counts `bytes` if there is room for them.
+    pub(crate) fn try_take(&self, bytes: usize) -> bool {
+        let before = self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = before.saturating_add(bytes) <= self.max_bytes;
+        if !has_room {
+            self.give_back(bytes);
+        }
+        has_room
+    }
+
+    /// `bytes` are no longer held.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts `after` bytes in place of `before`, whether there is room for them or not.
+    pub(crate) fn replace(&self, before: usize, after: usize) {
+        if after > before {
+            self.held_bytes.fetch_add(after - before, Ordering::Relaxed);
+        } else {
+            self.give_back(before - after);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_no_more_than_there_is() {
+        let budget = Budget::new(100 << 20);
+        assert!(budget.try_take(60 << 20) && !budget.try_take(41 << 20));
+        assert_eq!(budget.held_bytes(), 60 << 20);
+        budget.replace(60 << 20, 101 << 20);
+        assert!(!budget.is_kept());
+        budget.replace(101 << 20, 100 << 20);
+        assert!(budget.is_kept() && !budget.try_take(1));
+        budget.give_back(100 << 20);
+        assert_eq!((budget.held_bytes(), budget.share_bytes()), (0, 75 << 20));
+        assert_eq!(Budget::new(0).share_bytes(), EXEMPT_BYTES);
+    }
+}

@@ -1,0 +1,106 @@
+//! A request that waits leaves its worker to others.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use psp_server::{Policy, PreemptPolicy, Topology};
+
+use crate::common::until;
+use crate::rig::{config, named, servers, start};
+
+#[test]
+fn one_that_waits_lets_others_run_and_goes_on_when_it_is_woken() {
+    for server in servers() {
+        let name = named(&server);
+        let running = start(server.0, server.1);
+        let mut waiting: Vec<_> = (0..8).map(|_| running.connect()).collect();
+        for client in &mut waiting {
+            client.send("gate\n");
+        }
+        until("all wait", || running.begun.load(Ordering::SeqCst) == 8);
+        let mut other = running.connect();
+        for round in 0..50 {
+            assert_eq!(
+                other.ask(&format!("short {round}")),
+                format!("ok short {round}"),
+                "{name}"
+            );
+            assert_eq!(other.ask("spin 10"), "ok spin 10", "{name}");
+            running.gate.disturb();
+        }
+        running.gate.open();
+        for client in &mut waiting {
+            assert_eq!(client.line(), "ok gate", "{name}");
+        }
+        assert_eq!(other.ask("nap 3"), "ok nap 3", "{name}");
+        assert_eq!(other.ask("nap-held 3"), "ok nap-held 3", "{name}");
+        assert_eq!(other.ask("yield 100"), "ok yield 100", "{name}");
+        assert_eq!(running.stop().abandoned, 0, "{name}");
+    }
+}
+
+#[test]
+fn one_that_yields_lets_a_shorter_one_run_on_its_only_worker() {
+    for preempt in [PreemptPolicy::None, PreemptPolicy::Cooperative] {
+        let config = config(Topology::Dedicated, preempt).workers(1);
+        let server = start(Policy::darc(), config);
+        let mut yielding = server.connect();
+        yielding.send("yield-until\n");
+        until("it yields", || server.begun.load(Ordering::SeqCst) == 1);
+        assert_eq!(server.connect().ask("short-open"), "ok short-open");
+        assert_eq!(yielding.line(), "ok yield-until");
+        server.stop();
+    }
+}
+
+/// Two workers that were held for 50 ms by each request would give 40 answers a second.
+#[test]
+fn many_wait_at_once() {
+    const CLIENTS: usize = 200;
+    const ROUNDS: u32 = 4;
+    let nap = Duration::from_millis(50);
+    for (policy, topology, preempt) in [
+        (Policy::darc(), Topology::Inline, PreemptPolicy::Cooperative),
+        (
+            Policy::darc(),
+            Topology::Dedicated,
+            PreemptPolicy::Cooperative,
+        ),
+        (
+            Policy::mq(),
+            Topology::Dedicated,
+            PreemptPolicy::Cooperative,
+        ),
+        (Policy::c_fcfs(), Topology::Dedicated, PreemptPolicy::None),
+    ] {
+        let policy: Policy = policy;
+        let name = format!("{policy:?} {topology}");
+        let server = start(policy, config(topology, preempt));
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+        let mut shorts = server.connect();
+        let started = Instant::now();
+        let napping = thread::spawn(move || {
+            for _ in 0..ROUNDS {
+                for client in &mut clients {
+                    client.send("nap 50\n");
+                }
+                for client in &mut clients {
+                    assert_eq!(client.line(), "ok nap 50");
+                }
+            }
+        });
+        let mut answered = 0;
+        while !napping.is_finished() {
+            assert_eq!(shorts.ask("short"), "ok short", "{name}");
+            answered += 1;
+        }
+        napping.join().unwrap();
+        let held = nap * (CLIENTS as u32 * ROUNDS / 2);
+        let took = started.elapsed();
+        println!("{name}: {took:?} of {held:?}, {answered} short");
+        assert!(took < held / 5, "{name}: {took:?} of {held:?}");
+        assert!(answered > 10, "{name}: {answered}");
+        assert_eq!(server.stop().abandoned, 0, "{name}");
+    }
+}
