@@ -188,7 +188,8 @@ impl Call<'_> {
         let ended = if is_within_transaction {
             run(context.store)
         } else {
-            TransactionState::commit(&server.store, &[], run).ok_or(CommandError::line(""))?
+            TransactionState::commit(&server.store, &[], run)
+                .ok_or(CommandError::line("ERR the script was not carried out"))?
         };
         self.record(context, started);
         match ended {

@@ -93,11 +93,12 @@ impl Profile {
         let place = places.find(|place| place.tag.load(Ordering::Relaxed) == tag.0);
         let measure = place.map_or(0, |place| place.measure.load(Ordering::Relaxed));
         let (runs, mean_ns) = parts(measure);
-        match mean_ns {
-            _ if runs < RUNS_MIN => Kind::Long,
-            ..=WRITE_NS_MAX => Kind::Write,
-            ..=RANGE_NS_MAX => Kind::Range,
-            _ => Kind::Long,
+        if runs < RUNS_MIN || mean_ns > RANGE_NS_MAX {
+            Kind::Long
+        } else if mean_ns > WRITE_NS_MAX {
+            Kind::Range
+        } else {
+            Kind::Write
         }
     }
 
