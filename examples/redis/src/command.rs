@@ -83,6 +83,8 @@ pub enum Flag {
     Admin,
     /// Allowed before authentication.
     NoAuth,
+    /// Not allowed in scripts.
+    NoScript,
 }
 
 impl Flag {
@@ -96,6 +98,7 @@ impl Flag {
             Self::DenyOom => "denyoom",
             Self::Admin => "admin",
             Self::NoAuth => "no_auth",
+            Self::NoScript => "noscript",
         }
     }
 }

@@ -37,6 +37,10 @@ pub struct Config {
     /// process's control group, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maxmemory: Option<u64>,
+    /// Milliseconds after which SCRIPT KILL stops a script; 5000 by default.
+    pub busy_reply_threshold: u64,
+    /// Milliseconds after which a script is stopped; 0, the default, for never.
+    pub script_time_limit_ms: u64,
     /// The least severe level of log messages.
     pub log_level: LogLevel,
     /// A Unix socket, and sockets of a service manager.
@@ -61,6 +65,8 @@ impl Default for Config {
             protected_mode: true,
             enable_debug_command: DebugAccess::default(),
             maxmemory: None,
+            busy_reply_threshold: 5000,
+            script_time_limit_ms: 0,
             log_level: LogLevel::default(),
             sockets: SocketConfig::default(),
             tls: TlsFiles::default(),

@@ -15,6 +15,8 @@ pub struct Settings {
     password: RwLock<Option<Box<[u8]>>>,
     protected_mode: AtomicBool,
     maxmemory_bytes: AtomicU64,
+    busy_reply_threshold_ms: AtomicU64,
+    script_time_limit_ms: AtomicU64,
     value_len_max: AtomicUsize,
     log_level: RwLock<LogLevel>,
     logging: OnceLock<Box<dyn Fn(LogLevel) + Send + Sync>>,
@@ -44,6 +46,8 @@ impl Settings {
             password: RwLock::new(password),
             protected_mode: AtomicBool::new(config.protected_mode),
             maxmemory_bytes: AtomicU64::new(maxmemory_bytes(&config)),
+            busy_reply_threshold_ms: AtomicU64::new(config.busy_reply_threshold),
+            script_time_limit_ms: AtomicU64::new(config.script_time_limit_ms),
             value_len_max: AtomicUsize::new(config.limits.proto_max_bulk_len),
             log_level: RwLock::new(config.log_level),
             logging: OnceLock::new(),
@@ -99,6 +103,28 @@ impl Settings {
         self.maxmemory_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Milliseconds after which SCRIPT KILL stops a script.
+    #[must_use]
+    pub fn busy_reply_threshold_ms(&self) -> u64 {
+        self.busy_reply_threshold_ms.load(Ordering::Relaxed)
+    }
+
+    /// Sets after how many milliseconds SCRIPT KILL stops a script.
+    pub fn set_busy_reply_threshold_ms(&self, ms: u64) {
+        self.busy_reply_threshold_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Milliseconds after which a script is stopped; 0 for never.
+    #[must_use]
+    pub fn script_time_limit_ms(&self) -> u64 {
+        self.script_time_limit_ms.load(Ordering::Relaxed)
+    }
+
+    /// Sets after how many milliseconds a script is stopped; 0 for never.
+    pub fn set_script_time_limit_ms(&self, ms: u64) {
+        self.script_time_limit_ms.store(ms, Ordering::Relaxed);
+    }
+
     /// The least severe level of log messages.
     #[must_use]
     pub fn log_level(&self) -> LogLevel {
@@ -129,6 +155,10 @@ impl Settings {
         started.protected_mode = config.protected_mode;
         self.set_maxmemory_bytes(maxmemory_bytes(config));
         started.maxmemory = config.maxmemory;
+        self.set_busy_reply_threshold_ms(config.busy_reply_threshold);
+        started.busy_reply_threshold = config.busy_reply_threshold;
+        self.set_script_time_limit_ms(config.script_time_limit_ms);
+        started.script_time_limit_ms = config.script_time_limit_ms;
     }
 
     /// Longest string that a key may hold, in bytes.

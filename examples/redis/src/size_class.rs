@@ -14,6 +14,8 @@ use psp_classifiers::resp::RespClassifier;
 
 use crate::command::{CommandTable, KeyPositions};
 use crate::glob::StepsBound;
+use crate::scripts::digest::Digest;
+use crate::scripts::profile::{Kind, Profile};
 
 /// Work on up to this many elements counts as small. The rules of the classifier have the same bound.
 const SMALL_ELEMENTS_MAX: usize = 128;
@@ -68,6 +70,8 @@ enum Work {
     /// The number of connections and settings. It counts as small all the same: operators need these commands when
     /// nothing else answers.
     Administration,
+    /// A script's measured time.
+    Script,
     /// More than a small request may take, unless rules of the classifier know the subcommand.
     Unbounded,
 }
@@ -238,9 +242,10 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::Keyspace, &["keys"]),
     (Work::AnyKey, &["randomkey"]),
     (Work::Administration, &["client", "config", "info"]),
+    (Work::Script, &["eval", "eval_ro", "evalsha", "evalsha_ro"]),
     (
         Work::Unbounded,
-        &["command", "debug", "flushall", "flushdb"],
+        &["command", "debug", "flushall", "flushdb", "script"],
     ),
 ];
 
@@ -272,13 +277,13 @@ enum Span {
 }
 
 /// The classifier of Redis commands. It judges the cost of commands by the sizes of their keys in `store`, too: a small
-/// request keeps a short type, a large one is a `scan`.
+/// request keeps a short type, a large one is a `scan`. A script is of the type that its runs were like.
 #[must_use]
-pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
+pub fn classifier(store: &Arc<Keyspace>, scripts: &Arc<Profile>) -> RespClassifier {
     let by_name = RespClassifier::redis();
     let types = by_name.types();
     let type_of = |name| types.by_name(name).unwrap_or(RequestType::UNKNOWN);
-    let scan = type_of("scan");
+    let [write, range, scan] = ["write", "range", "scan"].map(type_of);
     let refined = [
         ("health", "health", Span::Few),
         ("write", "write", Span::Few),
@@ -289,9 +294,17 @@ pub fn classifier(store: &Arc<Keyspace>) -> RespClassifier {
     let judged = refined.fold(by_name, |classifier, (name, small, span)| {
         let judge = Judge {
             store: Arc::clone(store),
+            scripts: Arc::clone(scripts),
         };
         let small = type_of(small);
         classifier.refine(name, move |frame, head| {
+            if let Some(kind) = judge.kind_of_script(frame, head) {
+                return match kind {
+                    Kind::Write => write,
+                    Kind::Range => range,
+                    Kind::Long => scan,
+                };
+            }
             match judge.size_of(frame, head, span) {
                 SizeClass::Small => small,
                 SizeClass::Large => scan,
@@ -322,9 +335,30 @@ pub fn of_transaction(count: usize, longest: RequestType) -> RequestType {
 /// Judges requests by what the server holds.
 struct Judge {
     store: Arc<Keyspace>,
+    scripts: Arc<Profile>,
 }
 
 impl Judge {
+    /// What the runs of the script were like that the request calls; `None` for other requests.
+    fn kind_of_script(&self, frame: &[u8], head: &RespHead) -> Option<Kind> {
+        const BY_BODY: [CommandId; 2] = [CommandId::of(b"eval"), CommandId::of(b"eval_ro")];
+        if WORK_BY_ID[head.command().index()] != Work::Script {
+            return None;
+        }
+        let script = head.arg(frame, 1).unwrap_or_default();
+        let tag = if BY_BODY.contains(&head.command()) {
+            self.scripts.tag_of_body(script)
+        } else {
+            let digest = Digest::parse(script);
+            digest.map(|digest| self.scripts.tag_of_digest(&digest))
+        };
+        let is_quoted = frame.first() != Some(&b'*');
+        let kind = tag
+            .filter(|_| !is_quoted)
+            .map(|tag| self.scripts.kind_of(tag));
+        Some(kind.unwrap_or(Kind::Long))
+    }
+
     fn size_of(&self, frame: &[u8], head: &RespHead, span: Span) -> SizeClass {
         if self.elements(frame, head, span) <= SMALL_ELEMENTS_MAX {
             SizeClass::Small
@@ -342,7 +376,7 @@ impl Judge {
                 Work::Arguments | Work::Count | Work::Range | Work::Pop | Work::Unbounded,
                 Span::Few,
             ) => 0,
-            (Work::Unbounded, _) => usize::MAX,
+            (Work::Script | Work::Unbounded, _) => usize::MAX,
             _ if has_quotes(frame) => usize::MAX,
             (Work::Arguments, _) => head.arg_count() - 1,
             (Work::Count, _) => self.counted(frame, head),
@@ -593,7 +627,8 @@ mod tests {
     }
 
     fn type_of_frame(session: &Session, frame: &[u8]) -> String {
-        let classifier = classifier(&session.server.store);
+        let server = &session.server;
+        let classifier = classifier(&server.store, &server.scripts.profile);
         let head = Resp::default().head_of(frame).expect("a whole frame");
         let types = classifier.types();
         types
@@ -654,6 +689,10 @@ mod tests {
             ),
             ("debug", &[], vec!["sleep 1".into()]),
             ("del", &["L", "a b c"], vec![many("", " k")]),
+            ("eval", &[], vec!["return 0".into()]),
+            ("eval_ro", &[], vec!["return 0".into()]),
+            ("evalsha", &[], vec!["a 0".into()]),
+            ("evalsha_ro", &[], vec!["a 0".into()]),
             ("exists", &["L", "a b c"], vec![many("", " k")]),
             ("flushall", &[], vec![String::new()]),
             ("flushdb", &[], vec![String::new()]),
@@ -726,6 +765,11 @@ mod tests {
                     "0 COUNT 10 COUNT 1000".into(),
                     hidden("0", "COUNT 1000"),
                 ],
+            ),
+            (
+                "script",
+                &["kill", "exists a"],
+                vec!["load a".into(), "flush".into(), many("exists", " a")],
             ),
             ("sdiff", &["s s"], vec!["s S".into(), "s sb".into()]),
             ("sdiffstore", &["d s s"], vec!["d s S".into()]),

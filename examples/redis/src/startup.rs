@@ -11,6 +11,7 @@ use psp_store::ExpiryCycle;
 
 use crate::config::Config;
 use crate::handler::RedisHandler;
+use crate::scripts::control::STACK_BYTES_MIN;
 use crate::settings::Settings;
 use crate::size_class;
 use crate::state::ServerState;
@@ -32,7 +33,10 @@ pub struct RedisServer {
 ///
 /// # Errors
 /// A setting is out of range, an address is not available, or a thread cannot be started.
-pub fn build(config: Config) -> anyhow::Result<RedisServer> {
+pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
+    // A script may nest calls deeper than a request's usual stack.
+    let stack_bytes = &mut config.server.stack_bytes;
+    *stack_bytes = STACK_BYTES_MIN.max(*stack_bytes);
     let state = Arc::new(ServerState::new(Settings::new(config.clone())));
     let expiry =
         ExpiryCycle::start(Arc::clone(&state.store)).context("cannot start the expiry thread")?;
@@ -40,7 +44,7 @@ pub fn build(config: Config) -> anyhow::Result<RedisServer> {
         .config(config.server)
         .policy(config.policy)
         .framing(config.limits.framing())
-        .classifier(size_class::classifier(&state.store))
+        .classifier(size_class::classifier(&state.store, &state.scripts.profile))
         .handler(RedisHandler::new(Arc::clone(&state)));
     let plain = match (config.port, config.tls_port) {
         (0, Some(_)) => &[],

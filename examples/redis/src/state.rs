@@ -11,6 +11,7 @@ use psp_store::{Keyspace, unix_time_ms};
 use crate::client::{Client, Registry};
 use crate::command::CommandTable;
 use crate::memory::Memory;
+use crate::scripts::Scripts;
 use crate::settings::Settings;
 use crate::stats::{CommandStats, WorkerStats};
 
@@ -21,6 +22,8 @@ pub struct ServerState {
     pub store: Arc<Keyspace>,
     /// The settings that `CONFIG` shows and changes.
     pub settings: Settings,
+    /// What EVAL and SCRIPT work with.
+    pub scripts: Scripts,
     /// The memory of the process.
     pub memory: Memory,
     /// All connections.
@@ -56,6 +59,7 @@ impl ServerState {
         Self {
             store: Arc::new(Keyspace::new()),
             settings,
+            scripts: Scripts::default(),
             memory: Memory::new(),
             clients: Arc::default(),
             started_at: Instant::now(),

@@ -47,6 +47,8 @@ struct Touched {
     escaped: bool,
     /// Needed something of all shards.
     all_shards: bool,
+    /// The commit stores nothing.
+    rolled_back: bool,
 }
 
 /// A key of the origin when the fork first touched it.
@@ -121,6 +123,10 @@ impl Origin {
         touched.cleared = true;
         touched.all_shards = true;
         touched.escaped |= self.is_partly_locked();
+    }
+
+    pub(crate) fn roll_back(&self) {
+        self.touched.lock().rolled_back = true;
     }
 
     fn is_partly_locked(&self) -> bool {
@@ -247,6 +253,9 @@ impl Keyspace {
             return Ok(());
         };
         let touched = origin.touched.lock();
+        if touched.rolled_back {
+            return Ok(());
+        }
         let shards: BTreeSet<usize> = if touched.all_shards {
             (0..self.shards.len()).collect()
         } else {

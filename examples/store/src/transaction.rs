@@ -43,6 +43,13 @@ impl Keyspace {
         unreachable!("the attempts do not end before one succeeds")
     }
 
+    /// Forgets what the transaction of this fork changes: its commit stores nothing, and compares nothing.
+    pub fn roll_back(&self) {
+        if let Some(origin) = &self.origin {
+            origin.roll_back();
+        }
+    }
+
     /// Whether this is the fork of a transaction.
     #[must_use]
     pub fn is_fork(&self) -> bool {
@@ -131,6 +138,23 @@ mod tests {
             read
         });
         assert_eq!((result, runs, number(&store, b"b")), (Some(5), 2, 6));
+    }
+
+    #[test]
+    fn a_fork_that_is_rolled_back_stores_nothing() {
+        let store = keyspace();
+        set_number(&store, b"a", 1);
+        let mut runs = 0;
+        let result = store.transact(&[], |fork| {
+            runs += 1;
+            set_number(fork, b"a", 2);
+            fork.clear();
+            set_number(&store, b"a", 5);
+            fork.roll_back();
+            "stopped"
+        });
+        assert_eq!((result, runs), (Some("stopped"), 1));
+        assert_eq!(number(&store, b"a"), 5);
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! The CLIENT command.
 
-use crate::command::{CommandSpec, Context, ReplyEncoder};
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
 
 use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] =
-    &[CommandSpec::new("client", -2, client).subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("client", -2, client)
+    .flags(&[Flag::NoScript])
+    .subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("getname", 2, getname),

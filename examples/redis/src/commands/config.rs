@@ -21,7 +21,7 @@ use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("config", -2, config)
-    .flags(&[Flag::Admin])
+    .flags(&[Flag::Admin, Flag::NoScript])
     .subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
@@ -84,6 +84,11 @@ const PARAMETERS: &[Parameter] = &[
             .collect::<Vec<_>>()
             .join(" ")
     }),
+    Parameter::new(
+        "busy-reply-threshold",
+        busy_reply_threshold,
+        set_busy_reply_threshold,
+    ),
     Parameter::fixed("databases", |_| "1".into()),
     Parameter::fixed("enable-debug-command", |server| {
         let access = server
@@ -101,6 +106,11 @@ const PARAMETERS: &[Parameter] = &[
                 .to_lowercase()
         },
         set_log_level,
+    ),
+    Parameter::new(
+        "lua-time-limit",
+        busy_reply_threshold,
+        set_busy_reply_threshold,
     ),
     Parameter::new(
         "maxclients",
@@ -136,6 +146,14 @@ const PARAMETERS: &[Parameter] = &[
         },
     ),
     Parameter::fixed("save", |_| String::new()),
+    Parameter::new(
+        "script-time-limit-ms",
+        |server| server.settings.script_time_limit_ms().to_string(),
+        |server, value| {
+            server.settings.set_script_time_limit_ms(number(value)?);
+            Ok(())
+        },
+    ),
     Parameter::new(
         "timeout",
         |server| server.idle_timeout_s().to_string(),
@@ -177,6 +195,16 @@ fn number<T: std::str::FromStr>(value: &[u8]) -> Result<T, &'static str> {
 
 fn word_of(switch: bool) -> String {
     if switch { "yes" } else { "no" }.to_owned()
+}
+
+/// Redis has two names for it.
+fn busy_reply_threshold(server: &ServerState) -> String {
+    server.settings.busy_reply_threshold_ms().to_string()
+}
+
+fn set_busy_reply_threshold(server: &ServerState, value: &[u8]) -> Setting {
+    server.settings.set_busy_reply_threshold_ms(number(value)?);
+    Ok(())
 }
 
 fn set_protected_mode(server: &ServerState, value: &[u8]) -> Setting {

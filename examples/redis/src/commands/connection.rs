@@ -11,7 +11,7 @@ use super::client::check_label;
 use super::info::REDIS_VERSION;
 
 const FAST: &[Flag] = &[Flag::Fast];
-const BEFORE_AUTH: &[Flag] = &[Flag::Fast, Flag::NoAuth];
+const BEFORE_AUTH: &[Flag] = &[Flag::NoScript, Flag::Fast, Flag::NoAuth];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[

@@ -15,6 +15,7 @@ mod large;
 mod lists;
 mod pace;
 mod scan;
+mod scripting;
 mod server;
 mod sets;
 mod sort;
@@ -37,6 +38,7 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("server", introspection::COMMANDS),
     ("generic", keys::COMMANDS),
     ("list", lists::COMMANDS),
+    ("scripting", scripting::COMMANDS),
     ("server", server::COMMANDS),
     ("set", sets::COMMANDS),
     ("generic", sort::COMMANDS),

@@ -17,7 +17,7 @@ use super::subcommand::{self, Subcommand};
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("cluster", -2, cluster).flags(&[Flag::Admin]),
     CommandSpec::new("dbsize", 1, dbsize).flags(&[Flag::Readonly, Flag::Fast]),
-    CommandSpec::new("debug", -2, debug).flags(&[Flag::Admin]),
+    CommandSpec::new("debug", -2, debug).flags(&[Flag::Admin, Flag::NoScript]),
     CommandSpec::new("flushall", -1, flush).flags(&[Flag::Write]),
     CommandSpec::new("flushdb", -1, flush).flags(&[Flag::Write]),
     CommandSpec::new("lastsave", 1, lastsave).flags(&[Flag::Fast]),

@@ -6,9 +6,8 @@
 
 use std::time::Instant;
 
-use bytes::Bytes;
 use psp_protocols::Sink;
-use psp_protocols::resp::{Encoder, SHARED_LEN_MIN};
+use psp_protocols::resp::Encoder;
 use psp_store::Keyspace;
 
 use super::pace::Pace;
@@ -16,15 +15,16 @@ use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::Result;
 use crate::transaction::{QueuedCommand, TransactionState};
+use crate::transcript::Transcript;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("discard", 1, discard).flags(&[Flag::Fast]),
-    CommandSpec::new("exec", 1, exec),
-    CommandSpec::new("multi", 1, multi).flags(&[Flag::Fast]),
-    CommandSpec::new("unwatch", 1, unwatch).flags(&[Flag::Fast]),
+    CommandSpec::new("discard", 1, discard).flags(&[Flag::NoScript, Flag::Fast]),
+    CommandSpec::new("exec", 1, exec).flags(&[Flag::NoScript]),
+    CommandSpec::new("multi", 1, multi).flags(&[Flag::NoScript, Flag::Fast]),
+    CommandSpec::new("unwatch", 1, unwatch).flags(&[Flag::NoScript, Flag::Fast]),
     CommandSpec::new("watch", -2, watch)
-        .flags(&[Flag::Readonly, Flag::Fast])
+        .flags(&[Flag::NoScript, Flag::Readonly, Flag::Fast])
         .keys(1, -1, 1),
 ];
 
@@ -124,69 +124,6 @@ fn run(
     // A transaction of many short commands gives way as one long command does.
     Pace::new().pause();
     context.close
-}
-
-/// Replies of a transaction that may have to run again.
-struct Transcript {
-    parts: Vec<Part>,
-    len: usize,
-    limit_bytes: usize,
-}
-
-enum Part {
-    Own(Vec<u8>),
-    Shared(Bytes),
-}
-
-impl Transcript {
-    const fn new(limit_bytes: usize) -> Self {
-        Self {
-            parts: Vec::new(),
-            len: 0,
-            limit_bytes,
-        }
-    }
-
-    const fn is_too_long(&self) -> bool {
-        self.len > self.limit_bytes
-    }
-
-    /// Counts `len` more bytes. `false` if there is no room for them.
-    fn admit(&mut self, len: usize) -> bool {
-        self.len = self.len.saturating_add(len);
-        if self.is_too_long() {
-            self.parts = Vec::new();
-        }
-        !self.is_too_long()
-    }
-
-    fn copy_to(self, out: &mut ReplyEncoder<'_>) {
-        for part in self.parts {
-            match part {
-                Part::Own(bytes) if bytes.len() < SHARED_LEN_MIN => out.raw(&bytes),
-                Part::Own(bytes) => out.raw_shared(bytes.into()),
-                Part::Shared(bytes) => out.raw_shared(bytes),
-            }
-        }
-    }
-}
-
-impl Sink for Transcript {
-    fn put(&mut self, bytes: &[u8]) {
-        if !self.admit(bytes.len()) {
-            return;
-        }
-        match self.parts.last_mut() {
-            Some(Part::Own(own)) => own.extend_from_slice(bytes),
-            _ => self.parts.push(Part::Own(bytes.to_vec())),
-        }
-    }
-
-    fn put_shared(&mut self, bytes: Bytes) {
-        if self.admit(bytes.len()) {
-            self.parts.push(Part::Shared(bytes));
-        }
-    }
 }
 
 #[cfg(test)]

@@ -135,6 +135,17 @@ async function transactions(redis) {
   equal(await redis.discard(), 'OK');
 }
 
+async function scripts(redis) {
+  deepEqual(await redis.eval('return {KEYS[1], ARGV[1], 7, false}', 1, 'k', 'v'), ['k', 'v', 7, null]);
+  redis.defineCommand('add', { numberOfKeys: 1, lua: "return redis.call('incrby', KEYS[1], ARGV[1])" });
+  equal(await redis.add('counter', 5), 5);
+  equal(await redis.script('FLUSH'), 'OK');
+  equal(await redis.add('counter', 5), 10);
+  const pipelined = await redis.pipeline().add('counter', 1).get('counter').exec();
+  deepEqual(pipelined, [[null, 11], [null, '11']]);
+  await rejects(redis.eval("return redis.call('nosuch')", 0), /Unknown Redis command called from script/);
+}
+
 async function autoPipelining() {
   const redis = new Redis({ port, password, enableAutoPipelining: true });
   const numbers = Array.from({ length: 500 }, (_, index) => index);
@@ -147,7 +158,7 @@ async function autoPipelining() {
 
 await connection();
 const redis = new Redis({ port, password });
-for (const suite of [strings, keys, lists, hashes, sets, sortedSets, pipelines, transactions]) {
+for (const suite of [strings, keys, lists, hashes, sets, sortedSets, pipelines, transactions, scripts]) {
   equal(await redis.flushall(), 'OK');
   await suite(redis);
 }

@@ -213,11 +213,37 @@ def transactions(client):
     check(client.get("counter"), "11")
 
 
+def scripts(client):
+    """Locks are scripts, too: redis-py sends their digest first, and loads them when it gets NOSCRIPT."""
+    check(client.eval("return {KEYS[1], ARGV[1], 7}", 1, "key", "argument"), ["key", "argument", 7])
+    add = client.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+    check(add(keys=["counter"], args=[5]), 5)
+    check(client.script_exists(add.sha, "nosuch"), [True, False])
+    check(client.script_flush(), True)
+    check(add(keys=["counter"], args=[5]), 10)
+    check_error(lambda: client.evalsha("0" * 40, 0), redis.exceptions.NoScriptError, "No matching script")
+    check_error(lambda: client.eval("error('oh')", 0), redis.ResponseError, "user_script:1: oh")
+    with client.pipeline() as pipe:
+        add(keys=["counter"], args=[1], client=pipe)
+        pipe.get("counter")
+        check(pipe.execute(), [11, "11"])
+    lock = client.lock("lock", timeout=10)
+    check(lock.acquire(blocking=False), True)
+    check(client.lock("lock", timeout=10).acquire(blocking=False), False)
+    check(lock.extend(5), True)
+    check(lock.reacquire(), True)
+    lock.release()
+    check_error(lock.release, redis.exceptions.LockError, "unlocked")
+    with client.lock("lock", timeout=10, blocking_timeout=1):
+        check(client.exists("lock"), 1)
+    check(client.exists("lock"), 0)
+
+
 def main():
     port, password, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     connection(port, password)
     client = redis.Redis(port=port, password=password, decode_responses=True)
-    for suite in [strings, keys, lists, hashes, sets, sorted_sets, pipelines, transactions]:
+    for suite in [strings, keys, lists, hashes, sets, sorted_sets, pipelines, transactions, scripts]:
         check(client.flushdb(), True)
         suite(client)
     resp2(port, password)

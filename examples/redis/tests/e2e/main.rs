@@ -14,6 +14,7 @@ mod memory;
 mod overload;
 mod patterns;
 mod protocol;
+mod scripts;
 mod steering;
 mod strangers;
 #[cfg(feature = "tls")]

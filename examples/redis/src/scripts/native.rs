@@ -1,0 +1,183 @@
+//! Functions in Rust that scripts call.
+//!
+//! They raise a [`Raised`] as an error of Rust, which Lua sees as a userdata. `sandbox.lua` turns it into what Redis's
+//! functions raise wherever a script may catch it. All other errors of Rust stop the script.
+
+use std::sync::Arc;
+
+use mlua::{IntoLua, Lua, MultiValue, Table, Value};
+
+use super::control::Control;
+
+/// An error that scripts may catch.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum Raised {
+    /// Text, as Lua's own libraries raise it.
+    #[error("{0}")]
+    Text(String),
+    /// The line of Redis's error object.
+    #[error("{0}")]
+    Object(String),
+}
+
+impl Raised {
+    /// `message` with the line of the function that called the native one.
+    fn text(lua: &Lua, message: &str) -> Self {
+        let place = lua.inspect_stack(1, |debug| {
+            let name = debug.source().short_src.unwrap_or_default().into_owned();
+            debug.current_line().map(|line| format!("{name}:{line}: "))
+        });
+        Self::Text(place.flatten().unwrap_or_default() + message)
+    }
+}
+
+/// The value of Lua that `error` stands for; `None` if it stops the script.
+pub(super) fn value_of(lua: &Lua, error: &mlua::Error) -> mlua::Result<Option<Value>> {
+    let raised = error.chain().find_map(|cause| cause.downcast_ref());
+    Ok(match raised {
+        Some(Raised::Text(text)) => Some(Value::String(lua.create_string(text)?)),
+        Some(Raised::Object(line)) => Some(Value::Table(error_object(lua, line)?)),
+        None => None,
+    })
+}
+
+/// Redis's error object.
+pub(super) fn error_object(lua: &Lua, line: &str) -> mlua::Result<Table> {
+    let table = lua.create_table_with_capacity(0, 1)?;
+    table.raw_set("err", lua.create_string(line)?)?;
+    Ok(table)
+}
+
+/// What the functions of a table raise.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Errors {
+    Texts,
+    Objects,
+}
+
+/// Why a function fails.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The script made a mistake.
+    Message(String),
+    /// Lua has failed, mostly for want of memory.
+    Lua(mlua::Error),
+}
+
+impl From<mlua::Error> for Failure {
+    fn from(error: mlua::Error) -> Self {
+        Self::Lua(error)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Self {
+        Self::Message(message.to_owned())
+    }
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::Message(message)
+    }
+}
+
+pub(super) type Outcome<T = MultiValue> = Result<T, Failure>;
+
+/// A function that gets all its arguments.
+pub(super) type NativeFn = fn(&Lua, &Arguments) -> Outcome;
+
+/// The arguments of a call.
+pub(super) struct Arguments(MultiValue);
+
+impl Arguments {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Value> {
+        self.0.iter()
+    }
+
+    /// The argument with this index from 0 on; nil if there is none.
+    pub(super) fn get(&self, index: usize) -> &Value {
+        self.0.get(index).unwrap_or(&Value::Nil)
+    }
+
+    /// The number in an argument, or that a text in it stands for.
+    pub(super) fn number(&self, lua: &Lua, index: usize, function: &str) -> Outcome<f64> {
+        let value = self.get(index);
+        let number = match value {
+            Value::Number(_) | Value::Integer(_) | Value::String(_) => {
+                lua.coerce_number(value.clone())?
+            }
+            _ => None,
+        };
+        number.ok_or_else(|| self.wrong(index, function, "number"))
+    }
+
+    /// The bytes of a text or a number.
+    pub(super) fn text(&self, lua: &Lua, index: usize, function: &str) -> Outcome<mlua::String> {
+        let value = self.get(index);
+        let text = match value {
+            Value::Number(_) | Value::Integer(_) | Value::String(_) => {
+                lua.coerce_string(value.clone())?
+            }
+            _ => None,
+        };
+        text.ok_or_else(|| self.wrong(index, function, "string"))
+    }
+
+    fn wrong(&self, index: usize, function: &str, expected: &str) -> Failure {
+        let found = match self.0.get(index) {
+            None => "no value",
+            Some(value) => type_name(value),
+        };
+        let number = index + 1;
+        format!("bad argument #{number} to '{function}' ({expected} expected, got {found})").into()
+    }
+}
+
+/// The name of a value's type, as `type()` has it.
+pub(super) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Integer(_) => "number",
+        Value::LightUserData(_) | Value::Error(_) => "userdata",
+        value => value.type_name(),
+    }
+}
+
+/// Whether nested calls have used up the stack.
+pub(super) fn is_deep(lua: &Lua) -> bool {
+    lua.app_data_ref::<Arc<Control>>()
+        .is_some_and(|control| control.is_deep())
+}
+
+/// One result.
+pub(super) fn one(lua: &Lua, value: impl IntoLua) -> Outcome {
+    Ok(MultiValue::from_vec(vec![value.into_lua(lua)?]))
+}
+
+/// A table of `functions`.
+pub(super) fn table(
+    lua: &Lua,
+    functions: &[(&str, NativeFn)],
+    errors: Errors,
+) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for &(name, run) in functions {
+        let function = lua.create_function(move |lua, arguments: MultiValue| {
+            run(lua, &Arguments(arguments)).map_err(|failure| match (failure, errors) {
+                (Failure::Lua(error), _) => error,
+                (Failure::Message(message), Errors::Texts) => {
+                    mlua::Error::external(Raised::text(lua, &message))
+                }
+                (Failure::Message(message), Errors::Objects) => {
+                    mlua::Error::external(Raised::Object(format!("ERR {message}")))
+                }
+            })
+        })?;
+        table.raw_set(name, function)?;
+    }
+    Ok(table)
+}

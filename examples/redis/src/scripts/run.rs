@@ -1,0 +1,269 @@
+//! One run of a script.
+//!
+//! ```text
+//!   EVAL ─► fork of the keyspace ─► Run ─► Lua ─► redis.call ─► command on the fork ─► reply ─► Lua
+//!                 ▲                  │                                                          │
+//!                 └ commit ◄─────────┴───────────────── Transcript ◄────────────────────────────┘
+//! ```
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use mlua::{Function, Lua, MultiValue, Table, Value};
+use psp_protocols::Sink;
+use psp_protocols::resp::{CommandId, Encoder};
+use psp_store::Keyspace;
+use smallvec::SmallVec;
+
+use super::control::Stop;
+use super::convert::{self, ReplyReader};
+use super::digest::Digest;
+use super::interpreter::{Interpreter, message_of};
+use super::native::{self, Raised};
+use super::number;
+use super::pool::Lease;
+use crate::command::{CommandSpec, CommandTable, Context, Flag};
+use crate::error::CommandError;
+use crate::parse::Result;
+use crate::transcript::Transcript;
+
+/// Bytes of one reply that a script can take.
+const REPLY_BYTES_MAX: usize = 256 << 20;
+
+/// What a run works with.
+pub(crate) struct Run<'a> {
+    /// The context of the command that runs the script.
+    pub(crate) context: &'a Context<'a>,
+    /// What the script's commands read and change.
+    pub(crate) store: &'a Keyspace,
+    /// Commands that write are refused.
+    pub(crate) is_read_only: bool,
+    /// Memory was short at the start: commands that may store more are refused.
+    pub(crate) is_out_of_memory: bool,
+    /// What the script has written cannot be taken back.
+    pub(crate) is_within_transaction: bool,
+}
+
+impl Run<'_> {
+    /// Runs `function`, the script with this digest, with `keys` and `args`, and writes its reply.
+    ///
+    /// # Errors
+    /// The script ended with an error, or was stopped.
+    pub(crate) fn run(
+        &self,
+        lease: &Lease<'_>,
+        function: &Function,
+        digest: &Digest,
+        (keys, args): (&[&[u8]], &[&[u8]]),
+        out: &mut Transcript,
+    ) -> Result<(), Ended> {
+        let interpreter = lease.interpreter().map_err(Ended::Failed)?;
+        let control = &interpreter.control;
+        control.restart();
+        let client_version = self.context.client.version();
+        let ended = interpreter.lua.scope(|scope| {
+            interpreter.set_arguments(keys, args)?;
+            let call = scope.create_function(|lua, args: MultiValue| {
+                let (reply, error) = self.command(lua, interpreter, &args)?;
+                error.map_or(Ok(reply), |error| Err(mlua::Error::external(error)))
+            })?;
+            let pcall = scope.create_function(|lua, args: MultiValue| {
+                match self.command(lua, interpreter, &args)? {
+                    (_, Some(error)) => {
+                        Ok(Value::Table(native::error_object(lua, &error.to_string())?))
+                    }
+                    (reply, None) => Ok(reply),
+                }
+            })?;
+            let (ok, result) =
+                interpreter
+                    .run
+                    .call::<(bool, Value)>((function.clone(), call, pcall))?;
+            if !ok {
+                return Ok(Some(failure(result, digest)));
+            }
+            let out: &mut dyn Sink = out;
+            convert::write(&result, control, &mut Encoder::new(out, client_version))?;
+            Ok(None)
+        });
+        match ended {
+            Ok(None) => Ok(()),
+            Ok(Some(ended)) => Err(ended),
+            Err(error) => Err(failure_of(&error, digest)),
+        }
+    }
+
+    /// Runs a command. Its reply, or its error.
+    fn command(
+        &self,
+        lua: &Lua,
+        interpreter: &Interpreter,
+        args: &MultiValue,
+    ) -> mlua::Result<(Value, Option<Raised>)> {
+        let control = &interpreter.control;
+        control.pause().map_err(mlua::Error::external)?;
+        let mut reply = Bounded::default();
+        let result = arguments(args).and_then(|args| {
+            let args: SmallVec<[&[u8]; 8]> = args.iter().map(Argument::bytes).collect();
+            self.dispatch(interpreter, &args, &mut reply)
+        });
+        Ok(match result {
+            Ok(()) => (ReplyReader::new(lua, control, &reply.bytes).value()?, None),
+            Err(error) => (Value::Nil, Some(Raised::Object(error.to_string()))),
+        })
+    }
+
+    fn dispatch(
+        &self,
+        interpreter: &Interpreter,
+        args: &[&[u8]],
+        reply: &mut Bounded,
+    ) -> Result<()> {
+        let id = args
+            .first()
+            .map_or(CommandId::UNKNOWN, |name| CommandId::of(name));
+        let table = CommandTable::get();
+        let index = table.index_of(id).ok_or(CommandError::line(
+            "ERR Unknown Redis command called from script",
+        ))?;
+        let spec = table.specs()[index];
+        self.admit(spec, args)?;
+        if self.is_within_transaction && spec.flags.contains(&Flag::Write) {
+            interpreter.control.forbid_stop();
+        }
+        let started = Instant::now();
+        let mut context = Context {
+            store: self.store,
+            close: false,
+            ..*self.context
+        };
+        let out: &mut dyn Sink = reply;
+        let mut encoder = Encoder::new(out, interpreter.control.version());
+        let result = (spec.run)(&mut context, args, &mut encoder);
+        let stats = self.context.stats;
+        stats.count_call(index, started.elapsed(), result.is_err());
+        result?;
+        if reply.is_too_long {
+            return Err(CommandError::line(
+                "ERR the command's reply is too long for a script",
+            ));
+        }
+        Ok(())
+    }
+
+    fn admit(&self, spec: &CommandSpec, args: &[&[u8]]) -> Result<()> {
+        let line = if spec.flags.contains(&Flag::NoScript) {
+            "ERR This Redis command is not allowed from script"
+        } else if !spec.accepts(args.len()) {
+            "ERR Wrong number of args calling Redis command from script"
+        } else if self.is_read_only && spec.flags.contains(&Flag::Write) {
+            "ERR Write commands are not allowed from read-only scripts."
+        } else if self.is_out_of_memory && spec.flags.contains(&Flag::DenyOom) {
+            return Err(CommandError::OutOfMemory);
+        } else {
+            return Ok(());
+        };
+        Err(CommandError::line(line))
+    }
+}
+
+/// How a run ended, if not well.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The script failed; what it wrote stays, as in Redis.
+    Failed(CommandError),
+    /// The script was stopped, and has written nothing.
+    Stopped(CommandError),
+}
+
+/// An argument of a command.
+enum Argument<'v> {
+    Text(mlua::BorrowedBytes<'v>),
+    Number(String),
+}
+
+impl Argument<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text,
+            Self::Number(digits) => digits.as_bytes(),
+        }
+    }
+}
+
+fn arguments(values: &MultiValue) -> Result<SmallVec<[Argument<'_>; 8]>> {
+    if values.is_empty() {
+        return Err(CommandError::line(
+            "ERR Please specify at least one argument for this redis lib call",
+        ));
+    }
+    let argument = |value| match value {
+        &Value::Integer(number) => Ok(Argument::Number(number.to_string())),
+        &Value::Number(number) => Ok(Argument::Number(number::general(number, 17))),
+        Value::String(text) => Ok(Argument::Text(text.as_bytes())),
+        _ => Err(CommandError::line(
+            "ERR Lua redis lib command arguments must be strings or integers",
+        )),
+    };
+    values.iter().map(argument).collect()
+}
+
+/// A reply of a bounded length.
+#[derive(Default)]
+struct Bounded {
+    bytes: Vec<u8>,
+    is_too_long: bool,
+}
+
+impl Sink for Bounded {
+    fn put(&mut self, bytes: &[u8]) {
+        self.is_too_long |= self.bytes.len() + bytes.len() > REPLY_BYTES_MAX;
+        if self.is_too_long {
+            self.bytes = Vec::new();
+        } else {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    fn put_shared(&mut self, bytes: Bytes) {
+        self.put(&bytes);
+    }
+}
+
+/// The error that `result` is: an error object of `sandbox.lua`, or why the server has stopped the script.
+fn failure(result: Value, digest: &Digest) -> Ended {
+    let table = match result {
+        Value::Table(table) => table,
+        Value::Error(error) => return failure_of(&error, digest),
+        Value::String(text) => return Ended::Failed(broken(&text.to_string_lossy(), digest)),
+        _ => return Ended::Failed(broken("execution failure", digest)),
+    };
+    let mut line = text_in(&table, "err").unwrap_or_else(|| "ERR unknown error".to_owned());
+    let number = table.raw_get::<Value>("line").ok();
+    let number = number.and_then(|number| number.as_usize());
+    if let (Some(source), Some(number)) = (text_in(&table, "source"), number) {
+        line.push_str(&format!(" script: {digest}, on {source}:{number}."));
+    }
+    Ended::Failed(CommandError::Other(line.into()))
+}
+
+fn text_in(table: &Table, field: &str) -> Option<String> {
+    match table.raw_get(field) {
+        Ok(Value::String(text)) => Some(text.to_string_lossy()),
+        _ => None,
+    }
+}
+
+fn failure_of(error: &mlua::Error, digest: &Digest) -> Ended {
+    let stop = error.chain().find_map(|cause| cause.downcast_ref::<Stop>());
+    match stop {
+        Some(stop) => Ended::Stopped(CommandError::Other(stop.to_string().into())),
+        None => Ended::Failed(broken(&message_of(error), digest)),
+    }
+}
+
+/// Redis's error for a script whose error is no error object.
+fn broken(reason: &str, digest: &Digest) -> CommandError {
+    let reason: String = reason.chars().take(100).collect();
+    CommandError::Other(format!("ERR Error running script {digest}, {reason}").into())
+}

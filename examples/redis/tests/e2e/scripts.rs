@@ -1,0 +1,211 @@
+//! Scripts beside other requests, and between many clients.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use psp_harness::{NOT_PSP, skip};
+
+use crate::common::{Connection, Options, Server, TOPOLOGIES, encode};
+
+/// GETs that the server must answer while a long script runs: none if the script holds the net thread, thousands
+/// otherwise.
+const GETS_MIN: usize = 5;
+/// The script may be over before this test's thread gets a core to send GETs.
+const ATTEMPTS: usize = 20;
+/// Calls after which the server knows how long a script takes.
+const MEASURED: usize = 40;
+
+/// Counts to ARGV[1].
+const LONG: &str = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i % 7 end return redis.call('incr', 'long')";
+/// Releases a lock, as redis-py does.
+const UNLOCK: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+/// Moves ARGV[1] from a key to another one that it has not declared.
+const MOVE: &str = "
+    local to = 'account' .. ARGV[2]
+    redis.call('decrby', KEYS[1], ARGV[1])
+    redis.call('incrby', to, ARGV[1])
+    return redis.call('incr', 'moves')";
+/// The sum of all accounts.
+const SUM: &str = "
+    local sum = 0
+    for i = 0, tonumber(ARGV[1]) - 1 do sum = sum + redis.call('get', 'account' .. i) end
+    return sum";
+
+fn start(topology: &'static str) -> Server {
+    Server::start_with(&Options {
+        topology: Some(topology),
+        workers: Some(2),
+        ..Options::default()
+    })
+}
+
+fn eval(client: &mut Connection, words: &[&str]) -> String {
+    let words = [&["EVAL"], words].concat();
+    client.request(&words).to_string()
+}
+
+#[test]
+fn sums_stay_whole_among_many_clients() {
+    const CLIENTS: usize = 4;
+    const MOVES: usize = 200;
+    const ACCOUNTS: usize = 4;
+    const TOTAL: usize = 4000;
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut witness = server.connect();
+        for account in 0..ACCOUNTS {
+            witness.ask(&format!("SET account{account} {}", TOTAL / ACCOUNTS));
+        }
+        let sum = |witness: &mut Connection| eval(witness, &[SUM, "0", &ACCOUNTS.to_string()]);
+        thread::scope(|scope| {
+            let movers: Vec<_> = (0..CLIENTS)
+                .map(|seed| {
+                    let mut client = server.connect();
+                    scope.spawn(move || {
+                        for step in 0..MOVES {
+                            let from = format!("account{}", (seed + step) % ACCOUNTS);
+                            let to = ((seed * 3 + step * 7 + 1) % ACCOUNTS).to_string();
+                            let amount = (step % 13).to_string();
+                            let reply = eval(&mut client, &[MOVE, "1", &from, &amount, &to]);
+                            assert!(reply.parse::<usize>().is_ok(), "{reply}");
+                        }
+                    })
+                })
+                .collect();
+            while !movers.iter().all(thread::ScopedJoinHandle::is_finished) {
+                assert_eq!(sum(&mut witness), TOTAL.to_string(), "{topology}");
+            }
+        });
+        assert_eq!(sum(&mut witness), TOTAL.to_string(), "{topology}");
+        let moves = witness.ask("GET moves");
+        assert_eq!(moves, format!("\"{}\"", CLIENTS * MOVES), "{topology}");
+    }
+}
+
+#[test]
+fn gets_and_short_scripts_go_on_beside_a_long_one() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut witness = server.connect();
+        witness.ask("SET k v");
+        for _ in 0..MEASURED {
+            witness.request(&["SET", "lock", "me"]);
+            assert_eq!(eval(&mut witness, &[UNLOCK, "1", "lock", "me"]), "1");
+        }
+        let mut long = server.connect();
+        let mut most = 0;
+        for attempt in 0..ATTEMPTS {
+            let count = (5_000_000 * (attempt + 1)).to_string();
+            long.send(&encode(&["EVAL", LONG, "0", &count]));
+            let mut answered = 0;
+            while answered < GETS_MIN && !long.has_received() {
+                assert_eq!(witness.ask("GET k"), "\"v\"");
+                witness.request(&["SET", "lock", "me"]);
+                assert_eq!(eval(&mut witness, &[UNLOCK, "1", "lock", "me"]), "1");
+                answered += 1;
+            }
+            assert_eq!(long.reply().to_string(), (attempt + 1).to_string());
+            most = most.max(answered);
+            if most >= GETS_MIN {
+                break;
+            }
+        }
+        assert!(
+            most >= GETS_MIN,
+            "{topology}: {most} locks beside the script"
+        );
+    }
+}
+
+#[test]
+fn the_type_of_a_script_is_that_of_its_runs() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    let server = start("dedicated");
+    let mut client = server.connect();
+    let arrivals = |client: &mut Connection, name: &str| -> u64 {
+        let info = String::from_utf8(client.request(&["INFO", "psp"]).into_bytes()).unwrap();
+        let prefix = format!("psp_type_{name}:");
+        let line = info.lines().find_map(|line| line.strip_prefix(&prefix));
+        let arrivals = line.and_then(|line| {
+            let mut fields = line.split(',');
+            fields.find_map(|field| field.strip_prefix("arrivals="))
+        });
+        arrivals
+            .unwrap_or_else(|| panic!("{info}"))
+            .parse()
+            .unwrap()
+    };
+    let scans = arrivals(&mut client, "scan");
+    for _ in 0..MEASURED * 5 {
+        eval(&mut client, &["return 1", "0"]);
+    }
+    let measured = arrivals(&mut client, "scan");
+    assert!(measured < scans + (MEASURED * 5) as u64, "all were scans");
+    assert!(measured > scans, "none was a scan before it was measured");
+    for _ in 0..MEASURED {
+        eval(&mut client, &[LONG, "0", "1000000"]);
+    }
+    let scans = arrivals(&mut client, "scan");
+    assert_eq!(scans, measured + MEASURED as u64, "long scripts stay scans");
+}
+
+#[test]
+fn a_script_that_does_not_end_is_killed_and_changes_nothing() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut witness = server.connect();
+        assert_eq!(witness.ask("CONFIG SET busy-reply-threshold 50"), "+OK");
+        let mut endless = server.connect();
+        endless.send(&encode(&[
+            "EVAL",
+            "redis.call('set', 'a', 1) while true do end",
+            "0",
+        ]));
+        let started = Instant::now();
+        while witness.ask("SCRIPT KILL") != "+OK" {
+            assert!(started.elapsed() < Duration::from_secs(60), "{topology}");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let reply = endless.reply().to_string();
+        assert!(
+            reply.contains("Script killed by user"),
+            "{topology}: {reply}"
+        );
+        assert_eq!(witness.ask("EXISTS a"), "0", "{topology}");
+    }
+}
+
+#[test]
+fn deep_recursion_is_an_error_and_no_crash() {
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut client = server.connect();
+        for body in [
+            "local function f() return 1 + f() end return f()",
+            "local function f(x) return (x:gsub('.', f)) end return f('x')",
+            "local function f() return coroutine.wrap(f)() end return f()",
+            "return cjson.decode(('['):rep(100000))",
+            "local function f(n) return select(2, pcall(f, n + 1)) end return f(0)",
+            "return loadstring(('('):rep(5000))()",
+            "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k + 1] end return t[1]",
+        ] {
+            for _ in 0..3 {
+                let reply = eval(&mut client, &[body, "0"]);
+                assert!(
+                    reply.starts_with('-') || body.contains("pcall"),
+                    "{topology} {body}: {reply}"
+                );
+            }
+        }
+        assert_eq!(client.ask("PING"), "+PONG", "{topology}");
+    }
+}
