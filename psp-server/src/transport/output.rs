@@ -305,7 +305,10 @@ mod tests {
         queue.put(&sent);
         queue.truncate(sent.len() + 3);
         let mut taken = Vec::new();
-        assert_eq!(queue.write_to(&mut taken, usize::MAX).unwrap(), Flush::Done);
+        assert_eq!(
+            queue.write_to(&mut taken, usize::MAX).unwrap(),
+            Flush::Empty
+        );
         assert_eq!(taken, [&sent[..], &sent[..3]].concat());
         assert_eq!(queue.len(), 0);
     }

@@ -10,7 +10,7 @@ use psp_sim::parallel;
 use psp_sim::simulator::{ElasticPlan, SimPlan, SimPolicy};
 use psp_sim::workload::Workload;
 
-use crate::cli::args::values::at_least_one;
+use crate::cli::args::values::{self, at_least_one};
 use crate::cli::failure::Failure;
 use crate::cli::output::{json, print};
 use crate::cli::progress::Progress;
@@ -36,7 +36,9 @@ pub(crate) struct ExperimentArgs {
     )]
     policy: Vec<String>,
     /// Workers of the server, or a range such as 2..8 within which they come and go with the load
-    #[arg(long, value_name = "N|MIN..MAX", help_heading = "Simulation")]
+    #[arg(
+        long, value_name = "N|MIN..MAX", value_parser = values::workers, help_heading = "Simulation"
+    )]
     workers: Workers,
     /// Set a cost or another property of the server, or a setting of a policy; may be repeated.
     /// --help lists them

@@ -1,5 +1,7 @@
 //! Values that several options take.
 
+use psp_server::policy::elastic::Workers;
+
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     /// A hundred days.
     const MAX: f64 = 8.64e6;
@@ -21,6 +23,15 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     number
         .filter(|number| *number > 0)
         .ok_or_else(|| "expected a number from 1".to_owned())
+}
+
+/// A number of workers from 1, or a range.
+pub(crate) fn workers(text: &str) -> Result<Workers, String> {
+    let workers: Workers = text.parse()?;
+    match workers.min {
+        0 => Err("expected a number from 1, or a range such as 2..8".to_owned()),
+        _ => Ok(workers),
+    }
 }
 
 /// A number from `min` to `max`.
