@@ -59,7 +59,7 @@ impl GroupLoad {
     }
 }
 
-/// Decides how many workers shall be present. See the [module](self).
+/// Decides how many workers shall be present. See [`elastic`](crate::elastic).
 #[derive(Debug, Clone)]
 pub struct Estimator {
     settings: ElasticSettings,

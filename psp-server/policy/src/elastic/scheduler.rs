@@ -12,7 +12,7 @@ use super::Elastic;
 use crate::event::{Action, Event};
 use crate::scheduler::{Scheduler, switch};
 
-/// A scheduler whose driver need not know whether workers come and go. See the [module](self).
+/// A scheduler whose driver need not know whether workers come and go. See [`elastic`](crate::elastic).
 pub struct ElasticScheduler {
     scheduler: Box<dyn Scheduler>,
     /// `None` if all workers are always present.
