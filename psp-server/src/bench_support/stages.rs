@@ -140,7 +140,7 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             if round.is_empty() {
                 break;
             }
-            done += run_round(&mut workers, &mut round, &mut watch);
+            done += run_round(&mut workers, &mut round, &clock, &mut watch);
             for (number, worker) in (0..).zip(&mut workers) {
                 let Some(Task::Datagram(datagram)) = worker.task.take() else {
                     continue;
@@ -199,6 +199,7 @@ fn decide<K, C, D: Default>(
 fn run_round<F: Framing, H: Handler<F::Head>>(
     workers: &mut [Worker<F, H>],
     round: &mut Vec<Decided<H::Connection, F::Head>>,
+    clock: &Clock,
     watch: &mut Stopwatch,
 ) -> u64 {
     let count = round.len() as u64;
@@ -218,7 +219,7 @@ fn run_round<F: Framing, H: Handler<F::Head>>(
     watch.lap(Stage::Take);
     for worker in &mut *workers {
         if let Some(task) = &mut worker.task {
-            worker.executor.run(task);
+            worker.executor.run(task, clock.now_ns());
         }
     }
     watch.lap(Stage::Handle);
