@@ -37,6 +37,9 @@ const SPARE_THREADS: usize = 2;
 /// How long a request waits for a thread that could take over from it.
 const START_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How often a request that waits looks for an idle thread before it waits with its worker.
+const SPARE_ATTEMPTS: usize = 100;
+
 /// A thread as a member of its team, and the time that its request spent between turns.
 struct TeamWorker<'a> {
     team: &'a Team,
@@ -96,8 +99,13 @@ impl Waiting for TeamWorker<'_> {
     }
 
     fn can_block(&self) -> bool {
-        if self.team.idle() == 0 {
+        for _ in 0..SPARE_ATTEMPTS {
+            if self.team.idle() > 0 {
+                break;
+            }
+            // A request to give way that came too late may hold the idle thread back for a moment.
             self.team.closed(self.thread, self.start_spare);
+            std::thread::yield_now();
         }
         self.has_turn();
         self.team.idle() > 0
