@@ -17,6 +17,7 @@ use crate::clock::unix_time_ms;
 use crate::entry::{Entry, Slot};
 use crate::fork::Origin;
 use crate::hashed::{POSITION_BITS, position_of};
+use crate::locks::ShardLocks;
 use crate::reaper::{Garbage, Reaper};
 use crate::value::Value;
 
@@ -321,42 +322,32 @@ impl Keyspace {
         let placed = pairs
             .into_iter()
             .map(|(key, value)| (position_of(key), Entry::new(key, value)));
-        let mut entries: Vec<(u64, Arc<Entry>)> = placed
+        let entries: Vec<(u64, Arc<Entry>)> = placed
             .map(|(position, entry)| (position, Arc::new(entry)))
             .collect();
         for (position, entry) in &entries {
             self.fetch(*position, entry.key());
         }
-        // A stable sort keeps equal keys in order. Locks are taken in ascending order.
-        entries.sort_by_key(|(position, _)| *position);
-        let by_shard = |left: &(u64, _), right: &(u64, _)| {
-            self.shard_index(left.0) == self.shard_index(right.0)
-        };
-        let mut guards: Vec<_> = entries
-            .chunk_by(by_shard)
-            .map(|chunk| self.shard(chunk[0].0).state.lock())
-            .collect();
-        let taken = entries
-            .chunk_by(by_shard)
-            .zip(&guards)
-            .any(|(chunk, state)| {
-                chunk.iter().any(|(position, entry)| {
-                    let present = state.find(*position, entry.key());
-                    present.is_some_and(|entry| !entry.is_expired(unix_time_ms))
-                })
-            });
-        if taken {
+        let index_of = |position: u64| self.shard_index(position);
+        let shards = entries.iter().map(|(position, _)| index_of(*position));
+        let mut locks = ShardLocks::take(self, &shards.collect());
+        let is_taken = entries.iter().any(|(position, entry)| {
+            let present = locks
+                .state(index_of(*position))
+                .find(*position, entry.key());
+            present.is_some_and(|entry| !entry.is_expired(unix_time_ms))
+        });
+        if is_taken {
             return false;
         }
         let mut garbage = Vec::new();
-        for (chunk, state) in entries.chunk_by(by_shard).zip(&mut guards) {
-            for (position, entry) in chunk {
-                self.note_key(entry.key());
-                garbage.extend(state.replace(*position, entry.key(), Some(Arc::clone(entry))));
-            }
-            self.shard(chunk[0].0).publish(state);
+        for (position, entry) in entries {
+            self.note_key(entry.key());
+            let state = locks.state_mut(index_of(position));
+            garbage.extend(state.replace(position, entry.key(), Some(Arc::clone(&entry))));
+            self.shard(position).publish(state);
         }
-        drop(guards);
+        drop(locks);
         self.discard_all(garbage.into_iter().map(Garbage::Entry));
         true
     }

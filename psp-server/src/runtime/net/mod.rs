@@ -26,6 +26,7 @@ mod connections;
 mod datagram_sockets;
 pub(crate) mod intake;
 pub(crate) mod net_worker;
+mod origin;
 mod polled_port;
 mod requests;
 mod sources;

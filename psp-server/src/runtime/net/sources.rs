@@ -10,7 +10,9 @@
 //! The source of a datagram may be forged. Then each reply goes to a victim. A slot bounds what one victim gets.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+
+use super::origin::Origin;
 
 /// Slots of a server that limits bytes. Sources share a slot where their keyed hashes meet.
 const SLOTS: usize = 1 << 14;
@@ -74,11 +76,7 @@ impl Sources {
         if self.bytes_per_s == 0 {
             return None;
         }
-        let origin = match source.ip().to_canonical() {
-            IpAddr::V4(address) => (false, address.to_bits().into()),
-            IpAddr::V6(address) => (true, (address.to_bits() >> 64) as u64),
-        };
-        Some(self.hasher.hash_one(origin) as usize % SLOTS)
+        Some(self.hasher.hash_one(Origin::from(source.ip())) as usize % SLOTS)
     }
 }
 

@@ -1,31 +1,13 @@
 //! How many connections each address has.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use hashbrown::HashMap;
 
 use crate::peer::Peer;
+use crate::runtime::net::origin::Origin;
 
-/// The addresses that count as one: an IPv4 address, or the 64 bits of an IPv6 address that name a network. One
-/// host may have all addresses of its network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Origin {
-    V4(Ipv4Addr),
-    V6Network(u64),
-}
-
-impl Origin {
-    /// `None` for a peer without an address.
-    pub(super) fn of(peer: &Peer) -> Option<Self> {
-        Some(match peer.ip()?.ip().to_canonical() {
-            IpAddr::V4(address) => Self::V4(address),
-            IpAddr::V6(address) => Self::V6Network(network(address)),
-        })
-    }
-}
-
-fn network(address: Ipv6Addr) -> u64 {
-    (address.to_bits() >> 64) as u64
+/// `None` for a peer without an address.
+fn origin_of(peer: &Peer) -> Option<Origin> {
+    Some(peer.ip()?.ip().into())
 }
 
 /// Counts the open connections of each address. It has no entry for an address without connections, so it has no more
@@ -47,7 +29,7 @@ impl PerAddress {
 
     /// Whether the peer's address may have another connection.
     pub(super) fn has_room(&self, peer: &Peer) -> bool {
-        let open = || Origin::of(peer).and_then(|origin| self.open.get(&origin));
+        let open = || origin_of(peer).and_then(|origin| self.open.get(&origin));
         self.max == 0 || open().is_none_or(|&open| open < self.max)
     }
 
@@ -56,7 +38,7 @@ impl PerAddress {
         if self.max == 0 {
             return None;
         }
-        let origin = Origin::of(peer)?;
+        let origin = origin_of(peer)?;
         *self.open.entry(origin).or_default() += 1;
         Some(origin)
     }
@@ -77,7 +59,7 @@ impl PerAddress {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
+    use std::net::{IpAddr, SocketAddr};
 
     use super::*;
 

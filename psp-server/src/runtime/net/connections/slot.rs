@@ -3,9 +3,9 @@
 use psp_policy::RequestType;
 use psp_protocols::Framing;
 
-use super::per_address::Origin;
 use super::readiness::Readiness;
 use crate::presence::Presence;
+use crate::runtime::net::origin::Origin;
 use crate::transport::run::Stream;
 
 /// Input that one connection may have read before others have their turn, in bytes.
