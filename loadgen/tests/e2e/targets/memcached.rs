@@ -1,12 +1,12 @@
 //! The text and the meta protocol of memcached.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use psp_protocols::memcached::MemcachedFraming;
 
 use super::program::{
-    RealServer, assert_every_arrival_ends_once, call, count, free_port, printed, run, server,
+    assert_every_arrival_ends_once, call, count, free_port, printed, real_server, run, server,
     type_of,
 };
 use crate::scripted::serve::Answer;
@@ -148,11 +148,10 @@ fn the_text_report_tells_hits_and_misses() {
 #[ignore = "needs memcached"]
 fn memcached_is_measured() {
     let port = free_port();
-    let port_text = port.to_string();
-    let args = ["-u", "root", "-l", "127.0.0.1", "-p", &port_text];
-    let _server = RealServer::start("memcached", &args, || {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
+    let _server = real_server(
+        &format!("memcached -u root -l 127.0.0.1 -p {port}"),
+        &format!("memcached://127.0.0.1:{port}"),
+    );
     for scheme in SCHEMES {
         let target = format!("{scheme}://127.0.0.1:{port}");
         // The server has no keys with this prefix.

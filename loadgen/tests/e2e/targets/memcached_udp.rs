@@ -1,12 +1,12 @@
 //! The text protocol of memcached over UDP.
 
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use psp_protocols::memcached::udp::{HEADER_LEN, Header};
 
 use super::program::{
-    RealServer, assert_every_arrival_ends_once, call, count, free_port, run, type_of,
+    assert_every_arrival_ends_once, call, count, free_port, real_server, run, type_of,
 };
 
 /// Starts a server that replies to each request with the datagrams that `script` returns, in order.
@@ -176,21 +176,12 @@ fn requests_are_one_datagram_or_an_error() {
 #[ignore = "needs memcached"]
 fn memcached_is_measured_over_udp() {
     let port = free_port();
-    let port_text = port.to_string();
-    let args = [
-        "-u",
-        "root",
-        "-l",
-        "127.0.0.1",
-        "-p",
-        &port_text,
-        "-U",
-        &port_text,
-    ];
-    let _server = RealServer::start("memcached", &args, || {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
     let target = format!("memcached+udp://127.0.0.1:{port}");
+    // The server listens to TCP before it receives datagrams.
+    let _server = real_server(
+        &format!("memcached -u root -l 127.0.0.1 -p {port} -U {port}"),
+        &target,
+    );
     let mix = "GET:90,SET:10,GAT 60 {key}:1,TOUCH:1,DELETE none:1,ADD n 7:1,INCR n 1:1";
     let args = "--rate 1000 --preload --keys 500 --value-bytes 10-20000 --key-distribution zipf";
     let report = run(&target, mix, args);

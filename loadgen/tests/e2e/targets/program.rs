@@ -1,18 +1,16 @@
 //! Calls of the program, and servers for them.
 
 use std::net::{SocketAddr, TcpListener};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{Duration, Instant};
 
+use psp_loadgen::clients::{self, Server};
 use psp_protocols::Framing;
 use serde_json::Value;
 
 use crate::scripted::serve::{Answer, serve};
-
-/// Timeout of everything that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Half a second of uniform arrivals.
 const SHORT: &str = "--duration 0.5 --warmup 0 --arrivals uniform";
@@ -86,31 +84,14 @@ pub(crate) fn server<F: Framing + Clone>(
 
 /// An unused port.
 pub(crate) fn free_port() -> u16 {
-    psp_loadgen::clients::free_port().unwrap()
+    clients::free_port().unwrap()
 }
 
-/// A real server that ends with the test.
-pub(crate) struct RealServer(Child);
-
-impl RealServer {
-    /// Starts `program` and waits for `is_ready`.
-    pub(crate) fn start(program: &str, args: &[&str], is_ready: impl Fn() -> bool) -> Self {
-        let mut command = Command::new(program);
-        command.args(args).stdout(Stdio::null());
-        let server = Self(command.spawn().unwrap());
-        let deadline = Instant::now() + PATIENCE;
-        while !is_ready() {
-            assert!(Instant::now() < deadline, "{program} does not answer");
-            thread::sleep(Duration::from_millis(5));
-        }
-        server
-    }
-}
-
-impl Drop for RealServer {
-    fn drop(&mut self) {
-        // The server may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts `command` and waits until the server answers at `target`. The server ends with the test.
+pub(crate) fn real_server(command: &str, target: &str) -> Server {
+    let mut server = Server::start(command).unwrap();
+    let target = target.parse().unwrap();
+    let ready = server.wait_until_ready(&target, &AtomicBool::new(false));
+    ready.unwrap();
+    server
 }

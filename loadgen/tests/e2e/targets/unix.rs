@@ -1,6 +1,6 @@
 //! Local sockets.
 
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::thread;
 use psp_protocols::resp::Resp;
 use tempfile::TempDir;
 
-use super::program::{RealServer, assert_every_arrival_ends_once, call, count, run};
+use super::program::{assert_every_arrival_ends_once, call, count, real_server, run};
 use crate::scripted::serve::{Answer, serve};
 
 /// A RESP server on a local socket at `path`.
@@ -83,9 +83,9 @@ fn a_socket_without_a_server_or_a_protocol_is_an_error() {
 fn redis_server_is_measured_on_its_local_socket() {
     let dir = tempfile::tempdir().unwrap();
     let path = socket_in(&dir);
-    let args = ["--port", "0", "--save", "", "--unixsocket", &path];
-    let _server = RealServer::start("redis-server", &args, || UnixStream::connect(&path).is_ok());
     let target = format!("redis+unix:{path}");
+    let command = format!("redis-server --port 0 --save '' --unixsocket {path}");
+    let _server = real_server(&command, &target);
     let report = run(&target, "GET:9,SET:1", "--rate 1000 --preload --keys 1000");
     assert_every_arrival_ends_once(&report);
     assert_eq!(report["overall"]["completed"], 500);
