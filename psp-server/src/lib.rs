@@ -162,7 +162,10 @@
 //! | `psp_preemptions_asked_total` | `type` | requests asked to give way |
 //! | `psp_preemptions_honoured_total` | `type` | requests that gave way |
 //! | `psp_preemptions_late_total` | `type` | requests that gave way late |
-//! | `psp_queue_length` | `type` | requests that wait |
+//! | `psp_waits_total` | `type` | waits in handlers that began |
+//! | `psp_wait_ns_total` | `type` | time of those that ended |
+//! | `psp_blocked` | `type` | requests that wait in their handlers |
+//! | `psp_queue_length` | `type` | requests that wait for a worker |
 //! | `psp_workers_reserved` | `type` | workers reserved for the group of the type |
 //! | `psp_worker_completions_total` | `worker` | requests that completed |
 //! | `psp_worker_service_ns_total` | `worker` | service time |

@@ -16,7 +16,7 @@ const LONG_US_MIN: usize = 100;
 pub type PspRpcClassifier =
     ChainClassifier<RpcClassifier, SizeClassifier<fn(&[u8], &RpcHead) -> usize>>;
 
-/// The types of the server, from the shortest: `short` (Echo), `sum`, `stats`, `sort`, `work-short` and
+/// The types of the server, from the shortest: `short` (Echo), `sum`, `stats`, `gather`, `sort`, `work-short` and
 /// `work-long` (Spin and Sleep). Other methods are `UNKNOWN`.
 #[must_use]
 pub fn classifier() -> PspRpcClassifier {
@@ -26,6 +26,7 @@ pub fn classifier() -> PspRpcClassifier {
         .group(spec("short", 1), ["Echo"])
         .group(spec("sum", 10), ["Sum"])
         .group(spec("stats", 20), ["Stats"])
+        .group(spec("gather", 50), ["Gather"])
         .group(spec("sort", 1000), ["Sort"]);
     // Size 0 is below all thresholds, and so UNKNOWN.
     let by_duration = SizeClassifier::measured_by(duration_us as fn(&[u8], &RpcHead) -> usize)
@@ -63,6 +64,7 @@ mod tests {
             ("Sum", b"", "sum"),
             ("Sort", b"", "sort"),
             ("Stats", b"", "stats"),
+            ("Gather", b"", "gather"),
             ("Spin", b"", "work-short"),
             ("Spin", b"\x08\x63", "work-short"),
             ("Spin", b"\x08\x64", "work-long"),

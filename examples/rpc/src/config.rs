@@ -1,7 +1,8 @@
 //! The server's configuration: built-in defaults, then a TOML file, then flags.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use anyhow::ensure;
 use clap::Parser;
 use psp_program::{
     CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig,
@@ -29,6 +30,8 @@ pub struct Config {
     pub sockets: SocketConfig,
     /// Transport of datagrams: sockets, or a polled port.
     pub transport: TransportConfig,
+    /// The servers that Gather asks.
+    pub upstreams: UpstreamConfig,
     /// How requests are scheduled.
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
@@ -45,6 +48,7 @@ impl Default for Config {
             log_level: LogLevel::default(),
             sockets: SocketConfig::default(),
             transport: TransportConfig::default(),
+            upstreams: UpstreamConfig::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default(),
         }
@@ -54,6 +58,56 @@ impl Default for Config {
 impl ProgramConfig for Config {
     fn common(&mut self) -> CommonSettings<'_> {
         CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
+    }
+
+    fn validate(&self) -> anyhow::Result<()> {
+        self.upstreams.validate()
+    }
+}
+
+/// Most upstreams: each call asks all of them.
+const UPSTREAMS_MAX: usize = 64;
+/// Longest [`UpstreamConfig::timeout_ms`]: an hour.
+const TIMEOUT_MS_MAX: u64 = 3_600_000;
+
+/// The servers that Gather asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct UpstreamConfig {
+    /// Where they listen for psp's RPC over TCP; none by default.
+    pub addresses: Vec<SocketAddr>,
+    /// Most connections to each of them, and so calls that it is asked at once; 32 by default. Further calls wait.
+    pub connections_max: usize,
+    /// Longest time that each may take for a call, in milliseconds; 1000 by default.
+    pub timeout_ms: u64,
+}
+
+impl Default for UpstreamConfig {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            connections_max: 32,
+            timeout_ms: 1000,
+        }
+    }
+}
+
+impl UpstreamConfig {
+    fn validate(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.addresses.len() <= UPSTREAMS_MAX,
+            "there may be at most {UPSTREAMS_MAX} upstreams"
+        );
+        ensure!(
+            (1..=usize::from(u16::MAX)).contains(&self.connections_max),
+            "upstreams.connections-max must be from 1 to {}",
+            u16::MAX
+        );
+        ensure!(
+            (1..=TIMEOUT_MS_MAX).contains(&self.timeout_ms),
+            "upstreams.timeout-ms must be from 1 to {TIMEOUT_MS_MAX}"
+        );
+        Ok(())
     }
 }
 
@@ -71,6 +125,9 @@ pub struct Flags {
     udp: bool,
     #[command(flatten)]
     transport: TransportFlags,
+    /// A server that Gather asks; may be given several times.
+    #[arg(long = "upstream", value_name = "ADDRESS")]
+    upstreams: Vec<SocketAddr>,
     #[command(flatten)]
     server: ServerFlags,
 }
@@ -83,6 +140,9 @@ impl ProgramFlags for Flags {
             .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.transport.apply_to(&mut config.transport);
         config.udp |= self.udp || config.transport.is_polled();
+        if !self.upstreams.is_empty() {
+            config.upstreams.addresses = self.upstreams;
+        }
         self.server.apply_to(config.common());
         Ok(())
     }

@@ -27,6 +27,48 @@ pub struct Total {
     pub value: i64,
 }
 
+/// `psp.rpc.methods.v1.Question`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Question {
+    /// The name of the method that the upstreams are asked for.
+    #[prost(string, tag = "1")]
+    pub method: String,
+    /// The message of that method.
+    #[prost(bytes = "vec", tag = "2")]
+    pub payload: Vec<u8>,
+    /// For how long an upstream may take, in microseconds; 0: until the deadline of the request.
+    #[prost(uint64, tag = "3")]
+    pub timeout_us: u64,
+    /// How many upstreams have to answer; 0 for all.
+    #[prost(uint32, tag = "4")]
+    pub answers_min: u32,
+}
+
+/// `psp.rpc.methods.v1.Answers`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Answers {
+    /// One for each upstream, in the order of the server's configuration.
+    #[prost(message, repeated, tag = "1")]
+    pub answers: Vec<Answer>,
+}
+
+/// `psp.rpc.methods.v1.Answer`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Answer {
+    /// The upstream's address.
+    #[prost(string, tag = "1")]
+    pub upstream: String,
+    /// The number of a [`Status`](psp_protocols::rpc::Status).
+    #[prost(int32, tag = "2")]
+    pub status: i32,
+    /// What went wrong, for people; empty when the status is `OK`.
+    #[prost(string, tag = "3")]
+    pub error: String,
+    /// The method's own message; empty unless the status is `OK`.
+    #[prost(bytes = "vec", tag = "4")]
+    pub payload: Vec<u8>,
+}
+
 /// `psp.rpc.methods.v1.ServerStats`.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ServerStats {
@@ -77,4 +119,13 @@ pub struct TypeStats {
     /// Requests that did not run because their deadlines had passed.
     #[prost(uint64, tag = "10")]
     pub expired: u64,
+    /// Requests that wait in their handlers.
+    #[prost(uint64, tag = "11")]
+    pub blocked: u64,
+    /// How often a request began to wait in its handler.
+    #[prost(uint64, tag = "12")]
+    pub waits: u64,
+    /// Time of all waits that have ended, in nanoseconds.
+    #[prost(uint64, tag = "13")]
+    pub wait_ns_total: u64,
 }

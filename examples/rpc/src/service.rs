@@ -8,14 +8,18 @@ use psp_rpc_service::{Call, Service};
 use psp_server::WorkerId;
 
 use crate::messages::Numbers;
-use crate::methods::{numbers, stats, work};
+use crate::methods::{gather, numbers, stats, work};
+use crate::upstreams::Upstreams;
 
 /// Most numbers whose memory a context of a worker keeps for the next request.
 const NUMBERS_KEPT_MAX: usize = 8 << 10;
 
 /// The methods of psp-rpc.
 #[derive(Debug, Default)]
-pub struct RpcService;
+pub struct RpcService {
+    /// The servers that Gather asks.
+    pub upstreams: Upstreams,
+}
 
 /// Memory that successive requests reuse.
 #[derive(Debug, Default)]
@@ -33,6 +37,8 @@ pub struct Context<'a> {
     pub scratch: &'a mut Scratch,
     /// The response's message is appended here.
     pub payload: &'a mut Vec<u8>,
+    /// The servers that Gather asks.
+    pub upstreams: &'a Upstreams,
 }
 
 impl Context<'_> {
@@ -44,13 +50,14 @@ impl Context<'_> {
 
 type Method = fn(&mut Context<'_>, &Call<'_>) -> Result<(), Failure>;
 
-const METHODS: [(&str, Method); 6] = [
+const METHODS: [(&str, Method); 7] = [
     ("Echo", work::echo),
     ("Spin", work::spin),
     ("Sleep", work::sleep),
     ("Sum", numbers::sum),
     ("Sort", numbers::sort),
     ("Stats", stats::stats),
+    (gather::GATHER, gather::gather),
 ];
 
 impl Service for RpcService {
@@ -74,7 +81,11 @@ impl Service for RpcService {
             .iter()
             .find(|(name, _)| *name == call.method)
             .ok_or_else(|| Failure::unknown_method(call.method))?;
-        let mut context = Context { scratch, payload };
+        let mut context = Context {
+            scratch,
+            payload,
+            upstreams: &self.upstreams,
+        };
         let done = method(&mut context, call);
         scratch.numbers.clear();
         scratch.numbers.values.shrink_to(NUMBERS_KEPT_MAX);

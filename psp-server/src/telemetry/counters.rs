@@ -114,6 +114,15 @@ pub(crate) struct DispatchCounters {
     pub(crate) steals: Counter,
     pub(crate) service_ns_profiled: Counter,
     pub(crate) turns: TurnCounters,
+    pub(crate) waits: WaitCounters,
+}
+
+/// Written by the dispatcher, for one type.
+#[derive(Debug, Default)]
+pub(crate) struct WaitCounters {
+    pub(crate) blocked: Counter,
+    pub(crate) waits: Counter,
+    pub(crate) wait_ns: Counter,
 }
 
 /// Written by the dispatcher, for one type or one worker.

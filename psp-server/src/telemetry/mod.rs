@@ -14,10 +14,11 @@ mod publish;
 mod snapshot;
 
 pub(crate) use counters::{
-    Counter, DispatchCounters, NetCounters, PacketCounters, Telemetry, TurnCounters, WorkerCounters,
+    Counter, DispatchCounters, NetCounters, PacketCounters, Telemetry, TurnCounters, WaitCounters,
+    WorkerCounters,
 };
 pub use publish::publish;
 pub use snapshot::{
     DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Snapshot, TurnSnapshot,
-    TypeSnapshot, WorkerSnapshot,
+    TypeSnapshot, WaitSnapshot, WorkerSnapshot,
 };

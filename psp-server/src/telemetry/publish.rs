@@ -69,6 +69,9 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_preemptions_honoured_total", &label)
             .absolute(ty.turns.preemptions_honoured);
         metrics::counter!("psp_preemptions_late_total", &label).absolute(ty.turns.preemptions_late);
+        metrics::counter!("psp_waits_total", &label).absolute(ty.waits.waits);
+        metrics::counter!("psp_wait_ns_total", &label).absolute(ty.waits.wait_ns_total);
+        metrics::gauge!("psp_blocked", &label).set(ty.waits.blocked as f64);
         metrics::gauge!("psp_queue_length", &label).set(ty.queued as f64);
         metrics::gauge!("psp_workers_reserved", &label).set(ty.workers_reserved as f64);
     }

@@ -3,7 +3,7 @@
 use psp_policy::TypeTable;
 use psp_protocols::packet::DropReason;
 
-use super::counters::{Counter, PacketCounters, Telemetry, TurnCounters};
+use super::counters::{Counter, PacketCounters, Telemetry, TurnCounters, WaitCounters};
 
 /// All counters of a server at about one moment: each figure is exact, but two figures may be some
 /// events apart.
@@ -168,6 +168,36 @@ pub struct TypeSnapshot {
     pub steals: u64,
     /// Turns of its requests on workers.
     pub turns: TurnSnapshot,
+    /// Waits of its requests in their handlers.
+    pub waits: WaitSnapshot,
+}
+
+/// Waits of one type's requests in their handlers: requests that [`wait`](crate::wait()) without their workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct WaitSnapshot {
+    /// Requests that wait now.
+    pub blocked: u64,
+    /// How often a request began to wait. A request may wait several times.
+    pub waits: u64,
+    /// Time of all waits that have ended, until what they waited for was ready, in nanoseconds.
+    pub wait_ns_total: u64,
+}
+
+impl WaitSnapshot {
+    /// How many waits have ended.
+    #[must_use]
+    pub const fn ended(&self) -> u64 {
+        self.waits.saturating_sub(self.blocked)
+    }
+
+    fn read(counters: &WaitCounters) -> Self {
+        Self {
+            blocked: counters.blocked.get(),
+            waits: counters.waits.get(),
+            wait_ns_total: counters.wait_ns.get(),
+        }
+    }
 }
 
 /// Turns on workers: of one type's requests (or runs), or on one worker. A request that is never
@@ -258,6 +288,7 @@ impl Snapshot {
                     .then_some(worker_first),
                 steals: dispatch.steals.get(),
                 turns: TurnSnapshot::read(&dispatch.turns),
+                waits: WaitSnapshot::read(&dispatch.waits),
             }
         });
         let workers = telemetry.workers.iter().zip(&telemetry.turns);

@@ -38,6 +38,7 @@ pub(super) fn write(runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
 
 fn write_type(ty: &TypeSnapshot, put: &mut Put<'_>) {
     let mean_us = us(ty.service_ns_total / ty.completions.max(1));
+    let wait_mean_us = us(ty.waits.wait_ns_total / ty.waits.ended().max(1));
     put_all(
         put,
         &format!("type:{}:", ty.name),
@@ -54,6 +55,9 @@ fn write_type(ty: &TypeSnapshot, put: &mut Put<'_>) {
             ("service_us_profiled", &us(ty.service_ns_profiled)),
             ("workers_reserved", &ty.workers_reserved),
             ("steals", &ty.steals),
+            ("blocked", &ty.waits.blocked),
+            ("waits", &ty.waits.waits),
+            ("wait_us_mean", &wait_mean_us),
         ],
     );
 }

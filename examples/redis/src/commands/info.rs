@@ -260,7 +260,8 @@ fn write_scheduler(
             "psp_type_{}:arrivals={},completions={},held={},rejections={},abandoned={},expired={},queued={},\
              service_us_mean={:.3},\
              service_us_max={:.3},service_us_profiled={:.3},workers_reserved={},worker_first={},\
-             steals={},turns={},preemptions_asked={},preemptions_honoured={},preemptions_late={}\r\n",
+             steals={},turns={},preemptions_asked={},preemptions_honoured={},preemptions_late={},\
+             blocked={},waits={},wait_us_mean={:.3}\r\n",
             ty.name,
             ty.arrivals,
             ty.completions,
@@ -280,6 +281,9 @@ fn write_scheduler(
             ty.turns.preemptions_asked,
             ty.turns.preemptions_honoured,
             ty.turns.preemptions_late,
+            ty.waits.blocked,
+            ty.waits.waits,
+            us(ty.waits.wait_ns_total / ty.waits.ended().max(1)),
         )?;
     }
     for (index, worker) in snapshot.workers.iter().enumerate() {

@@ -42,13 +42,20 @@
 //! # }
 //! ```
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use psp_protocols::rpc::{Failure, RequestRef, ResponseRef, RpcHead, Status, peek_id};
-use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId, checkpoint, is_abandoned};
+use psp_server::{
+    Handler, Peer, Reply, Request, ServerHandle, WorkerId, checkpoint, is_abandoned, task,
+};
 
 /// Most bytes of the payload buffer that are kept for the next request.
 const PAYLOAD_KEPT_MAX: usize = 64 << 10;
+/// When a call that waits looks for the first time whether its client is still there, and the longest time between two
+/// looks. Each takes a turn on the worker, so that they become rarer.
+const LOOK_MIN: Duration = Duration::from_millis(10);
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// The methods of a server.
 pub trait Service: Send + Sync + 'static {
@@ -118,6 +125,41 @@ impl<'a> Call<'a> {
     /// [`Status::Cancelled`] when the client has gone, and [`Failure::deadline_exceeded`].
     pub fn give_way(&self) -> Result<(), Failure> {
         checkpoint();
+        self.is_wanted()
+    }
+
+    /// [`psp_server::wait`]s for `future` while the client is there and the deadline has not passed. Then the future is
+    /// dropped. It takes about as long to notice that the client has gone as the call has waited, and a second at most.
+    ///
+    /// ```
+    /// # use psp_protocols::rpc::Failure;
+    /// # use psp_rpc_service::Call;
+    /// # async fn ask_another_server(_: &[u8]) -> Vec<u8> { Vec::new() }
+    /// fn forward(call: &Call<'_>, payload: &mut Vec<u8>) -> Result<(), Failure> {
+    ///     payload.extend(call.wait(ask_another_server(call.payload))?);
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`give_way`](Self::give_way).
+    pub fn wait<F: Future>(&self, future: F) -> Result<F::Output, Failure> {
+        psp_server::wait(async {
+            let mut future = pin!(future);
+            let mut look = LOOK_MIN;
+            loop {
+                let time = self.time_left().map_or(look, |left| left.min(look));
+                if let Ok(output) = task::timeout(time, future.as_mut()).await {
+                    return Ok(output);
+                }
+                self.is_wanted()?;
+                look = (2 * look).min(LOOK_MAX);
+            }
+        })
+    }
+
+    /// Checks the client and the deadline.
+    fn is_wanted(&self) -> Result<(), Failure> {
         if is_abandoned() {
             return Err(Failure::new(Status::Cancelled, "the client has gone"));
         }
@@ -234,5 +276,15 @@ mod tests {
             }
         };
         assert_eq!(passed, Failure::deadline_exceeded());
+    }
+
+    #[test]
+    fn a_call_waits_until_its_deadline_at_most() {
+        let never = || std::future::pending::<()>();
+        let limited = call(30_000, Duration::ZERO);
+        assert_eq!(limited.wait(never()), Err(Failure::deadline_exceeded()));
+        let soon = task::sleep(3 * LOOK_MIN);
+        assert_eq!(call(0, Duration::ZERO).wait(soon), Ok(()));
+        assert_eq!(call(60_000_000, Duration::ZERO).wait(async { 7 }), Ok(7));
     }
 }

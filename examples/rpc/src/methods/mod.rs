@@ -1,6 +1,7 @@
 //! The methods. Each function appends its message to the context's payload. Methods that can take long
 //! have checkpoints.
 
+pub mod gather;
 pub mod numbers;
 pub mod stats;
 pub mod work;

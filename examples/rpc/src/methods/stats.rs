@@ -38,5 +38,8 @@ fn of_type(ty: TypeSnapshot) -> TypeStats {
         preemptions: ty.turns.preemptions_honoured,
         abandoned: ty.abandoned,
         expired: ty.expired,
+        blocked: ty.waits.blocked,
+        waits: ty.waits.waits,
+        wait_ns_total: ty.waits.wait_ns_total,
     }
 }

@@ -55,19 +55,39 @@ proptest! {
     }
 
     #[test]
-    fn payloads(number: u64, values: Vec<i64>, value: i64, name in "\\PC{0,20}", counts: [u64; 9]) {
+    fn payloads(number: u64, values: Vec<i64>, value: i64, name in "\\PC{0,20}", counts: [u64; 12]) {
         let [arrivals, completions, rejections, service_ns_mean, service_ns_max, turns, preemptions,
-            abandoned, expired] = counts;
+            abandoned, expired, blocked, waits, wait_ns_total] = counts;
         same(&messages::Work { duration_us: number }, &methods::Work { duration_us: number })?;
         same(&messages::Numbers { values: values.clone() }, &methods::Numbers { values })?;
         same(&messages::Total { value }, &methods::Total { value })?;
+        same(
+            &messages::Question {
+                method: name.clone(), payload: name.clone().into(), timeout_us: number,
+                answers_min: number as u32,
+            },
+            &methods::Question {
+                method: name.clone(), payload: name.clone().into(), timeout_us: number,
+                answers_min: number as u32,
+            },
+        )?;
+        let ours = messages::Answer {
+            upstream: name.clone(), status: value as i32, error: name.clone(), payload: name.clone().into(),
+        };
+        let generated = methods::Answer {
+            upstream: name.clone(), status: value as i32, error: name.clone(), payload: name.clone().into(),
+        };
+        same(
+            &messages::Answers { answers: vec![ours; 3] },
+            &methods::Answers { answers: vec![generated; 3] },
+        )?;
         let ours = messages::TypeStats {
             name: name.clone(), arrivals, completions, rejections, service_ns_mean, service_ns_max,
-            turns, preemptions, abandoned, expired,
+            turns, preemptions, abandoned, expired, blocked, waits, wait_ns_total,
         };
         let generated = methods::TypeStats {
             name: name.clone(), arrivals, completions, rejections, service_ns_mean, service_ns_max,
-            turns, preemptions, abandoned, expired,
+            turns, preemptions, abandoned, expired, blocked, waits, wait_ns_total,
         };
         same(
             &messages::ServerStats {

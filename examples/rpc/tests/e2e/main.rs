@@ -5,5 +5,6 @@ mod clients;
 mod codec;
 mod common;
 mod failures;
+mod gather;
 mod life;
 mod methods;

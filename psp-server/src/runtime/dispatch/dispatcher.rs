@@ -8,6 +8,7 @@ use psp_policy::{
     Action, Event, Policy, RequestId, RequestType, Sample, Scheduler, TypeStatus, WorkerId,
 };
 
+use super::blocked::Blocked;
 use super::places::Places;
 use super::turns::Turns;
 use crate::classifier::Classifier;
@@ -34,8 +35,7 @@ pub(crate) struct Dispatcher<K> {
     waits_max: Vec<Option<Duration>>,
     /// Requests (or runs) that arrived or gave way, and were neither run nor refused since.
     places: Places,
-    /// Requests that wait for a wake, no more than workers have contexts.
-    blocked: Vec<(RequestId, RequestType)>,
+    blocked: Blocked,
     /// The counts of the schedulers that were in force before.
     before: Counted,
     publish_at_ns: u64,
@@ -67,7 +67,7 @@ impl<K> Dispatcher<K> {
                 specs.map(|spec| spec.max_wait).chain([None]).collect()
             },
             places: Places::new(&shared.types, &shared.config),
-            blocked: Vec::new(),
+            blocked: Blocked::new(shared.clone()),
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
                 reservation_updates: 0,
@@ -245,9 +245,10 @@ impl<K> Dispatcher<K> {
 
     /// The request on `worker` waits for a wake.
     pub(crate) fn blocked(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
-        let blocked = self.turns.request_on(worker);
-        self.blocked
-            .extend(blocked.map(|request| (request, self.turns.type_on(worker))));
+        if let Some(request) = self.turns.request_on(worker) {
+            let request_type = self.turns.type_on(worker);
+            self.blocked.begin(now_ns, request, request_type);
+        }
         let woken = self.turns.blocked(worker);
         self.scheduler
             .on_event(now_ns, Event::Blocked { worker, served_ns });
@@ -264,10 +265,7 @@ impl<K> Dispatcher<K> {
     }
 
     fn unblocked(&mut self, now_ns: u64, request: RequestId) {
-        let place = { self.blocked.iter() }.position(|(blocked, _)| *blocked == request);
-        let request_type = place.map_or(RequestType::UNKNOWN, |place| {
-            self.blocked.swap_remove(place).1
-        });
+        let request_type = self.blocked.end(now_ns, request);
         self.places.take(self.slot(request_type));
         self.scheduler
             .on_event(now_ns, Event::Unblocked { request });

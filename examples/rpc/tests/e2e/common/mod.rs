@@ -27,10 +27,15 @@ impl Server {
 
     /// Starts a server with these flags and this configuration file.
     pub(crate) fn start_with(flags: &[&str], config: &str) -> Self {
+        Self::start_on(free_port, flags, config)
+    }
+
+    /// Starts a server on a port, which each attempt asks for.
+    pub(crate) fn start_on(port: impl Fn() -> u16, flags: &[&str], config: &str) -> Self {
         let process = ServerProcess::start(|directory| {
             let file = directory.join(CONFIG_FILE);
             fs::write(&file, config).unwrap();
-            let port = free_port();
+            let port = port();
             let mut command = Command::new(env!("CARGO_BIN_EXE_psp-rpc"));
             command.args(["--udp", "--port", &port.to_string(), "--config"]);
             command.arg(file).args(flags);
@@ -40,6 +45,11 @@ impl Server {
             }
         });
         Self { process }
+    }
+
+    /// Where the server listens, as a flag names it.
+    pub(crate) fn address(&self) -> String {
+        self.process.address().to_string()
     }
 
     /// Changes the configuration file.
