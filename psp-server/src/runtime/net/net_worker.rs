@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mio::{Events, Poll};
-use psp_policy::{Action, RequestId, WorkerId};
+use psp_policy::{Action, Relief, RequestId, WorkerId};
 use psp_protocols::Framing;
 
 use super::accepting::Acceptor;
@@ -195,6 +195,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 self.receive_requests();
             }
             self.dispatcher.tick(self.now_ns);
+            self.warn_of_stuck();
             self.serve_turn();
             if let Some(port) = &self.port {
                 port.flush(&self.net().packets);
@@ -206,6 +207,31 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                     return Ok(self.requests.unfinished());
                 }
             }
+        }
+    }
+
+    /// Logs requests that may never end, each once.
+    #[inline]
+    fn warn_of_stuck(&mut self) {
+        while let Some((stuck, relief)) = self.dispatcher.next_stuck(self.now_ns) {
+            let peer = self.requests.peer(stuck.request);
+            let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
+            let request_type = self.dispatcher.type_name(stuck.request_type);
+            let (worker, for_ms) = (stuck.worker.0, stuck.for_ns / 1_000_000);
+            let others = match relief {
+                Relief::NotNeeded => "",
+                Relief::OtherWorker => ": others of its type may use another worker",
+                Relief::NoWorker => {
+                    ": others of its type wait, as there is no other worker for them"
+                }
+            };
+            tracing::warn!(
+                worker,
+                request_type,
+                peer,
+                for_ms,
+                "a request may never end{others}"
+            );
         }
     }
 
