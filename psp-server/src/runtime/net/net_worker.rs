@@ -22,7 +22,7 @@ use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
-use crate::fiber::{Timers, WakeList};
+use crate::fiber::{Bell, Timers, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::message::Report;
@@ -179,6 +179,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// timeout is over. Then the workers stop, too. Returns the number of connections and datagrams that were
     /// given up.
     pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
+        let doorbell = self.doorbell.clone();
+        self.shared
+            .buffers
+            .room
+            .is_kept_here(move || doorbell.ring());
         loop {
             self.wait().map_err(RunError::Events)?;
             self.now_ns = self.clock.now_ns();
@@ -196,6 +201,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             }
             self.dispatcher.tick(self.now_ns);
             self.warn_of_stuck();
+            self.requests.connections.make_room_for_replies(self.now_ns);
             self.serve_turn();
             if let Some(port) = &self.port {
                 port.flush(&self.net().packets);
@@ -253,7 +259,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         if !timeout.is_zero() {
             self.doorbell.announce_sleep();
             timeout = timeout.min(self.until_deadline());
-            if self.receive_reports() > 0 {
+            if self.receive_reports() > 0 || self.shared.buffers.room.is_asked() {
                 timeout = Duration::ZERO;
             }
         }
