@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use psp_arbiter::Priority;
 use psp_arbiter::limits::THREADS_PER_SERVER_MAX;
-use psp_policy::PreemptPolicy;
 use psp_policy::elastic::{ElasticSettings, Workers};
 use psp_policy::internal::EitherCase;
+use psp_policy::{PreemptPolicy, StuckAfter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::BuildError;
@@ -164,6 +164,13 @@ pub struct Config {
     /// A request that was asked to give way and has not done so for this long is counted and logged;
     /// 0 for never.
     pub preempt_warn_ms: u64,
+    /// A request that has run for this long, and for as many [mean service times](field@Self::stuck_after_means) of its type,
+    /// is *stuck*: it may never end. It is counted and logged, and policies that reserve workers let a type whose
+    /// workers are all stuck [use another](psp_policy::Scheduler::relief). 0 for never.
+    pub stuck_after_ms: u64,
+    /// See [`stuck_after_ms`](field@Self::stuck_after_ms). A run of pipelined requests, of which there are up to 64, is
+    /// one request here.
+    pub stuck_after_means: u64,
     /// Seed of the policies that choose at random.
     pub seed: u64,
 }
@@ -213,6 +220,8 @@ impl Default for Config {
             contexts_per_worker: None,
             stack_bytes: 256 * 1024,
             preempt_warn_ms: 100,
+            stuck_after_ms: 10_000,
+            stuck_after_means: 100,
             seed: 1,
         }
     }
@@ -277,6 +286,8 @@ impl Config {
         preempt: PreemptPolicy,
         stack_bytes: usize,
         preempt_warn_ms: u64,
+        stuck_after_ms: u64,
+        stuck_after_means: u64,
         seed: u64,
     }
 
@@ -379,6 +390,13 @@ impl Config {
             return Ok(());
         };
         Err(BuildError::Arbiter { path, reason })
+    }
+
+    /// From when a request is stuck, if any ever is.
+    pub(crate) fn stuck_after(&self) -> Option<StuckAfter> {
+        let time_ns = self.stuck_after_ms.saturating_mul(1_000_000);
+        let means = u32::try_from(self.stuck_after_means).unwrap_or(u32::MAX);
+        (time_ns > 0).then(|| StuckAfter::new(time_ns, means))
     }
 
     /// The settings of the estimator.

@@ -163,11 +163,13 @@
 //! | `psp_abandoned_total` | `type` | requests not run because the peer had left |
 //! | `psp_expired_total` | `type` | requests not run because they had waited too long |
 //! | `psp_steals_total` | `type` | requests that ran on workers of longer types |
+//! | `psp_relieved_total` | `type` | requests that ran on workers of other types because their own were stuck |
 //! | `psp_service_ns_total` | `type` | service time |
 //! | `psp_turns_total` | `type` | turns on workers |
 //! | `psp_preemptions_asked_total` | `type` | requests asked to give way |
 //! | `psp_preemptions_honoured_total` | `type` | requests that gave way |
 //! | `psp_preemptions_late_total` | `type` | requests that gave way late |
+//! | `psp_stuck_total` | `type` | requests that ran for longer than `stuck-after-ms` and may never end |
 //! | `psp_queue_length` | `type` | requests that wait |
 //! | `psp_workers_reserved` | `type` | workers reserved for the group of the type |
 //! | `psp_worker_completions_total` | `worker` | requests that completed |

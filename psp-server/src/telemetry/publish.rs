@@ -72,6 +72,7 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_abandoned_total", &label).absolute(ty.abandoned);
         metrics::counter!("psp_expired_total", &label).absolute(ty.expired);
         metrics::counter!("psp_steals_total", &label).absolute(ty.steals);
+        metrics::counter!("psp_relieved_total", &label).absolute(ty.relieved);
         metrics::counter!("psp_service_ns_total", &label).absolute(ty.service_ns_total);
         metrics::counter!("psp_turns_total", &label).absolute(ty.turns.turns);
         metrics::counter!("psp_preemptions_asked_total", &label)
@@ -79,6 +80,7 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_preemptions_honoured_total", &label)
             .absolute(ty.turns.preemptions_honoured);
         metrics::counter!("psp_preemptions_late_total", &label).absolute(ty.turns.preemptions_late);
+        metrics::counter!("psp_stuck_total", &label).absolute(ty.turns.stuck);
         metrics::gauge!("psp_queue_length", &label).set(ty.queued as f64);
         metrics::gauge!("psp_workers_reserved", &label).set(ty.workers_reserved as f64);
     }

@@ -186,6 +186,9 @@ pub struct TypeSnapshot {
     pub worker_first: Option<u64>,
     /// Times a request of the type ran on a worker reserved for a longer group.
     pub steals: u64,
+    /// Times a request of the type began on a worker that is not its own because those ran
+    /// [stuck](crate::Config::stuck_after_ms) requests.
+    pub relieved: u64,
     /// Turns of its requests on workers.
     pub turns: TurnSnapshot,
 }
@@ -203,6 +206,8 @@ pub struct TurnSnapshot {
     pub preemptions_honoured: u64,
     /// Times a request had not given way after [`Config::preempt_warn_ms`](crate::Config::preempt_warn_ms).
     pub preemptions_late: u64,
+    /// Turns that lasted for so long that their request may never end: [`Config::stuck_after_ms`](crate::Config::stuck_after_ms).
+    pub stuck: u64,
 }
 
 impl TurnSnapshot {
@@ -212,6 +217,7 @@ impl TurnSnapshot {
             preemptions_asked: counters.preemptions_asked.get(),
             preemptions_honoured: counters.preemptions_honoured.get(),
             preemptions_late: counters.preemptions_late.get(),
+            stuck: counters.stuck.get(),
         }
     }
 }
@@ -277,6 +283,7 @@ impl Snapshot {
                 worker_first: (workers_reserved > 0 && worker_first != u64::MAX)
                     .then_some(worker_first),
                 steals: dispatch.steals.get(),
+                relieved: dispatch.relieved.get(),
                 turns: TurnSnapshot::read(&dispatch.turns),
             }
         });

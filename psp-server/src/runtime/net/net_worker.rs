@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mio::{Events, Poll};
 use psp_arbiter::ThreadId;
-use psp_policy::{Action, RequestId, WorkerId};
+use psp_policy::{Action, Relief, RequestId, WorkerId};
 use psp_protocols::Framing;
 
 use super::accepting::Acceptor;
@@ -24,7 +24,7 @@ use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
-use crate::fiber::{Timers, WakeList};
+use crate::fiber::{Bell, Timers, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::message::Report;
@@ -194,6 +194,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// timeout is over. Then the workers stop, too. Returns the number of connections and datagrams that were
     /// given up.
     pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
+        let doorbell = self.doorbell.clone();
+        self.shared
+            .buffers
+            .room
+            .is_kept_here(move || doorbell.ring());
         loop {
             self.wait().map_err(RunError::Events)?;
             self.now_ns = self.clock.now_ns();
@@ -210,6 +215,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 self.receive_requests();
             }
             self.dispatcher.tick(self.now_ns);
+            self.warn_of_stuck();
+            self.requests.connections.make_room_for_replies(self.now_ns);
             self.serve_turn();
             self.follow_cores();
             if let Some(port) = &self.port {
@@ -242,6 +249,31 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
+    /// Logs requests that may never end, each once.
+    #[inline]
+    fn warn_of_stuck(&mut self) {
+        while let Some((stuck, relief)) = self.dispatcher.next_stuck(self.now_ns) {
+            let peer = self.requests.peer(stuck.request);
+            let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
+            let request_type = self.dispatcher.type_name(stuck.request_type);
+            let (worker, for_ms) = (stuck.worker.0, stuck.for_ns / 1_000_000);
+            let others = match relief {
+                Relief::NotNeeded => "",
+                Relief::OtherWorker => ": others of its type may use another worker",
+                Relief::NoWorker => {
+                    ": others of its type wait, as there is no other worker for them"
+                }
+            };
+            tracing::warn!(
+                worker,
+                request_type,
+                peer,
+                for_ms,
+                "a request may never end{others}"
+            );
+        }
+    }
+
     /// Waits for events, for as long as there is nothing to do.
     fn wait(&mut self) -> io::Result<()> {
         let mut timeout = self.timeout();
@@ -260,7 +292,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         if !timeout.is_zero() {
             self.doorbell.announce_sleep();
             timeout = timeout.min(self.until_deadline());
-            if self.receive_reports() > 0 {
+            if self.receive_reports() > 0 || self.shared.buffers.room.is_asked() {
                 timeout = Duration::ZERO;
             }
         }
