@@ -90,7 +90,7 @@ fn who_does_not_read_gives_way_to_the_replies_of_others() {
         std::thread::sleep(Duration::from_millis(1500));
         for _ in 0..3 {
             let reply = reader.ask("LRANGE list 0 -1");
-            assert!(reply.len() > ELEMENTS * 100, "{topology}: {:.80}", reply);
+            assert!(reply.len() > ELEMENTS * 100, "{topology}: {reply:.80}");
         }
         let closed = silent
             .iter_mut()
