@@ -150,6 +150,12 @@
 //! | `psp_workers_present` | | workers that are present |
 //! | `psp_workers_came_total` | | workers that came |
 //! | `psp_workers_went_total` | | workers that went |
+//! | `psp_arbiter_registered` | | 1 while an arbiter knows the server |
+//! | `psp_arbiter_cores` | | cores that it has granted |
+//! | `psp_arbiter_cores_wanted` | | cores that the server wants |
+//! | `psp_arbiter_grants_total` | | cores granted |
+//! | `psp_arbiter_recalls_total` | | times that it asked for cores back |
+//! | `psp_arbiter_takings_total` | | cores taken because they were not released in time |
 //! | `psp_arrivals_total` | `type` | requests that arrived |
 //! | `psp_completions_total` | `type` | requests that completed |
 //! | `psp_held_total` | `type` | requests that waited for a place in the typed queue |

@@ -40,6 +40,7 @@ pub(crate) struct Telemetry {
     pub(crate) turns: Vec<Padded<TurnCounters>>,
     pub(crate) reservation_updates: Counter,
     pub(crate) elastic: ElasticCounters,
+    pub(crate) arbiter: ArbiterCounters,
 }
 
 /// Workers that come and go. Written by the net worker.
@@ -58,6 +59,17 @@ impl ElasticCounters {
         self.went.add(before.saturating_sub(present));
         self.present.set(present);
     }
+}
+
+/// Cores that an arbiter grants and takes. Written by the net worker.
+#[derive(Debug, Default)]
+pub(crate) struct ArbiterCounters {
+    pub(crate) registered: Counter,
+    pub(crate) cores: Counter,
+    pub(crate) wanted: Counter,
+    pub(crate) grants: Counter,
+    pub(crate) recalls: Counter,
+    pub(crate) takings: Counter,
 }
 
 /// Keeps the counters of different writers on different cache lines.
@@ -192,6 +204,7 @@ impl Telemetry {
             turns: (0..workers).map(|_| Padded::default()).collect(),
             reservation_updates: Counter::default(),
             elastic: ElasticCounters::default(),
+            arbiter: ArbiterCounters::default(),
         }
     }
 }

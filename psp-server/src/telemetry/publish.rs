@@ -45,10 +45,20 @@ pub fn publish(snapshot: &Snapshot) {
         ),
         ("psp_workers_came_total", snapshot.elastic.came),
         ("psp_workers_went_total", snapshot.elastic.went),
+        ("psp_arbiter_grants_total", snapshot.arbiter.grants),
+        ("psp_arbiter_recalls_total", snapshot.arbiter.recalls),
+        ("psp_arbiter_takings_total", snapshot.arbiter.takings),
     ] {
         metrics::counter!(name).absolute(value);
     }
-    metrics::gauge!("psp_workers_present").set(snapshot.elastic.present as f64);
+    for (name, value) in [
+        ("psp_workers_present", snapshot.elastic.present),
+        ("psp_arbiter_registered", snapshot.arbiter.registered),
+        ("psp_arbiter_cores", snapshot.arbiter.cores),
+        ("psp_arbiter_cores_wanted", snapshot.arbiter.wanted),
+    ] {
+        metrics::gauge!(name).set(value as f64);
+    }
     for dropped in &net.packets.dropped {
         let label = [("reason", dropped.reason)];
         metrics::counter!("psp_frames_dropped_total", &label).absolute(dropped.frames);

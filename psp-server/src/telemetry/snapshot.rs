@@ -20,6 +20,8 @@ pub struct Snapshot {
     pub reservation_updates: u64,
     /// Workers that come and go.
     pub elastic: ElasticSnapshot,
+    /// Cores that an arbiter grants. Without an arbiter all figures are 0.
+    pub arbiter: ArbiterSnapshot,
 }
 
 /// Workers that come and go with the load. If they do not, all are present.
@@ -32,6 +34,24 @@ pub struct ElasticSnapshot {
     pub came: u64,
     /// How often a worker went.
     pub went: u64,
+}
+
+/// Cores that an arbiter grants to the server's threads.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct ArbiterSnapshot {
+    /// 1 while an arbiter knows the server.
+    pub registered: u64,
+    /// Cores that the server has now.
+    pub cores: u64,
+    /// Cores that it wants.
+    pub wanted: u64,
+    /// How often a thread was granted a core.
+    pub grants: u64,
+    /// How often the arbiter asked for cores back.
+    pub recalls: u64,
+    /// How often it took a core that was not released in time.
+    pub takings: u64,
 }
 
 /// What the net worker counts.
@@ -320,6 +340,14 @@ impl Snapshot {
                 present: telemetry.elastic.present.get(),
                 came: telemetry.elastic.came.get(),
                 went: telemetry.elastic.went.get(),
+            },
+            arbiter: ArbiterSnapshot {
+                registered: telemetry.arbiter.registered.get(),
+                cores: telemetry.arbiter.cores.get(),
+                wanted: telemetry.arbiter.wanted.get(),
+                grants: telemetry.arbiter.grants.get(),
+                recalls: telemetry.arbiter.recalls.get(),
+                takings: telemetry.arbiter.takings.get(),
             },
         }
     }

@@ -98,7 +98,9 @@ fn who_does_not_read_gives_way_to_the_replies_of_others() {
             let reply = client.reply().to_string();
             assert!(reply.len() > ELEMENTS * 100, "{topology}: {reply:.80}");
         }
-        let closed = silent.iter_mut().filter_map(|client| client.try_reply().err());
+        let closed = silent
+            .iter_mut()
+            .filter_map(|client| client.try_reply().err());
         assert!(closed.count() > 0, "{topology}");
     }
 }

@@ -325,13 +325,27 @@ impl<K> Dispatcher<K> {
             self.scheduler.on_event(now_ns, Event::Tick);
             self.turns.watch(now_ns);
         }
-        if let Some(present) = self.scheduler.follow_load(now_ns) {
+        if self.shared.config.arbiter.is_none()
+            && let Some(present) = self.scheduler.follow_load(now_ns)
+        {
             self.shared.telemetry.elastic.changed_to(present);
         }
         if now_ns >= self.publish_at_ns {
             self.publish_at_ns = now_ns + PUBLISH_INTERVAL_NS;
             self.publish();
         }
+    }
+
+    /// At the end of an interval, how many workers the load needs. It is for who [sets](Self::set_present) how many there
+    /// are, as an arbiter allows.
+    pub(crate) fn needed(&mut self, now_ns: u64) -> Option<usize> {
+        self.scheduler.needed(now_ns)
+    }
+
+    /// So many workers are present from now on.
+    pub(crate) fn set_present(&mut self, now_ns: u64, present: usize) {
+        self.scheduler.set_present(now_ns, present);
+        self.shared.telemetry.elastic.changed_to(present);
     }
 
     /// The next request that is stuck and was not returned before, and what is left to its type. To be asked after

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mio::{Events, Poll};
+use psp_arbiter::ThreadId;
 use psp_policy::{Action, Relief, RequestId, WorkerId};
 use psp_protocols::Framing;
 
@@ -13,6 +14,7 @@ use super::accepting::Acceptor;
 use super::connections::Connections;
 use super::connections::peer_end::{EventTime, SocketEvent};
 use super::datagram_sockets::DatagramSockets;
+use super::granted_cores::GrantedCores;
 use super::intake::Intake;
 use super::polled_port::PolledPort;
 use super::requests::Requests;
@@ -91,6 +93,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     port: Option<PolledPort<H::Connection>>,
     requests: Requests<F, H::Connection>,
     workers: Workers<F, H>,
+    /// The cores that an arbiter grants, if one is asked.
+    cores: Option<GrantedCores>,
     dispatcher: Dispatcher<K>,
     framing: Arc<F>,
     shared: Arc<Shared>,
@@ -155,6 +159,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             port: port.map(|(packets, endpoint)| PolledPort::new(packets, endpoint)),
             requests,
             workers: Workers::new(links, ACTIONS_PER_TURN),
+            cores: None,
             unfinished: false,
             now_ns: clock.now_ns(),
             sweep_at_ns: 0,
@@ -173,6 +178,16 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             timers,
             spin,
         })
+    }
+
+    /// Asks the arbiter, if there is to be one, for cores for this thread and for the workers' threads.
+    pub(crate) fn ask_for_cores(&mut self, workers: &[ThreadId]) -> io::Result<()> {
+        if let Some(path) = &self.shared.config.arbiter {
+            let registry = self.poll.registry();
+            let cores = GrantedCores::new(path, workers, self.shared.clone(), registry)?;
+            self.cores = Some(cores);
+        }
+        Ok(())
     }
 
     /// Serves until the shutdown is triggered and everything in flight is answered, or the drain
@@ -203,6 +218,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.warn_of_stuck();
             self.requests.connections.make_room_for_replies(self.now_ns);
             self.serve_turn();
+            self.follow_cores();
             if let Some(port) = &self.port {
                 port.flush(&self.net().packets);
             }
@@ -213,6 +229,23 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                     return Ok(self.requests.unfinished());
                 }
             }
+        }
+    }
+
+    /// Has workers come and go with the cores that the arbiter grants, and tells it what the load needs.
+    fn follow_cores(&mut self) {
+        let Some(cores) = &mut self.cores else {
+            return;
+        };
+        if self.workers.lent() > 0 {
+            cores.work(self.now_ns);
+        }
+        let (needed, workers) = (self.dispatcher.needed(self.now_ns), &self.workers);
+        let is_busy = |worker| workers.has_runnable(worker);
+        if let Some(present) = cores.turn(self.now_ns, needed, is_busy) {
+            self.dispatcher.set_present(self.now_ns, present);
+            // The scheduler may have decided something.
+            self.unfinished = true;
         }
     }
 
@@ -298,6 +331,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 Some(Source::Listener(index)) if receives => self.acceptor.on_event(index),
                 Some(Source::DatagramSocket(index)) if receives => self.sockets.on_event(index),
                 Some(Source::Alarm) => self.alarm.rang(),
+                Some(Source::Arbiter) => {
+                    self.cores.as_mut().map(GrantedCores::on_event);
+                }
                 Some(Source::Listener(_) | Source::DatagramSocket(_) | Source::Waker) | None => {}
             }
         }
@@ -338,6 +374,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.requests.connections.held_deadline_ns(),
             self.port_poll_at_ns(),
             self.timer_ns(),
+            self.cores.as_ref().and_then(GrantedCores::deadline_ns),
         ];
         let Some(deadline_ns) = deadlines_ns.into_iter().flatten().min() else {
             return Duration::MAX;
@@ -445,8 +482,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return received;
         }
         let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
+        let workers = &mut self.workers;
         self.wakes.take(|worker, request| {
             received += 1;
+            workers.woken(worker);
             dispatcher.woken(now_ns, worker, request);
         });
         for index in 0..self.workers.count() {
@@ -533,6 +572,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             .drop_unwanted(request, dispatcher, self.now_ns)
         {
             return dispatcher.dropped(self.now_ns, worker);
+        }
+        if let Some(cores) = &mut self.cores {
+            cores.work(self.now_ns);
         }
         let task = self.requests.lend(request);
         if !self.workers.is_inline(worker) {
