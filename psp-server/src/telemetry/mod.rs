@@ -19,6 +19,6 @@ pub(crate) use counters::{
 };
 pub use publish::publish;
 pub use snapshot::{
-    DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Snapshot, TurnSnapshot,
-    TypeSnapshot, WaitSnapshot, WorkerSnapshot,
+    ArbiterSnapshot, DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Snapshot,
+    TurnSnapshot, TypeSnapshot, WaitSnapshot, WorkerSnapshot,
 };
