@@ -98,6 +98,12 @@ impl UpstreamConfig {
             self.addresses.len() <= UPSTREAMS_MAX,
             "there may be at most {UPSTREAMS_MAX} upstreams"
         );
+        for address in &self.addresses {
+            ensure!(
+                address.port() != 0 && !address.ip().is_unspecified(),
+                "the upstream {address} needs the address and the port of a server"
+            );
+        }
         ensure!(
             (1..=usize::from(u16::MAX)).contains(&self.connections_max),
             "upstreams.connections-max must be from 1 to {}",
@@ -125,8 +131,8 @@ pub struct Flags {
     udp: bool,
     #[command(flatten)]
     transport: TransportFlags,
-    /// A server that Gather asks; may be given several times.
-    #[arg(long = "upstream", value_name = "ADDRESS")]
+    /// A server that Gather asks; may be given several times, and replaces those of the file.
+    #[arg(long = "upstream", value_name = "IP:PORT")]
     upstreams: Vec<SocketAddr>,
     #[command(flatten)]
     server: ServerFlags,
@@ -190,5 +196,63 @@ mod tests {
             assert!(resolve(&flags).is_err(), "{flags:?}");
         }
         assert!(toml::from_str::<Config>("colour = 1").is_err());
+    }
+
+    #[test]
+    fn flags_name_the_upstreams_in_place_of_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("psp-rpc.toml");
+        let text = "[upstreams]\naddresses = ['127.0.0.1:1']\ntimeout-ms = 70\n";
+        std::fs::write(&file, text).unwrap();
+        let file = file.to_str().unwrap();
+        let of_file = resolve(&["--config", file]).unwrap().upstreams;
+        assert_eq!(of_file.addresses, ["127.0.0.1:1".parse().unwrap()]);
+        let named = [
+            "--config",
+            file,
+            "--upstream",
+            "10.0.0.1:2",
+            "--upstream",
+            "[::1]:3",
+        ];
+        let of_flags = resolve(&named).unwrap().upstreams;
+        let expected: Vec<SocketAddr> = { ["10.0.0.1:2", "[::1]:3"].iter() }
+            .map(|address| address.parse().unwrap())
+            .collect();
+        assert_eq!((of_flags.addresses, of_flags.timeout_ms), (expected, 70));
+    }
+
+    #[test]
+    fn upstreams_that_cannot_be_asked_are_refused_with_their_name() {
+        for address in [
+            "localhost",
+            "127.0.0.1",
+            "127.0.0.1:0",
+            "0.0.0.0:7100",
+            "[::]:7100",
+        ] {
+            let refused = resolve(&["--upstream", address]).unwrap_err().to_string();
+            assert!(refused.contains(address), "{refused}");
+        }
+        for (setting, name) in [
+            (
+                "addresses = ['127.0.0.1:seven']",
+                "line 2, column 14: invalid",
+            ),
+            ("connections-max = 0", "upstreams.connections-max"),
+            ("connections-max = 65536", "upstreams.connections-max"),
+            ("timeout-ms = 0", "upstreams.timeout-ms"),
+            ("timeout-ms = 3600001", "upstreams.timeout-ms"),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let file = directory.path().join("psp-rpc.toml");
+            std::fs::write(&file, format!("[upstreams]\n{setting}\n")).unwrap();
+            let refused = resolve(&["--config", file.to_str().unwrap()]).unwrap_err();
+            assert!(format!("{refused:#}").contains(name), "{refused:#}");
+        }
+        let many = ["--upstream", "127.0.0.1:1"].repeat(UPSTREAMS_MAX + 1);
+        let refused = resolve(&many).unwrap_err().to_string();
+        assert!(refused.contains("at most 64"), "{refused}");
+        assert!(resolve(&many[2..]).is_ok());
     }
 }

@@ -84,6 +84,12 @@ impl ServerHandle {
         self.shared.workers
     }
 
+    /// The fewest workers that are present: [`workers`](Self::workers) unless they come and go.
+    #[must_use]
+    pub fn workers_min(&self) -> usize {
+        self.shared.workers_min
+    }
+
     /// The settings that the server was built with.
     #[must_use]
     pub fn config(&self) -> &Config {

@@ -12,14 +12,24 @@ pub(super) fn write(runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
         return;
     };
     let snapshot = runtime.snapshot();
+    let (elastic, arbiter) = (&snapshot.elastic, &snapshot.arbiter);
     put_all(
         put,
         "",
         &[
             ("policy", &runtime.policy()),
             ("topology", &runtime.topology()),
-            ("workers", &snapshot.workers.len()),
-            ("workers_present", &snapshot.elastic.present),
+            ("workers", &runtime.workers()),
+            ("workers_min", &runtime.workers_min()),
+            ("workers_present", &elastic.present),
+            ("workers_came", &elastic.came),
+            ("workers_went", &elastic.went),
+            ("arbiter_registered", &arbiter.registered),
+            ("arbiter_cores", &arbiter.cores),
+            ("arbiter_cores_wanted", &arbiter.wanted),
+            ("arbiter_grants", &arbiter.grants),
+            ("arbiter_recalls", &arbiter.recalls),
+            ("arbiter_takings", &arbiter.takings),
             ("reservation_updates", &snapshot.reservation_updates),
             ("buffered_bytes", &snapshot.net.buffered_bytes),
             ("malformed_requests", &snapshot.net.malformed),

@@ -404,6 +404,9 @@ fn statistics() {
     if Server::is_psp() {
         assert_eq!(client.list("stats sizes"), ["STAT 160 1"]);
         assert!(client.stat("stats psp", "type:read:completions") >= 1);
+        for name in ["blocked", "waits"] {
+            assert_eq!(client.stat("stats psp", &format!("type:read:{name}")), 0);
+        }
     }
 }
 

@@ -16,6 +16,25 @@ fn policy(client: &mut Connection) -> String {
 }
 
 #[test]
+fn the_range_of_workers_is_shown_with_how_many_are_present() {
+    if !Server::is_psp() {
+        return skip(NOT_PSP);
+    }
+    let server = start("[server]\nworkers = '2..3'\n");
+    let mut client = server.connect();
+    for (name, value) in [
+        ("workers", 3),
+        ("workers_min", 2),
+        ("workers_went", 0),
+        ("arbiter_registered", 0),
+        ("arbiter_cores", 0),
+    ] {
+        assert_eq!(client.stat("stats psp", name), value, "{name}");
+    }
+    assert!((2..=3).contains(&client.stat("stats psp", "workers_present")));
+}
+
+#[test]
 fn a_hangup_reloads_the_file() {
     if !Server::is_psp() {
         return skip(NOT_PSP);

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
+use psp_server::ServerHandle;
 use psp_server::telemetry::Snapshot;
 
 use crate::command::{CommandSpec, CommandTable, Context, ReplyEncoder};
@@ -228,32 +229,37 @@ fn psp(server: &ServerState, text: &mut String) -> fmt::Result {
     let Some(runtime) = server.runtime.get() else {
         return Ok(());
     };
-    write_scheduler(
-        &runtime.policy().to_string(),
-        server,
-        &runtime.snapshot(),
-        text,
+    let snapshot = runtime.snapshot();
+    write_runtime(runtime, &snapshot, text)?;
+    write_types(&snapshot, text)?;
+    write_workers(&snapshot, text)
+}
+
+/// The policy, how many workers there are, and the cores that an arbiter grants.
+fn write_runtime(runtime: &ServerHandle, snapshot: &Snapshot, text: &mut String) -> fmt::Result {
+    let (elastic, arbiter) = (&snapshot.elastic, &snapshot.arbiter);
+    lines!(text,
+        "psp_policy": runtime.policy(),
+        "psp_topology": runtime.topology(),
+        "psp_workers": runtime.workers(),
+        "psp_workers_min": runtime.workers_min(),
+        "psp_workers_present": elastic.present,
+        "psp_workers_came": elastic.came,
+        "psp_workers_went": elastic.went,
+        "psp_arbiter_registered": arbiter.registered,
+        "psp_arbiter_cores": arbiter.cores,
+        "psp_arbiter_cores_wanted": arbiter.wanted,
+        "psp_arbiter_grants": arbiter.grants,
+        "psp_arbiter_recalls": arbiter.recalls,
+        "psp_arbiter_takings": arbiter.takings,
+        "psp_reservation_updates": snapshot.reservation_updates,
+        "psp_buffered_bytes": snapshot.net.buffered_bytes,
+        "psp_malformed_requests": snapshot.net.malformed,
+        "psp_timed_out_connections": snapshot.net.connections_timed_out,
     )
 }
 
-fn write_scheduler(
-    policy: &str,
-    server: &ServerState,
-    snapshot: &Snapshot,
-    text: &mut String,
-) -> fmt::Result {
-    write!(
-        text,
-        "psp_policy:{policy}\r\npsp_topology:{}\r\npsp_workers:{}\r\npsp_workers_present:{}\r\n\
-         psp_reservation_updates:{}\r\npsp_buffered_bytes:{}\r\npsp_malformed_requests:{}\r\npsp_timed_out_connections:{}\r\n",
-        server.topology(),
-        snapshot.workers.len(),
-        snapshot.elastic.present,
-        snapshot.reservation_updates,
-        snapshot.net.buffered_bytes,
-        snapshot.net.malformed,
-        snapshot.net.connections_timed_out,
-    )?;
+fn write_types(snapshot: &Snapshot, text: &mut String) -> fmt::Result {
     for ty in &snapshot.types {
         write!(
             text,
@@ -286,6 +292,10 @@ fn write_scheduler(
             us(ty.waits.wait_ns_total / ty.waits.ended().max(1)),
         )?;
     }
+    Ok(())
+}
+
+fn write_workers(snapshot: &Snapshot, text: &mut String) -> fmt::Result {
     for (index, worker) in snapshot.workers.iter().enumerate() {
         write!(
             text,

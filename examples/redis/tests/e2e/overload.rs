@@ -40,6 +40,15 @@ fn start_with(
     Server::is_psp_redis().then(|| Server::start_with(&options))
 }
 
+/// A server whose workers come and go.
+fn start_range() -> Option<Server> {
+    let options = Options {
+        config: Some("[server]\nworkers = \"2..3\"\n"),
+        ..Options::default()
+    };
+    Server::is_psp_redis().then(|| Server::start_with(&options))
+}
+
 fn long_requests_are_refused_and_gets_are_not(policy: &'static str, topology: &'static str) {
     let Some(server) = start(policy, topology) else {
         return skip(NOT_PSP);
@@ -112,6 +121,11 @@ fn administration_goes_on(topology: &'static str) {
         let list = operator.request(&["CLIENT", "LIST"]).to_string();
         list.matches("cmd=debug").count() == SLEEPERS
     });
+    // They sleep without their workers, and INFO counts that.
+    let waiting = format!(",blocked={SLEEPERS},waits={SLEEPERS},");
+    wait_until("all of them wait", || {
+        operator.info("psp").contains(&waiting)
+    });
     // These get their replies long before a sleeper's, or the connection times out.
     assert!(
         operator.info("clients").contains("connected_clients:"),
@@ -123,6 +137,25 @@ fn administration_goes_on(topology: &'static str) {
     assert_eq!(operator.ask("CONFIG SET policy cscq"), "+OK", "{topology}");
     let policy = operator.ask("CONFIG GET policy");
     assert!(policy.contains("cscq"), "{topology}: {policy}");
+}
+
+#[test]
+fn info_has_the_range_of_workers_and_how_many_are_present() {
+    let Some(server) = start_range() else {
+        return skip(NOT_PSP);
+    };
+    let info = server.connect().info("psp");
+    for line in [
+        "psp_workers:3",
+        "psp_workers_min:2",
+        "psp_workers_went:0",
+        "psp_arbiter_registered:0",
+        "psp_arbiter_cores:0",
+    ] {
+        assert!(info.lines().any(|found| found == line), "{line} in {info}");
+    }
+    let present = { info.lines() }.find_map(|line| line.strip_prefix("psp_workers_present:"));
+    assert!(matches!(present, Some("2" | "3")), "{info}");
 }
 
 #[test]

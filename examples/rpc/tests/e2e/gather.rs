@@ -236,6 +236,55 @@ fn recorder() -> (String, Receiver<Request>) {
     (address, receiver)
 }
 
+/// An upstream of the test's own that answers every connection's first bytes with `reply` and closes it.
+fn answers_with(reply: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(reply);
+        }
+    });
+    address
+}
+
+#[test]
+fn an_upstream_that_breaks_the_protocol_fails_alone() {
+    let good = Server::start(&UPSTREAM);
+    // Nothing; half a response; a response to another request; no length; a longer one than may be; garbage.
+    let broken: [(&[u8], Status); 6] = [
+        (b"", Status::Unavailable),
+        (b"\x05\x08\x01", Status::Unavailable),
+        (b"\x02\x08\x63", Status::Internal),
+        (
+            b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+            Status::Internal,
+        ),
+        (b"\xff\xff\xff\xff\x0f", Status::Internal),
+        (b"\x03\x22\x7f\x00", Status::Internal),
+    ];
+    let mut flags = vec!["--upstream".to_owned(), good.address()];
+    for (reply, _) in broken {
+        flags.extend(["--upstream".to_owned(), answers_with(reply)]);
+    }
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let front = Server::start_with(&flags, "[upstreams]\ntimeout-ms = 600000\n");
+    let mut client = front.connect();
+    let one = Question {
+        answers_min: 1,
+        ..echo()
+    };
+    for _ in 0..3 {
+        let found = answers(&ask(&mut client, "Gather", &one));
+        let statuses: Vec<i32> = found.iter().map(|answer| answer.status).collect();
+        let expected = { broken.iter() }.map(|(_, status)| *status as i32);
+        let expected: Vec<i32> = [0].into_iter().chain(expected).collect();
+        assert_eq!(statuses, expected, "{found:?}");
+        assert_eq!(found[0].payload, b"hello");
+    }
+}
+
 #[test]
 fn the_time_that_is_left_is_the_deadline_of_the_upstreams_requests() {
     const TIMEOUT_US: u64 = 600_000_000;
