@@ -364,7 +364,10 @@ fn requests_of_clients_that_leave_end_and_so_do_those_that_they_made() {
 #[test]
 fn calls_beyond_the_connections_wait_for_one() {
     const CALLS: usize = 12;
-    let rig = Rig::start(&[], "[upstreams]\nconnections-max = 2\n");
+    let rig = Rig::start(
+        &[],
+        "[upstreams]\ntimeout-ms = 600000\nconnections-max = 2\n",
+    );
     let mut clients: Vec<Client> = (0..CALLS).map(|_| rig.front.connect()).collect();
     let sleep = question(
         "Sleep",
@@ -391,7 +394,10 @@ fn questions_that_cannot_be_asked_get_their_status() {
     assert_eq!(status, Status::FailedPrecondition);
     assert!(error.contains("--upstream"), "{error}");
     let nobody = format!("127.0.0.1:{}", free_port());
-    let front = Server::start(&["--upstream", &nobody]);
+    let front = Server::start_with(
+        &["--upstream", &nobody],
+        "[upstreams]\ntimeout-ms = 600000\n",
+    );
     let mut client = front.connect();
     let more = Question {
         answers_min: 2,
