@@ -54,6 +54,7 @@ mod backlog;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod custom;
+pub mod distributed;
 pub mod elastic;
 mod error;
 mod event;
@@ -83,8 +84,8 @@ pub use preempt::PreemptPolicy;
 pub use request_type::{RequestType, TypeSpec, TypeTable};
 pub use scheduler::{Scheduler, TypeStatus, switch};
 pub use settings::{
-    CFcfs, Cscq, DFcfs, Darc, DarcLending, DarcStatic, Drr, Edf, FixedPriority, Jbsq, Jsq, JsqTies,
-    Mq, Requeue, Sjf, Sq, StaticPartition, Stealing, Synergy,
+    CFcfs, Cscq, DFcfs, Darc, DarcDistributed, DarcLending, DarcStatic, Drr, Edf, FixedPriority,
+    Jbsq, Jsq, JsqTies, Mq, Requeue, Sjf, Sq, StaticPartition, Stealing, Synergy,
 };
 pub use setup::{Contexts, Preemption, SchedulerSetup};
 pub use traits::PreemptionUse;

@@ -1,0 +1,209 @@
+//! DARC without a dispatcher: workers reserved for groups of types, and each worker decides for itself.
+//!
+//! ```text
+//!   feedback ── reservations ──► all workers
+//!
+//!   a short request arrives at a worker of long ones
+//!        │ hands it over
+//!        ▼
+//!   ┌ reserved for short ┐   ┌ reserved for long ───────────────────┐
+//!   │ worker 0           │   │ worker 1      worker 2      worker 3 │
+//!   └────────────────────┘   └──────────────────────────────────────┘
+//!          short requests take workers of long ones if those are idle ──►
+//!        ◄── long ones borrow workers of short ones, where these can be taken back by preemption
+//! ```
+//!
+//! - **Feedback** makes DARC's [profile](crate::parts::profile), [groups](crate::parts::plan) and
+//!   [reservations](crate::parts::reservations) of all workers' measurements together, and publishes them.
+//! - **Receiving.** An idle worker keeps a request that it may run. Otherwise the request goes to an idle worker of its
+//!   group, else to an idle one of longer groups; of several, the one that was active last. If all are busy, it
+//!   joins the shorter queue of two workers of its group: the receiver if that is one, and others by chance.
+//! - **Running.** A worker takes from its own queue, the shortest group first, and within a group the request that arrived
+//!   first. If that has nothing, it takes a request that it may run from another worker's queue, again the
+//!   shortest group first. So no worker idles while a request waits that it may run.
+//! - **Lending.** Where requests can be preempted, a worker that finds nothing else takes a request of a longer group. It is
+//!   preempted for a request of its own group, or of a shorter one, that joins its queue, and not
+//!   before the lent turn has lasted for as long as a preemption costs. A preempted request waits in the worker's own queue,
+//!   from which a worker of its own group takes it if requests migrate.
+//!
+//! A request that joined the queue of a busy worker before another worker became idle is found by that one.
+//! `UNKNOWN` and types of unknown length have the spillway, as under DARC; an untried type goes before all others there.
+
+mod feedback;
+
+use crate::distributed::adapter::{Distributed, Ways};
+use crate::distributed::knowledge::Reservation;
+use crate::distributed::{LaneSet, Local, Look, Next, Plain, Quantum, Requeue, Word, WorkerPolicy};
+use crate::event::WorkerId;
+use crate::parts::workers::WorkerRange;
+use crate::settings;
+use crate::setup::SchedulerSetup;
+use feedback::Reserving;
+
+/// Shortest quantum of a lent turn, where preemption costs next to nothing.
+const LENT_NS_MIN: u64 = 1_000;
+
+/// One worker; see the [module](self).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DarcWorker {
+    /// Quantum of a lent turn. `None` where none is lent.
+    lent_ns: Option<u64>,
+}
+
+/// What a worker may do with requests of some types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Right {
+    /// It runs them.
+    Own,
+    /// It runs them until it is taken back.
+    Borrowed,
+}
+
+impl DarcWorker {
+    /// The worker of `range` that has been idle for the shortest time.
+    fn idle<C: Word>(look: &Look<'_, C>, range: WorkerRange) -> Option<WorkerId> {
+        let workers = (range.first..range.end).map(WorkerId);
+        let idle = workers.filter(|&worker| {
+            let line = look.board.line(worker);
+            !line.is_busy() && !line.is_stuck() && line.queued() == 0
+        });
+        idle.max_by_key(|&worker| {
+            let since_ns = look.board.line(worker).since_ns();
+            (since_ns, std::cmp::Reverse(worker))
+        })
+    }
+
+    /// The worker of `range` with the shorter queue, of the receiver and another one, or of two others.
+    fn shorter<C: Word>(look: &mut Look<'_, C>, range: WorkerRange) -> Option<WorkerId> {
+        let workers = u32::try_from(range.len()).ok().filter(|&len| len > 0)?;
+        let mut draw = || WorkerId(range.first + look.random.below(workers));
+        let first = if range.contains(look.me.0) {
+            look.me
+        } else {
+            draw()
+        };
+        let second = draw();
+        let length = |worker| {
+            let line = look.board.line(worker);
+            (line.is_stuck(), line.unfinished())
+        };
+        Some(if length(second) < length(first) {
+            second
+        } else {
+            first
+        })
+    }
+
+    /// Lanes of which `me` may run requests by this right.
+    fn lanes<C: Word>(look: &Look<'_, C>, right: Right) -> LaneSet {
+        look.knowledge.lanes(|reservation| match right {
+            Right::Own => reservation.has(look.me),
+            Right::Borrowed => reservation.borrowed.contains(look.me.0),
+        })
+    }
+
+    /// Those of `lanes` that go first.
+    fn first<C: Word>(look: &Look<'_, C>, lanes: LaneSet) -> Option<(u32, LaneSet)> {
+        let rank = |lane| look.knowledge.of_lane(lane).rank;
+        let first = lanes.iter().map(rank).min()?;
+        let lanes = lanes.iter().filter(|&lane| rank(lane) == first);
+        Some((first, lanes.collect()))
+    }
+
+    /// The request of `lanes` in other workers' queues that goes first.
+    fn steal<C: Word>(look: &Look<'_, C>, lanes: LaneSet) -> Option<Next> {
+        let others = look.board.others(look.me);
+        let found = others.filter_map(|victim| {
+            let waiting = look.board.line(victim).waiting().and(lanes);
+            let (rank, lanes) = Self::first(look, waiting)?;
+            Some((rank, victim, lanes))
+        });
+        let (_, victim, lanes) = found.min_by_key(|&(rank, ..)| rank)?;
+        Some(Next::Steal {
+            victim,
+            lanes,
+            requests: 1,
+        })
+    }
+
+    /// What `me` may run, or only what it may borrow.
+    fn find<C: Word>(look: &Look<'_, C>, right: Right) -> Option<Next> {
+        let lanes = Self::lanes(look, right);
+        let begins = match right {
+            Right::Own => look.mine.has_context,
+            Right::Borrowed => look.mine.has_another_context,
+        };
+        let new = if begins { lanes } else { LaneSet::NONE };
+        let resumed = match right {
+            Right::Own => look.mine.resumes.and(lanes),
+            // It can run nowhere else.
+            Right::Borrowed => look.mine.resumes,
+        };
+        let own = look.mine.begins.and(new).or(resumed);
+        if let Some((_, lanes)) = Self::first(look, own) {
+            return Some(Next::Own(lanes));
+        }
+        Self::steal(look, new)
+    }
+}
+
+impl<C: Word> WorkerPolicy<C> for DarcWorker {
+    fn place(&mut self, look: &mut Look<'_, C>, slot: usize) -> WorkerId {
+        let Reservation { own, further, .. } = look.knowledge.reservation(slot);
+        let line = look.line();
+        let mine = own.contains(look.me.0) || further.contains(look.me.0);
+        if mine && !line.is_busy() && !line.is_stuck() && line.queued() == 0 {
+            return look.me;
+        }
+        Self::idle(look, own)
+            .or_else(|| Self::idle(look, further))
+            .or_else(|| Self::shorter(look, own))
+            .or_else(|| Self::shorter(look, further))
+            .unwrap_or(look.me)
+    }
+
+    fn next(&mut self, look: &mut Look<'_, C>) -> Next {
+        Self::find(look, Right::Own)
+            .or_else(|| Self::find(look, Right::Borrowed))
+            .unwrap_or(Next::Nothing)
+    }
+
+    fn quantum(&self, look: &Look<'_, C>, slot: usize) -> Option<Quantum> {
+        let lent = look.knowledge.reservation(slot);
+        if lent.has(look.me) || !lent.borrowed.contains(look.me.0) {
+            return None;
+        }
+        let is_shorter = |other: &Reservation| other.has(look.me) && other.group < lent.group;
+        Some(Quantum {
+            ns: self.lent_ns?,
+            yields_to: look.knowledge.lanes(is_shorter),
+        })
+    }
+
+    fn requeue(&self) -> Requeue {
+        Requeue::Head
+    }
+}
+
+/// The objects of all workers.
+pub(crate) fn local<C: Word>(
+    setup: &SchedulerSetup<'_>,
+    settings: &settings::DarcDistributed,
+) -> Local<C, DarcWorker, Reserving> {
+    let preemption = setup.useful_preemption().filter(|_| settings.lends);
+    let lent_ns = preemption.map(|preemption| preemption.cost_ns.max(LENT_NS_MIN));
+    let feedback = |knowledge: &_| Reserving::new(setup, settings, knowledge);
+    Local::new(setup, feedback, || DarcWorker { lent_ns }).typed()
+}
+
+/// All workers as one scheduler.
+pub(crate) fn scheduler(
+    setup: &SchedulerSetup<'_>,
+    settings: &settings::DarcDistributed,
+) -> Distributed<DarcWorker, Reserving> {
+    let ways = Ways {
+        renewed: false,
+        ..Ways::DEFAULT
+    };
+    Distributed::new(setup, local::<Plain>(setup, settings), ways)
+}
