@@ -21,7 +21,7 @@ use crate::distributed::congestion::Congestion;
 use crate::distributed::feedback::{Feedback, InSystem};
 use crate::distributed::knowledge::Knowledge;
 use crate::distributed::lanes::{LANES_MAX, LaneSet, lane_of};
-use crate::distributed::local::Local;
+use crate::distributed::local::{Local, Ways};
 use crate::distributed::random::Random;
 use crate::distributed::timer::Timer;
 use crate::distributed::word::Plain;
@@ -36,30 +36,6 @@ use crate::parts::workers::{WorkerSet, worker_count};
 use crate::request_type::RequestType;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::setup::SchedulerSetup;
-
-/// Who receives requests, and how the wait queue and the timer core behave.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ways {
-    /// Requests arrive at workers at random, as receive-side scaling spreads them. Otherwise a dispatcher receives
-    /// all, and the object of worker 0 places them.
-    pub(crate) at_random: bool,
-    /// A worker is preempted only while others wait in its own queue; else at the end of every quantum.
-    pub(crate) conditional: bool,
-    /// A quantum that ends while none waits is followed by another; else it is over from then on.
-    pub(crate) renewed: bool,
-    /// How long requests stay in the wait queue until it is congested; 0 for ever.
-    pub(crate) congestion_ns: u64,
-}
-
-impl Ways {
-    /// Workers receive requests at random, quanta are renewed and matter to those behind, and nothing is congested.
-    pub(crate) const DEFAULT: Self = Self {
-        at_random: true,
-        conditional: true,
-        renewed: true,
-        congestion_ns: 0,
-    };
-}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -116,13 +92,14 @@ impl InSystem for Counted<'_> {
 }
 
 impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
-    pub(crate) fn new(setup: &SchedulerSetup<'_>, local: Local<Plain, W, F>, ways: Ways) -> Self {
+    pub(crate) fn new(setup: &SchedulerSetup<'_>, local: Local<Plain, W, F>) -> Self {
         let Local {
             workers: objects,
             feedback,
             knowledge,
             board,
             typed,
+            ways,
         } = local;
         let workers = worker_count(setup.workers);
         let slots = setup.types.len() + 1;
@@ -142,7 +119,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
             idle: WorkerSet::new(workers, setup.inline),
             ready: VecDeque::with_capacity(setup.workers),
             looking: Vec::with_capacity(setup.workers),
-            timer: Timer::new(setup, ways.conditional, ways.renewed),
+            timer: Timer::new(setup, &ways),
             congestion: Congestion::new(ways.congestion_ns),
             yields_to: vec![LaneSet::NONE; setup.workers],
             random: Random::new(setup.seed),
@@ -488,7 +465,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         for from in (0..self.present).map(WorkerId) {
             for own in 0..self.per_worker {
                 let lane = self.lane(from, own);
-                let may_begin = |knowledge: &Knowledge<Plain>| knowledge.of_lane(own).has(from);
+                let may_begin = |knowledge: &Knowledge<Plain>| knowledge.may_run(own, from);
                 while !may_begin(&self.knowledge)
                     && let Some(&waiting) = self.queues.front(lane)
                 {

@@ -142,6 +142,12 @@ impl<C: Word> Knowledge<C> {
         self.reservation(slot)
     }
 
+    /// Whether requests of the types that wait in `lane` may begin on `worker`, and stay.
+    #[must_use]
+    pub fn may_run(&self, lane: usize, worker: WorkerId) -> bool {
+        self.of_lane(lane).has(worker)
+    }
+
     /// The lanes of all types for which `such` holds.
     #[inline]
     pub(crate) fn lanes(&self, such: impl Fn(&Reservation) -> bool) -> LaneSet {

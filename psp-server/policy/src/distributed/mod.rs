@@ -20,25 +20,29 @@
 //! | `feedback` | [`Feedback`]: what all measurements together say |
 //! | `local` | the objects of one policy |
 //! | `adapter` | all workers as one scheduler |
-//! | `timer`, `congestion` | when a worker is preempted; when the wait queue goes first |
+//! | `watch`, `timer` | which worker is preempted, and when: by the board alone; and in the adapter |
+//! | `congestion` | when the wait queue goes first |
 
 pub(crate) mod adapter;
 mod board;
-pub(crate) mod congestion;
+mod congestion;
 mod feedback;
 pub(crate) mod knowledge;
 mod lanes;
 mod local;
 mod random;
 mod timer;
+mod watch;
 mod word;
 mod worker;
 
 pub use board::{Board, Line, Quantum, Queue, Runs};
+pub use congestion::Congestion;
 pub use feedback::{Feedback, InSystem, NoFeedback};
 pub use knowledge::Knowledge;
 pub use lanes::{LANES_MAX, LaneSet, lane_of};
-pub use local::{AnyLocal, Local};
+pub use local::{AnyLocal, Local, Ways};
 pub use random::Random;
+pub use watch::Watch;
 pub use word::{Live, Plain, Word};
 pub use worker::{Look, Mine, Next, Requeue, WorkerPolicy};

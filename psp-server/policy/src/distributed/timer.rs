@@ -5,6 +5,7 @@
 //! is preempted. So a request that arrives behind a long one waits for the rest of one quantum. Where timers are not
 //! renewed, a worker is preempted for the first request that comes behind an expired one.
 
+use crate::distributed::local::Ways;
 use crate::event::{Action, WorkerId};
 use crate::parts::quanta::Quanta;
 use crate::parts::running::Running;
@@ -30,11 +31,11 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    pub(crate) fn new(setup: &SchedulerSetup<'_>, conditional: bool, renewed: bool) -> Self {
+    pub(crate) fn new(setup: &SchedulerSetup<'_>, ways: &Ways) -> Self {
         Self {
             quanta: Quanta::new(setup, u64::MAX),
-            conditional,
-            renewed,
+            conditional: ways.conditional,
+            renewed: ways.renewed,
             armed: vec![None; setup.workers],
         }
     }

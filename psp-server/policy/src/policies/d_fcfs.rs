@@ -1,7 +1,7 @@
 //! d-FCFS: one queue per worker. Each request joins one at random, as receive-side scaling spreads
 //! them. A worker never takes from another's queue.
 
-use crate::distributed::adapter::{Distributed, Ways};
+use crate::distributed::adapter::Distributed;
 use crate::distributed::{LaneSet, Local, Look, Next, NoFeedback, Plain, Word, WorkerPolicy};
 use crate::setup::SchedulerSetup;
 
@@ -30,7 +30,7 @@ pub(crate) fn local<C: Word>(setup: &SchedulerSetup<'_>) -> Local<C, DFcfs, NoFe
 
 /// All workers as one scheduler.
 pub(crate) fn scheduler(setup: &SchedulerSetup<'_>) -> Distributed<DFcfs, NoFeedback> {
-    Distributed::new(setup, local::<Plain>(setup), Ways::DEFAULT)
+    Distributed::new(setup, local::<Plain>(setup))
 }
 
 #[cfg(test)]

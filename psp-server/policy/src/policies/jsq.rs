@@ -12,9 +12,9 @@
 
 use std::cmp::Reverse;
 
-use crate::distributed::adapter::{Distributed, Ways};
+use crate::distributed::adapter::Distributed;
 use crate::distributed::{
-    LaneSet, Local, Look, Next, NoFeedback, Plain, Quantum, Requeue, Word, WorkerPolicy,
+    LaneSet, Local, Look, Next, NoFeedback, Plain, Quantum, Requeue, Ways, Word, WorkerPolicy,
 };
 use crate::event::WorkerId;
 use crate::settings;
@@ -80,7 +80,12 @@ pub(crate) fn local<C: Word>(
         ties: settings.ties,
         quantum_ns: settings::nanoseconds(settings.quantum_us),
     };
-    Local::new(setup, |_| NoFeedback, || worker)
+    let ways = Ways {
+        at_random: false,
+        renewed: false,
+        ..Ways::default()
+    };
+    Local::new(setup, |_| NoFeedback, || worker).with(ways)
 }
 
 /// All workers as one scheduler, to which a dispatcher sends requests.
@@ -88,12 +93,7 @@ pub(crate) fn scheduler(
     setup: &SchedulerSetup<'_>,
     settings: &settings::Jsq,
 ) -> Distributed<Jsq, NoFeedback> {
-    let ways = Ways {
-        at_random: false,
-        renewed: false,
-        ..Ways::DEFAULT
-    };
-    Distributed::new(setup, local::<Plain>(setup, settings), ways)
+    Distributed::new(setup, local::<Plain>(setup, settings))
 }
 
 #[cfg(test)]

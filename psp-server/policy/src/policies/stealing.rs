@@ -7,7 +7,7 @@
 //! request waits. Requests are not served in order of arrival, but each queue is while every worker is
 //! busy.
 
-use crate::distributed::adapter::{Distributed, Ways};
+use crate::distributed::adapter::Distributed;
 use crate::distributed::{LaneSet, Local, Look, Next, NoFeedback, Plain, Word, WorkerPolicy};
 use crate::event::WorkerId;
 use crate::setup::SchedulerSetup;
@@ -53,7 +53,7 @@ pub(crate) fn local<C: Word>(setup: &SchedulerSetup<'_>) -> Local<C, Stealing, N
 
 /// All workers as one scheduler.
 pub(crate) fn scheduler(setup: &SchedulerSetup<'_>) -> Distributed<Stealing, NoFeedback> {
-    Distributed::new(setup, local::<Plain>(setup), Ways::DEFAULT)
+    Distributed::new(setup, local::<Plain>(setup))
 }
 
 #[cfg(test)]

@@ -31,9 +31,11 @@
 
 mod feedback;
 
-use crate::distributed::adapter::{Distributed, Ways};
+use crate::distributed::adapter::Distributed;
 use crate::distributed::knowledge::Reservation;
-use crate::distributed::{LaneSet, Local, Look, Next, Plain, Quantum, Requeue, Word, WorkerPolicy};
+use crate::distributed::{
+    LaneSet, Local, Look, Next, Plain, Quantum, Requeue, Ways, Word, WorkerPolicy,
+};
 use crate::event::WorkerId;
 use crate::parts::workers::WorkerRange;
 use crate::settings;
@@ -193,7 +195,12 @@ pub(crate) fn local<C: Word>(
     let preemption = setup.useful_preemption().filter(|_| settings.lends);
     let lent_ns = preemption.map(|preemption| preemption.cost_ns.max(LENT_NS_MIN));
     let feedback = |knowledge: &_| Reserving::new(setup, settings, knowledge);
-    Local::new(setup, feedback, || DarcWorker { lent_ns }).typed()
+    let ways = Ways {
+        renewed: false,
+        ..Ways::default()
+    };
+    let worker = || DarcWorker { lent_ns };
+    Local::new(setup, feedback, worker).typed().with(ways)
 }
 
 /// All workers as one scheduler.
@@ -201,9 +208,5 @@ pub(crate) fn scheduler(
     setup: &SchedulerSetup<'_>,
     settings: &settings::DarcDistributed,
 ) -> Distributed<DarcWorker, Reserving> {
-    let ways = Ways {
-        renewed: false,
-        ..Ways::DEFAULT
-    };
-    Distributed::new(setup, local::<Plain>(setup, settings), ways)
+    Distributed::new(setup, local::<Plain>(setup, settings))
 }

@@ -30,9 +30,9 @@
 mod feedback;
 mod quantum;
 
-use crate::distributed::adapter::{Distributed, Ways};
+use crate::distributed::adapter::Distributed;
 use crate::distributed::{
-    Knowledge, LaneSet, Local, Look, Next, Plain, Quantum, Requeue, Word, WorkerPolicy,
+    Knowledge, LaneSet, Local, Look, Next, Plain, Quantum, Requeue, Ways, Word, WorkerPolicy,
 };
 use crate::event::{Sample, WorkerId};
 use crate::settings;
@@ -134,7 +134,12 @@ pub(crate) fn local<C: Word>(
     settings: &settings::Synergy,
 ) -> Local<C, Synergy, LongTypes> {
     let feedback = |knowledge: &_| LongTypes::new(setup, settings.long_factor, knowledge);
-    Local::new(setup, feedback, || Synergy::new(settings))
+    let ways = Ways {
+        conditional: settings.conditional_preemption,
+        congestion_ns: (settings.congestion_threshold_us * 1000.0).round() as u64,
+        ..Ways::default()
+    };
+    Local::new(setup, feedback, || Synergy::new(settings)).with(ways)
 }
 
 /// All workers as one scheduler.
@@ -142,12 +147,7 @@ pub(crate) fn scheduler(
     setup: &SchedulerSetup<'_>,
     settings: &settings::Synergy,
 ) -> Distributed<Synergy, LongTypes> {
-    let ways = Ways {
-        conditional: settings.conditional_preemption,
-        congestion_ns: (settings.congestion_threshold_us * 1000.0).round() as u64,
-        ..Ways::DEFAULT
-    };
-    Distributed::new(setup, local::<Plain>(setup, settings), ways)
+    Distributed::new(setup, local::<Plain>(setup, settings))
 }
 
 #[cfg(test)]
