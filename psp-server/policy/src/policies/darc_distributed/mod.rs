@@ -210,3 +210,112 @@ pub(crate) fn scheduler(
 ) -> Distributed<DarcWorker, Reserving> {
     Distributed::new(setup, local::<Plain>(setup, settings))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::event::HandOff;
+    use crate::policy::Policy;
+    use crate::rehearsal::Rehearsal;
+    use crate::request_type::{RequestType, TypeSpec};
+    use crate::setup::Preemption;
+
+    const SHORT: RequestType = RequestType::new(0);
+    const LONG: RequestType = RequestType::new(1);
+
+    fn types() -> [TypeSpec; 2] {
+        let spec = |name, us, share| {
+            let spec = TypeSpec::new(name).service_time(Duration::from_micros(us));
+            spec.share(share)
+        };
+        [spec("SHORT", 1, 0.5), spec("LONG", 100, 0.5)]
+    }
+
+    /// Worker 0 is reserved for SHORT, and the others for LONG.
+    fn rehearsal(workers: usize, preemption: Option<Preemption>) -> Rehearsal {
+        let policy = Policy::darc_distributed();
+        let rehearsal = Rehearsal::with_random(policy, workers, types(), preemption, 7);
+        let reserved = [0, 1].map(|slot| rehearsal.type_status(slot).worker_first);
+        assert_eq!(reserved, [Some(WorkerId(0)), Some(WorkerId(1))]);
+        rehearsal
+    }
+
+    #[test]
+    fn long_requests_leave_the_worker_of_short_ones_and_these_take_any() {
+        let mut darc = rehearsal(3, None);
+        let mut begun = [darc.arrives(0, 0, LONG), darc.arrives(0, 1, LONG)];
+        begun.sort_unstable_by_key(|ran| ran.chars().next_back());
+        assert!(
+            begun[0].ends_with("@1") && begun[1].ends_with("@2"),
+            "{begun:?}"
+        );
+        assert_eq!(darc.arrives(5, 2, LONG), "", "worker 0 is not theirs");
+        assert_eq!(darc.arrives(10, 3, SHORT), "3@0");
+        assert_eq!(darc.arrives(20, 4, SHORT), "", "all are busy");
+        let longs = [darc.completes(30, 1), darc.completes(40, 2)];
+        assert!(longs.contains(&"2@1".to_owned()) || longs.contains(&"2@2".to_owned()));
+        assert!(longs.contains(&"4@1".to_owned()) || longs.contains(&"4@2".to_owned()));
+        assert_eq!(darc.completes(50, 0), "", "nothing is left");
+    }
+
+    #[test]
+    fn what_a_worker_must_not_run_is_handed_over() {
+        let mut darc = rehearsal(2, None);
+        let mut next = 0;
+        let mut hand_offs = Vec::new();
+        while hand_offs.len() < 20 {
+            assert_eq!(darc.arrives(next, next as u32, LONG), format!("{next}@1"));
+            hand_offs.push(*darc.hand_offs.last().unwrap());
+            darc.completes(next, 1);
+            next += 1;
+        }
+        let count = |how| {
+            hand_offs
+                .iter()
+                .filter(|&&hand_off| hand_off == how)
+                .count()
+        };
+        assert!(count(HandOff::Own) > 3 && count(HandOff::HandedOver) > 3);
+        assert_eq!(count(HandOff::Own) + count(HandOff::HandedOver), 20);
+    }
+
+    #[test]
+    fn a_lent_worker_is_taken_back_for_its_own_requests_and_for_no_others() {
+        let mut darc = rehearsal(2, Some(Preemption::new(700)));
+        assert_eq!(darc.arrives(0, 0, LONG), "0@1");
+        assert_eq!(darc.arrives(10, 1, LONG), "1@0", "lent");
+        assert_eq!(darc.arrives(20, 2, LONG), "");
+        assert_eq!(darc.deadline_ns(), None, "its equals do not take it back");
+        assert_eq!(darc.arrives(100, 3, SHORT), "");
+        assert_eq!(darc.deadline_ns(), Some(1_010), "not before it has paid");
+        assert_eq!(darc.ticks(1_010), "stop 0");
+        assert_eq!(darc.yields(1_700, 0), "3@0");
+        let ran = darc.completes(2_700, 0);
+        assert!(ran == "1@0" || ran == "2@0", "lent again: {ran}");
+    }
+
+    #[test]
+    fn without_lending_the_workers_of_short_requests_idle() {
+        let policy = settings::DarcDistributed::default().lends(false);
+        let preemption = Some(Preemption::new(700));
+        let mut darc = Rehearsal::with_random(policy, 2, types(), preemption, 7);
+        assert_eq!(darc.arrives(0, 0, LONG), "0@1");
+        assert_eq!(darc.arrives(10, 1, LONG), "");
+        assert_eq!(darc.arrives(20, 2, SHORT), "2@0");
+    }
+
+    #[test]
+    fn what_waits_and_runs_goes_on_under_another_policy_and_back() {
+        let mut policy = rehearsal(2, None);
+        assert_eq!(policy.arrives(0, 0, LONG), "0@1");
+        assert_eq!(policy.arrives(1, 1, LONG), "");
+        let c_fcfs = Rehearsal::with_random(Policy::c_fcfs(), 2, types(), None, 7);
+        assert_eq!(policy.switches(10, c_fcfs), "1@0", "any worker is theirs");
+        assert_eq!(policy.arrives(20, 2, LONG), "");
+        assert_eq!(policy.switches(30, rehearsal(2, None)), "");
+        assert_eq!(policy.completes(40, 0), "", "worker 0 is short requests'");
+        assert_eq!(policy.completes(50, 1), "2@1");
+    }
+}
