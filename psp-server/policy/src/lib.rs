@@ -17,6 +17,7 @@
 //! | --- | --- |
 //! | choose a policy | [`Policy`], and its settings such as [`Darc`] |
 //! | drive a scheduler | [`SchedulerSetup`], [`Scheduler`], [`Event`], [`Action`] |
+//! | drive workers that schedule themselves | [`distributed`], [`Policy::local`] |
 //! | have workers come and go with the load | [`elastic::Elastic`], [`Event::Workers`] |
 //! | write a policy of your own | [`Policy::custom`], [`TypedQueues`], `docs/your-policy.md` |
 //! | test it | `conformance`, which needs the feature of that name |
@@ -36,6 +37,7 @@
 //! | `finishing`, `dispersion` | requests that are about to finish; how far service times lie apart |
 //! | `profile`, `slos` | measured service times and shares; SLOs of types |
 //! | `plan`, `grouped` | groups of types by length and their workers; typed queues that follow the plan |
+//! | `reservations` | when DARC reserves workers anew |
 //! | `own_thread` | which requests the driver's own thread begins |
 //! | `own_queues`, `ready` | a queue per worker, and the idle workers that find something in theirs |
 //! | `handover` | the backlog for another policy |

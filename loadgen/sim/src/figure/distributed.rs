@@ -52,6 +52,7 @@ pub(super) const FIGURES: &[Figure] = &[
         body: Body::Saturation(Saturation {
             workers: &[1, 2, 4, 8, 12, 16, 24, 32, 48, 64],
             panels: &[
+                ("No service at all", 0.0),
                 ("Requests of 1 us", 1_000.0),
                 ("Requests of 10 us", 10_000.0),
             ],
