@@ -34,7 +34,7 @@ use crate::parts::suspended::Lanes;
 use crate::parts::waiting::Waiting;
 use crate::parts::workers::{WorkerSet, worker_count};
 use crate::request_type::RequestType;
-use crate::scheduler::{Scheduler, TypeStatus};
+use crate::scheduler::{Relief, Scheduler, TypeStatus};
 use crate::setup::SchedulerSetup;
 
 /// See the [module](self).
@@ -60,6 +60,8 @@ pub(crate) struct Distributed<W, F> {
     looking: Vec<WorkerId>,
     timer: Timer,
     congestion: Congestion,
+    /// When to look for stuck requests again.
+    stuck_ns: Option<u64>,
     /// Per worker: the lanes for which its turn gives way.
     yields_to: Vec<LaneSet>,
     random: Random,
@@ -121,6 +123,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
             looking: Vec::with_capacity(setup.workers),
             timer: Timer::new(setup, &ways),
             congestion: Congestion::new(ways.congestion_ns),
+            stuck_ns: None,
             yields_to: vec![LaneSet::NONE; setup.workers],
             random: Random::new(setup.seed),
         }
@@ -229,7 +232,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
     fn show_queue(&self, worker: WorkerId) {
         let Self { queues, .. } = self;
         let mut shown = Queue {
-            stuck: queues.is_blocked_up(worker),
+            blocked_up: queues.is_blocked_up(worker),
             ..Queue::default()
         };
         let busy = self.running.is_busy(worker);
@@ -489,9 +492,17 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
 
     /// An idle worker takes its next request.
     fn run_next(&mut self, now_ns: u64) -> Option<Action> {
+        self.stuck_ns = None;
         if self.queues.is_empty() || self.idle.all_busy() {
             return None;
         }
+        let Self {
+            feedback,
+            board,
+            knowledge,
+            ..
+        } = self;
+        self.stuck_ns = feedback.relieve(now_ns, board, knowledge);
         while let Some((worker, hand_off)) = self.ready.pop_front() {
             if let Some(action) = self.take_next(now_ns, worker, hand_off) {
                 return Some(action);
@@ -513,7 +524,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
     fn take_next(&mut self, now_ns: u64, worker: WorkerId, hand_off: HandOff) -> Option<Action> {
         // Congestion as it was when the worker chose: the last request out of the queue ends it.
         let congested = self.congestion.is_congested();
-        let next = self.decide(worker, congested, |object, look| object.next(look));
+        let next = self.decide(worker, congested, W::next);
         let (waiting, hand_off) = match next {
             Next::Own(lanes) => {
                 let own = self.take_own(worker, lanes)?;
@@ -607,7 +618,9 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         };
         let slot = self.queues.slot(turn.waiting.request_type);
         let long = self.knowledge.is_long(slot);
-        self.board.line(worker).begin(now_ns, Runs { slot, long });
+        let ran_ns = turn.waiting.served_ns;
+        let line = self.board.line(worker);
+        line.begin(now_ns, ran_ns, Runs { slot, long });
         self.arm(now_ns, worker, slot, congested);
     }
 
@@ -688,7 +701,8 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Scheduler for Distributed<W, F>
     }
 
     fn deadline_ns(&self) -> Option<u64> {
-        let deadlines = [self.timer.deadline_ns(), self.congestion.deadline_ns()];
+        let [timer, congestion] = [self.timer.deadline_ns(), self.congestion.deadline_ns()];
+        let deadlines = [timer, congestion, self.stuck_ns];
         deadlines.into_iter().flatten().min()
     }
 
@@ -711,6 +725,10 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Scheduler for Distributed<W, F>
         }
     }
 
+    fn relief(&self, now_ns: u64, slot: usize) -> Relief {
+        self.feedback.relief(now_ns, &self.board, slot)
+    }
+
     fn reservation_updates(&self) -> u64 {
         self.feedback.reservation_updates()
     }
@@ -731,7 +749,8 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Handover for Distributed<W, F> 
             let slot = self.queues.slot(turn.waiting.request_type);
             let long = self.knowledge.is_long(slot);
             let line = self.board.line(worker);
-            line.begin(now_ns, Runs { slot, long });
+            let ran_ns = turn.waiting.served_ns;
+            line.begin(turn.started_ns, ran_ns, Runs { slot, long });
             line.set_served(turn.waiting.served_ns);
         }
         let Self {

@@ -12,12 +12,15 @@
 use crate::distributed::lanes::LaneSet;
 use crate::distributed::word::Word;
 use crate::event::WorkerId;
+use crate::parts::stuck::Turns;
 
 /// One worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Line<C> {
     turn: C,
+    began_ns: C,
+    ran_ns: C,
     since_ns: C,
     runs: C,
     quantum_ns: C,
@@ -27,7 +30,7 @@ pub struct Line<C> {
     waiting: C,
     behind: C,
     served_ns: C,
-    stuck: C,
+    blocked_up: C,
 }
 
 /// What a worker runs.
@@ -60,7 +63,7 @@ pub struct Queue {
     /// Lanes in which the worker would find a request if it stopped, or finds one if it is idle.
     pub behind: LaneSet,
     /// The worker can begin nothing until a blocked request of it has ended.
-    pub stuck: bool,
+    pub blocked_up: bool,
 }
 
 impl<C: Word> Line<C> {
@@ -104,7 +107,7 @@ impl<C: Word> Line<C> {
             held: self.held.get(),
             waiting: LaneSet::from_word(self.waiting.get()),
             behind: LaneSet::from_word(self.behind.get()),
-            stuck: self.stuck.get() == 1,
+            blocked_up: self.blocked_up.get() == 1,
         }
     }
 
@@ -119,8 +122,8 @@ impl<C: Word> Line<C> {
     }
 
     /// Whether the worker can begin nothing until a blocked request of it has ended.
-    pub fn is_stuck(&self) -> bool {
-        self.stuck.get() == 1
+    pub fn is_blocked_up(&self) -> bool {
+        self.blocked_up.get() == 1
     }
 
     /// Requests that the worker has: those in its own queue, and the one that it runs.
@@ -133,10 +136,17 @@ impl<C: Word> Line<C> {
         self.served_ns.get()
     }
 
-    /// A turn begins, without a quantum.
-    pub fn begin(&self, now_ns: u64, runs: Runs) {
+    /// For how long the request that the worker runs has run, in this turn and in earlier ones.
+    pub fn attained_ns(&self, now_ns: u64) -> u64 {
+        self.ran_ns.get() + now_ns.saturating_sub(self.began_ns.get())
+    }
+
+    /// A turn begins, without a quantum. The request ran for `ran_ns` in earlier turns.
+    pub fn begin(&self, now_ns: u64, ran_ns: u64, runs: Runs) {
         self.runs
             .set(((runs.slot as u64) << 1) | u64::from(runs.long));
+        self.began_ns.set(now_ns);
+        self.ran_ns.set(ran_ns);
         self.since_ns.set(now_ns);
         self.quantum_ns.set(0);
         self.turn.set(self.turn.get() + 1);
@@ -163,7 +173,7 @@ impl<C: Word> Line<C> {
         self.held.set(queue.held);
         self.waiting.set(queue.waiting.word());
         self.behind.set(queue.behind.word());
-        self.stuck.set(u64::from(queue.stuck));
+        self.blocked_up.set(u64::from(queue.blocked_up));
     }
 
     /// The worker's unfinished requests ran for so long in earlier turns.
@@ -172,7 +182,7 @@ impl<C: Word> Line<C> {
     }
 }
 
-/// The lines of all workers. See the [module](self).
+/// The lines of all workers: what every worker shows to the others, and to the timer core.
 #[derive(Debug)]
 pub struct Board<C> {
     lines: Box<[Line<C>]>,
@@ -215,5 +225,21 @@ impl<C: Word> Board<C> {
     pub fn others(&self, worker: WorkerId) -> impl Iterator<Item = WorkerId> + use<C> {
         let after = worker.0 + 1..self.workers();
         after.chain(0..worker.0).map(WorkerId)
+    }
+}
+
+impl<C: Word> Turns for &Board<C> {
+    fn workers(&self) -> u32 {
+        Board::workers(self)
+    }
+
+    fn attained(&self, worker: WorkerId, now_ns: u64) -> Option<(usize, u64)> {
+        let line = self.line(worker);
+        Some((line.runs()?.slot, line.attained_ns(now_ns)))
+    }
+
+    fn begins(&self, worker: WorkerId) -> bool {
+        let line = self.line(worker);
+        !line.is_busy() && !line.is_blocked_up()
     }
 }

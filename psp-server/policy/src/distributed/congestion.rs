@@ -4,7 +4,7 @@
 //! were ever put into the queue. If fewer have been taken out by the next time, some waited for all
 //! of that time, and the queue is congested until they are out.
 
-/// See the [module](self).
+/// Whether requests stay in the wait queue for too long (Synergy II-B.1).
 #[derive(Debug)]
 pub struct Congestion {
     /// 0 if the queue is never congested.

@@ -1,10 +1,11 @@
 //! What all workers' measurements together say: central knowledge, off the path of requests.
 
+use crate::distributed::board::Board;
 use crate::distributed::knowledge::Knowledge;
 use crate::distributed::word::Word;
 use crate::event::{Sample, WorkerId};
 use crate::request_type::RequestType;
-use crate::scheduler::TypeStatus;
+use crate::scheduler::{Relief, TypeStatus};
 
 /// What is in the system, as well as the driver can tell.
 pub trait InSystem {
@@ -32,6 +33,20 @@ pub trait Feedback<C: Word>: Send {
     fn passes(&mut self, now_ns: u64, in_system: &dyn InSystem, knowledge: &Knowledge<C>) -> bool {
         let _ = (now_ns, in_system, knowledge);
         false
+    }
+
+    /// Names an idle worker for each group of types whose own are all [stuck](crate::Scheduler::relief). Returns when
+    /// others will be. The board shows what runs. Not before the worker has taken a request is another one
+    /// named, so that no two take one at a time.
+    fn relieve(&mut self, now_ns: u64, board: &Board<C>, knowledge: &Knowledge<C>) -> Option<u64> {
+        let _ = (now_ns, board, knowledge);
+        None
+    }
+
+    /// As [`Scheduler::relief`](crate::Scheduler::relief).
+    fn relief(&self, now_ns: u64, board: &Board<C>, slot: usize) -> Relief {
+        let _ = (now_ns, board, slot);
+        Relief::NotNeeded
     }
 
     /// Workers `0..present` are present from now on. Publishes what changed.

@@ -51,21 +51,24 @@ const fn unpack(word: u64) -> WorkerRange {
     WorkerRange::new((word >> 32) as u32, word as u32)
 }
 
-/// See the [module](self).
+/// What feedback has published: lengths of types, and the workers that each may use. Workers read it.
 #[derive(Debug)]
 pub struct Knowledge<C> {
     /// Per type slot, `UNKNOWN` last.
     types: Box<[TypeWords<C>]>,
+    /// Per worker: the lanes of types that it relieves.
+    reliefs: Box<[C]>,
     /// The last slot, if slots beyond it share its lane.
     shared_lane: bool,
 }
 
 impl<C: Word> Knowledge<C> {
-    /// Nothing is known of so many registered types: all are long, and none may use any worker.
+    /// Nothing is known of so many registered types: all are long, and none may use any of so many workers.
     #[must_use]
-    pub fn new(types: usize) -> Self {
+    pub fn new(types: usize, workers: usize) -> Self {
         let knowledge = Self {
             types: (0..=types).map(|_| TypeWords::default()).collect(),
+            reliefs: (0..workers).map(|_| C::default()).collect(),
             shared_lane: types >= LANES_MAX,
         };
         for slot in 0..=types {
@@ -129,6 +132,18 @@ impl<C: Word> Knowledge<C> {
         words.own.set(pack(reservation.own));
         words.further.set(pack(reservation.further));
         words.borrowed.set(pack(reservation.borrowed));
+    }
+
+    /// The lanes of types whose own workers are all [stuck](crate::Scheduler::relief), and of which `worker` may
+    /// run a request.
+    #[inline]
+    pub(crate) fn relieves(&self, worker: WorkerId) -> LaneSet {
+        LaneSet::from_word(self.reliefs[worker.index()].get())
+    }
+
+    /// Publishes which lanes `worker` relieves.
+    pub(crate) fn set_relieves(&self, worker: WorkerId, lanes: LaneSet) {
+        self.reliefs[worker.index()].set(lanes.word());
     }
 
     /// The reservation of the types that wait in `lane`. Types that share a lane have the same.

@@ -59,7 +59,7 @@ impl<C: Word, W: WorkerPolicy<C>, F: Feedback<C>> Local<C, W, F> {
         feedback: impl FnOnce(&Knowledge<C>) -> F,
         worker: impl Fn() -> W,
     ) -> Self {
-        let knowledge = Knowledge::new(setup.types.len());
+        let knowledge = Knowledge::new(setup.types.len(), setup.workers);
         Self {
             workers: (0..setup.workers).map(|_| worker()).collect(),
             feedback: feedback(&knowledge),

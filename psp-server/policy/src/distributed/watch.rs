@@ -46,7 +46,7 @@ impl Watched {
     }
 }
 
-/// See the [module](self).
+/// The timer core of workers that are threads: which worker to preempt, and when (Synergy II-B, algorithm 3).
 #[derive(Debug)]
 pub struct Watch {
     ways: Ways,
@@ -101,7 +101,7 @@ mod tests {
     fn long(board: &Board<Live>, now_ns: u64) {
         let line = board.line(WORKER);
         let (slot, long) = (1, true);
-        line.begin(now_ns, Runs { slot, long });
+        line.begin(now_ns, 0, Runs { slot, long });
         let (ns, yields_to) = (10, LaneSet::of(0));
         line.set_quantum(now_ns, Some(Quantum { ns, yields_to }));
     }

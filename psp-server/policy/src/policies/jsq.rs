@@ -38,7 +38,7 @@ impl<C: Word> WorkerPolicy<C> for Jsq {
                 JsqTies::MostServed => line.served_ns(),
             };
             (
-                line.is_stuck(),
+                line.is_blocked_up(),
                 line.unfinished(),
                 Reverse(served_ns),
                 worker,

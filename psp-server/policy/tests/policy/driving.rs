@@ -11,7 +11,7 @@ use psp_policy::distributed::{
 };
 use psp_policy::{
     Action, Contexts, Event, HandOff, Policy, Preemption, RequestId, RequestType, Sample,
-    Scheduler, SchedulerSetup, TypeSpec, TypeTable, WorkerId,
+    Scheduler, SchedulerSetup, StuckAfter, TypeSpec, TypeTable, WorkerId,
 };
 
 use crate::settings::policy_with_any_settings;
@@ -147,7 +147,7 @@ impl Threads {
             held: 0,
             waiting,
             behind: waiting,
-            stuck: false,
+            blocked_up: false,
         });
     }
 
@@ -319,6 +319,15 @@ impl Threads {
         if queues.flatten().next().is_none() && self.wait_queue.is_empty() {
             return false;
         }
+        if !self.idle.is_empty() {
+            let AnyLocal {
+                feedback,
+                board,
+                knowledge,
+                ..
+            } = &mut self.local;
+            feedback.relieve(now_ns, board, knowledge);
+        }
         while let Some((worker, hand_off)) = self.woken.pop_front() {
             if self.takes(now_ns, worker, hand_off) {
                 return true;
@@ -377,7 +386,7 @@ impl Threads {
         let slot = request.slot;
         let long = self.local.knowledge.is_long(slot);
         let line = self.local.board.line(worker);
-        line.begin(now_ns, Runs { slot, long });
+        line.begin(now_ns, request.served_ns, Runs { slot, long });
         let own = self.waiting(worker);
         let look = Look {
             me: worker,
@@ -461,6 +470,7 @@ proptest! {
     fn the_adapter_and_workers_of_their_own_decide_alike(
         policy in policies(),
         hints in any::<bool>(),
+        stuck_ns in prop::option::of(50_000..300_000_u64),
         seed in any::<u64>(),
         steps in steps(),
     ) {
@@ -472,6 +482,7 @@ proptest! {
         let setup = SchedulerSetup::new(WORKERS, &types)
             .preemption(Some(PREEMPTION))
             .contexts(Contexts::migrating())
+            .stuck(stuck_ns.map(|time_ns| StuckAfter::new(time_ns, 2)))
             .seed(seed);
         let mut adapter = policy.scheduler(&setup);
         let mut threads = Threads::new(&policy, &setup);
@@ -521,14 +532,14 @@ proptest! {
                         matches!(last, Some(Action::Preempt { .. }))
                     };
                     let asked: Vec<WorkerId> = busy.into_iter().filter(asked).collect();
-                    if asked.is_empty() {
-                        continue;
+                    if let Some(&worker) = asked.get(nth % asked.len().max(1)) {
+                        let (_, started_ns) = threads.workers[worker.index()].runs.unwrap();
+                        let served_ns = now_ns - started_ns;
+                        adapter.on_event(now_ns, Event::Yielded { worker, served_ns });
+                        threads.yields(now_ns, worker, served_ns);
+                    } else {
+                        adapter.on_event(now_ns, Event::Tick);
                     }
-                    let worker = asked[nth % asked.len()];
-                    let (_, started_ns) = threads.workers[worker.index()].runs.unwrap();
-                    let served_ns = now_ns - started_ns;
-                    adapter.on_event(now_ns, Event::Yielded { worker, served_ns });
-                    threads.yields(now_ns, worker, served_ns);
                 }
                 Step::Complete(..) | Step::Tick => adapter.on_event(now_ns, Event::Tick),
             }

@@ -136,6 +136,7 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             let lends = preemptive && settings.lends;
             let reservation = AllowedWorkers::Reservation(settings.darc.clone());
             Promises {
+                relieves: !lends,
                 order: Order::ArrivalInTypeAtWorker,
                 workers: if lends {
                     AllowedWorkers::All

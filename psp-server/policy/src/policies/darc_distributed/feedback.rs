@@ -1,16 +1,17 @@
 //! DARC's reservations as knowledge of all workers.
 
 use crate::distributed::knowledge::Reservation;
-use crate::distributed::{Feedback, InSystem, Knowledge, LANES_MAX, Word};
+use crate::distributed::{Board, Feedback, InSystem, Knowledge, LANES_MAX, LaneSet, Word, lane_of};
 use crate::event::{Sample, WorkerId};
 use crate::parts::own_thread::OwnThread;
 use crate::parts::plan::{Loan, Plan};
 use crate::parts::profile::Profile;
 use crate::parts::reservations::Reservations;
 use crate::parts::slos::Slos;
-use crate::parts::workers::worker_count;
+use crate::parts::stuck::{Outlook, Scene, StuckRule};
+use crate::parts::workers::{WorkerRange, worker_count};
 use crate::request_type::RequestType;
-use crate::scheduler::TypeStatus;
+use crate::scheduler::{Relief, TypeStatus};
 use crate::settings;
 use crate::setup::SchedulerSetup;
 
@@ -28,6 +29,9 @@ pub(crate) struct Reserving {
     own_thread: OwnThread,
     /// `None` where no worker is lent.
     loans: Option<Loans>,
+    stuck: StuckRule,
+    /// Workers that relieve groups, and which.
+    relieving: Vec<(WorkerId, usize)>,
     /// Per type slot: requests that ran on a worker reserved for a longer group.
     steals: Vec<u64>,
     /// A type is untried no longer.
@@ -102,6 +106,8 @@ impl Reserving {
             reservations,
             own_thread: OwnThread::new(setup),
             loans: Loans::new(setup, settings),
+            stuck: StuckRule::new(setup),
+            relieving: Vec::with_capacity(slots),
             steals: vec![0; slots],
             tried: false,
         };
@@ -150,6 +156,16 @@ impl Reserving {
         }
     }
 
+    /// What runs, as the board shows it; `None` if no request is ever stuck.
+    fn scene<'a, C: Word>(
+        &'a self,
+        now_ns: u64,
+        board: &'a Board<C>,
+    ) -> Option<Scene<'a, &'a Board<C>>> {
+        let present = WorkerRange::new(0, board.present());
+        self.stuck.scene(now_ns, board, &self.profile, present)
+    }
+
     fn group_of(&self, request_type: RequestType) -> Option<usize> {
         let index = request_type.index()?;
         (index < self.profile.types()).then(|| self.plan.group_of(index))?
@@ -171,6 +187,9 @@ impl<C: Word> Feedback<C> for Reserving {
         let is_grouped = self.plan.group_of(slot).is_some();
         let steals = groups.is_some_and(|(group, _)| is_grouped && group.steals(worker));
         self.steals[slot] += u64::from(steals);
+        let number = self.plan.group_of(slot).unwrap_or(self.plan.len() - 1);
+        let relieves = |&named: &(WorkerId, usize)| named == (worker, number);
+        self.stuck.relieved[slot] += u64::from(self.relieving.iter().any(relieves));
     }
 
     fn passes(&mut self, now_ns: u64, in_system: &dyn InSystem, knowledge: &Knowledge<C>) -> bool {
@@ -190,6 +209,51 @@ impl<C: Word> Feedback<C> for Reserving {
         learned.is_some()
     }
 
+    fn relieve(&mut self, now_ns: u64, board: &Board<C>, knowledge: &Knowledge<C>) -> Option<u64> {
+        for (worker, _) in self.relieving.drain(..) {
+            knowledge.set_relieves(worker, LaneSet::NONE);
+        }
+        let mut relieving = std::mem::take(&mut self.relieving);
+        let scene = self.scene(now_ns, board)?;
+        let unknown = knowledge.slots() - 1;
+        let mut deadline_ns = None::<u64>;
+        for (number, (group, members)) in self.plan.groups().enumerate() {
+            let mine = |worker| group.may_use(worker, u64::MAX);
+            let outlook = scene.outlook(scene.among(mine));
+            if outlook == Outlook::Open(None) {
+                continue;
+            }
+            let is_away = scene.away(members, mine).next().is_some();
+            let Some(worker) = scene.spare(mine).filter(|_| !is_away) else {
+                continue;
+            };
+            let own_lane = |&&slot: &&usize| slot < LANES_MAX - 1 || slot == unknown;
+            let lanes = members.iter().filter(own_lane);
+            let lanes: LaneSet = lanes.map(|&slot| lane_of(slot)).collect();
+            let mut lines = (0..board.workers()).map(|worker| board.line(WorkerId(worker)));
+            if lines.all(|line| line.waiting().and(lanes).is_empty()) {
+                continue;
+            }
+            if let Outlook::Open(look_ns) = outlook {
+                deadline_ns = deadline_ns.into_iter().chain(look_ns).min();
+                continue;
+            }
+            knowledge.set_relieves(worker, knowledge.relieves(worker).or(lanes));
+            relieving.push((worker, number));
+        }
+        self.relieving = relieving;
+        deadline_ns
+    }
+
+    fn relief(&self, now_ns: u64, board: &Board<C>, slot: usize) -> Relief {
+        let mut groups = self.plan.groups();
+        let own = groups.find(|(_, members)| members.contains(&slot));
+        let scene = self.scene(now_ns, board).zip(own);
+        scene.map_or(Relief::NotNeeded, |(scene, (group, members))| {
+            scene.relief(members, |worker| group.may_use(worker, u64::MAX))
+        })
+    }
+
     fn set_present(&mut self, present: u32, knowledge: &Knowledge<C>) {
         self.own_thread.set_workers(present);
         self.plan.set_workers(present);
@@ -207,6 +271,7 @@ impl<C: Word> Feedback<C> for Reserving {
             service_ns_mean: self.profile.mean_ns(slot).unwrap_or(0.0),
             share: self.profile.share(slot),
             steals: self.steals[slot],
+            relieved: self.stuck.relieved[slot],
             ..TypeStatus::default()
         }
     }

@@ -26,6 +26,9 @@
 //!   before the lent turn has lasted for as long as a preemption costs. A preempted request waits in the worker's own queue,
 //!   from which a worker of its own group takes it if requests migrate.
 //!
+//! - **Relief.** When all workers that a group may use are [stuck](crate::parts::stuck), feedback names an idle worker
+//!   of others, which takes one of its requests if it finds nothing else.
+//!
 //! A request that joined the queue of a busy worker before another worker became idle is found by that one.
 //! `UNKNOWN` and types of unknown length have the spillway, as under DARC; an untried type goes before all others there.
 
@@ -59,6 +62,8 @@ enum Right {
     Own,
     /// It runs them until it is taken back.
     Borrowed,
+    /// It runs one of them, because those that own them are all stuck.
+    Relief,
 }
 
 impl DarcWorker {
@@ -67,7 +72,7 @@ impl DarcWorker {
         let workers = (range.first..range.end).map(WorkerId);
         let idle = workers.filter(|&worker| {
             let line = look.board.line(worker);
-            !line.is_busy() && !line.is_stuck() && line.queued() == 0
+            !line.is_busy() && !line.is_blocked_up() && line.queued() == 0
         });
         idle.max_by_key(|&worker| {
             let since_ns = look.board.line(worker).since_ns();
@@ -87,7 +92,7 @@ impl DarcWorker {
         let second = draw();
         let length = |worker| {
             let line = look.board.line(worker);
-            (line.is_stuck(), line.unfinished())
+            (line.is_blocked_up(), line.unfinished())
         };
         Some(if length(second) < length(first) {
             second
@@ -98,10 +103,12 @@ impl DarcWorker {
 
     /// Lanes of which `me` may run requests by this right.
     fn lanes<C: Word>(look: &Look<'_, C>, right: Right) -> LaneSet {
-        look.knowledge.lanes(|reservation| match right {
-            Right::Own => reservation.has(look.me),
-            Right::Borrowed => reservation.borrowed.contains(look.me.0),
-        })
+        let Look { knowledge, me, .. } = look;
+        match right {
+            Right::Own => knowledge.lanes(|reservation| reservation.has(*me)),
+            Right::Borrowed => knowledge.lanes(|reservation| reservation.borrowed.contains(me.0)),
+            Right::Relief => knowledge.relieves(*me),
+        }
     }
 
     /// Those of `lanes` that go first.
@@ -128,11 +135,11 @@ impl DarcWorker {
         })
     }
 
-    /// What `me` may run, or only what it may borrow.
+    /// What `me` may run by this right.
     fn find<C: Word>(look: &Look<'_, C>, right: Right) -> Option<Next> {
         let lanes = Self::lanes(look, right);
         let begins = match right {
-            Right::Own => look.mine.has_context,
+            Right::Own | Right::Relief => look.mine.has_context,
             Right::Borrowed => look.mine.has_another_context,
         };
         let new = if begins { lanes } else { LaneSet::NONE };
@@ -140,6 +147,7 @@ impl DarcWorker {
             Right::Own => look.mine.resumes.and(lanes),
             // It can run nowhere else.
             Right::Borrowed => look.mine.resumes,
+            Right::Relief => LaneSet::NONE,
         };
         let own = look.mine.begins.and(new).or(resumed);
         if let Some((_, lanes)) = Self::first(look, own) {
@@ -154,7 +162,7 @@ impl<C: Word> WorkerPolicy<C> for DarcWorker {
         let Reservation { own, further, .. } = look.knowledge.reservation(slot);
         let line = look.line();
         let mine = own.contains(look.me.0) || further.contains(look.me.0);
-        if mine && !line.is_busy() && !line.is_stuck() && line.queued() == 0 {
+        if mine && !line.is_busy() && !line.is_blocked_up() && line.queued() == 0 {
             return look.me;
         }
         Self::idle(look, own)
@@ -167,6 +175,7 @@ impl<C: Word> WorkerPolicy<C> for DarcWorker {
     fn next(&mut self, look: &mut Look<'_, C>) -> Next {
         Self::find(look, Right::Own)
             .or_else(|| Self::find(look, Right::Borrowed))
+            .or_else(|| Self::find(look, Right::Relief))
             .unwrap_or(Next::Nothing)
     }
 
@@ -218,12 +227,15 @@ mod tests {
     use super::*;
     use crate::event::HandOff;
     use crate::policy::Policy;
-    use crate::rehearsal::Rehearsal;
+    use crate::rehearsal::{Rehearsal, requests};
     use crate::request_type::{RequestType, TypeSpec};
-    use crate::setup::Preemption;
+    use crate::scheduler::Relief;
+    use crate::setup::{Preemption, StuckAfter};
 
     const SHORT: RequestType = RequestType::new(0);
     const LONG: RequestType = RequestType::new(1);
+    /// Above nine times as long as a LONG request.
+    const STUCK_NS: u64 = 1_600_000;
 
     fn types() -> [TypeSpec; 2] {
         let spec = |name, us, share| {
@@ -304,6 +316,33 @@ mod tests {
         assert_eq!(darc.arrives(0, 0, LONG), "0@1");
         assert_eq!(darc.arrives(10, 1, LONG), "");
         assert_eq!(darc.arrives(20, 2, SHORT), "2@0");
+    }
+
+    #[test]
+    fn a_type_whose_workers_are_stuck_has_one_request_at_a_time_on_another() {
+        let stuck = StuckAfter::new(STUCK_NS, 9);
+        let mut darc = Rehearsal::with_stuck(Policy::darc_distributed(), 3, types(), stuck, false);
+        let begun = darc.arrive_all([1; 5]);
+        assert_eq!(requests(&begun), [0, 1], "two workers are theirs: {begun}");
+        let deadline_ns = darc.deadline_ns().expect("others wait");
+        assert!(deadline_ns >= STUCK_NS);
+        assert_eq!(darc.ticks(STUCK_NS - 1), "", "not yet stuck");
+        assert_eq!(darc.relief(1), Relief::NotNeeded);
+        let ran = darc.ticks(deadline_ns);
+        assert!(ran.ends_with("@0"), "{ran}");
+        assert_eq!(darc.relief(1), Relief::OtherWorker);
+        assert_eq!(darc.deadline_ns(), None);
+        assert_eq!(darc.arrive_all([0]), "", "all are busy");
+        assert_eq!(darc.finishes(0, 100_000), "5@0", "its own group goes first");
+        let ran = darc.finishes(0, 1_000);
+        assert!(ran.ends_with("@0"), "{ran}");
+        assert_eq!(darc.type_status(1).relieved, 2);
+        let ran = darc.finishes(1, 100_000);
+        assert!(ran.ends_with("@1"), "the last: {ran}");
+        assert_eq!(darc.finishes(0, 100_000), "");
+        assert_eq!(darc.relief(1), Relief::NotNeeded);
+        assert_eq!(darc.arrive_all([1]), "", "worker 0 is theirs no longer");
+        assert_eq!(darc.type_status(1).relieved, 2);
     }
 
     #[test]

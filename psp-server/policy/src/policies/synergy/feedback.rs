@@ -96,7 +96,7 @@ mod tests {
 
     fn feedback(specs: Vec<TypeSpec>) -> (LongTypes, Knowledge<Plain>) {
         let types: TypeTable = specs.into_iter().collect();
-        let knowledge = Knowledge::new(types.len());
+        let knowledge = Knowledge::new(types.len(), 1);
         let feedback = LongTypes::new(&setup(1, &types), 10.0, &knowledge);
         (feedback, knowledge)
     }
