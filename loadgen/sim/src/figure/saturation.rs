@@ -136,7 +136,8 @@ mod tests {
         let [_, darc, own, handed_over] = LINES else {
             panic!("four lines");
         };
-        assert!(rate(darc, 4) > rate(own, 4), "few workers are the limit");
+        assert!(rate(darc, 2) > rate(own, 2), "two workers are the limit");
+        assert!(rate(darc, 4) < rate(own, 4), "the dispatcher is");
         assert_eq!(rate(darc, 16).to_bits(), rate(darc, 64).to_bits());
         assert!(rate(own, 64) > 4.0 * rate(darc, 64));
         assert!(rate(handed_over, 64) > rate(darc, 64));
