@@ -20,6 +20,7 @@ use crate::handler::Handler;
 use crate::limits::DATAGRAM_BYTES_TOTAL_MAX;
 use crate::listen::{Place, Places, resolve};
 use crate::preempt;
+use crate::reply::Deferrals;
 use crate::request_types;
 use crate::runtime::WAKER;
 use crate::runtime::host::cores::Cores;
@@ -440,9 +441,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let mut local_addrs = bound.local_addrs();
         let packet_port = self.settings.open_packet_port(workers, datagrams)?;
         local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
+        let buffers = Arc::new(Budget::new(self.settings.config.buffered_bytes_max));
         let shared = Arc::new(Shared {
             telemetry: Telemetry::new(types.len() + 1, workers),
-            buffers: Budget::new(self.settings.config.buffered_bytes_max),
+            deferrals: Arc::new(Deferrals::new(buffers.clone())),
+            buffers,
             connections_max: AtomicUsize::new(self.settings.config.connections_max),
             idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),
             config: self.settings.config.clone(),

@@ -13,6 +13,7 @@ use psp_policy::{
 use crate::admission;
 use crate::config::{Config, Topology};
 use crate::fiber::Surroundings;
+use crate::reply::Deferrals;
 use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
@@ -39,7 +40,8 @@ pub(crate) struct Shared {
     pub(crate) preempt: Vec<PreemptPolicy>,
     pub(crate) telemetry: Telemetry,
     /// The memory that is held for all peers.
-    pub(crate) buffers: Budget,
+    pub(crate) buffers: Arc<Budget>,
+    pub(crate) deferrals: Arc<Deferrals>,
     /// What each poll of a request that waits runs within.
     pub(crate) poll_within: Option<PollWithin>,
     pub(crate) shutdown: Shutdown,
@@ -127,9 +129,11 @@ impl Shared {
     /// The state of a server with so many workers that does not run.
     #[cfg(test)]
     pub(crate) fn example(config: Config, types: TypeTable, workers: usize) -> Self {
+        let buffers = Arc::new(Budget::new(config.buffered_bytes_max));
         Self {
             telemetry: Telemetry::new(types.len() + 1, workers),
-            buffers: Budget::new(config.buffered_bytes_max),
+            deferrals: Arc::new(Deferrals::new(buffers.clone())),
+            buffers,
             connections_max: AtomicUsize::new(config.connections_max),
             idle_timeout_s: AtomicU64::new(config.idle_timeout_s),
             preempt: vec![config.preempt; types.len() + 1],

@@ -3,7 +3,15 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod costs;
+mod deferred;
 mod many;
 mod random;
 mod rig;
 mod sharing;
+
+use std::alloc::System;
+
+use psp_server::preempt::PreemptSafeAlloc;
+
+#[global_allocator]
+static ALLOCATOR: PreemptSafeAlloc<System> = PreemptSafeAlloc(System);

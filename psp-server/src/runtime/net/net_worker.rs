@@ -138,6 +138,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             connections: Connections::new(framing.clone(), shared.clone()),
             datagrams: DatagramPool::new(buffers, shared.config.datagram_bytes_max, packets),
             sources: Sources::new(own, shared.config.datagram_bytes_per_source_per_s),
+            completed: Vec::new(),
         };
         Ok(Self {
             events: Events::with_capacity(EVENTS_PER_TURN),
@@ -405,10 +406,18 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Receives a report of each worker, and the wakes of requests that wait. Returns the number of both.
+    /// Receives a report of each worker, the wakes of requests that wait, and deferred replies. Returns the number of
+    /// all.
     fn receive_reports(&mut self) -> usize {
-        let mut received = 0;
         self.timers.wake_due();
+        let received = self.receive_reports_of_workers();
+        // Behind the reports: their connections are here.
+        let (framing, shared) = (&*self.framing, &*self.shared);
+        received + self.requests.send_deferred(framing, shared, self.now_ns)
+    }
+
+    fn receive_reports_of_workers(&mut self) -> usize {
+        let mut received = 0;
         if self.workers.lent() == 0 {
             return received;
         }
