@@ -16,6 +16,7 @@ use crate::admission;
 use crate::classifier::Classifier;
 use crate::config::{Config, Topology};
 use crate::error::BuildError;
+use crate::fiber::Helpers;
 use crate::handler::Handler;
 use crate::limits::DATAGRAM_BYTES_TOTAL_MAX;
 use crate::listen::{Place, Places, resolve};
@@ -441,6 +442,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let mut local_addrs = bound.local_addrs();
         let packet_port = self.settings.open_packet_port(workers, datagrams)?;
         local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
+        let blocking_threads_max = self.settings.config.blocking_threads_max;
+        let cores_of_helpers = cores.clone();
         let buffers = Arc::new(Budget::new(self.settings.config.buffered_bytes_max));
         let shared = Arc::new(Shared {
             telemetry: Telemetry::new(types.len() + 1, workers),
@@ -449,6 +452,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             connections_max: AtomicUsize::new(self.settings.config.connections_max),
             idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),
             config: self.settings.config.clone(),
+            helpers: Helpers::new(blocking_threads_max, move || cores_of_helpers.unpin()),
             topology,
             workers,
             workers_min,

@@ -235,6 +235,7 @@ pub use settings::Settings;
 pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
 pub use spawned_server::SpawnedServer;
+pub use wait::blocking::blocking;
 pub use wait::{sleep, wait};
 pub use watch::Watch;
 

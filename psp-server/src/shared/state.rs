@@ -12,7 +12,7 @@ use psp_policy::{
 
 use crate::admission;
 use crate::config::{Config, Topology};
-use crate::fiber::Surroundings;
+use crate::fiber::{Helpers, Surroundings};
 use crate::reply::Deferrals;
 use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     /// The memory that is held for all peers.
     pub(crate) buffers: Arc<Budget>,
     pub(crate) deferrals: Arc<Deferrals>,
+    /// Threads that run what blocks in the kernel for requests on contexts.
+    pub(crate) helpers: Arc<Helpers>,
     /// What each poll of a request that waits runs within.
     pub(crate) poll_within: Option<PollWithin>,
     pub(crate) shutdown: Shutdown,
@@ -136,6 +138,7 @@ impl Shared {
             buffers,
             connections_max: AtomicUsize::new(config.connections_max),
             idle_timeout_s: AtomicU64::new(config.idle_timeout_s),
+            helpers: Helpers::new(config.blocking_threads_max, || {}),
             preempt: vec![config.preempt; types.len() + 1],
             config,
             topology: Topology::Dedicated,

@@ -1,5 +1,6 @@
 //! Requests that wait in a running server, without their workers.
 
+mod blocking;
 #[path = "../common/mod.rs"]
 mod common;
 mod costs;

@@ -24,7 +24,7 @@ impl Random {
 /// A request, and the beginning of its reply.
 fn request(random: &mut Random) -> (String, &'static str) {
     let number = random.below(4);
-    match random.below(12) {
+    match random.below(14) {
         0 | 1 => (format!("nap {number}"), "ok nap"),
         2 => (format!("limit {number}"), "late limit"),
         3 => (format!("fail {number}"), "!failed fail"),
@@ -34,6 +34,8 @@ fn request(random: &mut Random) -> (String, &'static str) {
         7 => (format!("defer {number}"), "ok defer"),
         8 => (format!("defer-fail {number}"), "!defer-fail"),
         9 => (format!("defer-drop {number}"), "!failed defer-drop"),
+        11 => (format!("block {number}"), "ok block"),
+        12 => (format!("block-fail {number}"), "!failed block-fail"),
         10 => (format!("defer-panic {number}"), "!failed defer-panic"),
         _ => ("short".to_owned(), "ok short"),
     }

@@ -12,7 +12,7 @@ use psp_server::protocols::{Framing, Sink};
 use psp_server::{
     Config, DeferredReply, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request,
     RequestType, Server, ServerHandle, SignalPreemptible, SpawnedServer, Topology, TypeSpec,
-    WorkerId, checkpoint, no_preempt, sleep, task, wait,
+    WorkerId, blocking, checkpoint, no_preempt, sleep, task, wait,
 };
 
 use crate::common::{Client, Lines};
@@ -71,6 +71,9 @@ impl WaitingGate {
 /// | `yield-until` | yields until the gate is open |
 /// | `short-open` | opens the gate |
 /// | `spin N` | passes so many checkpoints |
+/// | `block MS` | blocks in the kernel |
+/// | `block-gate` | blocks in the kernel until the gate is open |
+/// | `block-fail MS` | blocks in the kernel, and panics there |
 /// | `defer MS` | has another thread answer after so long |
 /// | `defer-fail MS`, `defer-drop MS` | the same, which fails it, or drops it |
 /// | `defer-panic MS` | the same, and panics at once |
@@ -83,6 +86,8 @@ pub(crate) struct WaitingServer {
     pub(crate) gate: Arc<WaitingGate>,
     /// Requests that have begun to wait.
     pub(crate) begun: Arc<AtomicUsize>,
+    /// Threads that are or were blocked at the gate.
+    pub(crate) at_gate: Arc<AtomicUsize>,
     /// Replies that the test completes.
     pub(crate) kept: Arc<Mutex<Vec<DeferredReply>>>,
     server: Option<SpawnedServer>,
@@ -108,11 +113,8 @@ pub(crate) fn start_framed(
     config: Config,
 ) -> WaitingServer {
     let handler = Waits::default();
-    let (gate, begun, kept) = (
-        handler.gate.clone(),
-        handler.begun.clone(),
-        handler.kept.clone(),
-    );
+    let (gate, begun) = (handler.gate.clone(), handler.begun.clone());
+    let (at_gate, kept) = (handler.at_gate.clone(), handler.kept.clone());
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .udp("127.0.0.1:0")
@@ -141,6 +143,7 @@ pub(crate) fn start_framed(
         handle: server.handle().clone(),
         gate,
         begun,
+        at_gate,
         kept,
         server: Some(server),
     }
@@ -149,6 +152,7 @@ pub(crate) fn start_framed(
 #[derive(Default)]
 struct Waits {
     gate: Arc<WaitingGate>,
+    at_gate: Arc<AtomicUsize>,
     begun: Arc<AtomicUsize>,
     kept: Arc<Mutex<Vec<DeferredReply>>>,
 }
@@ -193,6 +197,20 @@ impl Handler for Waits {
                 panic!("the test asked for it");
             }
             "spawn" => wait(woken_by_a_thread(time)),
+            "block" => blocking(move || std::thread::sleep(time)),
+            "block-gate" => {
+                let (gate, at_gate) = (self.gate.clone(), self.at_gate.clone());
+                blocking(move || {
+                    at_gate.fetch_add(1, Ordering::SeqCst);
+                    while !gate.is_open() {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                });
+            }
+            "block-fail" => blocking(move || {
+                std::thread::sleep(time);
+                panic!("the test asked for it");
+            }),
             "short-open" => no_preempt(|| self.gate.open()),
             "yield-until" => {
                 while !self.gate.is_open() {
