@@ -410,6 +410,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             return Err(BuildError::NoAddress);
         }
         let cores = Cores::discover();
+        let cores = match config.arbiter {
+            Some(_) => cores.unpinned(),
+            None => cores,
+        };
         let topology = admission::topology(config, policy, cores.count);
         let by_cores = match topology {
             // One more for long requests than there are cores costs nothing while they are idle.

@@ -1,8 +1,12 @@
 //! Settings of a server, for builders and TOML files.
 
-use psp_policy::PreemptPolicy;
+use std::path::PathBuf;
+
+use psp_arbiter::Priority;
+use psp_arbiter::limits::THREADS_PER_SERVER_MAX;
 use psp_policy::elastic::{ElasticSettings, Workers};
 use psp_policy::internal::EitherCase;
+use psp_policy::{PreemptPolicy, StuckAfter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::BuildError;
@@ -10,6 +14,9 @@ use crate::limits::{
     CONNECTION_INDEX_LIMIT, QUEUE_CAPACITY_MAX, STACK_BYTES_TOTAL_MAX, TEAM_THREADS_MAX,
     WORKERS_MAX,
 };
+
+/// The middle of the levels.
+const ARBITER_PRIORITY: u8 = 4;
 
 /// Contexts of a worker where nothing else is set: as many as have this much address space for their stacks, within
 /// bounds.
@@ -75,6 +82,12 @@ pub struct Config {
     pub elastic_hysteresis: f64,
     /// The load is averaged over this time before workers come or go.
     pub elastic_interval_ms: u64,
+    /// The socket of a [psp-arbiter](psp_arbiter), which is asked for a core for each thread that the load needs. A
+    /// worker is present while it has one; the fewest of the range, and the net thread, run without, too. Needs a range
+    /// of [`workers`](field@Self::workers), and another mechanism than `kernel-thread`.
+    pub arbiter: Option<PathBuf>,
+    /// How important the server is to the arbiter: from 0, the highest level, to 7.
+    pub arbiter_priority: u8,
     /// Which threads the server has.
     pub topology: Topology,
     /// Requests (or runs of pipelined requests) that may wait in one typed queue, 1 048 576 at most.
@@ -154,6 +167,13 @@ pub struct Config {
     /// A request that was asked to give way and has not done so for this long is counted and logged;
     /// 0 for never.
     pub preempt_warn_ms: u64,
+    /// A request that has run for this long, and for as many [mean service times](field@Self::stuck_after_means) of its type,
+    /// is *stuck*: it may never end. It is counted and logged, and policies that reserve workers let a type whose
+    /// workers are all stuck [use another](psp_policy::Scheduler::relief). 0 for never.
+    pub stuck_after_ms: u64,
+    /// See [`stuck_after_ms`](field@Self::stuck_after_ms). A run of pipelined requests, of which there are up to 64, is
+    /// one request here.
+    pub stuck_after_means: u64,
     /// Seed of the policies that choose at random.
     pub seed: u64,
 }
@@ -178,6 +198,8 @@ impl Default for Config {
             elastic_load_factor: ElasticSettings::default().load_factor,
             elastic_hysteresis: ElasticSettings::default().hysteresis,
             elastic_interval_ms: ElasticSettings::default().interval_ms,
+            arbiter: None,
+            arbiter_priority: ARBITER_PRIORITY,
             topology: Topology::Auto,
             queue_capacity: 1024,
             backpressure_ms: 1000,
@@ -202,6 +224,8 @@ impl Default for Config {
             stack_bytes: 256 * 1024,
             blocking_threads_max: 16,
             preempt_warn_ms: 100,
+            stuck_after_ms: 10_000,
+            stuck_after_means: 100,
             seed: 1,
         }
     }
@@ -212,6 +236,13 @@ impl Config {
     #[must_use]
     pub fn workers(mut self, workers: impl Into<Workers>) -> Self {
         self.workers = Some(workers.into());
+        self
+    }
+
+    /// Sets [`arbiter`](field@Self::arbiter).
+    #[must_use]
+    pub fn arbiter(mut self, path: impl Into<PathBuf>) -> Self {
+        self.arbiter = Some(path.into());
         self
     }
 
@@ -236,6 +267,7 @@ impl Config {
         elastic_load_factor: f64,
         elastic_hysteresis: f64,
         elastic_interval_ms: u64,
+        arbiter_priority: u8,
         topology: Topology,
         queue_capacity: usize,
         backpressure_ms: u64,
@@ -259,6 +291,8 @@ impl Config {
         stack_bytes: usize,
         blocking_threads_max: usize,
         preempt_warn_ms: u64,
+        stuck_after_ms: u64,
+        stuck_after_means: u64,
         seed: u64,
     }
 
@@ -281,6 +315,12 @@ impl Config {
         let ranges = [
             ("workers", workers as i128, 1, WORKERS_MAX as i128),
             ("workers", workers_min as i128, 1, workers as i128),
+            (
+                "arbiter_priority",
+                self.arbiter_priority.into(),
+                0,
+                Priority::LOWEST.level().into(),
+            ),
             (
                 "queue_capacity",
                 self.queue_capacity as i128,
@@ -335,6 +375,7 @@ impl Config {
                 });
             }
         }
+        self.validate_arbiter()?;
         self.validate_stacks(workers)?;
         let elastic = self.elastic_settings().validate();
         elastic.map_err(|error| BuildError::Setting {
@@ -342,6 +383,31 @@ impl Config {
             value: error.value().to_string(),
             expected: error.range().to_owned(),
         })
+    }
+
+    fn validate_arbiter(&self) -> Result<(), BuildError> {
+        let Some(path) = self.arbiter.clone() else {
+            return Ok(());
+        };
+        let workers = self.workers.unwrap_or_else(|| 1.into());
+        // The net thread may be one more.
+        let reason = if !workers.is_elastic() {
+            "it needs a range of workers, which come and go with their cores, as in workers = 1..4"
+        } else if workers.max >= THREADS_PER_SERVER_MAX {
+            "it knows at most 255 workers of a server"
+        } else if self.preempt == PreemptPolicy::KernelThread {
+            "it moves one thread to a core, and a worker with preempt = kernel-thread has several"
+        } else {
+            return Ok(());
+        };
+        Err(BuildError::Arbiter { path, reason })
+    }
+
+    /// From when a request is stuck, if any ever is.
+    pub(crate) fn stuck_after(&self) -> Option<StuckAfter> {
+        let time_ns = self.stuck_after_ms.saturating_mul(1_000_000);
+        let means = u32::try_from(self.stuck_after_means).unwrap_or(u32::MAX);
+        (time_ns > 0).then(|| StuckAfter::new(time_ns, means))
     }
 
     /// The settings of the estimator.

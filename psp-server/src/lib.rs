@@ -152,6 +152,12 @@
 //! | `psp_workers_present` | | workers that are present |
 //! | `psp_workers_came_total` | | workers that came |
 //! | `psp_workers_went_total` | | workers that went |
+//! | `psp_arbiter_registered` | | 1 while an arbiter knows the server |
+//! | `psp_arbiter_cores` | | cores that it has granted |
+//! | `psp_arbiter_cores_wanted` | | cores that the server wants |
+//! | `psp_arbiter_grants_total` | | cores granted |
+//! | `psp_arbiter_recalls_total` | | times that it asked for cores back |
+//! | `psp_arbiter_takings_total` | | cores taken because they were not released in time |
 //! | `psp_arrivals_total` | `type` | requests that arrived |
 //! | `psp_completions_total` | `type` | requests that completed |
 //! | `psp_held_total` | `type` | requests that waited for a place in the typed queue |
@@ -159,11 +165,13 @@
 //! | `psp_abandoned_total` | `type` | requests not run because the peer had left |
 //! | `psp_expired_total` | `type` | requests not run because they had waited too long |
 //! | `psp_steals_total` | `type` | requests that ran on workers of longer types |
+//! | `psp_relieved_total` | `type` | requests that ran on workers of other types because their own were stuck |
 //! | `psp_service_ns_total` | `type` | service time |
 //! | `psp_turns_total` | `type` | turns on workers |
 //! | `psp_preemptions_asked_total` | `type` | requests asked to give way |
 //! | `psp_preemptions_honoured_total` | `type` | requests that gave way |
 //! | `psp_preemptions_late_total` | `type` | requests that gave way late |
+//! | `psp_stuck_total` | `type` | requests that ran for longer than `stuck-after-ms` and may never end |
 //! | `psp_queue_length` | `type` | requests that wait |
 //! | `psp_workers_reserved` | `type` | workers reserved for the group of the type |
 //! | `psp_worker_completions_total` | `worker` | requests that completed |

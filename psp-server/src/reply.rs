@@ -315,7 +315,7 @@ impl<'a> Reply<'a> {
         };
         if queued <= self.limit_bytes {
             let wanted = queued.saturating_add(queued / 4).min(self.limit_bytes);
-            if budget.try_take(wanted - self.reserved_bytes) {
+            if budget.take(wanted - self.reserved_bytes) {
                 (self.reserved_bytes, self.covered_bytes) = (wanted, wanted);
                 return true;
             }

@@ -119,20 +119,25 @@ fn is_grant(event: ArbiterEvent) -> bool {
     matches!(event, ArbiterEvent::Granted { .. })
 }
 
-/// From the request until this thread, which sleeps meanwhile, has a core and runs.
+/// From the request until this thread, which sleeps meanwhile, has a core and runs. Then it gives the core back.
+fn grant(arbiter: &mut Arbiter) -> anyhow::Result<Duration> {
+    let before = Instant::now();
+    arbiter.set_wanted(1);
+    wait_for(arbiter, is_grant)?;
+    let taken = before.elapsed();
+    arbiter.set_wanted(0);
+    arbiter.release(ThreadId::current());
+    Ok(taken)
+}
+
+/// Grants while nobody has a core.
 fn free_core(flags: &Flags) -> anyhow::Result<Vec<Duration>> {
     let mut arbiter = register(&flags.socket, "measure-free", Priority::HIGHEST)?;
-    let this = ThreadId::current();
-    arbiter.offer(this);
+    arbiter.offer(ThreadId::current());
     let mut taken = Vec::with_capacity(flags.rounds);
     for _ in 0..flags.rounds {
         std::thread::sleep(REST);
-        let before = Instant::now();
-        arbiter.set_wanted(1);
-        wait_for(&mut arbiter, is_grant)?;
-        taken.push(before.elapsed());
-        arbiter.set_wanted(0);
-        arbiter.release(this);
+        taken.push(grant(&mut arbiter)?);
     }
     Ok(taken)
 }
@@ -157,8 +162,7 @@ fn recalled_core(flags: &Flags) -> anyhow::Result<Vec<Duration>> {
 
 fn take_from_others(flags: &Flags, grantable: usize) -> anyhow::Result<Vec<Duration>> {
     let mut arbiter = register(&flags.socket, "measure-high", Priority::HIGHEST)?;
-    let this = ThreadId::current();
-    arbiter.offer(this);
+    arbiter.offer(ThreadId::current());
     let mut taken = Vec::with_capacity(flags.rounds);
     for _ in 0..flags.rounds {
         let give_up = Instant::now() + GRANT_WITHIN;
@@ -178,12 +182,7 @@ fn take_from_others(flags: &Flags, grantable: usize) -> anyhow::Result<Vec<Durat
                 "not all cores were granted: see psp-arbiter status"
             );
         }
-        let before = Instant::now();
-        arbiter.set_wanted(1);
-        wait_for(&mut arbiter, is_grant)?;
-        taken.push(before.elapsed());
-        arbiter.set_wanted(0);
-        arbiter.release(this);
+        taken.push(grant(&mut arbiter)?);
     }
     Ok(taken)
 }

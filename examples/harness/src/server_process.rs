@@ -97,6 +97,12 @@ impl ServerProcess {
         }
     }
 
+    /// The number of the process.
+    #[must_use]
+    pub fn id(&self) -> i32 {
+        self.process.id().cast_signed()
+    }
+
     /// The address that the server listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {

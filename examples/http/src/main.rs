@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use psp_classifiers::HttpClassifier;
-use psp_program::{LogLevel, SocketConfig, SocketFlags, spin};
+use psp_program::{ArbiterFlags, LogLevel, SocketConfig, SocketFlags, spin};
 use psp_protocols::http::{Http, HttpHead, HttpRequest, Method, Response, Status};
 use psp_server::{
     Config, Policy, Reply, Request, Server, Topology, TypeSpec, Workers, checkpoint, is_abandoned,
@@ -35,9 +35,11 @@ struct Flags {
     /// Scheduling policy, as in 'c-fcfs' or 'mq quantum-us=20'.
     #[arg(long, value_name = "NAME", default_value = "darc")]
     policy: Policy,
-    /// Number of workers [default: from the number of cores].
-    #[arg(long, value_name = "N")]
+    /// Number of workers, or a range such as 2..8 [default: from the number of cores].
+    #[arg(long, value_name = "N|MIN..MAX")]
     workers: Option<Workers>,
+    #[command(flatten)]
+    arbiter: ArbiterFlags,
     /// Threads: auto, inline or dedicated.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     topology: Topology,
@@ -94,6 +96,7 @@ fn serve() -> anyhow::Result<()> {
     let slow = TypeSpec::new("slow").service_time(Duration::from_millis(20));
     let mut config = Config::default().topology(flags.topology);
     config.workers = flags.workers;
+    flags.arbiter.apply_to(&mut config);
     let mut sockets = SocketConfig::default();
     flags.sockets.apply_to(&mut sockets);
     let server = sockets

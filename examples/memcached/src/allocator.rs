@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use tikv_jemalloc_ctl::{Access, AsName, Mib, background_thread, epoch, epoch_mib, stats};
-
-/// How long freed pages wait to be used again, in milliseconds.
-const DECAY_MS: isize = 1000;
+use psp_store::FreedPages;
+use tikv_jemalloc_ctl::{Access, AsName, epoch, epoch_mib, stats};
 
 /// The memory of the process at one moment, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,7 +41,7 @@ pub struct Allocator {
     active: stats::active_mib,
     metadata: stats::metadata_mib,
     resident: stats::resident_mib,
-    arenas: u32,
+    freed_pages: FreedPages,
 }
 
 impl fmt::Debug for Allocator {
@@ -57,19 +55,14 @@ impl Allocator {
     /// `None` if it has no figures.
     #[must_use]
     pub fn new() -> Option<Self> {
-        let allocator = Self {
+        Some(Self {
             epoch: epoch::mib().ok()?,
             allocated: stats::allocated::mib().ok()?,
             active: stats::active::mib().ok()?,
             metadata: stats::metadata::mib().ok()?,
             resident: stats::resident::mib().ok()?,
-            arenas: b"arenas.narenas\0".name().read().ok()?,
-        };
-        // Without the thread, freed pages go back when others are freed.
-        let _without_thread = background_thread::write(true);
-        let _kept = b"arenas.dirty_decay_ms\0".name().write(DECAY_MS);
-        allocator.set_decay(DECAY_MS);
-        Some(allocator)
+            freed_pages: FreedPages::return_soon()?,
+        })
     }
 
     /// The current figures.
@@ -87,18 +80,7 @@ impl Allocator {
 
     /// Gives all freed pages back at once.
     pub fn purge(&self) {
-        self.set_decay(0);
-        self.set_decay(DECAY_MS);
-    }
-
-    fn set_decay(&self, decay_ms: isize) {
-        let key: Result<Mib<[usize; 3]>, _> = b"arena.0.dirty_decay_ms\0".name().mib();
-        let Ok(mut key) = key else { return };
-        for arena in 0..self.arenas {
-            key[1] = arena as usize;
-            // An arena that does not exist has no pages.
-            let _none = key.write(decay_ms);
-        }
+        self.freed_pages.purge();
     }
 }
 

@@ -48,6 +48,25 @@ impl ListenFlags {
     }
 }
 
+/// Flags about the arbiter of the machine's cores.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ArbiterFlags {
+    /// Socket of a psp-arbiter, which is asked for cores; --workers has to be a range.
+    #[arg(long, value_name = "PATH")]
+    arbiter: Option<PathBuf>,
+    /// How important the server is to the arbiter: 0 (highest) to 7 [default: 4].
+    #[arg(long, value_name = "LEVEL")]
+    arbiter_priority: Option<u8>,
+}
+
+impl ArbiterFlags {
+    /// Replaces settings by the flags that were given.
+    pub fn apply_to(self, server: &mut psp_server::Config) {
+        server.arbiter = self.arbiter.or(server.arbiter.take());
+        replace(&mut server.arbiter_priority, self.arbiter_priority);
+    }
+}
+
 /// Flags about the [settings that all programs have](CommonSettings).
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ServerFlags {
@@ -55,6 +74,8 @@ pub struct ServerFlags {
     /// number of cores].
     #[arg(long, value_name = "N|MIN..MAX")]
     workers: Option<Workers>,
+    #[command(flatten)]
+    arbiter: ArbiterFlags,
     /// Least severe messages that are logged [default: info].
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
@@ -71,6 +92,7 @@ impl ServerFlags {
             server,
         } = settings;
         server.workers = self.workers.or(server.workers);
+        self.arbiter.apply_to(server);
         replace(log_level, self.log_level);
         self.scheduling.apply_to(policy, server);
     }

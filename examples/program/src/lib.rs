@@ -31,7 +31,7 @@ mod transport;
 pub use config_file::replace;
 pub use configuration::{CommandLine, CommonSettings, ProgramConfig, ProgramFlags};
 pub use failure::explain;
-pub use flags::{ListenFlags, ServerFlags};
+pub use flags::{ArbiterFlags, ListenFlags, ServerFlags};
 pub use log_level::{Log, LogLevel};
 pub use program::{Program, end, main, run};
 pub use sockets::{SocketConfig, SocketFlags, UnixMode};

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tikv_jemalloc_ctl::{background_thread, epoch, epoch_mib, stats};
+use psp_store::FreedPages;
+use tikv_jemalloc_ctl::{epoch, epoch_mib, stats};
 
 /// Age of the figure that writes are compared with.
 const AGE_MAX: Duration = Duration::from_millis(10);
@@ -44,11 +45,10 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Prepares the allocator: freed pages go back to the system, also when nothing is allocated.
+    /// Prepares the allocator: freed pages go back to the system after a second, also when nothing is allocated.
     #[must_use]
     pub fn new() -> Self {
-        // Without the thread, freed pages go back when others are freed.
-        let _without_thread = background_thread::write(true);
+        let _freed_pages = FreedPages::return_soon();
         let mibs = || Ok((epoch::mib()?, stats::allocated::mib()?));
         let mibs: Result<_, tikv_jemalloc_ctl::Error> = mibs();
         Self {

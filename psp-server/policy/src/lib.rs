@@ -37,6 +37,7 @@
 //! | `profile`, `slos` | measured service times and shares; SLOs of types |
 //! | `plan`, `grouped` | groups of types by length and their workers; typed queues that follow the plan |
 //! | `own_thread` | which requests the driver's own thread begins |
+//! | `stuck` | requests that may never end, and which workers their types may use meanwhile |
 //! | `own_queues`, `ready` | a queue per worker, and the idle workers that find something in theirs |
 //! | `handover` | the backlog for another policy |
 //!
@@ -81,11 +82,11 @@ pub use event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
 pub use policy::Policy;
 pub use preempt::PreemptPolicy;
 pub use request_type::{RequestType, TypeSpec, TypeTable};
-pub use scheduler::{Scheduler, TypeStatus, switch};
+pub use scheduler::{Relief, Scheduler, TypeStatus, switch};
 pub use settings::{
     CFcfs, Cscq, DFcfs, Darc, DarcLending, DarcStatic, Drr, Edf, FixedPriority, Jbsq, Jsq, JsqTies,
     Mq, Requeue, Sjf, Sq, StaticPartition, Stealing, Synergy,
 };
-pub use setup::{Contexts, Preemption, SchedulerSetup};
+pub use setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
 pub use traits::PreemptionUse;
 pub use typed_queues::TypedQueues;

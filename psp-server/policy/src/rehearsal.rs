@@ -3,8 +3,8 @@
 use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
 use crate::policy::Policy;
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
-use crate::scheduler::{Scheduler, TypeStatus, switch};
-use crate::setup::{Contexts, Preemption, SchedulerSetup};
+use crate::scheduler::{Relief, Scheduler, TypeStatus, switch};
+use crate::setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
 
 /// The type of [`Rehearsal::with_one_type`].
 pub(crate) const ONE: RequestType = RequestType::new(0);
@@ -88,6 +88,23 @@ impl Rehearsal {
         let setup = SchedulerSetup {
             preemption,
             seed,
+            ..setup(workers, &types)
+        };
+        Self::of(policy, &setup)
+    }
+
+    /// Where requests are stuck after some time, and worker 0 may be the driver's own thread.
+    pub(crate) fn with_stuck(
+        policy: impl Into<Policy>,
+        workers: usize,
+        types: impl IntoIterator<Item = TypeSpec>,
+        stuck: StuckAfter,
+        inline: bool,
+    ) -> Self {
+        let types: TypeTable = types.into_iter().collect();
+        let setup = SchedulerSetup {
+            stuck: Some(stuck),
+            inline,
             ..setup(workers, &types)
         };
         Self::of(policy, &setup)
@@ -231,6 +248,10 @@ impl Rehearsal {
         self.scheduler.type_status(slot)
     }
 
+    pub(crate) fn relief(&self, slot: usize) -> Relief {
+        self.scheduler.relief(self.now_ns, slot)
+    }
+
     pub(crate) fn reservation_updates(&self) -> u64 {
         self.scheduler.reservation_updates()
     }
@@ -312,6 +333,7 @@ pub(crate) const fn setup(workers: usize, types: &TypeTable) -> SchedulerSetup<'
         inline: false,
         preemption: None,
         contexts: Contexts::migrating(),
+        stuck: None,
         seed: 0,
     }
 }

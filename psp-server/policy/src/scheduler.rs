@@ -24,8 +24,24 @@ pub struct TypeStatus {
     pub share: f64,
     /// Times one of its requests ran on a worker reserved for a longer group.
     pub steals: u64,
+    /// Times one of its requests began on a worker of others because its own were [stuck](Scheduler::relief).
+    pub relieved: u64,
     /// Times one of its requests was refused because the queue was full.
     pub rejections: u64,
+}
+
+/// What is left to a type while requests are stuck; see [`Scheduler::relief`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Relief {
+    /// It needs none: some worker that it may use is not stuck. So it is under policies that reserve no workers, as
+    /// long as they have another worker.
+    #[default]
+    NotNeeded,
+    /// All workers that it may use are stuck. It may use another, with one request at a time.
+    OtherWorker,
+    /// All workers that it may use are stuck, and there is no other: those left are stuck, or the driver's own thread,
+    /// or one of them runs a request of its group by relief.
+    NoWorker,
 }
 
 /// A scheduling policy at work: one state machine for all workers.
@@ -69,6 +85,17 @@ pub trait Scheduler: Send {
     fn type_status(&self, slot: usize) -> TypeStatus {
         let _ = slot;
         TypeStatus::default()
+    }
+
+    /// What is left to the type at `slot` while requests are stuck, by [`SchedulerSetup::stuck`](crate::SchedulerSetup::stuck).
+    ///
+    /// A policy that reserves workers may leave a type only one, and a request that never ends would have all
+    /// others of the type wait for ever. So a group of types whose workers are all stuck may use any other worker but
+    /// the driver's own thread, while no other group has a request for that worker. One request of the group does so
+    /// at a time: if that is stuck as well, no further worker is lost. When a stuck request ends, everything is as before.
+    fn relief(&self, now_ns: u64, slot: usize) -> Relief {
+        let _ = (now_ns, slot);
+        Relief::NotNeeded
     }
 
     /// How often reservations were computed.

@@ -24,6 +24,8 @@ pub struct SchedulerSetup<'a> {
     pub preemption: Option<Preemption>,
     /// Where preempted and blocked requests resume, and how many of them a worker can hold.
     pub contexts: Contexts,
+    /// From when a request is stuck; `None` if none ever is.
+    pub stuck: Option<StuckAfter>,
     /// Seed of the policies that choose at random.
     pub seed: u64,
 }
@@ -31,7 +33,7 @@ pub struct SchedulerSetup<'a> {
 impl<'a> SchedulerSetup<'a> {
     /// A setup of so many workers for these types, without preemption: all workers are present, typed queues hold
     /// 1024 requests, the driver has a thread of its own, any number of requests can be blocked and resume at home,
-    /// and the seed is 1.
+    /// no request is ever stuck, and the seed is 1.
     #[must_use]
     pub const fn new(workers: usize, types: &'a TypeTable) -> Self {
         Self {
@@ -42,6 +44,7 @@ impl<'a> SchedulerSetup<'a> {
             inline: false,
             preemption: None,
             contexts: Contexts::at_home(usize::MAX),
+            stuck: None,
             seed: 1,
         }
     }
@@ -57,7 +60,37 @@ impl<'a> SchedulerSetup<'a> {
         inline: bool,
         preemption: Option<Preemption>,
         contexts: Contexts,
+        stuck: Option<StuckAfter>,
         seed: u64,
+    }
+}
+
+/// From when a request is *stuck*: it has run for so long that it may never end. Both bounds must be exceeded.
+///
+/// Policies that reserve workers let a type whose workers are all stuck use another worker; see
+/// [`Scheduler::relief`](crate::Scheduler::relief).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StuckAfter {
+    /// Service time over all turns, in nanoseconds.
+    pub time_ns: u64,
+    /// Service time over all turns, in mean service times of the request's type. Does not count while the mean is
+    /// unknown. A run of pipelined requests is one request here, so that this number should be above the length of
+    /// the longest run.
+    pub means: u32,
+}
+
+impl StuckAfter {
+    /// Stuck after so many nanoseconds and so many mean service times.
+    #[must_use]
+    pub const fn new(time_ns: u64, means: u32) -> Self {
+        Self { time_ns, means }
+    }
+
+    /// The service time from which a request is stuck whose type has this mean, in nanoseconds; a mean of 0 is unknown.
+    #[must_use]
+    pub fn service_ns(self, mean_ns: f64) -> u64 {
+        self.time_ns.max((mean_ns * f64::from(self.means)) as u64)
     }
 }
 

@@ -65,6 +65,14 @@ pub enum BuildError {
         /// Why the server does not have it.
         reason: String,
     },
+    /// The server cannot ask an arbiter for cores.
+    #[error("arbiter is {}: {reason}", path.display())]
+    Arbiter {
+        /// [`Config::arbiter`](crate::Config::arbiter).
+        path: PathBuf,
+        /// Why not.
+        reason: &'static str,
+    },
     /// The server cannot run the policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),

@@ -181,7 +181,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     } = launch;
     let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone(), starts);
     let workers = shared.workers;
-    let net_worker = NetWorker::new(Parts {
+    let mut net_worker = NetWorker::new(Parts {
         poll,
         doorbell,
         listeners,
@@ -199,7 +199,10 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         spin,
     })
     .map_err(RunError::Events)?;
-    notices.wait_until_ready(workers, shutdown)?;
+    let ready = notices.wait_until_ready(workers, shutdown)?;
+    if ready.len() == workers {
+        net_worker.ask_for_cores(&ready).map_err(RunError::Events)?;
+    }
     on_ready();
     let served = catch_unwind(AssertUnwindSafe(|| match inline_thread {
         None => net_worker.serve(shutdown),

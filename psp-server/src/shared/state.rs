@@ -110,6 +110,7 @@ impl Shared {
             .inline(self.topology == Topology::Inline)
             .preemption(admission::preemption(&self.config, self.topology))
             .contexts(admission::contexts(&self.config))
+            .stuck(self.config.stuck_after())
             .seed(self.config.seed)
     }
 

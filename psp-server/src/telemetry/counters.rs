@@ -40,6 +40,7 @@ pub(crate) struct Telemetry {
     pub(crate) turns: Vec<Padded<TurnCounters>>,
     pub(crate) reservation_updates: Counter,
     pub(crate) elastic: ElasticCounters,
+    pub(crate) arbiter: ArbiterCounters,
 }
 
 /// Workers that come and go. Written by the net worker.
@@ -58,6 +59,17 @@ impl ElasticCounters {
         self.went.add(before.saturating_sub(present));
         self.present.set(present);
     }
+}
+
+/// Cores that an arbiter grants and takes. Written by the net worker.
+#[derive(Debug, Default)]
+pub(crate) struct ArbiterCounters {
+    pub(crate) registered: Counter,
+    pub(crate) cores: Counter,
+    pub(crate) wanted: Counter,
+    pub(crate) grants: Counter,
+    pub(crate) recalls: Counter,
+    pub(crate) takings: Counter,
 }
 
 /// Keeps the counters of different writers on different cache lines.
@@ -113,6 +125,7 @@ pub(crate) struct DispatchCounters {
     pub(crate) workers_reserved: Counter,
     pub(crate) worker_first: Counter,
     pub(crate) steals: Counter,
+    pub(crate) relieved: Counter,
     pub(crate) service_ns_profiled: Counter,
     pub(crate) turns: TurnCounters,
 }
@@ -124,6 +137,7 @@ pub(crate) struct TurnCounters {
     pub(crate) preemptions_asked: Counter,
     pub(crate) preemptions_honoured: Counter,
     pub(crate) preemptions_late: Counter,
+    pub(crate) stuck: Counter,
 }
 
 impl DispatchCounters {
@@ -136,6 +150,7 @@ impl DispatchCounters {
                 .map_or(u64::MAX, |worker| worker.0.into()),
         );
         self.steals.set(status.steals);
+        self.relieved.set(status.relieved);
         self.service_ns_profiled.set(status.service_ns_mean as u64);
     }
 }
@@ -163,6 +178,14 @@ pub(crate) struct WorkCounters {
 }
 
 impl Telemetry {
+    /// The mean service time of all requests of the type at `slot`, in nanoseconds; 0 if there was none.
+    pub(crate) fn service_ns_mean(&self, slot: usize) -> f64 {
+        let work = || self.workers.iter().map(|worker| &worker.types[slot].0);
+        let completions: u64 = work().map(|work| work.completions.get()).sum();
+        let service_ns: u64 = work().map(|work| work.service_ns.get()).sum();
+        service_ns as f64 / completions.max(1) as f64
+    }
+
     pub(crate) fn new(type_slots: usize, workers: usize) -> Self {
         let worker = || WorkerCounters {
             types: (0..type_slots).map(|_| Padded::default()).collect(),
@@ -182,6 +205,7 @@ impl Telemetry {
             turns: (0..workers).map(|_| Padded::default()).collect(),
             reservation_updates: Counter::default(),
             elastic: ElasticCounters::default(),
+            arbiter: ArbiterCounters::default(),
         }
     }
 }

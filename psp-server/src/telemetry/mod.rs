@@ -18,6 +18,6 @@ pub(crate) use counters::{
 };
 pub use publish::publish;
 pub use snapshot::{
-    DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Snapshot, TurnSnapshot,
-    TypeSnapshot, WorkerSnapshot,
+    ArbiterSnapshot, DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Snapshot,
+    TurnSnapshot, TypeSnapshot, WorkerSnapshot,
 };

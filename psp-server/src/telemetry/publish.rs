@@ -47,10 +47,20 @@ pub fn publish(snapshot: &Snapshot) {
         ),
         ("psp_workers_came_total", snapshot.elastic.came),
         ("psp_workers_went_total", snapshot.elastic.went),
+        ("psp_arbiter_grants_total", snapshot.arbiter.grants),
+        ("psp_arbiter_recalls_total", snapshot.arbiter.recalls),
+        ("psp_arbiter_takings_total", snapshot.arbiter.takings),
     ] {
         metrics::counter!(name).absolute(value);
     }
-    metrics::gauge!("psp_workers_present").set(snapshot.elastic.present as f64);
+    for (name, value) in [
+        ("psp_workers_present", snapshot.elastic.present),
+        ("psp_arbiter_registered", snapshot.arbiter.registered),
+        ("psp_arbiter_cores", snapshot.arbiter.cores),
+        ("psp_arbiter_cores_wanted", snapshot.arbiter.wanted),
+    ] {
+        metrics::gauge!(name).set(value as f64);
+    }
     for dropped in &net.packets.dropped {
         let label = [("reason", dropped.reason)];
         metrics::counter!("psp_frames_dropped_total", &label).absolute(dropped.frames);
@@ -64,6 +74,7 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_abandoned_total", &label).absolute(ty.abandoned);
         metrics::counter!("psp_expired_total", &label).absolute(ty.expired);
         metrics::counter!("psp_steals_total", &label).absolute(ty.steals);
+        metrics::counter!("psp_relieved_total", &label).absolute(ty.relieved);
         metrics::counter!("psp_service_ns_total", &label).absolute(ty.service_ns_total);
         metrics::counter!("psp_turns_total", &label).absolute(ty.turns.turns);
         metrics::counter!("psp_preemptions_asked_total", &label)
@@ -71,6 +82,7 @@ pub fn publish(snapshot: &Snapshot) {
         metrics::counter!("psp_preemptions_honoured_total", &label)
             .absolute(ty.turns.preemptions_honoured);
         metrics::counter!("psp_preemptions_late_total", &label).absolute(ty.turns.preemptions_late);
+        metrics::counter!("psp_stuck_total", &label).absolute(ty.turns.stuck);
         metrics::gauge!("psp_queue_length", &label).set(ty.queued as f64);
         metrics::gauge!("psp_workers_reserved", &label).set(ty.workers_reserved as f64);
     }

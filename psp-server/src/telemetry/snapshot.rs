@@ -20,6 +20,8 @@ pub struct Snapshot {
     pub reservation_updates: u64,
     /// Workers that come and go.
     pub elastic: ElasticSnapshot,
+    /// Cores that an arbiter grants. Without an arbiter all figures are 0.
+    pub arbiter: ArbiterSnapshot,
 }
 
 /// Workers that come and go with the load. If they do not, all are present.
@@ -32,6 +34,24 @@ pub struct ElasticSnapshot {
     pub came: u64,
     /// How often a worker went.
     pub went: u64,
+}
+
+/// Cores that an arbiter grants to the server's threads.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct ArbiterSnapshot {
+    /// 1 while an arbiter knows the server.
+    pub registered: u64,
+    /// Cores that the server has now.
+    pub cores: u64,
+    /// Cores that it wants.
+    pub wanted: u64,
+    /// How often a thread was granted a core.
+    pub grants: u64,
+    /// How often the arbiter asked for cores back.
+    pub recalls: u64,
+    /// How often it took a core that was not released in time.
+    pub takings: u64,
 }
 
 /// What the net worker counts.
@@ -170,6 +190,9 @@ pub struct TypeSnapshot {
     pub worker_first: Option<u64>,
     /// Times a request of the type ran on a worker reserved for a longer group.
     pub steals: u64,
+    /// Times a request of the type began on a worker that is not its own because those ran
+    /// [stuck](crate::Config::stuck_after_ms) requests.
+    pub relieved: u64,
     /// Turns of its requests on workers.
     pub turns: TurnSnapshot,
 }
@@ -187,6 +210,8 @@ pub struct TurnSnapshot {
     pub preemptions_honoured: u64,
     /// Times a request had not given way after [`Config::preempt_warn_ms`](crate::Config::preempt_warn_ms).
     pub preemptions_late: u64,
+    /// Turns that lasted for so long that their request may never end: [`Config::stuck_after_ms`](crate::Config::stuck_after_ms).
+    pub stuck: u64,
 }
 
 impl TurnSnapshot {
@@ -196,6 +221,7 @@ impl TurnSnapshot {
             preemptions_asked: counters.preemptions_asked.get(),
             preemptions_honoured: counters.preemptions_honoured.get(),
             preemptions_late: counters.preemptions_late.get(),
+            stuck: counters.stuck.get(),
         }
     }
 }
@@ -266,6 +292,7 @@ impl Snapshot {
                 worker_first: (workers_reserved > 0 && worker_first != u64::MAX)
                     .then_some(worker_first),
                 steals: dispatch.steals.get(),
+                relieved: dispatch.relieved.get(),
                 turns: TurnSnapshot::read(&dispatch.turns),
             }
         });
@@ -324,6 +351,14 @@ impl Snapshot {
                 present: telemetry.elastic.present.get(),
                 came: telemetry.elastic.came.get(),
                 went: telemetry.elastic.went.get(),
+            },
+            arbiter: ArbiterSnapshot {
+                registered: telemetry.arbiter.registered.get(),
+                cores: telemetry.arbiter.cores.get(),
+                wanted: telemetry.arbiter.wanted.get(),
+                grants: telemetry.arbiter.grants.get(),
+                recalls: telemetry.arbiter.recalls.get(),
+                takings: telemetry.arbiter.takings.get(),
             },
         }
     }

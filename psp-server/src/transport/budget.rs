@@ -1,9 +1,11 @@
 //! The budget of memory that is held for all peers together: incomplete requests, and replies from when they grow.
 //!
 //! The net thread counts what a connection holds when it has the connection. A worker counts a reply while it grows, in
-//! steps, so that short replies cost nothing.
+//! steps, so that short replies cost nothing. If it finds no room, it asks the net thread for some.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::room::Room;
 
 /// What a connection, or a reply, may hold whatever others hold.
 pub(crate) const EXEMPT_BYTES: usize = 64 * 1024;
@@ -13,6 +15,8 @@ pub(crate) const EXEMPT_BYTES: usize = 64 * 1024;
 pub(crate) struct Budget {
     held_bytes: AtomicUsize,
     max_bytes: usize,
+    /// Where replies ask for room.
+    pub(crate) room: Room,
 }
 
 impl Budget {
@@ -20,6 +24,7 @@ impl Budget {
         Self {
             held_bytes: AtomicUsize::new(0),
             max_bytes,
+            room: Room::default(),
         }
     }
 
@@ -30,7 +35,12 @@ impl Budget {
 
     /// Whether no more is counted than may be held.
     pub(crate) fn is_kept(&self) -> bool {
-        self.held_bytes() <= self.max_bytes
+        self.has_room(0)
+    }
+
+    /// Whether `bytes` more may be held.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.held_bytes().saturating_add(bytes) <= self.max_bytes
     }
 
     /// What one connection may hold: three quarters of the budget.
@@ -46,6 +56,11 @@ impl Budget {
             self.give_back(bytes);
         }
         has_room
+    }
+
+    /// As [`Budget::try_take`]. If there is no room, the net thread makes some if it can.
+    pub(crate) fn take(&self, bytes: usize) -> bool {
+        self.try_take(bytes) || (self.room.ask(bytes) && self.try_take(bytes))
     }
 
     /// `bytes` are no longer held.

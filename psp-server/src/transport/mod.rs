@@ -50,6 +50,7 @@ mod no_tls;
 pub(crate) mod output;
 pub(crate) mod owed;
 pub(crate) mod request_key;
+pub(crate) mod room;
 pub(crate) mod run;
 pub(crate) mod socket;
 pub(crate) mod socket_file;

@@ -29,6 +29,14 @@ fn key<'a>(row: &[&'a str]) -> &'a str {
     row[0].trim_matches('`')
 }
 
+/// Settings without a default have one, too.
+fn with_every_setting() -> Config {
+    Config::default()
+        .workers(1)
+        .contexts_per_worker(2)
+        .arbiter("/run/psp-arbiter/socket")
+}
+
 fn server_table(config: &Config) -> Table {
     Table::try_from(config).unwrap()
 }
@@ -38,13 +46,17 @@ fn the_table_has_every_setting_with_its_default() {
     let rows = rows("[server]");
     let defaults = server_table(&Config::default());
     let keys: BTreeSet<&str> = rows.iter().map(|row| key(row)).collect();
-    let known = server_table(&Config::default().workers(1).contexts_per_worker(2));
+    let known = server_table(&with_every_setting());
     assert_eq!(keys, known.keys().map(String::as_str).collect());
     for row in &rows {
         let default = match defaults.get(key(row)) {
             Some(value) => format!("`{value}`"),
-            None if key(row) == "workers" => "by the cores".to_owned(),
-            None => "by the stacks".to_owned(),
+            None => match key(row) {
+                "workers" => "by the cores",
+                "contexts-per-worker" => "by the stacks",
+                _ => "none",
+            }
+            .to_owned(),
         };
         assert_eq!(row[1], default, "{}", key(row));
     }
@@ -58,7 +70,10 @@ fn the_ranges_are_those_that_are_checked() {
             Settings::from_toml(&text).is_ok()
         };
         let range = row[3].split(';').next().unwrap();
-        if range == "any" {
+        if range == "a path" {
+            let text = format!("[server]\nworkers = '1..2'\n{} = '/'", key(&row));
+            Settings::from_toml(&text).unwrap();
+        } else if range == "any" {
             assert!(is_valid(0) && is_valid(i64::MAX), "{}", key(&row));
         } else if let Some(min) = range.strip_prefix("above ") {
             let min: i64 = min.parse().unwrap();
@@ -90,6 +105,7 @@ fn changed(config: &Config) -> Config {
         let value = match (key.as_str(), value) {
             ("topology", _) => "inline".into(),
             ("preempt", _) => "none".into(),
+            ("arbiter", _) => "/run/other".into(),
             (_, Value::Integer(number)) => (number + 1).into(),
             (_, Value::Float(number)) => (number / 2.0).into(),
             (key, value) => panic!("{key} = {value}"),
@@ -101,7 +117,7 @@ fn changed(config: &Config) -> Config {
 
 #[test]
 fn what_changes_at_run_time_is_marked() {
-    let started = Config::default().workers(1).contexts_per_worker(2);
+    let started = with_every_setting();
     let other = changed(&started);
     let restart = differences(&started.reloaded(&other), &other);
     assert!(differences(&started, &other).len() > restart.len());

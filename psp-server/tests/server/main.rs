@@ -13,5 +13,6 @@ mod replies;
 mod serving;
 mod sockets;
 mod starting;
+mod stuck;
 mod switching;
 mod tutorial;

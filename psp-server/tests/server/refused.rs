@@ -96,6 +96,26 @@ fn settings_out_of_range_are_named_with_value_and_limit() {
             "stack_bytes is 1, it must be between 65536 and 1073741824",
         ),
         (
+            config(|config| config.arbiter_priority = 8),
+            "arbiter_priority is 8, it must be between 0 and 7",
+        ),
+        (
+            config(|config| config.arbiter = Some("/a".into())).workers(2),
+            "arbiter is /a: it needs a range of workers, which come and go with their cores, as in workers = 1..4",
+        ),
+        (
+            config(|config| config.arbiter = Some("/a".into())).workers(1..=256),
+            "arbiter is /a: it knows at most 255 workers of a server",
+        ),
+        (
+            config(|config| {
+                config.arbiter = Some("/a".into());
+                config.preempt = PreemptPolicy::KernelThread;
+            })
+            .workers(1..=2),
+            "arbiter is /a: it moves one thread to a core, and a worker with preempt = kernel-thread has several",
+        ),
+        (
             config(|config| {
                 config.preempt = PreemptPolicy::KernelThread;
                 config.contexts_per_worker = Some(65);

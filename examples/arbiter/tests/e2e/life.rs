@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use psp_arbiter::status::Held;
 use psp_harness::wait_until;
 
 use crate::fixture::{Arbiter, Process, numbers};
@@ -15,6 +16,18 @@ fn cores_of(thread: i32) -> String {
         .lines()
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.unwrap().trim().to_owned()
+}
+
+/// Waits until the first server has a core, and says which.
+fn granted(arbiter: &Arbiter) -> Held {
+    let mut granted = None;
+    wait_until("a core is granted", || {
+        let status = arbiter.status();
+        let server = status.servers.first();
+        granted = server.and_then(|server| server.held.first().copied());
+        granted.is_some()
+    });
+    granted.unwrap()
 }
 
 #[test]
@@ -30,15 +43,8 @@ fn everything_else_stays_off_granted_cores_and_is_put_back() {
     let parents_tasks = cpuset.path().join("tasks");
     arbiter.start();
     let server = stand_in::start(&arbiter.socket(), 3, 1);
-    wait_until("a core is granted", || {
-        arbiter
-            .status()
-            .servers
-            .first()
-            .is_some_and(|server| server.held.len() == 1)
-    });
+    let held = granted(&arbiter);
     let status = arbiter.status();
-    let held = status.servers[0].held[0];
     assert_eq!(cores_of(held.thread), held.core.to_string());
     assert_eq!(cores_of(other.id()), status.unmanaged.to_string());
     assert!(!status.unmanaged.contains(held.core));
@@ -65,20 +71,11 @@ fn a_server_keeps_its_core_while_the_arbiter_is_dead() {
     };
     arbiter.start();
     let server = stand_in::start(&arbiter.socket(), 3, 1);
-    let granted = |arbiter: &Arbiter| {
-        let status = arbiter.status();
-        status
-            .servers
-            .first()
-            .and_then(|server| server.held.first().copied())
-    };
-    wait_until("a core is granted", || granted(&arbiter).is_some());
-    let before = granted(&arbiter).unwrap();
+    let before = granted(&arbiter);
     arbiter.process().kill();
     assert_eq!(cores_of(before.thread), before.core.to_string());
     arbiter.start();
-    wait_until("the server is back", || granted(&arbiter).is_some());
-    assert_eq!(granted(&arbiter), Some(before));
+    assert_eq!(granted(&arbiter), before);
     drop(server);
 }
 
@@ -87,14 +84,7 @@ fn affinity_alone_pins_threads_and_says_so() {
     let mut arbiter = Arbiter::by_affinity();
     arbiter.start();
     let server = stand_in::start(&arbiter.socket(), 3, 1);
-    wait_until("a core is granted", || {
-        arbiter
-            .status()
-            .servers
-            .first()
-            .is_some_and(|server| server.held.len() == 1)
-    });
-    let held = arbiter.status().servers[0].held[0];
+    let held = granted(&arbiter);
     assert_eq!(cores_of(held.thread), held.core.to_string());
     assert!(
         arbiter.log().contains("other programs are not kept off"),

@@ -4,4 +4,6 @@ mod command_line;
 mod fixture;
 mod kills;
 mod life;
+mod server;
+mod servers;
 mod stand_in;

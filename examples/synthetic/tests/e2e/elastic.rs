@@ -2,7 +2,6 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,21 +13,49 @@ use psp_synthetic::config::Config;
 use psp_synthetic::handler::Mode;
 use psp_synthetic::startup;
 
-const WORKERS_MAX: usize = 6;
+pub(crate) const WORKERS_MAX: usize = 6;
 /// Long enough that a machine that is busy with other programs wakes up in time.
 const SERVICE: Duration = Duration::from_millis(20);
-const INTERVAL_MS: u64 = 100;
+pub(crate) const INTERVAL_MS: u64 = 100;
 /// Longest wait for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client that keeps a number of requests in the system.
-struct Client {
+pub(crate) struct Client {
     requests: AtomicUsize,
     stop: AtomicBool,
     replies: AtomicUsize,
 }
 
 impl Client {
+    /// Runs `test` beside clients that send nothing yet. Returns how many replies there were in the end.
+    pub(crate) fn with(address: SocketAddr, test: impl FnOnce(&Self)) -> usize {
+        let client = Self {
+            requests: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+            replies: AtomicUsize::new(0),
+        };
+        thread::scope(|scope| {
+            let _stop = Stop(&client);
+            for number in 0..WORKERS_MAX {
+                let client = &client;
+                scope.spawn(move || client.send(address, number));
+            }
+            test(&client);
+        });
+        client.replies.into_inner()
+    }
+
+    /// From now on so many requests are in the system.
+    pub(crate) fn keep(&self, requests: usize) {
+        self.requests.store(requests, Ordering::Relaxed);
+    }
+
+    /// So many requests were answered.
+    pub(crate) fn replies(&self) -> usize {
+        self.replies.load(Ordering::Relaxed)
+    }
+
     /// Sends a request after the other while there shall be more than `number` at a time. Each has one reply.
     fn send(&self, address: SocketAddr, number: usize) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -73,14 +100,24 @@ impl Drop for Stop<'_> {
 
 /// The server's address and handle, while `test` runs.
 fn with_server(topology: Topology, policy: Policy, test: impl FnOnce(SocketAddr, &ServerHandle)) {
+    let server = psp_server::Config::default()
+        .workers(1..=WORKERS_MAX)
+        .topology(topology)
+        .elastic_interval_ms(INTERVAL_MS);
+    with_config(server, policy, test);
+}
+
+/// The same with any settings.
+pub(crate) fn with_config(
+    server: psp_server::Config,
+    policy: Policy,
+    test: impl FnOnce(SocketAddr, &ServerHandle),
+) {
     let server = startup::build(Config {
         port: 0,
         mode: Mode::Sleep,
         policy,
-        server: psp_server::Config::default()
-            .workers(1..=WORKERS_MAX)
-            .topology(topology)
-            .elastic_interval_ms(INTERVAL_MS),
+        server,
         ..Config::default()
     })
     .unwrap();
@@ -93,33 +130,23 @@ fn with_server(topology: Topology, policy: Policy, test: impl FnOnce(SocketAddr,
     assert_eq!(serving.join().unwrap().abandoned, 0);
 }
 
-fn present(handle: &ServerHandle) -> usize {
+pub(crate) fn present(handle: &ServerHandle) -> usize {
     handle.snapshot().elastic.present as usize
 }
 
 /// The load rises and falls, and at least `many` workers come. `meanwhile` is called again and again.
 fn ramp(address: SocketAddr, handle: &ServerHandle, many: usize, mut meanwhile: impl FnMut()) {
-    let client = Arc::new(Client {
-        requests: AtomicUsize::new(1),
-        stop: AtomicBool::new(false),
-        replies: AtomicUsize::new(0),
-    });
-    thread::scope(|scope| {
-        let _stop = Stop(&client);
-        for number in 0..WORKERS_MAX {
-            let client = Arc::clone(&client);
-            scope.spawn(move || client.send(address, number));
-        }
+    let replies = Client::with(address, |client| {
         let mut reach = |requests: usize, what: &str, reached: &dyn Fn(usize) -> bool| {
-            client.requests.store(requests, Ordering::Relaxed);
-            let replies = client.replies.load(Ordering::Relaxed);
+            client.keep(requests);
+            let replies = client.replies();
             wait_until(what, || {
                 meanwhile();
                 reached(present(handle))
             });
             wait_until("some requests are answered", || {
                 meanwhile();
-                client.replies.load(Ordering::Relaxed) > replies
+                client.replies() > replies
             });
         };
         reach(1, "one worker for one request", &|present| present == 1);
@@ -131,7 +158,7 @@ fn ramp(address: SocketAddr, handle: &ServerHandle, many: usize, mut meanwhile: 
         reach(WORKERS_MAX, "workers come again", &|present| {
             present >= many
         });
-        client.requests.store(0, Ordering::Relaxed);
+        client.keep(0);
         wait_until("an idle server has one worker", || present(handle) == 1);
     });
     let elastic = handle.snapshot().elastic;
@@ -139,7 +166,7 @@ fn ramp(address: SocketAddr, handle: &ServerHandle, many: usize, mut meanwhile: 
     assert!(elastic.came as usize + 1 >= many, "{elastic:?}");
     let snapshot = handle.snapshot();
     let completions: u64 = snapshot.types.iter().map(|ty| ty.completions).sum();
-    assert_eq!(completions, client.replies.load(Ordering::Relaxed) as u64);
+    assert_eq!(completions, replies as u64);
 }
 
 #[test]

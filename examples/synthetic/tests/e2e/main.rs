@@ -1,5 +1,6 @@
 //! Tests of live psp-synthetic servers.
 
+mod arbiter;
 mod elastic;
 mod lag;
 mod policies;

@@ -1,6 +1,6 @@
 //! The link of one server, and what it knows of its threads.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,7 +70,8 @@ pub struct Arbiter {
     link: Link,
     registration: Registration,
     wanted: usize,
-    threads: BTreeMap<ThreadId, Occupation>,
+    /// In the order in which they were offered, or were granted cores: a new arbiter gets to know them so.
+    threads: Vec<(ThreadId, Occupation)>,
     page: Option<Arc<Page>>,
     events: VecDeque<ArbiterEvent>,
     is_registered: bool,
@@ -113,7 +114,7 @@ impl Arbiter {
             link: Link::new(path)?,
             registration,
             wanted: 0,
-            threads: BTreeMap::new(),
+            threads: Vec::new(),
             page: None,
             events: VecDeque::new(),
             is_registered: false,
@@ -140,9 +141,11 @@ impl Arbiter {
         }
     }
 
-    /// Says that the thread sleeps, or is about to, until it is granted a core.
+    /// Says that the thread sleeps, or is about to, until it is granted a core. Of several, the one that was offered last
+    /// is granted a core first. A thread that may run without a core of its own, too, need not sleep.
     pub fn offer(&mut self, thread: ThreadId) {
-        self.threads.insert(thread, Occupation::Idle);
+        self.forget(thread);
+        self.threads.push((thread, Occupation::Idle));
         self.send(&ToArbiter::Offer(thread));
     }
 
@@ -154,15 +157,22 @@ impl Arbiter {
 
     /// Says that the thread ends.
     pub fn withdraw(&mut self, thread: ThreadId) {
-        if self.threads.remove(&thread).is_some() {
+        if self.forget(thread) {
             self.send(&ToArbiter::Withdraw(thread));
         }
+    }
+
+    /// Returns whether the thread was known.
+    fn forget(&mut self, thread: ThreadId) -> bool {
+        let known = self.threads.len();
+        self.threads.retain(|&(other, _)| other != thread);
+        self.threads.len() < known
     }
 
     /// The threads that have cores.
     pub fn granted(&self) -> impl Iterator<Item = (ThreadId, CoreId)> + '_ {
         let threads = self.threads.iter();
-        threads.filter_map(|(&thread, &occupation)| match occupation {
+        threads.filter_map(|&(thread, occupation)| match occupation {
             Occupation::On(core) => Some((thread, core)),
             Occupation::Idle | Occupation::Displaced => None,
         })
@@ -180,6 +190,12 @@ impl Arbiter {
     #[must_use]
     pub fn page(&self) -> Option<&Arc<Page>> {
         self.page.as_ref()
+    }
+
+    /// Whether somebody listens where the arbiter shall be. The first [`poll`](Self::poll) tries.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.link.is_connected()
     }
 
     /// Whether there is an arbiter that knows this server.
@@ -209,7 +225,7 @@ impl Arbiter {
     /// Says everything that the arbiter has to know. What is wanted comes last: from there on, it may recall cores.
     fn introduce(&mut self) {
         let mut messages = vec![ToArbiter::Register(self.registration.clone())];
-        for (&thread, &occupation) in &self.threads {
+        for &(thread, occupation) in &self.threads {
             match occupation {
                 Occupation::Idle => messages.push(ToArbiter::Offer(thread)),
                 Occupation::On(core) => messages.push(ToArbiter::Hold(thread, core)),
@@ -278,9 +294,11 @@ impl Arbiter {
         from: impl Fn(Occupation) -> bool,
         to: Occupation,
     ) -> bool {
-        match self.threads.get_mut(&thread) {
-            Some(occupation) if from(*occupation) && *occupation != to => {
-                *occupation = to;
+        let mut threads = self.threads.iter();
+        match threads.find(|&&(other, _)| other == thread) {
+            Some(&(_, occupation)) if from(occupation) && occupation != to => {
+                self.forget(thread);
+                self.threads.push((thread, to));
                 true
             }
             _ => false,

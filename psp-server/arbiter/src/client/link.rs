@@ -148,6 +148,10 @@ impl Link {
         Read::Connected
     }
 
+    pub(super) fn is_connected(&self) -> bool {
+        self.socket.is_some()
+    }
+
     /// Ends the connection. There will be another attempt.
     pub(super) fn close(&mut self) {
         self.socket = None;

@@ -51,6 +51,9 @@ pub enum Promise {
     OwnThreadFirst,
     /// No request of unknown length begins on the driver's own thread while there is another worker.
     OwnThreadSpared,
+    /// No request that never ran waits while all workers that it may use are stuck and another worker idles that is not
+    /// the driver's own thread, unless a request of its group runs on such a worker.
+    Relieved,
     /// Requests are preempted only as [`Preempts`](super::Preempts) says.
     PreemptsForOthers,
     /// No request keeps its worker for longer than its [`Quantum`](super::Quantum).

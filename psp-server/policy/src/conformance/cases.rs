@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::policy::Policy;
 use crate::preempt::PreemptPolicy;
 use crate::request_type::{TypeSpec, TypeTable};
-use crate::setup::{Contexts, Preemption, SchedulerSetup};
+use crate::setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
 
 /// One thing that happens. `nth` counts round and round the workers, or policies, that there are.
 #[derive(Debug, Clone)]
@@ -102,6 +102,8 @@ pub struct Case {
     pub preemption: Option<Preemption>,
     /// Where requests resume.
     pub contexts: Contexts,
+    /// From when a request is stuck.
+    pub stuck: Option<StuckAfter>,
     /// Seed of policies that choose at random.
     pub seed: u64,
     /// What happens.
@@ -137,10 +139,15 @@ impl Case {
             any::<bool>(),
             preemption(),
             contexts(),
+            stuck(),
             any::<u64>(),
         );
         (policies, setup, steps()).prop_map(
-            |((policies, workers), (present, types, inline, preemption, contexts, seed), steps)| {
+            |(
+                (policies, workers),
+                (present, types, inline, preemption, contexts, stuck, seed),
+                steps,
+            )| {
                 Self {
                     policies,
                     workers,
@@ -149,6 +156,7 @@ impl Case {
                     inline,
                     preemption,
                     contexts,
+                    stuck,
                     seed,
                     steps,
                 }
@@ -166,6 +174,7 @@ impl Case {
             inline: self.inline,
             preemption: self.preemption,
             contexts: self.contexts,
+            stuck: self.stuck,
             seed: self.seed,
         }
     }
@@ -197,6 +206,16 @@ fn contexts() -> impl Strategy<Value = Contexts> {
         Just(Contexts::migrating()),
         per_worker.prop_map(Contexts::at_home),
     ]
+}
+
+/// Requests that are never stuck, and requests that soon are.
+fn stuck() -> impl Strategy<Value = Option<StuckAfter>> {
+    let time_ns = prop_oneof![0..20_000_u64, 0..1_000_000_u64, Just(u64::MAX)];
+    let stuck = (time_ns, prop_oneof![Just(0_u32), 1..9_u32]);
+    prop::option::weighted(
+        0.7,
+        stuck.prop_map(|(time_ns, means)| StuckAfter::new(time_ns, means)),
+    )
 }
 
 /// Few workers, some, and more than a word has bits.

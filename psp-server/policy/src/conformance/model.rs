@@ -252,6 +252,42 @@ impl<'a> Model<'a> {
             && !self.seen().knows_length(waiting.slot)
     }
 
+    /// Whether a turn has lasted for so long that its request is stuck.
+    fn is_stuck(&self, turn: &Turn) -> bool {
+        let mean_ns = self.scheduler.type_status(turn.slot).service_ns_mean;
+        let attained_ns = turn.served_ns + self.now_ns - turn.started_ns;
+        let after = self.case.stuck;
+        after.is_some_and(|after| attained_ns >= after.service_ns(mean_ns))
+    }
+
+    /// Whether a request of the type at `slot` may begin on `worker`, which is not its own, because its own are all stuck.
+    fn relief(&self, seen: &Seen<'_>, slot: usize, worker: usize) -> bool {
+        let workers = &self.promises.workers;
+        let own_thread = self.case.inline && worker == 0;
+        if !self.promises.relieves || worker >= self.present || own_thread {
+            return false;
+        }
+        let turns = || {
+            let turns = self.running.iter().enumerate();
+            turns.filter_map(|(on, turn)| Some((on, (*turn)?)))
+        };
+        let alike = |turn: &Turn| workers.are_alike(seen, turn.slot, slot);
+        if matches!(workers, AllowedWorkers::AnyWithLimit) {
+            let longs_max = seen.workers - seen.reserved_for_short();
+            let limited = seen.workers > 1 && seen.knows_lengths() && !seen.is_short(slot);
+            let longs = || turns().filter(|(_, turn)| alike(turn));
+            return limited
+                && longs().count() == longs_max
+                && longs().all(|(_, turn)| self.is_stuck(&turn));
+        }
+        let is_own = |worker| workers.allow(seen, slot, worker);
+        let own_stuck = (0..self.present)
+            .filter(|&own| is_own(own))
+            .all(|own| self.running[own].is_some_and(|turn| self.is_stuck(&turn)));
+        let any_away = || turns().any(|(on, turn)| alike(&turn) && !is_own(on));
+        own_stuck && !is_own(worker) && !any_away()
+    }
+
     fn queued(&self, slot: usize) -> usize {
         self.waiting.values().filter(|w| w.slot == slot).count()
     }
@@ -547,9 +583,10 @@ impl<'a> Model<'a> {
         self.check_order(worker, id, &started, hand_off)?;
         let seen = self.seen();
         let promises = &self.promises;
+        let is_relieved = || started.home.is_none() && self.relief(&seen, started.slot, index);
         require!(
             AllowedWorkers,
-            started.may_use(&promises.workers, &seen, index),
+            started.may_use(&promises.workers, &seen, index) || is_relieved(),
             "{worker:?} ran a request of slot {}",
             started.slot
         );
@@ -916,6 +953,20 @@ impl<'a> Model<'a> {
             }
         };
         let seen = self.seen();
+        for (id, waiting) in self
+            .waiting
+            .iter()
+            .filter(|(_, waiting)| !waiting.resumes())
+        {
+            let could = idle.iter().find(|&&worker| {
+                self.begins(worker, 0) && self.relief(&seen, waiting.slot, worker)
+            });
+            require!(
+                Relieved,
+                could.is_none(),
+                "{id} waits for stuck workers, and {could:?} idles"
+            );
+        }
         // A request that ran before may be aged, and leave idle workers to requests yet to come.
         let may_age = matches!(self.promises.idling, Idling::UnlessLent(_));
         let owed_now = self

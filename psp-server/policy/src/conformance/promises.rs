@@ -20,6 +20,8 @@ pub struct Promises {
     /// No request begins on the driver's own thread whose length the policy does not know, if there are other
     /// workers and types. The length is known of types whose status has a mean service time.
     pub own_thread_spared: bool,
+    /// A group of types that may use stuck workers alone gets another; see [`Scheduler::relief`](crate::Scheduler::relief).
+    pub relieves: bool,
     /// When requests are preempted.
     pub preempts: Preempts,
     /// For how long a request keeps its worker while others wait.
@@ -39,6 +41,7 @@ impl Default for Promises {
             stays: false,
             own_thread_first: true,
             own_thread_spared: false,
+            relieves: false,
             preempts: Preempts::Never,
             quantum: Quantum::None,
             hand_offs: &[HandOff::Dispatched],
@@ -191,6 +194,17 @@ impl AllowedWorkers {
     /// nowhere else, whichever group has the worker now, and whether it is present or not.
     pub(super) fn allow_at_home(&self, seen: &Seen<'_>, slot: usize) -> bool {
         !matches!(self, Self::AnyWithLimit) || Self::is_within_limit(seen, slot)
+    }
+
+    /// Whether requests of two types may use the same workers.
+    pub(super) fn are_alike(&self, seen: &Seen<'_>, one: usize, other: usize) -> bool {
+        match self {
+            Self::Partition => seen.partition(one) == seen.partition(other),
+            Self::AnyWithLimit => seen.is_short(one) == seen.is_short(other),
+            Self::All | Self::AllButReserved { .. } | Self::Reservation(_) => {
+                seen.group(one) == seen.group(other)
+            }
+        }
     }
 
     /// Whether fewer requests of other groups than the shortest run than may.

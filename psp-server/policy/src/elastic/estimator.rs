@@ -133,6 +133,13 @@ impl Estimator {
         reserved.fold(all.load_factor(self.workers), f64::max)
     }
 
+    /// So many workers are present, whatever was decided.
+    pub fn correct_to(&mut self, workers: usize) {
+        if self.workers != workers {
+            self.change_to(workers, None);
+        }
+    }
+
     fn ramp_up(&mut self, utilisation: f64) {
         let went_at = self.went_at.filter(|_| self.age <= REGRETTING);
         self.too_much[self.workers] = went_at.map_or(utilisation, |went| went.min(utilisation));

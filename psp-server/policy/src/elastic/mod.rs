@@ -101,14 +101,24 @@ impl Elastic {
     /// The driver calls it whenever it ticks. At the end of an interval, returns how many workers shall be
     /// present if that has changed. The driver then reports [`Event::Workers`] to the scheduler, and polls.
     pub fn observe(&mut self, now_ns: u64, scheduler: &dyn Scheduler) -> Option<usize> {
+        let before = self.present();
+        let present = self.estimate(now_ns, scheduler)?;
+        (present != before).then_some(present)
+    }
+
+    /// The same, and at the end of every interval: how many workers shall be present, changed or not.
+    pub fn estimate(&mut self, now_ns: u64, scheduler: &dyn Scheduler) -> Option<usize> {
         if now_ns.saturating_sub(self.since_ns) < self.interval_ns {
             return None;
         }
         self.since_ns = now_ns;
-        let before = self.present();
         let groups = self.meter.end_interval(now_ns, scheduler);
-        let present = self.estimator.decide(groups);
-        (present != before).then_some(present)
+        Some(self.estimator.decide(groups))
+    }
+
+    /// So many workers are present, whatever was decided: others need the cores.
+    pub fn correct_to(&mut self, present: usize) {
+        self.estimator.correct_to(present);
     }
 
     /// When [`Elastic::observe`] has to be called at the latest. `None` while the fewest workers are present and

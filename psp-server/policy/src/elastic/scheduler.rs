@@ -17,6 +17,8 @@ pub struct ElasticScheduler {
     scheduler: Box<dyn Scheduler>,
     /// `None` if all workers are always present.
     elastic: Option<Elastic>,
+    /// Workers that are present, if they come and go.
+    present: usize,
 }
 
 impl ElasticScheduler {
@@ -24,7 +26,11 @@ impl ElasticScheduler {
     /// workers are present.
     #[must_use]
     pub fn new(scheduler: Box<dyn Scheduler>, elastic: Option<Elastic>) -> Self {
-        Self { scheduler, elastic }
+        Self {
+            scheduler,
+            present: elastic.as_ref().map_or(0, Elastic::present),
+            elastic,
+        }
     }
 
     /// Goes on under another scheduler with all requests and with the workers that are present, if both schedulers
@@ -34,8 +40,8 @@ impl ElasticScheduler {
         let can_switch = switch(&mut *self.scheduler, &mut *next, now_ns);
         if can_switch {
             self.scheduler = next;
-            if let Some(elastic) = &self.elastic {
-                let present = elastic.present();
+            if self.elastic.is_some() {
+                let present = self.present;
                 self.scheduler.on_event(now_ns, Event::Workers { present });
             }
         }
@@ -75,8 +81,28 @@ impl ElasticScheduler {
     pub fn follow_load(&mut self, now_ns: u64) -> Option<usize> {
         let elastic = self.elastic.as_mut()?;
         let present = elastic.observe(now_ns, &*self.scheduler)?;
-        self.scheduler.on_event(now_ns, Event::Workers { present });
+        self.set_present(now_ns, present);
         Some(present)
+    }
+
+    /// At the end of an interval, how many workers the load needs. For a driver that gives no more than it has cores for:
+    /// it calls this in place of [`follow_load`](Self::follow_load), and says with [`set_present`](Self::set_present) how
+    /// many there are. The estimator goes on from these, so that it asks for one more at a time.
+    pub fn needed(&mut self, now_ns: u64) -> Option<usize> {
+        let elastic = self.elastic.as_mut()?;
+        if elastic
+            .deadline_ns()
+            .is_none_or(|deadline_ns| now_ns >= deadline_ns)
+        {
+            elastic.correct_to(self.present);
+        }
+        elastic.estimate(now_ns, &*self.scheduler)
+    }
+
+    /// So many workers are present from now on. The driver polls.
+    pub fn set_present(&mut self, now_ns: u64, present: usize) {
+        self.present = present;
+        self.scheduler.on_event(now_ns, Event::Workers { present });
     }
 }
 
@@ -86,5 +112,46 @@ impl Deref for ElasticScheduler {
 
     fn deref(&self) -> &Self::Target {
         &*self.scheduler
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elastic::ElasticSettings;
+    use crate::event::RequestId;
+    use crate::policy::Policy;
+    use crate::request_type::{RequestType, TypeSpec, TypeTable};
+    use crate::setup::SchedulerSetup;
+
+    #[test]
+    fn a_driver_without_cores_is_asked_for_one_more_than_it_has() {
+        let types: TypeTable = [TypeSpec::new("ONE")].into_iter().collect();
+        let setup = SchedulerSetup::new(4, &types).present(1);
+        let elastic = Elastic::new(&setup, 1, ElasticSettings::default());
+        let mut scheduler =
+            ElasticScheduler::new(Policy::c_fcfs().scheduler(&setup), Some(elastic));
+        let mut needed = Vec::new();
+        for number in 1..400 {
+            let now_ns = u64::from(number) * 1_000_000;
+            let arrived = Event::Arrived {
+                request: RequestId(number),
+                request_type: RequestType::new(0),
+                deadline_ns: None,
+            };
+            scheduler.on_event(now_ns, arrived);
+            while scheduler.poll(now_ns).is_some() {}
+            let Some(workers) = scheduler.needed(now_ns) else {
+                continue;
+            };
+            // There are cores for two workers.
+            scheduler.set_present(now_ns, workers.min(2));
+            needed.push(workers);
+        }
+        assert_eq!(needed[..2], [2, 3]);
+        assert!(
+            needed[2..].iter().all(|&workers| workers == 3),
+            "{needed:?}"
+        );
     }
 }

@@ -6,6 +6,8 @@
 //! keep all its workers busy. So where groups are served by length, an *untried* type goes before all groups,
 //! on the workers that the last group may use: a registered type without a hint, of which no request was
 //! measured and none runs or is blocked. One request is enough to measure it; the others wait their turn.
+//!
+//! A group whose workers all run [stuck](crate::parts::stuck) requests comes last, on a worker of another group.
 
 use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event, HandOff, WorkerId};
@@ -16,11 +18,12 @@ use crate::parts::plan::{Group, Plan};
 use crate::parts::profile::{Learned, Profile};
 use crate::parts::queues::Queues;
 use crate::parts::running::{Running, Turn};
+use crate::parts::stuck::{Outlook, Scene, StuckRule};
 use crate::parts::suspended::Lanes;
 use crate::parts::waiting::Waiting;
 use crate::parts::workers::{WorkerRange, WorkerSet, worker_count};
 use crate::request_type::RequestType;
-use crate::scheduler::TypeStatus;
+use crate::scheduler::{Relief, TypeStatus};
 use crate::settings::Darc;
 use crate::setup::SchedulerSetup;
 
@@ -33,6 +36,7 @@ pub(crate) struct Grouped {
     pub(crate) plan: Plan,
     pub(crate) profile: Profile,
     own_thread: OwnThread,
+    stuck: StuckRule,
     /// Per type slot.
     steals: Vec<u64>,
     /// First of the lanes of aged requests, one per type slot, where there are any.
@@ -75,6 +79,21 @@ impl Candidate {
     }
 }
 
+/// What a look for relief has found.
+#[derive(Debug, Default)]
+struct Looked {
+    candidate: Option<Candidate>,
+    /// When to look again.
+    deadline_ns: Option<u64>,
+}
+
+impl Looked {
+    /// It is worth another look at this time.
+    fn again_at(&mut self, look_ns: Option<u64>) {
+        self.deadline_ns = self.deadline_ns.into_iter().chain(look_ns).min();
+    }
+}
+
 /// The candidate that arrived first.
 #[inline]
 fn earlier(one: Option<Candidate>, other: Option<Candidate>) -> Option<Candidate> {
@@ -102,6 +121,7 @@ impl Grouped {
             plan: Plan::shared(slots, workers),
             profile: Profile::new(setup, settings),
             own_thread: OwnThread::new(setup),
+            stuck: StuckRule::new(setup),
             steals: vec![0; slots],
             aged_first: None,
         }
@@ -239,6 +259,10 @@ impl Grouped {
                 first.into_iter().chain(plan.groups())
             }),
         };
+        let candidate = candidate.or_else(|| {
+            let looked = self.look_for_relief(now_ns, Plan::groups);
+            self.note_relief(looked)
+        });
         Some(self.start(now_ns, &candidate?))
     }
 
@@ -290,7 +314,149 @@ impl Grouped {
     /// The request that arrived first among those of a partition that has an idle worker.
     pub(crate) fn dispatch_within_partition(&mut self, now_ns: u64) -> Option<Dispatch> {
         let candidate = self.first_candidate(now_ns, Plan::partitions);
+        let candidate = candidate.or_else(|| {
+            let looked = self.look_for_relief(now_ns, Plan::partitions);
+            self.note_relief(looked)
+        });
         Some(self.start(now_ns, &candidate?))
+    }
+
+    /// The first request of a group whose workers are all stuck, on an idle worker of other groups, if the group has no
+    /// other request on such a worker; and when to look again. To be asked when no group can use an idle worker.
+    fn look_for_relief<'a, I>(&'a self, now_ns: u64, groups: impl Fn(&'a Plan) -> I) -> Looked
+    where
+        I: Iterator<Item = (&'a Group, &'a [usize])>,
+    {
+        let mut looked = Looked::default();
+        let Some(scene) = self.scene(now_ns).filter(|_| self.can_dispatch()) else {
+            return looked;
+        };
+        for (group, members) in groups(&self.plan) {
+            let mine = |worker| group.may_use(worker, u64::MAX);
+            self.look_for(&mut looked, &scene, group, members, scene.among(mine), mine);
+            if looked.candidate.is_some() {
+                break;
+            }
+        }
+        looked
+    }
+
+    /// The same for the types `members` of a group, which are cut off if all `workers` are stuck, on a worker that is not
+    /// among `mine`.
+    fn look_for(
+        &self,
+        looked: &mut Looked,
+        scene: &Scene<'_>,
+        group: &Group,
+        members: &[usize],
+        workers: impl Iterator<Item = WorkerId>,
+        mine: impl Fn(WorkerId) -> bool + Copy,
+    ) {
+        let Some(lane) = self.queues.oldest(members.iter().copied()) else {
+            return;
+        };
+        let outlook = scene.outlook(workers);
+        if let Outlook::Open(look_ns) = outlook
+            && look_ns.is_none_or(|look_ns| self.stuck.looks_by(scene.now_ns, look_ns))
+        {
+            looked.again_at(look_ns.and(self.stuck.deadline_ns));
+            return;
+        }
+        let is_away = scene.away(members, mine).next().is_some();
+        let spare = scene.spare(mine).filter(|_| !is_away);
+        let (Some(worker), Some(first)) = (spare, self.queues.front(lane)) else {
+            return;
+        };
+        match outlook {
+            Outlook::Open(look_ns) => looked.again_at(look_ns),
+            Outlook::CutOff => {
+                let delay_ns = first.waited_ns(scene.now_ns);
+                let candidate = Candidate::new(first, lane, worker, group, delay_ns);
+                looked.candidate = Some(candidate);
+            }
+        }
+    }
+
+    /// The first request of the types that are not of the shortest group, on an idle worker, if all workers that run
+    /// such requests are stuck and `has_limit` says that no more may run them. Sets the time to look again.
+    pub(crate) fn relieve_longer(&mut self, now_ns: u64, has_limit: bool) -> Option<Action> {
+        let mut looked = Looked::default();
+        let scene = self
+            .scene(now_ns)
+            .filter(|_| has_limit && self.can_dispatch());
+        let longer = self.plan.longer();
+        if let (Some(scene), Some((group, members))) = (scene, longer) {
+            let mine = |worker| scene.runs(members, worker);
+            let workers = self
+                .running
+                .turns()
+                .map(|(worker, _)| worker)
+                .filter(|&worker| mine(worker));
+            self.look_for(&mut looked, &scene, group, members, workers, mine);
+        }
+        let candidate = self.note_relief(looked)?;
+        Some(self.start(now_ns, &candidate).action)
+    }
+
+    /// As [`Grouped::relief`], of the types that are not of the shortest group, if `workers_max` workers may run them.
+    pub(crate) fn relief_of_longer(&self, now_ns: u64, workers_max: usize) -> Relief {
+        let scene = self.scene(now_ns).zip(self.plan.longer());
+        scene.map_or(Relief::NotNeeded, |(scene, (_, members))| {
+            scene.relief_of_any(members, workers_max)
+        })
+    }
+
+    /// Notes what a look for relief has found. Returns the request that is relieved.
+    fn note_relief(&mut self, looked: Looked) -> Option<Candidate> {
+        self.stuck.deadline_ns = looked.deadline_ns;
+        let candidate = looked.candidate?;
+        self.stuck.relieved[candidate.lane] += 1;
+        Some(candidate)
+    }
+
+    /// When to look for relief again.
+    pub(crate) const fn deadline_ns(&self) -> Option<u64> {
+        self.stuck.deadline_ns
+    }
+
+    /// What is left to the type at `slot`, whose workers are those of its group.
+    pub(crate) fn relief(&self, now_ns: u64, slot: usize) -> Relief {
+        self.relief_by(now_ns, slot, Plan::groups)
+    }
+
+    /// As [`Grouped::relief`], where a type's workers are those of its partition.
+    pub(crate) fn relief_within_partition(&self, now_ns: u64, slot: usize) -> Relief {
+        self.relief_by(now_ns, slot, Plan::partitions)
+    }
+
+    fn relief_by<'a, I>(
+        &'a self,
+        now_ns: u64,
+        slot: usize,
+        groups: impl Fn(&'a Plan) -> I,
+    ) -> Relief
+    where
+        I: Iterator<Item = (&'a Group, &'a [usize])>,
+    {
+        let mut groups = groups(&self.plan);
+        let own = groups.find(|(_, members)| members.contains(&slot));
+        let scene = self.scene(now_ns).zip(own);
+        scene.map_or(Relief::NotNeeded, |(scene, (group, members))| {
+            scene.relief(members, |worker| group.may_use(worker, u64::MAX))
+        })
+    }
+
+    /// The workers and what runs there.
+    #[inline]
+    fn scene(&self, now_ns: u64) -> Option<Scene<'_>> {
+        let Self {
+            running,
+            queues,
+            profile,
+            workers,
+            ..
+        } = self;
+        self.stuck.scene(now_ns, running, queues, profile, workers)
     }
 
     /// The oldest request of the first group that has one and may use an idle worker. If there is none,
@@ -505,6 +671,7 @@ impl Grouped {
             service_ns_mean: profile.mean_ns(slot).unwrap_or(0.0),
             share: profile.share(slot),
             steals: self.steals[slot],
+            relieved: self.stuck.relieved[slot],
             ..self.queues.type_status(slot)
         }
     }

@@ -18,6 +18,7 @@ pub(crate) mod queues;
 pub(crate) mod ready;
 pub(crate) mod running;
 pub(crate) mod slos;
+pub(crate) mod stuck;
 pub(crate) mod suspended;
 pub(crate) mod waiting;
 pub(crate) mod worker_times;

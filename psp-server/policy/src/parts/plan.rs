@@ -338,6 +338,13 @@ impl Plan {
             .then(|| self.order.split_at(self.groups[0].members.end))
     }
 
+    /// The group after the shortest, with the type slots of all groups but the shortest. `None` while no service time is
+    /// known.
+    pub(crate) fn longer(&self) -> Option<(&Group, &[usize])> {
+        let (_, longer) = self.shortest_and_longer()?;
+        Some((self.groups.get(1)?, longer))
+    }
+
     /// How requests of the type at `slot` age, if they do.
     pub(crate) fn aging_of(&self, slot: usize) -> Option<Aging> {
         self.groups[self.group_of(slot)?].aging

@@ -391,6 +391,7 @@ mod tests {
             queue_capacity: 1,
             preemption: None,
             contexts: Contexts::migrating(),
+            stuck: None,
             seed: 0,
         };
         Profile::new(&setup, settings)

@@ -265,6 +265,7 @@ mod tests {
             inline: false,
             preemption,
             contexts: Contexts::migrating(),
+            stuck: None,
             seed: 0,
         };
         Quanta::new(&setup, QUANTUM_NS)

@@ -629,6 +629,7 @@ mod tests {
             queue_capacity: 3,
             preemption: None,
             contexts: Contexts::migrating(),
+            stuck: None,
             seed: 0,
         };
         Queues::new(&setup, Lanes::shared(lanes))
@@ -838,6 +839,7 @@ mod tests {
                 queue_capacity: usize::MAX,
                 preemption: None,
                 contexts: Contexts::migrating(),
+                stuck: None,
                 seed: 0,
             };
             let mut queues = Queues::new(&setup, Lanes::shared(LANES));

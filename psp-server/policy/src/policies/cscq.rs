@@ -6,6 +6,8 @@
 //! do, as the paper's hosts are renamable. Short requests may run on all. A free worker takes a long
 //! request while fewer long ones run than may, else a short one; so neither can starve the other.
 //!
+//! If as many long requests run as may, and all are [stuck](crate::parts::stuck), one more runs.
+//!
 //! `UNKNOWN` and types of unknown length are long. On a single worker, and while no type's length is
 //! known, the order is that of arrival.
 
@@ -13,7 +15,7 @@ use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event};
 use crate::parts::grouped::Grouped;
 use crate::request_type::RequestType;
-use crate::scheduler::{Scheduler, TypeStatus};
+use crate::scheduler::{Relief, Scheduler, TypeStatus};
 use crate::settings;
 use crate::settings::Darc;
 use crate::setup::SchedulerSetup;
@@ -69,6 +71,16 @@ impl Cscq {
         self.grouped.plan.group_of(slot) != Some(0)
     }
 
+    /// How many long requests may run, unless all are stuck.
+    const fn longs_max(&self) -> usize {
+        self.workers - self.reserved
+    }
+
+    /// Whether just as many long requests run as may.
+    const fn is_at_limit(&self) -> bool {
+        self.workers > 1 && self.longs_running == self.longs_max()
+    }
+
     /// The type whose turn it is.
     fn next_type(&self) -> Option<usize> {
         let grouped = &self.grouped;
@@ -77,7 +89,7 @@ impl Cscq {
             return grouped.oldest_of(grouped.plan.slots());
         };
         let long = grouped.oldest_of(longs);
-        long.filter(|_| self.longs_running < self.workers - self.reserved)
+        long.filter(|_| self.longs_running < self.longs_max())
             .or_else(|| grouped.oldest_of(shorts))
     }
 }
@@ -101,13 +113,22 @@ impl Scheduler for Cscq {
         if let Some(refused) = self.grouped.queues.pop_refused() {
             return Some(refused);
         }
-        if !self.grouped.can_dispatch() {
-            return None;
-        }
-        let slot = self.next_type()?;
+        let next = { self.grouped.can_dispatch() }
+            .then(|| self.next_type())
+            .flatten();
+        let Some(slot) = next else {
+            let has_limit = self.is_at_limit();
+            let action = self.grouped.relieve_longer(now_ns, has_limit)?;
+            self.longs_running += 1;
+            return Some(action);
+        };
         let (_, action) = self.grouped.dispatch_type(now_ns, slot)?;
         self.longs_running += usize::from(self.grouped.plan.group_of(slot) != Some(0));
         Some(action)
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        self.grouped.deadline_ns()
     }
 
     fn handover(&mut self) -> Option<&mut dyn Handover> {
@@ -124,12 +145,19 @@ impl Scheduler for Cscq {
         let workers_reserved = match status.group {
             None => 0,
             Some(0) => self.reserved,
-            Some(_) => self.workers - self.reserved,
+            Some(_) => self.longs_max(),
         };
         TypeStatus {
             workers_reserved,
             ..status
         }
+    }
+
+    fn relief(&self, now_ns: u64, slot: usize) -> Relief {
+        if self.grouped.plan.group_of(slot) == Some(0) || self.workers == 1 {
+            return Relief::NotNeeded;
+        }
+        self.grouped.relief_of_longer(now_ns, self.longs_max())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::event::{Action, Event};
 use crate::parts::grouped::{Dispatch, Grouped};
 use crate::parts::profile::Learned;
 use crate::request_type::RequestType;
-use crate::scheduler::{Scheduler, TypeStatus};
+use crate::scheduler::{Relief, Scheduler, TypeStatus};
 use crate::settings;
 use crate::setup::SchedulerSetup;
 
@@ -160,6 +160,10 @@ impl Scheduler for Darc {
         Some(self.note_delay(&dispatch))
     }
 
+    fn deadline_ns(&self) -> Option<u64> {
+        self.grouped.deadline_ns()
+    }
+
     fn handover(&mut self) -> Option<&mut dyn Handover> {
         Some(&mut self.grouped)
     }
@@ -170,6 +174,10 @@ impl Scheduler for Darc {
 
     fn type_status(&self, slot: usize) -> TypeStatus {
         self.grouped.type_status(slot)
+    }
+
+    fn relief(&self, now_ns: u64, slot: usize) -> Relief {
+        self.grouped.relief(now_ns, slot)
     }
 
     fn reservation_updates(&self) -> u64 {

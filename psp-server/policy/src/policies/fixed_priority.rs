@@ -10,7 +10,7 @@ use crate::event::{Action, Event};
 use crate::parts::grouped::Grouped;
 use crate::parts::profile::Profile;
 use crate::request_type::RequestType;
-use crate::scheduler::{Scheduler, TypeStatus};
+use crate::scheduler::{Relief, Scheduler, TypeStatus};
 use crate::settings::{Darc, DarcStatic};
 use crate::setup::SchedulerSetup;
 
@@ -77,6 +77,10 @@ impl Scheduler for FixedPriority {
         refused.or_else(|| Some(self.grouped.dispatch(now_ns)?.action))
     }
 
+    fn deadline_ns(&self) -> Option<u64> {
+        self.grouped.deadline_ns()
+    }
+
     fn handover(&mut self) -> Option<&mut dyn Handover> {
         Some(&mut self.grouped)
     }
@@ -87,5 +91,9 @@ impl Scheduler for FixedPriority {
 
     fn type_status(&self, slot: usize) -> TypeStatus {
         self.grouped.type_status(slot)
+    }
+
+    fn relief(&self, now_ns: u64, slot: usize) -> Relief {
+        self.grouped.relief(now_ns, slot)
     }
 }

@@ -15,7 +15,7 @@ use crate::backlog::Handover;
 use crate::event::{Action, Event};
 use crate::parts::grouped::Grouped;
 use crate::parts::profile::Learned;
-use crate::scheduler::{Scheduler, TypeStatus};
+use crate::scheduler::{Relief, Scheduler, TypeStatus};
 use crate::settings;
 use crate::settings::Darc;
 use crate::setup::SchedulerSetup;
@@ -81,12 +81,20 @@ impl Scheduler for StaticPartition {
         refused.or_else(|| Some(self.grouped.dispatch_within_partition(now_ns)?.action))
     }
 
+    fn deadline_ns(&self) -> Option<u64> {
+        self.grouped.deadline_ns()
+    }
+
     fn handover(&mut self) -> Option<&mut dyn Handover> {
         Some(&mut self.grouped)
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {
         self.grouped.type_status(slot)
+    }
+
+    fn relief(&self, now_ns: u64, slot: usize) -> Relief {
+        self.grouped.relief_within_partition(now_ns, slot)
     }
 
     fn reservation_updates(&self) -> u64 {

@@ -195,6 +195,7 @@ fn a_policy_that_begins_unknown_lengths_on_the_own_thread_is_found() {
         workers: AllowedWorkers::Reservation(Darc::default()),
         own_thread_spared: true,
         own_thread_first: false,
+        relieves: true,
         ..Promises::default()
     };
     let broken = conformance::check(&forgetful, &promises).unwrap_err();
@@ -204,6 +205,28 @@ fn a_policy_that_begins_unknown_lengths_on_the_own_thread_is_found() {
         ..promises
     };
     assert_eq!(conformance::check(&Policy::darc(), &promises), Ok(()));
+}
+
+/// DARC that was not told when requests are stuck, and DARC that takes the driver's own thread for any other worker.
+#[test]
+fn a_policy_that_relieves_no_group_or_on_the_own_thread_is_found() {
+    type Change = fn(&SchedulerSetup<'_>) -> Box<dyn Scheduler>;
+    let patient: Change = |setup| Policy::darc().scheduler(&setup.clone().stuck(None));
+    let greedy: Change = |setup| Policy::darc().scheduler(&setup.clone().inline(false));
+    for (name, change, promise) in [
+        ("patient", patient, Promise::Relieved),
+        ("greedy", greedy, Promise::AllowedWorkers),
+    ] {
+        let promises = Promises {
+            order: Order::ShortestGroup,
+            workers: AllowedWorkers::Reservation(Darc::default()),
+            own_thread_first: false,
+            relieves: true,
+            ..Promises::default()
+        };
+        let broken = conformance::check(&Policy::custom(name, change), &promises).unwrap_err();
+        assert_eq!(broken.promise, promise, "{broken}");
+    }
 }
 
 #[test]

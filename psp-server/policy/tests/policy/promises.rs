@@ -57,6 +57,7 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             ..by_length()
         },
         Policy::StaticPartition(_) => Promises {
+            relieves: true,
             order: Order::ArrivalInPartition,
             workers: AllowedWorkers::Partition,
             ..by_length()
@@ -70,6 +71,7 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             ..by_length()
         },
         Policy::Cscq(_) => Promises {
+            relieves: true,
             order: Order::ArrivalInHalf,
             workers: AllowedWorkers::AnyWithLimit,
             ..by_length()
@@ -131,6 +133,7 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             ..own_queues()
         },
         Policy::DarcStatic(settings) => Promises {
+            relieves: true,
             order: Order::ShortestGroup,
             workers: AllowedWorkers::AllButReserved {
                 reserved: settings.reserved,
@@ -150,6 +153,7 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             ..by_length()
         },
         Policy::Darc(settings) => Promises {
+            relieves: true,
             order: Order::ShortestGroup,
             workers: AllowedWorkers::Reservation(settings.clone()),
             ..by_length()

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{
-    Action, Event, Policy, RequestId, RequestType, Sample, Scheduler, TypeStatus, WorkerId,
+    Action, Event, Policy, Relief, RequestId, RequestType, Sample, Scheduler, TypeStatus, WorkerId,
 };
 
 use super::places::Places;
-use super::turns::Turns;
+use super::turns::{StuckTurn, Turns};
 use crate::classifier::Classifier;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::shared::Shared;
@@ -47,6 +47,8 @@ pub(crate) struct Dispatcher<K> {
 struct Counted {
     /// Per type slot.
     steals: Vec<u64>,
+    /// Per type slot.
+    relieved: Vec<u64>,
     reservation_updates: u64,
 }
 
@@ -70,6 +72,7 @@ impl<K> Dispatcher<K> {
             blocked: Vec::new(),
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
+                relieved: vec![0; shared.types.len() + 1],
                 reservation_updates: 0,
             },
             shared,
@@ -81,8 +84,10 @@ impl<K> Dispatcher<K> {
 
     /// Goes on under another policy with all waiting and running requests.
     pub(crate) fn switch_to(&mut self, now_ns: u64, policy: &Policy) {
-        for (slot, steals) in self.before.steals.iter_mut().enumerate() {
-            *steals += self.scheduler.type_status(slot).steals;
+        for slot in 0..=self.shared.types.len() {
+            let status = self.scheduler.type_status(slot);
+            self.before.steals[slot] += status.steals;
+            self.before.relieved[slot] += status.relieved;
         }
         self.before.reservation_updates += self.scheduler.reservation_updates();
         let _ = self
@@ -320,7 +325,9 @@ impl<K> Dispatcher<K> {
             self.scheduler.on_event(now_ns, Event::Tick);
             self.turns.watch(now_ns);
         }
-        if let Some(present) = self.scheduler.follow_load(now_ns) {
+        if self.shared.config.arbiter.is_none()
+            && let Some(present) = self.scheduler.follow_load(now_ns)
+        {
             self.shared.telemetry.elastic.changed_to(present);
         }
         if now_ns >= self.publish_at_ns {
@@ -329,12 +336,43 @@ impl<K> Dispatcher<K> {
         }
     }
 
+    /// At the end of an interval, how many workers the load needs. It is for who [sets](Self::set_present) how many there
+    /// are, as an arbiter allows.
+    pub(crate) fn needed(&mut self, now_ns: u64) -> Option<usize> {
+        self.scheduler.needed(now_ns)
+    }
+
+    /// So many workers are present from now on.
+    pub(crate) fn set_present(&mut self, now_ns: u64, present: usize) {
+        self.scheduler.set_present(now_ns, present);
+        self.shared.telemetry.elastic.changed_to(present);
+    }
+
+    /// The next request that is stuck and was not returned before, and what is left to its type. To be asked after
+    /// each tick.
+    #[inline]
+    pub(crate) fn next_stuck(&mut self, now_ns: u64) -> Option<(StuckTurn, Relief)> {
+        let (scheduler, shared) = (&self.scheduler, &self.shared);
+        let stuck = self.turns.next_stuck(now_ns, |request_type| {
+            let slot = shared.types.slot(request_type);
+            let profiled_ns = scheduler.type_status(slot).service_ns_mean;
+            if profiled_ns > 0.0 {
+                profiled_ns
+            } else {
+                shared.telemetry.service_ns_mean(slot)
+            }
+        })?;
+        let slot = self.slot(stuck.request_type);
+        Some((stuck, self.scheduler.relief(now_ns, slot)))
+    }
+
     fn publish(&self) {
         let telemetry = &self.shared.telemetry;
         for (slot, counters) in telemetry.types.iter().enumerate() {
             let status = self.scheduler.type_status(slot);
             counters.0.publish(&TypeStatus {
                 steals: status.steals + self.before.steals[slot],
+                relieved: status.relieved + self.before.relieved[slot],
                 ..status
             });
         }

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use psp_policy::{Action, PreemptPolicy, RequestId, RequestType, WorkerId};
+use psp_policy::{Action, PreemptPolicy, RequestId, RequestType, StuckAfter, WorkerId};
 
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::shared::Shared;
@@ -25,6 +25,8 @@ const WARN_INTERVAL_NS: u64 = 1_000_000_000;
 /// The shortest and the longest time after which a due turn is checked again.
 const LOOK_NS_MIN: u64 = 5_000;
 const LOOK_NS_MAX: u64 = 1_000_000;
+/// How often there is a look for stuck turns in the time after which a turn is stuck.
+const STUCK_LOOKS: u64 = 8;
 
 /// See the [module](self).
 pub(crate) struct Turns {
@@ -37,6 +39,19 @@ pub(crate) struct Turns {
     /// How long a request may take to give way before a warning. `None`: no warning.
     warn_after_ns: Option<u64>,
     warn_again_ns: u64,
+    stuck_after: Option<StuckAfter>,
+    /// When to look for stuck turns again.
+    stuck_look_ns: u64,
+}
+
+/// A turn that lasts for so long that its request may never end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StuckTurn {
+    pub(crate) worker: WorkerId,
+    pub(crate) request: RequestId,
+    pub(crate) request_type: RequestType,
+    /// How long it has lasted.
+    pub(crate) for_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +63,8 @@ struct Turn {
     request_type: RequestType,
     /// The turn's number, as both ends of the worker's link count.
     number: u64,
+    since_ns: u64,
+    is_stuck: bool,
     stop: Option<Stop>,
 }
 
@@ -80,6 +97,8 @@ impl Turns {
             is_woken: false,
             request_type: RequestType::UNKNOWN,
             number: 0,
+            since_ns: 0,
+            is_stuck: false,
             stop: None,
         };
         let warn_ms = shared.config.preempt_warn_ms;
@@ -90,6 +109,8 @@ impl Turns {
             look_ns: None,
             warn_after_ns: (warn_ms > 0).then(|| warn_ms.saturating_mul(1_000_000)),
             warn_again_ns: 0,
+            stuck_after: shared.config.stuck_after(),
+            stuck_look_ns: 0,
             shared,
         }
     }
@@ -111,6 +132,8 @@ impl Turns {
                     is_woken: false,
                     request_type,
                     number: turn.number + 1,
+                    since_ns: now_ns,
+                    is_stuck: false,
                     stop: None,
                 };
                 self.count(worker, |counters| counters.turns.add(1));
@@ -268,6 +291,38 @@ impl Turns {
                 tracing::warn!("worker {index} has not given way for {for_ms} ms: {name} {reason}");
             }
         }
+    }
+
+    /// The next turn that is stuck and was not returned before, by the mean service time of each type; 0 is unknown.
+    #[inline]
+    pub(crate) fn next_stuck(
+        &mut self,
+        now_ns: u64,
+        mean_ns: impl Fn(RequestType) -> f64,
+    ) -> Option<StuckTurn> {
+        let after = self.stuck_after?;
+        if now_ns < self.stuck_look_ns {
+            return None;
+        }
+        for (turn, worker) in self.workers.iter_mut().zip((0..).map(WorkerId)) {
+            let for_ns = now_ns.saturating_sub(turn.since_ns);
+            let Some(request) = turn.request.filter(|_| !turn.is_stuck) else {
+                continue;
+            };
+            let request_type = turn.request_type;
+            if for_ns >= after.time_ns && for_ns >= after.service_ns(mean_ns(request_type)) {
+                turn.is_stuck = true;
+                self.count(worker, |counters| counters.stuck.add(1));
+                return Some(StuckTurn {
+                    worker,
+                    request,
+                    request_type,
+                    for_ns,
+                });
+            }
+        }
+        self.stuck_look_ns = now_ns.saturating_add(after.time_ns / STUCK_LOOKS);
+        None
     }
 
     /// Counts for `worker` and for the type of the request that runs there.
@@ -495,6 +550,32 @@ mod tests {
         turns.yielded(WorkerId(1));
         assert_eq!(counted(&turns, 1).1, [2, 2, 1, 1]);
         assert_eq!(turns.watch_ns(), None);
+    }
+
+    #[test]
+    fn a_turn_is_stuck_once_after_both_bounds_and_not_when_it_has_ended() {
+        let mut turns = turns(0);
+        turns.stuck_after = Some(StuckAfter::new(80 * MS, 10));
+        run(&mut turns, 0, 0);
+        run(&mut turns, 20 * MS, 1);
+        let worker = |stuck: StuckTurn| (stuck.worker.0, stuck.for_ns / MS);
+        let known = |_| 9.0 * MS as f64;
+        assert_eq!(turns.next_stuck(80 * MS, known), None, "9 means");
+        assert_eq!(turns.next_stuck(90 * MS, known).map(worker), Some((0, 90)));
+        assert_eq!(turns.next_stuck(90 * MS, known), None, "once");
+        turns.completed(WorkerId(1));
+        run(&mut turns, 95 * MS, 1);
+        assert_eq!(turns.next_stuck(110 * MS, |_| 0.0), None, "another turn");
+        assert_eq!(turns.next_stuck(174 * MS, |_| 0.0), None);
+        assert_eq!(
+            turns.next_stuck(184 * MS, |_| 0.0).map(worker),
+            Some((1, 89))
+        );
+        let stuck = |turns: &Turns| turns.shared.telemetry.types[0].0.turns.stuck.get();
+        assert_eq!(stuck(&turns), 2);
+        turns.stuck_after = None;
+        run(&mut turns, 200 * MS, 0);
+        assert_eq!(turns.next_stuck(u64::MAX, |_| 0.0), None);
     }
 
     #[test]

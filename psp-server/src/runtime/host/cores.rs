@@ -23,6 +23,14 @@ impl Cores {
         Self { count, ids }
     }
 
+    /// The same cores where something else decides which thread runs on which: nothing is pinned.
+    pub(crate) fn unpinned(self) -> Self {
+        Self {
+            ids: Vec::new(),
+            ..self
+        }
+    }
+
     /// Whether `threads` threads can have a core each, with one left for the rest of the machine.
     pub(crate) fn spare_for(&self, threads: usize) -> bool {
         threads < self.count

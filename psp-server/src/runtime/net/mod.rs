@@ -20,10 +20,14 @@
 //! | `intake.rs` | classifies datagrams and hands them to the dispatcher |
 //! | `requests.rs` | lends requests to workers and takes them back |
 //! | `workers.rs` | the links to the workers: messages out, completions in |
+//! | `granted_cores.rs` | asks an arbiter for cores |
+//! | `grants.rs` | which threads have cores of their own, and which workers are present therefore |
 
 mod accepting;
 mod connections;
 mod datagram_sockets;
+mod granted_cores;
+mod grants;
 pub(crate) mod intake;
 pub(crate) mod net_worker;
 mod origin;

@@ -6,13 +6,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mio::{Events, Poll};
-use psp_policy::{Action, RequestId, WorkerId};
+use psp_arbiter::ThreadId;
+use psp_policy::{Action, Relief, RequestId, WorkerId};
 use psp_protocols::Framing;
 
 use super::accepting::Acceptor;
 use super::connections::Connections;
 use super::connections::peer_end::{EventTime, SocketEvent};
 use super::datagram_sockets::DatagramSockets;
+use super::granted_cores::GrantedCores;
 use super::intake::Intake;
 use super::polled_port::PolledPort;
 use super::requests::Requests;
@@ -22,7 +24,7 @@ use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
-use crate::fiber::{Timers, WakeList};
+use crate::fiber::{Bell, Timers, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::message::Report;
@@ -91,6 +93,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     port: Option<PolledPort<H::Connection>>,
     requests: Requests<F, H::Connection>,
     workers: Workers<F, H>,
+    /// The cores that an arbiter grants, if one is asked.
+    cores: Option<GrantedCores>,
     dispatcher: Dispatcher<K>,
     framing: Arc<F>,
     shared: Arc<Shared>,
@@ -156,6 +160,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             port: port.map(|(packets, endpoint)| PolledPort::new(packets, endpoint)),
             requests,
             workers: Workers::new(links, ACTIONS_PER_TURN),
+            cores: None,
             unfinished: false,
             now_ns: clock.now_ns(),
             sweep_at_ns: 0,
@@ -176,10 +181,25 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         })
     }
 
+    /// Asks the arbiter, if there is to be one, for cores for this thread and for the workers' threads.
+    pub(crate) fn ask_for_cores(&mut self, workers: &[ThreadId]) -> io::Result<()> {
+        if let Some(path) = &self.shared.config.arbiter {
+            let registry = self.poll.registry();
+            let cores = GrantedCores::new(path, workers, self.shared.clone(), registry)?;
+            self.cores = Some(cores);
+        }
+        Ok(())
+    }
+
     /// Serves until the shutdown is triggered and everything in flight is answered, or the drain
     /// timeout is over. Then the workers stop, too. Returns the number of connections and datagrams that were
     /// given up.
     pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
+        let doorbell = self.doorbell.clone();
+        self.shared
+            .buffers
+            .room
+            .is_kept_here(move || doorbell.ring());
         loop {
             self.wait().map_err(RunError::Events)?;
             self.now_ns = self.clock.now_ns();
@@ -196,7 +216,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 self.receive_requests();
             }
             self.dispatcher.tick(self.now_ns);
+            self.warn_of_stuck();
+            self.requests.connections.make_room_for_replies(self.now_ns);
             self.serve_turn();
+            self.follow_cores();
             if let Some(port) = &self.port {
                 port.flush(&self.net().packets);
             }
@@ -207,6 +230,48 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                     return Ok(self.requests.unfinished());
                 }
             }
+        }
+    }
+
+    /// Has workers come and go with the cores that the arbiter grants, and tells it what the load needs.
+    fn follow_cores(&mut self) {
+        let Some(cores) = &mut self.cores else {
+            return;
+        };
+        if self.workers.lent() > 0 {
+            cores.work(self.now_ns);
+        }
+        let (needed, workers) = (self.dispatcher.needed(self.now_ns), &self.workers);
+        let is_busy = |worker| workers.has_runnable(worker);
+        if let Some(present) = cores.turn(self.now_ns, needed, is_busy) {
+            self.dispatcher.set_present(self.now_ns, present);
+            // The scheduler may have decided something.
+            self.unfinished = true;
+        }
+    }
+
+    /// Logs requests that may never end, each once.
+    #[inline]
+    fn warn_of_stuck(&mut self) {
+        while let Some((stuck, relief)) = self.dispatcher.next_stuck(self.now_ns) {
+            let peer = self.requests.peer(stuck.request);
+            let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
+            let request_type = self.dispatcher.type_name(stuck.request_type);
+            let (worker, for_ms) = (stuck.worker.0, stuck.for_ns / 1_000_000);
+            let others = match relief {
+                Relief::NotNeeded => "",
+                Relief::OtherWorker => ": others of its type may use another worker",
+                Relief::NoWorker => {
+                    ": others of its type wait, as there is no other worker for them"
+                }
+            };
+            tracing::warn!(
+                worker,
+                request_type,
+                peer,
+                for_ms,
+                "a request may never end{others}"
+            );
         }
     }
 
@@ -228,7 +293,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         if !timeout.is_zero() {
             self.doorbell.announce_sleep();
             timeout = timeout.min(self.until_deadline());
-            if self.receive_reports() > 0 {
+            if self.receive_reports() > 0 || self.shared.buffers.room.is_asked() {
                 timeout = Duration::ZERO;
             }
         }
@@ -267,6 +332,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 Some(Source::Listener(index)) if receives => self.acceptor.on_event(index),
                 Some(Source::DatagramSocket(index)) if receives => self.sockets.on_event(index),
                 Some(Source::Alarm) => self.alarm.rang(),
+                Some(Source::Arbiter) => {
+                    self.cores.as_mut().map(GrantedCores::on_event);
+                }
                 Some(Source::Listener(_) | Source::DatagramSocket(_) | Source::Waker) | None => {}
             }
         }
@@ -307,6 +375,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.requests.connections.held_deadline_ns(),
             self.port_poll_at_ns(),
             self.timer_ns(),
+            self.cores.as_ref().and_then(GrantedCores::deadline_ns),
         ];
         let Some(deadline_ns) = deadlines_ns.into_iter().flatten().min() else {
             return Duration::MAX;
@@ -422,8 +491,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return received;
         }
         let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
+        let workers = &mut self.workers;
         self.wakes.take(|worker, request| {
             received += 1;
+            workers.woken(worker);
             dispatcher.woken(now_ns, worker, request);
         });
         for index in 0..self.workers.count() {
@@ -510,6 +581,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             .drop_unwanted(request, dispatcher, self.now_ns)
         {
             return dispatcher.dropped(self.now_ns, worker);
+        }
+        if let Some(cores) = &mut self.cores {
+            cores.work(self.now_ns);
         }
         let task = self.requests.lend(request);
         if !self.workers.is_inline(worker) {

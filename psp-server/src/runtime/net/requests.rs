@@ -5,6 +5,7 @@ use psp_protocols::Framing;
 
 use super::connections::Connections;
 use super::sources::Sources;
+use crate::peer::Peer;
 use crate::reply::{Completed, refuse};
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::task::Task;
@@ -161,6 +162,14 @@ impl<F: Framing, C> Requests<F, C> {
                 dispatcher.count_rejection(request_type);
                 self.datagrams.discard(index);
             }
+        }
+    }
+
+    /// Who sent a request, if that is known: of a datagram it is not.
+    pub(super) fn peer(&self, request: RequestId) -> Option<Peer> {
+        match request.into() {
+            RequestKey::Connection(index) => self.connections.peer(index),
+            RequestKey::Datagram(_) => None,
         }
     }
 

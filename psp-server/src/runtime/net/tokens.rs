@@ -1,7 +1,7 @@
 //! What an event of the event queue is about.
 //!
 //! ```text
-//!   0 waker, 1 alarm, then listeners, datagram sockets, connections
+//!   0 waker, 1 alarm, 2 arbiter, then listeners, datagram sockets, connections
 //! ```
 
 use mio::Token;
@@ -12,13 +12,16 @@ use crate::transport::request_key::ConnectionIndex;
 pub(crate) const WAKER: Token = Token(0);
 /// The scheduler's deadline has come.
 pub(super) const ALARM: Token = Token(1);
-const LISTENER_FIRST: usize = 2;
+/// The arbiter has told something.
+pub(super) const ARBITER: Token = Token(2);
+const LISTENER_FIRST: usize = 3;
 
 /// The source of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     Waker,
     Alarm,
+    Arbiter,
     Listener(usize),
     DatagramSocket(usize),
     Connection(ConnectionIndex),
@@ -65,6 +68,7 @@ impl Tokens {
         } else {
             Some(match Token(token) {
                 ALARM => Source::Alarm,
+                ARBITER => Source::Arbiter,
                 _ => Source::Waker,
             })
         }

@@ -22,6 +22,8 @@ pub(super) struct Workers<F: Framing, H: Handler<F::Head>> {
     links: Vec<Link<F, H>>,
     /// Tasks that workers hold.
     lent: usize,
+    /// Per worker: those of them that run or wait for their turn, and do not wait for anything else.
+    runnable: Vec<i32>,
     /// Workers that were sent a message since [`wake_parked`](Self::wake_parked).
     sent_to: Vec<WorkerId>,
 }
@@ -30,6 +32,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     /// `sends_max` is the number of messages between two calls of [`wake_parked`](Self::wake_parked).
     pub(super) fn new(links: Vec<Link<F, H>>, sends_max: usize) -> Self {
         Self {
+            runnable: vec![0; links.len()],
             links,
             lent: 0,
             sent_to: Vec::with_capacity(sends_max),
@@ -43,6 +46,25 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     /// Tasks that workers hold.
     pub(super) fn lent(&self) -> usize {
         self.lent
+    }
+
+    /// Whether the worker at `index` holds a task that runs, or waits for its turn.
+    pub(super) fn has_runnable(&self, index: usize) -> bool {
+        self.runnable[index] > 0
+    }
+
+    /// A task that the worker holds was woken.
+    pub(super) fn woken(&mut self, worker: WorkerId) {
+        self.runnable[worker.index()] += 1;
+    }
+
+    /// Counts what a worker reports.
+    #[inline]
+    fn note(&mut self, index: usize, report: &Report<Task<H::Connection, F::Head>>) {
+        let is_completed = matches!(report, Report::Completed(_));
+        self.lent -= usize::from(is_completed);
+        let is_runnable = !is_completed && !matches!(report, Report::Blocked { .. });
+        self.runnable[index] -= i32::from(!is_runnable);
     }
 
     /// Whether the net thread is that worker.
@@ -64,11 +86,12 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
             unreachable!("another thread is that worker");
         };
         self.lent += usize::from(task.is_some());
+        self.runnable[worker.index()] += i32::from(task.is_some());
         let ended = match task {
             Some(task) => inline.run(request, task),
             None => inline.resume(request),
         };
-        self.lent -= usize::from(matches!(ended.report, Report::Completed(_)));
+        self.note(worker.index(), &ended.report);
         ended
     }
 
@@ -79,7 +102,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
             return None;
         };
         let report = link.receive()?;
-        self.lent -= usize::from(matches!(report, Report::Completed(_)));
+        self.note(index, &report);
         Some(report)
     }
 
@@ -97,6 +120,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
         let message = match task {
             Some(task) => {
                 self.lent += 1;
+                self.runnable[worker.index()] += 1;
                 Message::Run { request, task }
             }
             None => Message::Resume(request),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
+use psp_arbiter::ThreadId;
 use psp_policy::WorkerId;
 
 use crate::error::{RunError, WorkerFault};
@@ -14,7 +15,7 @@ use crate::shutdown::Shutdown;
 /// How often a starting server looks at its shutdown.
 const SHUTDOWN_INTERVAL: Duration = Duration::from_millis(20);
 
-type Notice = (WorkerId, Result<(), WorkerFault>);
+type Notice = (WorkerId, Result<ThreadId, WorkerFault>);
 
 /// The receiver of what all workers of a server tell.
 pub(crate) struct Notices {
@@ -49,7 +50,8 @@ impl Notices {
         }
     }
 
-    /// Waits until so many workers are ready, or until `shutdown` is triggered.
+    /// Waits until so many workers are ready, or until `shutdown` is triggered. Returns the threads of those that are, in
+    /// the order of workers.
     ///
     /// # Errors
     /// When a worker dies instead.
@@ -57,17 +59,18 @@ impl Notices {
         &self,
         workers: usize,
         shutdown: &Shutdown,
-    ) -> Result<(), RunError> {
-        let mut ready = 0;
-        while ready < workers && !shutdown.is_triggered() {
+    ) -> Result<Vec<ThreadId>, RunError> {
+        let mut ready = Vec::with_capacity(workers);
+        while ready.len() < workers && !shutdown.is_triggered() {
             match self.receiver.recv_timeout(SHUTDOWN_INTERVAL) {
-                Ok((_, Ok(()))) => ready += 1,
+                Ok((worker, Ok(thread))) => ready.push((worker, thread)),
                 Ok((worker, Err(fault))) => return Err(start_error(worker, fault)),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
         }
         self.are_ready.store(true, Ordering::Relaxed);
-        Ok(())
+        ready.sort_unstable_by_key(|&(worker, _)| worker.index());
+        Ok(ready.into_iter().map(|(_, thread)| thread).collect())
     }
 
     /// Why the first worker died, if one did since all were ready.
@@ -80,9 +83,9 @@ impl Notices {
 }
 
 impl Notifier {
-    /// The worker can take requests. To be called once.
+    /// The worker can take requests. To be called once, on its thread.
     pub(crate) fn ready(&self) {
-        self.send(Ok(()));
+        self.send(Ok(ThreadId::current()));
     }
 
     pub(crate) fn died(&self, fault: WorkerFault) {
@@ -93,7 +96,7 @@ impl Notifier {
         self.send(Err(fault));
     }
 
-    fn send(&self, notice: Result<(), WorkerFault>) {
+    fn send(&self, notice: Result<ThreadId, WorkerFault>) {
         // Nothing receives notices after the server has returned.
         let _ = self.sender.send((self.worker, notice));
     }

@@ -30,7 +30,7 @@ use crate::parts::running::Turn;
 use crate::parts::waiting::Waiting;
 use crate::policies::darc::Darc;
 use crate::request_type::RequestType;
-use crate::scheduler::{Scheduler, TypeStatus};
+use crate::scheduler::{Relief, Scheduler, TypeStatus};
 use crate::settings;
 use crate::setup::SchedulerSetup;
 use allowances::{Allowances, GroupAllowance, Recall};
@@ -402,7 +402,10 @@ impl Scheduler for Lending {
     }
 
     fn deadline_ns(&self) -> Option<u64> {
-        self.recaller.as_ref()?.deadline_ns
+        let recaller = self.recaller.as_ref();
+        let recall_ns = recaller.and_then(|recaller| recaller.deadline_ns);
+        let deadlines_ns = [recall_ns, self.darc.deadline_ns()];
+        deadlines_ns.into_iter().flatten().min()
     }
 
     fn handover(&mut self) -> Option<&mut dyn Handover> {
@@ -415,6 +418,10 @@ impl Scheduler for Lending {
 
     fn type_status(&self, slot: usize) -> TypeStatus {
         self.darc.type_status(slot)
+    }
+
+    fn relief(&self, now_ns: u64, slot: usize) -> Relief {
+        self.darc.relief(now_ns, slot)
     }
 
     fn reservation_updates(&self) -> u64 {

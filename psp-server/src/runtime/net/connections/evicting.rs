@@ -25,20 +25,35 @@ impl<F: Framing, C> Connections<F, C> {
         }
         let is_within_share = connection.counted_bytes <= self.shared.buffers.share_bytes();
         let is_authenticated = connection.is_authenticated;
-        let may_hold = is_within_share && self.make_room(index, is_authenticated, now_ns);
+        let may_hold = is_within_share && self.make_room(0, Some(index), is_authenticated, now_ns);
         self.net().connections_over_budget.add(u64::from(!may_hold));
         may_hold
     }
 
-    /// Closes connections until the budget is kept: those first that have not authenticated, and then by how long they
-    /// have made no progress. Returns whether the budget is kept.
+    /// Makes room for replies that found none, if there are any. Their own connections are at their workers.
+    #[inline]
+    pub(in crate::runtime::net) fn make_room_for_replies(&mut self, now_ns: u64) {
+        if let Some(asked) = self.shared.buffers.room.asked() {
+            self.make_room(asked.bytes, None, true, now_ns);
+            self.shared.buffers.room.answer(asked);
+        }
+    }
+
+    /// Closes connections until the budget is kept and has room for `bytes` more: those first that have not
+    /// authenticated, and then by how long they have made no progress. Returns whether it has.
     #[cold]
-    fn make_room(&mut self, asking: ConnectionIndex, is_authenticated: bool, now_ns: u64) -> bool {
-        while !self.shared.buffers.is_kept() {
+    fn make_room(
+        &mut self,
+        bytes: usize,
+        asking: Option<ConnectionIndex>,
+        is_authenticated: bool,
+        now_ns: u64,
+    ) -> bool {
+        while !self.shared.buffers.has_room(bytes) {
             let indices = (0..self.slots.len()).map_while(ConnectionIndex::new);
             let stale = indices.filter_map(|index| {
                 let rank = self.slots[index.get()].rank_to_close(is_authenticated, now_ns)?;
-                (index != asking).then_some((rank, index))
+                (Some(index) != asking).then_some((rank, index))
             });
             let Some((_, index)) = stale.min_by_key(|(rank, _)| *rank) else {
                 return false;

@@ -4,6 +4,7 @@ use psp_policy::RequestType;
 use psp_protocols::Framing;
 
 use super::readiness::Readiness;
+use crate::peer::Peer;
 use crate::presence::Presence;
 use crate::runtime::net::origin::Origin;
 use crate::transport::run::Stream;
@@ -17,6 +18,8 @@ pub(super) struct Slot<F: Framing, C> {
     /// How far the framing has looked into the next request.
     pub(super) cursor: F::Cursor,
     pub(super) readiness: Readiness,
+    /// Who is at the other end; `None` without a connection.
+    pub(super) peer: Option<Peer>,
     /// Whether the peer is still there; `None` without a connection.
     pub(super) presence: Option<Presence>,
     /// When the peer's last bytes came, as far as the net worker knows.
@@ -76,6 +79,7 @@ impl<F: Framing, C> Slot<F, C> {
             phase: Phase::Free,
             cursor: F::Cursor::default(),
             readiness: Readiness::default(),
+            peer: None,
             presence: None,
             received_ns: 0,
             last_run: LastRun {

@@ -76,6 +76,11 @@ impl<F: Framing, C> Connections<F, C> {
         self.lingering > 0
     }
 
+    /// Who is at the other end of a connection.
+    pub(in crate::runtime::net) fn peer(&self, index: ConnectionIndex) -> Option<Peer> {
+        self.slots[index.get()].peer
+    }
+
     /// Whether the peer's address may have another connection.
     pub(in crate::runtime::net) fn has_room_for(&self, peer: &Peer) -> bool {
         self.per_address.has_room(peer)
@@ -108,6 +113,7 @@ impl<F: Framing, C> Connections<F, C> {
         let connection = Connection::new(index, accepted);
         let is_stranger = !connection.is_authenticated;
         self.slots[index.get()] = Slot {
+            peer: Some(peer),
             presence: Some(connection.presence.clone()),
             phase: Phase::Home(Box::new(Stream {
                 connection,

@@ -1,3 +1,5 @@
+mod hostile;
+
 use std::io::ErrorKind;
 
 use proptest::prelude::*;
