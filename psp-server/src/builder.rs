@@ -34,6 +34,7 @@ use crate::telemetry::Telemetry;
 use crate::transport::PacketPort;
 use crate::transport::budget::Budget;
 use crate::transport::datagram::buffer_len;
+use crate::transport::owed::owed_max;
 
 /// Datagrams that may be between two states while every typed queue is full.
 const DATAGRAMS_SPARE: usize = 64;
@@ -449,9 +450,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let blocking_threads_max = self.settings.config.blocking_threads_max;
         let cores_of_helpers = cores.clone();
         let buffers = Arc::new(Budget::new(self.settings.config.buffered_bytes_max));
+        let owed_max = owed_max(self.framing.replies_in_order());
         let shared = Arc::new(Shared {
             telemetry: Telemetry::new(types.len() + 1, workers),
-            deferrals: Arc::new(Deferrals::new(buffers.clone())),
+            deferrals: Arc::new(Deferrals::new(buffers.clone(), owed_max)),
             buffers,
             connections_max: AtomicUsize::new(self.settings.config.connections_max),
             idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),

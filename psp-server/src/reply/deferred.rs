@@ -20,7 +20,7 @@ use psp_protocols::{Rejection, Sink};
 use super::overflow::{Overflow, failure_text};
 use crate::fiber::{Bell, no_preempt};
 use crate::presence::{Presence, State};
-use crate::transport::budget::Budget;
+use crate::transport::budget::{Budget, EXEMPT_BYTES};
 use crate::transport::output::OutputQueue;
 use crate::transport::owed::Ticket;
 use crate::transport::request_key::RequestKey;
@@ -34,7 +34,9 @@ use crate::transport::request_key::RequestKey;
 /// # Bounds
 ///
 /// The limit of a reply holds, [`limit_bytes`](Self::limit_bytes). All its bytes count in the server's
-/// `buffered_bytes_max` from the first one on.
+/// `buffered_bytes_max` from the first one on. If that has no room, the net thread closes connections whose peers do not
+/// read, and the thread that writes waits for this, up to a second. Short replies need no room: those to datagrams, and
+/// up to 64 KiB for all deferred replies that a connection may have.
 #[must_use = "a reply that is dropped is an error for its peer"]
 pub struct DeferredReply {
     /// `None` once it is complete.
@@ -50,6 +52,8 @@ struct Body {
     request: Option<(RequestKey, Ticket)>,
     output: OutputQueue,
     limit_bytes: usize,
+    /// Bytes that it may have whatever others hold.
+    exempt_bytes: usize,
     /// Bytes that it took from the budget.
     reserved_bytes: usize,
     overflow: Option<Overflow>,
@@ -122,7 +126,12 @@ impl DeferredReply {
         }
         if length <= body.limit_bytes {
             let wanted = length.saturating_add(length / 4).min(body.limit_bytes);
-            if self.deferrals.budget.try_take(wanted - body.reserved_bytes) {
+            let budget = &self.deferrals.budget;
+            let is_exempt = length <= body.exempt_bytes;
+            if is_exempt {
+                budget.replace(body.reserved_bytes, wanted);
+            }
+            if is_exempt || budget.take(wanted - body.reserved_bytes) {
                 body.reserved_bytes = wanted;
                 return true;
             }
@@ -227,6 +236,8 @@ impl Completed {
 /// The deferred replies of a server.
 pub(crate) struct Deferrals {
     budget: Arc<Budget>,
+    /// Bytes that the reply to a connection's request may have whatever others hold.
+    exempt_bytes: usize,
     running: OnceLock<Running>,
     /// The ticket that was given last.
     last: AtomicU64,
@@ -246,10 +257,11 @@ struct Running {
 }
 
 impl Deferrals {
-    /// No replies. Their bytes count in `budget`.
-    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+    /// No replies. Their bytes count in `budget`. A connection may owe `owed_max` of them.
+    pub(crate) fn new(budget: Arc<Budget>, owed_max: usize) -> Self {
         Self {
             budget,
+            exempt_bytes: EXEMPT_BYTES / owed_max,
             running: OnceLock::new(),
             last: AtomicU64::new(0),
             open: AtomicUsize::new(0),
@@ -284,11 +296,16 @@ impl Deferrals {
             self.open.fetch_add(1, Ordering::Relaxed);
             Ticket(self.last.fetch_add(1, Ordering::Relaxed) + 1)
         });
+        let exempt_bytes = match request {
+            RequestKey::Connection(_) => self.exempt_bytes,
+            RequestKey::Datagram(_) => limit_bytes,
+        };
         let reply = DeferredReply {
             body: Some(Body {
                 request: ticket.map(|ticket| (request, ticket)),
                 output: OutputQueue::default(),
                 limit_bytes,
+                exempt_bytes,
                 reserved_bytes: 0,
                 overflow: None,
                 close: false,
@@ -357,6 +374,7 @@ impl fmt::Debug for Deferrals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::owed::OWED_MAX;
     use crate::transport::request_key::{ConnectionIndex, DatagramIndex};
 
     fn connection() -> RequestKey {
@@ -371,10 +389,10 @@ mod tests {
 
     #[test]
     fn each_ends_once_in_one_way_and_its_bytes_are_counted() {
-        let budget = Arc::new(Budget::new(1000));
-        let deferrals = Arc::new(Deferrals::new(budget.clone()));
+        let budget = Arc::new(Budget::new(10_000));
+        let deferrals = Arc::new(Deferrals::new(budget.clone(), OWED_MAX));
         let defer = || {
-            let (ticket, reply) = deferrals.defer(connection(), None, 400);
+            let (ticket, reply) = deferrals.defer(connection(), None, 4000);
             (ticket.unwrap(), reply)
         };
         let [
@@ -386,11 +404,17 @@ mod tests {
         ] = std::array::from_fn(|_| defer());
         written.put(b"whole");
         failed.put(b"half");
-        long.put(&[0; 401]);
+        long.put(&[0; 4001]);
         assert!(long.is_too_large() && long.is_empty());
         let before = budget.held_bytes();
-        assert!(before >= 9 && budget.try_take(1000 - before));
-        full.put(b"x");
+        assert!(before >= 9 && budget.try_take(10_000 - before));
+        let short = [0; EXEMPT_BYTES / OWED_MAX];
+        full.put(&short);
+        assert!(
+            !full.is_too_large() && !budget.is_kept(),
+            "short ones need no room"
+        );
+        full.put(&short);
         assert!(full.is_too_large());
         assert_eq!(deferrals.open(), 5);
         written.finish();
@@ -407,14 +431,14 @@ mod tests {
                 None,
                 Some(Rejection::Failed("no")),
                 Some(Rejection::HandlerFailed),
-                Some(Rejection::ReplyTooLarge { limit_bytes: 400 }),
+                Some(Rejection::ReplyTooLarge { limit_bytes: 4000 }),
                 Some(Rejection::OutOfBuffers),
             ]
         );
         assert_eq!(completed[0].ticket, first);
         assert_eq!(completed[0].output.len(), 5);
         completed.iter().for_each(|it| deferrals.forget(it));
-        assert_eq!(budget.held_bytes(), 1000 - before);
+        assert_eq!(budget.held_bytes(), 10_000 - before);
         assert!(taken(&deferrals).is_empty());
     }
 
@@ -424,7 +448,7 @@ mod tests {
         impl Bell for Silent {
             fn ring(&self) {}
         }
-        let deferrals = Arc::new(Deferrals::new(Arc::new(Budget::new(1000))));
+        let deferrals = Arc::new(Deferrals::new(Arc::new(Budget::new(1000)), OWED_MAX));
         deferrals.run(Arc::new(Silent), 3);
         let datagram = RequestKey::Datagram(DatagramIndex::new(0).unwrap());
         let defer = || deferrals.defer(datagram, None, 100);

@@ -135,7 +135,7 @@ impl Shared {
         let buffers = Arc::new(Budget::new(config.buffered_bytes_max));
         Self {
             telemetry: Telemetry::new(types.len() + 1, workers),
-            deferrals: Arc::new(Deferrals::new(buffers.clone())),
+            deferrals: Arc::new(Deferrals::new(buffers.clone(), 1)),
             buffers,
             connections_max: AtomicUsize::new(config.connections_max),
             idle_timeout_s: AtomicU64::new(config.idle_timeout_s),

@@ -1,7 +1,7 @@
 //! What a connection owes its peer: replies that are deferred.
 
 /// Deferred replies of a connection whose protocol matches replies to requests by their names.
-const OWED_MAX: usize = 64;
+pub(crate) const OWED_MAX: usize = 64;
 
 /// Names a deferred reply. No two replies of a server have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

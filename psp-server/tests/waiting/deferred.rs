@@ -163,6 +163,57 @@ fn one_that_fails_is_dropped_or_is_too_long_is_an_error_for_its_peer_alone() {
     }
 }
 
+/// Waits for the reply to a request without reading it. Returns the client that does not read.
+fn silent(server: &WaitingServer, requests: &str) -> Client {
+    let mut client = server.connect();
+    client.send(requests);
+    until(
+        "its reply is complete and does not fit into the socket",
+        || {
+            let net = server.handle.snapshot().net;
+            net.bytes_sent > 0 && net.buffered_bytes > 5_000_000
+        },
+    );
+    client
+}
+
+/// The reply to another finds no room, until a connection is closed whose peer does not read. One whose peer reads, and
+/// waits for a reply, stays.
+#[test]
+fn who_does_not_read_gives_way_to_those_of_others() {
+    for topology in [Topology::Inline, Topology::Dedicated] {
+        let config = config(topology, PreemptPolicy::None).buffered_bytes_max(30_000_000);
+        for is_owed_another in [false, true] {
+            let server = start_framed(NamedLines, Policy::c_fcfs(), config.clone());
+            let mut patient = server.connect();
+            patient.send("defer-kept 1\n");
+            let kept = take(&server, 1);
+            let mut requests = String::new();
+            if is_owed_another {
+                requests += "defer-kept 2\n";
+            }
+            let mut silent = silent(&server, &(requests + "defer-big 20000000\n"));
+            // By then it has made no progress for long enough.
+            thread::sleep(Duration::from_millis(1500));
+            let len = server.connect().ask("defer-big 22000000").len();
+            assert_eq!(len, 22_000_000 + "ok defer-big 22000000".len());
+            assert!(silent.rest().len() < 20_000_000, "{topology}");
+            let net = server.handle.snapshot().net;
+            assert_eq!((net.connections_over_budget, net.deferred_failed), (1, 0));
+            assert!(!kept[0].is_abandoned(), "{topology}");
+            kept.into_iter().for_each(DeferredReply::finish);
+            assert_eq!(patient.line(), "ok defer-kept 1", "{topology}");
+            let left = std::mem::take(&mut *server.kept.lock().unwrap());
+            assert!(left.iter().all(DeferredReply::is_abandoned), "{topology}");
+            drop(left);
+            until("all bytes are given back", || {
+                server.handle.snapshot().net.buffered_bytes < 70_000
+            });
+            assert_eq!(server.stop().abandoned, 0, "{topology}");
+        }
+    }
+}
+
 /// The connection's place is used again before its reply is complete.
 #[test]
 fn one_whose_peer_has_left_is_for_nobody() {

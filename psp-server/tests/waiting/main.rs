@@ -6,6 +6,7 @@ mod common;
 mod costs;
 mod deferred;
 mod many;
+mod order;
 mod random;
 mod rig;
 mod sharing;

@@ -195,11 +195,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// timeout is over. Then the workers stop, too. Returns the number of connections and datagrams that were
     /// given up.
     pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
-        let doorbell = self.doorbell.clone();
-        self.shared
-            .buffers
-            .room
-            .is_kept_here(move || doorbell.ring());
+        let (shared, doorbell) = (self.shared.clone(), self.doorbell.clone());
+        let _kept = shared.buffers.room.keep(move || doorbell.ring());
         loop {
             self.wait().map_err(RunError::Events)?;
             self.now_ns = self.clock.now_ns();

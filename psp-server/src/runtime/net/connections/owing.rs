@@ -36,7 +36,9 @@ impl<F: Framing, C> Connections<F, C> {
             self.shared.deferrals.forget(&completed);
             return None;
         };
-        slot.last_active_ns = now_ns;
+        if !connection.has_unsent() {
+            slot.last_active_ns = now_ns;
+        }
         let net = &self.shared.telemetry.net.0;
         if let Some(rejection) = completed.refusal() {
             net.deferred_failed.add(1);
