@@ -31,7 +31,7 @@ pub(crate) use self::overflow::Overflow;
 ///
 /// Over TCP it appends to the connection's output queue; over UDP it fills the free part of the buffer that
 /// holds the request. A reply longer than [`limit_bytes`](Self::limit_bytes) is not sent: the peer gets
-/// [`Rejection::ReplyTooLarge`](psp_protocols::Rejection::ReplyTooLarge) instead.
+/// [`Rejection::ReplyTooLarge`] instead.
 ///
 /// # Replies in pieces
 ///
@@ -177,7 +177,7 @@ impl<'a> Reply<'a> {
     }
 
     /// Fails the request: what the reply has is discarded, and the peer gets
-    /// [`Rejection::Failed`](psp_protocols::Rejection::Failed) with up to 1024 bytes of this text, in its protocol's
+    /// [`Rejection::Failed`] with up to 1024 bytes of this text, in its protocol's
     /// words. A handler that is a closure returns an error instead. Of several calls the first counts.
     pub fn fail(&mut self, text: impl Display) {
         if self.failure.is_none() {
