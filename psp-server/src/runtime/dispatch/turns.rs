@@ -9,8 +9,8 @@
 //!
 //! Policies count a quantum from when they gave the request to its worker. The worker may take longer to wake
 //! than a short quantum lasts. So a turn is asked to give way when it has had the quantum since its [own
-//! beginning](TurnStart). A turn that has not begun is not asked. It is checked ever more rarely, and does not
-//! hold up other turns.
+//! beginning](TurnStart). A turn that has not begun is not asked. It cannot be over before a quantum has passed, so it
+//! is checked no earlier than that, and ever more rarely. It does not hold up other turns.
 
 use std::sync::Arc;
 
@@ -22,8 +22,9 @@ use crate::telemetry::TurnCounters;
 
 /// There is at most one warning in this time, for all workers together.
 const WARN_INTERVAL_NS: u64 = 1_000_000_000;
-/// The shortest and the longest time after which a due turn is checked again.
-const LOOK_NS_MIN: u64 = 5_000;
+/// The shortest and the longest time after which a turn that has not begun is checked again, unless its quantum is
+/// longer. Each check may wake the net thread, and a worker that sleeps takes 20 us and more to begin.
+const LOOK_NS_MIN: u64 = 20_000;
 const LOOK_NS_MAX: u64 = 1_000_000;
 /// How often there is a look for stuck turns in the time after which a turn is stuck.
 const STUCK_LOOKS: u64 = 8;
@@ -186,7 +187,8 @@ impl Turns {
             Some(had_ns) => stop.quantum_ns.saturating_sub(had_ns),
             None => now_ns
                 .saturating_sub(stop.decided_ns)
-                .clamp(LOOK_NS_MIN, LOOK_NS_MAX),
+                .clamp(LOOK_NS_MIN, LOOK_NS_MAX)
+                .max(stop.quantum_ns),
         };
         stop.look_ns = (left_ns > 0).then(|| now_ns.saturating_add(left_ns));
         if left_ns == 0 {
@@ -499,6 +501,20 @@ mod tests {
         begin(&turns, 200 * MS, 0);
         assert_eq!(due(&mut turns, 200 * MS + 999), None);
         assert_eq!(due(&mut turns, 200 * MS + 1_000), Some(0));
+    }
+
+    #[test]
+    fn a_turn_that_has_not_begun_is_not_checked_before_its_quantum_could_be_over() {
+        for quantum_ns in [MS / 2, 7 * MS] {
+            let mut turns = turns(0);
+            send(&mut turns, 0, 0);
+            assert!(!ask(&mut turns, quantum_ns, 0, quantum_ns));
+            assert_eq!(turns.deadline_ns(), Some(2 * quantum_ns));
+            begin(&turns, quantum_ns + 1, 0);
+            assert_eq!(due(&mut turns, 2 * quantum_ns), None, "it has had less");
+            assert_eq!(turns.deadline_ns(), Some(2 * quantum_ns + 1));
+            assert_eq!(due(&mut turns, 2 * quantum_ns + 1), Some(0));
+        }
     }
 
     #[test]
