@@ -462,6 +462,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             topology,
             workers,
             workers_min,
+            polls: cores.spare_for(workers + 1) && self.settings.config.spin_us > 0,
             policy: PolicyMailbox::new(self.settings.policy().clone()),
             can_preempt: AtomicBool::new(false),
             types,

@@ -108,10 +108,8 @@ impl Policy {
     /// When the policy has no quantum.
     #[must_use]
     pub fn quantum_us(mut self, quantum_us: impl Into<f64>) -> Self {
-        match self.quantum_us_mut() {
-            Some(quantum) => *quantum = quantum_us.into(),
-            None => panic!("policy {self} has no quantum"),
-        }
+        let has_quantum = self.set_quantum_us(quantum_us.into());
+        assert!(has_quantum, "policy {self} has no quantum");
         self
     }
 

@@ -92,11 +92,14 @@ macro_rules! policies {
                 }
             )?)*
 
-            /// The quantum among the settings, in microseconds.
-            fn quantum_us_mut(&mut self) -> Option<&mut f64> {
+            /// Sets the quantum, in microseconds. Returns whether the policy has one.
+            fn set_quantum_us(&mut self, quantum_us: f64) -> bool {
                 match self {
-                    $($($(Self::$settings(settings) => Some(&mut settings.$quantum),)?)?)*
-                    _ => None,
+                    $($($(Self::$settings(settings) => {
+                        *settings = std::mem::take(settings).$quantum(quantum_us);
+                        true
+                    })?)?)*
+                    _ => false,
                 }
             }
 

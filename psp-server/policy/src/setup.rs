@@ -100,13 +100,23 @@ impl StuckAfter {
 pub struct Preemption {
     /// Time from the decision to the freed worker, in nanoseconds.
     pub cost_ns: u64,
+    /// The shortest quantum that is worth its cost, in nanoseconds. Policies whose quantum is not
+    /// [set](crate::Quantum) choose none that is shorter.
+    pub quantum_ns_min: u64,
 }
 
 impl Preemption {
-    /// A preemption that frees its worker after `cost_ns`.
+    /// A preemption that frees its worker after `cost_ns`, and is worth its cost after any quantum.
     #[must_use]
     pub const fn new(cost_ns: u64) -> Self {
-        Self { cost_ns }
+        Self {
+            cost_ns,
+            quantum_ns_min: 0,
+        }
+    }
+
+    crate::setters! {
+        quantum_ns_min: u64,
     }
 }
 

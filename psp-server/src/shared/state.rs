@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) workers: usize,
     /// The fewest that are present.
     pub(crate) workers_min: usize,
+    /// The net thread may poll while it is idle: a core is left over.
+    pub(crate) polls: bool,
     pub(crate) policy: PolicyMailbox,
     /// The policy in force can preempt requests.
     pub(crate) can_preempt: AtomicBool,
@@ -108,7 +110,11 @@ impl Shared {
             .present(self.workers_min)
             .queue_capacity(self.config.queue_capacity)
             .inline(self.topology == Topology::Inline)
-            .preemption(admission::preemption(&self.config, self.topology))
+            .preemption(admission::preemption(
+                &self.config,
+                self.topology,
+                self.polls,
+            ))
             .contexts(admission::contexts(&self.config))
             .stuck(self.config.stuck_after())
             .seed(self.config.seed)
@@ -145,6 +151,7 @@ impl Shared {
             topology: Topology::Dedicated,
             workers,
             workers_min: workers,
+            polls: false,
             policy: PolicyMailbox::new(Policy::c_fcfs()),
             can_preempt: AtomicBool::new(false),
             types,

@@ -31,7 +31,12 @@ pub(crate) struct Jbsq {
 impl Jbsq {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Jbsq) -> Self {
         Self {
-            own: OwnQueues::new(setup, settings::nanoseconds(settings.quantum_us)),
+            own: OwnQueues::new(
+                setup,
+                settings
+                    .quantum_us
+                    .ns(settings::Jbsq::OWN_QUANTUM_US, setup.preemption),
+            ),
             bound: settings.k.max(1),
         }
     }

@@ -78,7 +78,9 @@ pub(crate) fn local<C: Word>(
 ) -> Local<C, Jsq, NoFeedback> {
     let worker = Jsq {
         ties: settings.ties,
-        quantum_ns: settings::nanoseconds(settings.quantum_us),
+        quantum_ns: settings
+            .quantum_us
+            .ns(settings::Jsq::OWN_QUANTUM_US, setup.preemption),
     };
     let ways = Ways {
         at_random: false,

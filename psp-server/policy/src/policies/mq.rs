@@ -43,7 +43,12 @@ impl Mq {
         let preemption = setup.preemption.filter(|_| settings.spare_chosen);
         Self {
             grouped,
-            quanta: Quanta::new(setup, settings::nanoseconds(settings.quantum_us)),
+            quanta: Quanta::new(
+                setup,
+                settings
+                    .quantum_us
+                    .ns(settings::Mq::OWN_QUANTUM_US, setup.preemption),
+            ),
             slos,
             requeue: settings.requeue,
             dispersion: Dispersion::new(setup),

@@ -30,7 +30,12 @@ impl Sq {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Sq) -> Self {
         Self {
             fcfs: CFcfs::new(setup),
-            quanta: Quanta::new(setup, settings::nanoseconds(settings.quantum_us)),
+            quanta: Quanta::new(
+                setup,
+                settings
+                    .quantum_us
+                    .ns(settings::Sq::OWN_QUANTUM_US, setup.preemption),
+            ),
             requeue: settings.requeue,
             dispersion: Dispersion::new(setup),
             finishing: Finishing::new(setup, settings.spare_finishing),

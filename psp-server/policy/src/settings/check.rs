@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::quantum::Quantum;
 use crate::error::PolicyError;
 
 /// One setting and whether its value makes sense.
@@ -46,6 +47,11 @@ pub(super) fn millis(name: &'static str, duration: Duration) -> Setting {
 pub(super) fn quantum_us(quantum_us: f64) -> Setting {
     let valid = quantum_us.is_finite() && quantum_us >= 0.001;
     Setting::new("quantum-us", quantum_us, valid, "at least 0.001")
+}
+
+/// A quantum that is, if it is set, at least one nanosecond long.
+pub(super) fn quantum(quantum: Quantum) -> Setting {
+    quantum_us(quantum.us().unwrap_or(f64::MAX))
 }
 
 /// A setting that is a finite number above 0.

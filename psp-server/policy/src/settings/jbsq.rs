@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::PolicyError;
-use crate::settings::check::{Setting, check, quantum_us};
+use crate::settings::check::{Setting, check, quantum};
+use crate::settings::quantum::Quantum;
 
 /// Settings of JBSQ(k). The defaults are Concord's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,28 +14,31 @@ pub struct Jbsq {
     /// Most requests that a worker may have, the running one included. At least 1; 2 unless
     /// set.
     pub k: usize,
-    /// How long a request keeps its worker while others wait for it, in microseconds. At least
-    /// 0.001; 5 unless set.
-    pub quantum_us: f64,
+    /// How long a request keeps its worker while others wait for it, in microseconds. Unless
+    /// set 5, or longer if the driver's preemption takes longer.
+    pub quantum_us: Quantum,
 }
 
 impl Default for Jbsq {
     fn default() -> Self {
         Self {
             k: 2,
-            quantum_us: 5.0,
+            quantum_us: Quantum::Auto,
         }
     }
 }
 
 impl Jbsq {
-    quantum_setter! {}
+    /// The quantum unless it is set or the machine needs a longer one, in microseconds.
+    pub const OWN_QUANTUM_US: f64 = 5.0;
+
+    quantum_setter! { Quantum::Us }
     setters! {
         k: usize,
     }
 
     pub(crate) fn validate(&self, _workers: usize) -> Result<(), PolicyError> {
         let bound = Setting::new("k", self.k, self.k > 0, "at least 1");
-        check("jbsq", [bound, quantum_us(self.quantum_us)])
+        check("jbsq", [bound, quantum(self.quantum_us)])
     }
 }

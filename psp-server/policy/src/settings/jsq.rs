@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::PolicyError;
-use crate::settings::check::{check, quantum_us};
+use crate::settings::check::{check, quantum};
+use crate::settings::quantum::Quantum;
 
 /// Which worker gets a request when several have the fewest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +23,8 @@ pub enum JsqTies {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Jsq {
-    /// As in [`Jbsq::quantum_us`](crate::Jbsq::quantum_us); 2 unless set.
-    pub quantum_us: f64,
+    /// As in [`Jbsq::quantum_us`](crate::Jbsq::quantum_us); the policy's own is 2.
+    pub quantum_us: Quantum,
     /// Which of several equally short queues a request joins; that of the lowest number unless set.
     pub ties: JsqTies,
 }
@@ -31,19 +32,22 @@ pub struct Jsq {
 impl Default for Jsq {
     fn default() -> Self {
         Self {
-            quantum_us: 2.0,
+            quantum_us: Quantum::Auto,
             ties: JsqTies::LowestNumber,
         }
     }
 }
 
 impl Jsq {
-    quantum_setter! {}
+    /// The quantum unless it is set or the machine needs a longer one, in microseconds.
+    pub const OWN_QUANTUM_US: f64 = 2.0;
+
+    quantum_setter! { Quantum::Us }
     setters! {
         ties: JsqTies,
     }
 
     pub(crate) fn validate(&self, _workers: usize) -> Result<(), PolicyError> {
-        check("jsq", [quantum_us(self.quantum_us)])
+        check("jsq", [quantum(self.quantum_us)])
     }
 }

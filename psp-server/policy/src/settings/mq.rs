@@ -3,17 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::PolicyError;
-use crate::settings::check::{above_0, check, quantum_us};
+use crate::settings::check::{above_0, check, quantum};
+use crate::settings::quantum::Quantum;
 use crate::settings::requeue::Requeue;
-use crate::settings::sq::Sq;
 
 /// Settings of Shinjuku's multi queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Mq {
-    /// As in [`Sq::quantum_us`].
-    pub quantum_us: f64,
+    /// As in [`Sq::quantum_us`](crate::Sq::quantum_us).
+    pub quantum_us: Quantum,
     /// Where a preempted request goes in its typed queue, by the service times of its type;
     /// automatic unless set.
     pub requeue: Requeue,
@@ -23,14 +23,14 @@ pub struct Mq {
     /// Whether a request that would be chosen again at once keeps its worker for another quantum.
     /// In the paper it is preempted and resumed. Off unless set.
     pub spare_chosen: bool,
-    /// As in [`Sq::spare_finishing`].
+    /// As in [`Sq::spare_finishing`](crate::Sq::spare_finishing).
     pub spare_finishing: Option<bool>,
 }
 
 impl Default for Mq {
     fn default() -> Self {
         Self {
-            quantum_us: Sq::default().quantum_us,
+            quantum_us: Quantum::Auto,
             requeue: Requeue::Automatic,
             slo_factor: 10.0,
             spare_chosen: false,
@@ -40,7 +40,10 @@ impl Default for Mq {
 }
 
 impl Mq {
-    quantum_setter! {}
+    /// The quantum unless it is set or the machine needs a longer one, in microseconds.
+    pub const OWN_QUANTUM_US: f64 = 5.0;
+
+    quantum_setter! { Quantum::Us }
     spare_finishing_setter! {}
     setters! {
         requeue: Requeue,
@@ -52,7 +55,7 @@ impl Mq {
         check(
             "mq",
             [
-                quantum_us(self.quantum_us),
+                quantum(self.quantum_us),
                 above_0("slo-factor", self.slo_factor),
             ],
         )

@@ -16,13 +16,13 @@ macro_rules! setters {
     };
 }
 
-/// Writes the builder-style setter of `quantum_us`, which takes whole numbers too.
+/// Writes the builder-style setter of `quantum_us`, which takes whole numbers too. `$of` makes the field of the number.
 macro_rules! quantum_setter {
-    () => {
+    ($($of:path)?) => {
         /// Sets [`quantum_us`](field@Self::quantum_us).
         #[must_use]
         pub fn quantum_us(mut self, quantum_us: impl Into<f64>) -> Self {
-            self.quantum_us = quantum_us.into();
+            self.quantum_us = $($of)?(quantum_us.into());
             self
         }
     };

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::PolicyError;
-use crate::settings::check::{check, quantum_us};
+use crate::settings::check::{check, quantum};
+use crate::settings::quantum::Quantum;
 use crate::settings::requeue::Requeue;
 
 /// Settings of Shinjuku's single queue.
@@ -12,8 +13,8 @@ use crate::settings::requeue::Requeue;
 #[non_exhaustive]
 pub struct Sq {
     /// How long a request keeps its worker while others wait, in microseconds. The paper has 5 to
-    /// 15. At least 0.001; 5 unless set.
-    pub quantum_us: f64,
+    /// 15. Unless set 5, or longer if the driver's preemption takes longer.
+    pub quantum_us: Quantum,
     /// Where a preempted request goes; the tail unless set.
     pub requeue: Requeue,
     /// Whether a request keeps its worker if it should finish, by its type's measured service times,
@@ -25,7 +26,7 @@ pub struct Sq {
 impl Default for Sq {
     fn default() -> Self {
         Self {
-            quantum_us: 5.0,
+            quantum_us: Quantum::Auto,
             requeue: Requeue::Tail,
             spare_finishing: None,
         }
@@ -33,13 +34,16 @@ impl Default for Sq {
 }
 
 impl Sq {
-    quantum_setter! {}
+    /// The quantum unless it is set or the machine needs a longer one, in microseconds.
+    pub const OWN_QUANTUM_US: f64 = 5.0;
+
+    quantum_setter! { Quantum::Us }
     spare_finishing_setter! {}
     setters! {
         requeue: Requeue,
     }
 
     pub(crate) fn validate(&self, _workers: usize) -> Result<(), PolicyError> {
-        check("sq", [quantum_us(self.quantum_us)])
+        check("sq", [quantum(self.quantum_us)])
     }
 }

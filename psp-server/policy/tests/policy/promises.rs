@@ -1,7 +1,9 @@
 //! What each policy of this crate promises beyond what all policies do, as a table.
 
 use psp_policy::conformance::{AllowedWorkers, Idling, Order, Preempts, Promises, Quantum};
-use psp_policy::{DarcLending, HandOff, Policy, Preemption, Requeue, SchedulerSetup};
+use psp_policy::{
+    DarcLending, HandOff, Jbsq, Jsq, Mq, Policy, Preemption, Requeue, SchedulerSetup, Sq,
+};
 
 /// Policies that run every request to its end, on a worker that a dispatcher chooses from all.
 fn central() -> Promises {
@@ -80,7 +82,7 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             preempts: Preempts::OneForEachWaiting,
             quantum: if settings.requeue == Requeue::Tail && !spares(settings.spare_finishing) {
                 Quantum::ForAnyWaiting {
-                    quantum_ns: nanoseconds(settings.quantum_us),
+                    quantum_ns: settings.quantum_us.ns(Sq::OWN_QUANTUM_US, None),
                 }
             } else {
                 Quantum::None
@@ -94,7 +96,7 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
                 Quantum::None
             } else {
                 Quantum::ForAnyWaiting {
-                    quantum_ns: nanoseconds(settings.quantum_us),
+                    quantum_ns: settings.quantum_us.ns(Mq::OWN_QUANTUM_US, None),
                 }
             },
             ..by_length()
@@ -105,11 +107,11 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             },
             quantum: if settings.k == 1 {
                 Quantum::ForAnyWaiting {
-                    quantum_ns: nanoseconds(settings.quantum_us),
+                    quantum_ns: settings.quantum_us.ns(Jbsq::OWN_QUANTUM_US, None),
                 }
             } else {
                 Quantum::ForOwnQueue {
-                    quantum_ns: nanoseconds(settings.quantum_us),
+                    quantum_ns: settings.quantum_us.ns(Jbsq::OWN_QUANTUM_US, None),
                     queued_max: settings.k - 1,
                 }
             },
@@ -118,7 +120,7 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
         Policy::Jsq(settings) => Promises {
             stays: true,
             quantum: Quantum::ForOwnQueue {
-                quantum_ns: nanoseconds(settings.quantum_us),
+                quantum_ns: settings.quantum_us.ns(Jsq::OWN_QUANTUM_US, None),
                 queued_max: usize::MAX,
             },
             ..own_queues()
@@ -192,8 +194,4 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
 fn aged_ns(settings: &DarcLending, preemption: Option<Preemption>) -> u64 {
     let cost_ns = preemption.map_or(0, |preemption| preemption.cost_ns);
     (cost_ns as f64 * settings.aged_after_costs).max(1_000.0) as u64
-}
-
-fn nanoseconds(micros: f64) -> u64 {
-    (micros * 1_000.0).round() as u64
 }
