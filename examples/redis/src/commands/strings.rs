@@ -6,9 +6,9 @@ use psp_protocols::resp::SHARED_LEN_MIN;
 use psp_store::{Element, Slot, Value};
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
-use crate::decimal;
 use crate::error::CommandError;
 use crate::expire_time::TimeForm;
+use crate::long_double;
 use crate::parse::{self, Result};
 use crate::typed::{self, expect};
 
@@ -426,7 +426,7 @@ fn incrbyfloat(
 ) -> Result<()> {
     let sum = context.store.update(args[1], |slot| {
         let old = expect::<Element>(slot.value())?.map(Element::as_slice);
-        let sum = decimal::sum(old, args[2], CommandError::NotFloat)?;
+        let sum = long_double::sum(old, args[2], CommandError::NotFloat)?;
         replace(slot, sum.as_bytes());
         Ok(sum)
     })?;

@@ -21,7 +21,7 @@ const COMMANDS_PER_STATE: usize = 500;
 
 /// The forms of commands. `{k}` is a key, `{s}`, `{l}`, `{h}`, `{e}` and `{z}` are keys that mostly hold a string, a list,
 /// a hash, a set or a sorted set; `{y}` is one that holds a sorted set with equal scores alone; `{v}` is a value, `{m}` a member or field, `{i}` an integer, `{c}` a small count,
-/// `{f}` a number whose sums are exact, `{b}` and `{x}` bounds of scores and of names, `{t}` seconds, `{g}` a pattern. `?a|b,c` is one of
+/// `{f}` a number whose sums are exact, `{d}` any number, `{b}` and `{x}` bounds of scores and of names, `{t}` seconds, `{g}` a pattern. `?a|b,c` is one of
 /// these alternatives, whose words are separated by commas, or nothing; `!a|b` is one of them; `*{m},{v}` is repeated
 /// one to three times.
 const FORMS: &[&str] = &[
@@ -36,7 +36,7 @@ const FORMS: &[&str] = &[
     "GETSET {s} {v}",
     "INCR {s}",
     "INCRBY {s} {i}",
-    "INCRBYFLOAT {s} {f}",
+    "INCRBYFLOAT {s} {d}",
     "MGET *{k}",
     "MSET *{s},{v}",
     "MSETNX *{s},{v}",
@@ -69,7 +69,7 @@ const FORMS: &[&str] = &[
     "HGET {h} {m}",
     "HGETALL {h}",
     "HINCRBY {h} {m} {i}",
-    "HINCRBYFLOAT {h} {m} {f}",
+    "HINCRBYFLOAT {h} {m} {d}",
     "HKEYS {h}",
     "HLEN {h}",
     "HMGET {h} *{m}",
@@ -233,6 +233,9 @@ impl Generator {
                 "1e3",
                 "0x10",
                 "0.30000000000000004",
+                "1234567890.12345678",
+                "-1e-17",
+                "0x1.8p-3",
             ]),
             "b" => self.any(&["-inf", "+inf", "0", "(1", "1", "(3", "10", "1.5"]),
             "x" => self.any(&["-", "+", "[a", "(a", "[c", "(c", "[member"]),
@@ -302,15 +305,6 @@ fn ask(client: &mut Connection, words: &[String]) -> String {
     essence(words, client.request(words))
 }
 
-/// Whether two replies are numbers that differ in their last digits at most.
-fn is_same_number(left: &str, right: &str) -> bool {
-    let [left, right] = [left, right].map(|text| text.trim_matches('"').parse::<f64>());
-    let (Ok(left), Ok(right)) = (left, right) else {
-        return false;
-    };
-    (left - right).abs() <= left.abs() * 1e-15
-}
-
 /// Both servers forget all keys, and the connections their states.
 fn forget(clients: &mut [Connection; 2]) {
     for line in ["RESET", "FLUSHALL"] {
@@ -342,11 +336,6 @@ fn random_commands_get_the_replies_of_redis_server() {
         // as it was. psp-redis does neither.
         if words[0] == "EXEC" && (ours == "nil") != (redis == "nil") {
             stopped += 1;
-            forget(&mut clients);
-            continue;
-        }
-        // Redis adds in 80-bit floating point, psp-redis in decimals.
-        if words[0].ends_with("INCRBYFLOAT") && ours != redis && is_same_number(&ours, &redis) {
             forget(&mut clients);
             continue;
         }
