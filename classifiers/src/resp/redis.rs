@@ -158,6 +158,8 @@ const GROUPS: [Group; 5] = [
         service_time: Duration::from_millis(10),
         share: 0.001,
         commands: &[
+            "BITFIELD",
+            "BITFIELD_RO",
             "BITOP",
             "COMMAND",
             "DEBUG",
@@ -235,6 +237,7 @@ const GROUPS: [Group; 5] = [
 ];
 
 const READS_OF_MANY: &[&str] = &[
+    "BITFIELD_RO",
     "EXISTS",
     "HMGET",
     "MGET",
@@ -245,8 +248,8 @@ const READS_OF_MANY: &[&str] = &[
 ];
 
 const WRITES_OF_MANY: &[&str] = &[
-    "DEL", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "MSET", "MSETNX", "RPUSH", "RPUSHX", "SADD",
-    "SREM", "UNLINK", "ZADD", "ZREM",
+    "BITFIELD", "DEL", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "MSET", "MSETNX", "RPUSH",
+    "RPUSHX", "SADD", "SREM", "UNLINK", "ZADD", "ZREM",
 ];
 
 const POPS: &[&str] = &["LPOP", "RPOP", "SPOP", "ZPOPMAX", "ZPOPMIN"];
@@ -386,6 +389,9 @@ mod tests {
             ("DEBUG SLEEP 1", "scan"),
             ("GET k", "read"),
             ("SET k v EX 10", "write"),
+            ("SETBIT b 7 1", "write"),
+            ("BITFIELD b INCRBY u8 0 1", "write"),
+            ("BITFIELD_RO b GET u8 0", "read"),
             ("LPUSH l a", "write"),
             (&many("LPUSH", 9), "range"),
             (&many("MGET", 8), "read"),

@@ -59,6 +59,10 @@ enum Work {
     Sort,
     /// The bytes of the key's old value and of the offset in argument 2.
     Copy,
+    /// The number of arguments, and the bytes of the key's value if its bits do not change in place.
+    Patch,
+    /// The bytes of the key between the ends from this argument on.
+    Bits(usize),
     /// The key's elements up to COUNT, and the pattern of MATCH.
     Cursor,
     /// All keys up to COUNT, and the pattern of MATCH.
@@ -94,6 +98,7 @@ const WORK: &[(Work, &[&str])] = &[
             "expireat",
             "expiretime",
             "get",
+            "getbit",
             "getdel",
             "getex",
             "getrange",
@@ -154,6 +159,7 @@ const WORK: &[(Work, &[&str])] = &[
     (
         Work::Arguments,
         &[
+            "bitfield_ro",
             "del",
             "exists",
             "hdel",
@@ -194,6 +200,7 @@ const WORK: &[(Work, &[&str])] = &[
     (
         Work::Elements,
         &[
+            "bitop",
             "hgetall",
             "hkeys",
             "hvals",
@@ -237,6 +244,9 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::Pop, &["lmpop", "zmpop"]),
     (Work::Sort, &["sort", "sort_ro"]),
     (Work::Copy, &["append", "setrange"]),
+    (Work::Patch, &["bitfield", "setbit"]),
+    (Work::Bits(2), &["bitcount"]),
+    (Work::Bits(3), &["bitpos"]),
     (Work::Cursor, &["hscan", "sscan", "zscan"]),
     (Work::KeyspaceCursor, &["scan"]),
     (Work::Keyspace, &["keys"]),
@@ -385,6 +395,8 @@ impl Judge {
             (Work::Pop, _) => self.of_counted_keys(1, frame, head),
             (Work::Sort, _) => self.sorted(frame, head),
             (Work::Copy, _) => self.copied(frame, head),
+            (Work::Patch, _) => self.patched(frame, head),
+            (Work::Bits(first), _) => self.bits(first, frame, head),
             (Work::Cursor, _) => self.cursor(frame, head, span),
             (Work::KeyspaceCursor, _) => {
                 let count = scan_count(frame, head, 2, span);
@@ -483,6 +495,44 @@ impl Judge {
         (frame.len() + old.max(offset)).div_ceil(COPIED_BYTES_PER_ELEMENT)
     }
 
+    /// Bits change in place in a string that reaches so far and that nobody else reads.
+    fn patched(&self, frame: &[u8], head: &RespHead) -> usize {
+        let Some(key) = head.arg(frame, 1) else {
+            return 0;
+        };
+        let reach = patched_bytes(frame, head);
+        let copied = self.store.peek(key, |entry| match entry.map(Entry::value) {
+            Some(Value::String(bytes)) if reach <= bytes.len() && !bytes.is_shared() => 0,
+            Some(Value::String(bytes)) => reach.max(bytes.len()),
+            Some(_) => 0,
+            None => reach,
+        });
+        head.arg_count() - 1 + copied / COPIED_BYTES_PER_ELEMENT
+    }
+
+    /// The bytes between the ends in the arguments from `first` on, which may be absent.
+    fn bits(&self, first: usize, frame: &[u8], head: &RespHead) -> usize {
+        let Some(key) = head.arg(frame, 1) else {
+            return 0;
+        };
+        let end = |arg| head.arg(frame, arg).and_then(parse_integer);
+        let is_bits = head
+            .arg(frame, first + 2)
+            .is_some_and(|unit| unit.eq_ignore_ascii_case(b"bit"));
+        let span = match (end(first), end(first + 1)) {
+            (Some(start), Some(end)) if (start < 0) == (end < 0) => {
+                let units = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
+                if is_bits { units / 8 } else { units }
+            }
+            _ => usize::MAX,
+        };
+        let len = self.store.peek(key, |entry| match entry.map(Entry::value) {
+            Some(Value::String(bytes)) => bytes.len(),
+            _ => 0,
+        });
+        len.min(span) / COMPARED_BYTES_PER_ELEMENT
+    }
+
     fn cursor(&self, frame: &[u8], head: &RespHead, span: Span) -> usize {
         let (Some(key), Some(cursor)) = (head.arg(frame, 1), head.arg(frame, 2)) else {
             return 0;
@@ -527,6 +577,39 @@ impl Judge {
 /// Whether an inline command may hold quotes and escapes, which its head does not remove.
 fn has_quotes(frame: &[u8]) -> bool {
     frame.first() != Some(&b'*') && memchr::memchr2(b'"', b'\'', frame).is_some()
+}
+
+/// Bytes of the string up to the last bit that SETBIT or BITFIELD writes.
+fn patched_bytes(frame: &[u8], head: &RespHead) -> usize {
+    const SETBIT: CommandId = CommandId::of(b"setbit");
+    /// Bits of the widest field.
+    const FIELD_BITS: usize = 64;
+    let offset = |arg: &[u8]| {
+        let (index, unit) = match arg {
+            [b'#', index @ ..] => (index, FIELD_BITS),
+            index => (index, 1),
+        };
+        let index = parse_integer(index).and_then(|index| usize::try_from(index).ok());
+        index.unwrap_or(0).saturating_mul(unit)
+    };
+    if head.command() == SETBIT {
+        return head.arg(frame, 2).map_or(0, offset) / 8 + 1;
+    }
+    let mut args = head.args(frame).skip(2);
+    let mut reach = 0;
+    while let Some(action) = args.next() {
+        let is = |name: &str| action.eq_ignore_ascii_case(name.as_bytes());
+        // The type, before the offset; what OVERFLOW does.
+        args.next();
+        if is("get") {
+            args.next();
+        } else if is("set") || is("incrby") {
+            let end = args.next().map_or(0, offset).saturating_add(FIELD_BITS);
+            reach = reach.max(end.div_ceil(8));
+            args.next();
+        }
+    }
+    reach
 }
 
 /// A value's elements, and their bytes if it has few elements.
@@ -668,7 +751,9 @@ mod tests {
     /// Per command: requests that are short, and the worst requests of less than 64 KiB, which are long.
     #[test]
     fn the_worst_requests_are_long() {
-        let session = filled();
+        let mut session = filled();
+        session.run(&format!("SET read {}", "x".repeat(1 << 20)));
+        let _reader = session.store().get(b"read");
         let many = |line: &str, each: &str| line.to_owned() + &each.repeat(200);
         let huge_list = |line: &str| format!("{line} {}", long("a"));
         // Matching them takes the product of both lengths.
@@ -681,6 +766,48 @@ mod tests {
                 "append",
                 &["k v", "l v"],
                 vec!["string v".into(), huge_list("string")],
+            ),
+            (
+                "bitcount",
+                &["k", "string 0 100", "string -100 -1", "string 0 90000 bit"],
+                vec![
+                    "string".into(),
+                    "string 0 -1".into(),
+                    "string 0 900000".into(),
+                ],
+            ),
+            (
+                "bitfield",
+                &[
+                    "k set u8 0 1",
+                    "string incrby u8 #9 1000000000",
+                    "k get u8 9000000 overflow fail",
+                ],
+                vec![
+                    "string set u8 9000000 1".into(),
+                    "k get u8 0 incrby u8 #100000 1".into(),
+                    "read set u8 0 1".into(),
+                    many("k", " get u8 0"),
+                ],
+            ),
+            (
+                "bitfield_ro",
+                &["string get u8 0"],
+                vec![many("k", " get u8 0")],
+            ),
+            (
+                "bitop",
+                &["and d k k"],
+                vec!["and d k string".into(), many("or d", " k")],
+            ),
+            (
+                "bitpos",
+                &["k 1", "string 1 0 100"],
+                vec![
+                    "string 1".into(),
+                    "string 1 0".into(),
+                    "string 0 5 -1 bit".into(),
+                ],
             ),
             (
                 "command",
@@ -772,6 +899,15 @@ mod tests {
                 vec!["load a".into(), "flush".into(), many("exists", " a")],
             ),
             ("sdiff", &["s s"], vec!["s S".into(), "s sb".into()]),
+            (
+                "setbit",
+                &["k 9 1", "string 8000000 1", "none 100000 1"],
+                vec![
+                    "string 9000000 1".into(),
+                    "k 1000000 1".into(),
+                    "read 0 1".into(),
+                ],
+            ),
             ("sdiffstore", &["d s s"], vec!["d s S".into()]),
             (
                 "setrange",

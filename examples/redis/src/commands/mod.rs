@@ -2,6 +2,9 @@
 
 use crate::command::CommandSpec;
 
+mod bitfield;
+mod bits;
+mod bytes;
 mod client;
 mod config;
 mod connection;
@@ -29,6 +32,8 @@ mod walk;
 
 /// The rows of all families, under the group names that `COMMAND DOCS` uses.
 pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
+    ("bitmap", bitfield::COMMANDS),
+    ("bitmap", bits::COMMANDS),
     ("connection", client::COMMANDS),
     ("server", config::COMMANDS),
     ("connection", connection::COMMANDS),

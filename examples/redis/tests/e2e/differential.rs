@@ -21,7 +21,7 @@ const COMMANDS_PER_STATE: usize = 500;
 
 /// The forms of commands. `{k}` is a key, `{s}`, `{l}`, `{h}`, `{e}` and `{z}` are keys that mostly hold a string, a list,
 /// a hash, a set or a sorted set; `{y}` is one that holds a sorted set with equal scores alone; `{v}` is a value, `{m}` a member or field, `{i}` an integer, `{c}` a small count,
-/// `{f}` a number whose sums are exact, `{d}` any number, `{b}` and `{x}` bounds of scores and of names, `{t}` seconds, `{g}` a pattern. `?a|b,c` is one of
+/// `{f}` a number whose sums are exact, `{d}` any number, `{b}` and `{x}` bounds of scores and of names, `{t}` seconds, `{o}` an offset, `{g}` a pattern. `?a|b,c` is one of
 /// these alternatives, whose words are separated by commas, or nothing; `!a|b` is one of them; `*{m},{v}` is repeated
 /// one to three times.
 const FORMS: &[&str] = &[
@@ -47,6 +47,16 @@ const FORMS: &[&str] = &[
     "SETRANGE {s} {c} {v}",
     "STRLEN {s}",
     "SUBSTR {s} {i} {i}",
+    "SETBIT {s} {o} !0|1",
+    "GETBIT {s} {o}",
+    "BITCOUNT {s}",
+    "BITCOUNT {s} {i} {i} ?BIT|BYTE",
+    "BITPOS {s} !0|1 ?{i}",
+    "BITPOS {s} !0|1 {i} {i} ?BIT|BYTE",
+    "BITOP !AND|OR|XOR {s} *{s}",
+    "BITOP NOT {s} {s}",
+    "BITFIELD {s} *GET,u8,{o}|SET,i5,{o},{i}|INCRBY,u3,#1,{i}|INCRBY,i64,#1,{i}|OVERFLOW,SAT|OVERFLOW,FAIL",
+    "BITFIELD_RO {s} *GET,u8,{o}|GET,i64,#{c}|GET,u63,{o}",
     "LINDEX {l} {i}",
     "LINSERT {l} !BEFORE|AFTER {v} {v}",
     "LLEN {l}",
@@ -239,6 +249,7 @@ impl Generator {
             ]),
             "b" => self.any(&["-inf", "+inf", "0", "(1", "1", "(3", "10", "1.5"]),
             "x" => self.any(&["-", "+", "[a", "(a", "[c", "(c", "[member"]),
+            "o" => self.any(&["0", "1", "7", "8", "13", "63", "100"]),
             "t" => self.any(&["100", "200", "1000"]),
             "g" => self.any(&["*", "s*", "?1", "[lh]*", "z[0-1]", "nothing"]),
             _ => panic!("no kind of argument: {kind}"),
