@@ -147,6 +147,7 @@ const GROUPS: [Group; 5] = [
             "LREM",
             "LTRIM",
             "MEMORY",
+            "PFCOUNT",
             "SMEMBERS",
             "ZREMRANGEBYLEX",
             "ZREMRANGEBYRANK",
@@ -187,6 +188,8 @@ const GROUPS: [Group; 5] = [
             "MGET",
             "MSET",
             "MSETNX",
+            "PFADD",
+            "PFMERGE",
             "RPOP",
             "RPUSH",
             "RPUSHX",
@@ -248,8 +251,8 @@ const READS_OF_MANY: &[&str] = &[
 ];
 
 const WRITES_OF_MANY: &[&str] = &[
-    "BITFIELD", "DEL", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "MSET", "MSETNX", "RPUSH",
-    "RPUSHX", "SADD", "SREM", "UNLINK", "ZADD", "ZREM",
+    "BITFIELD", "DEL", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "MSET", "MSETNX", "PFADD",
+    "RPUSH", "RPUSHX", "SADD", "SREM", "UNLINK", "ZADD", "ZREM",
 ];
 
 const POPS: &[&str] = &["LPOP", "RPOP", "SPOP", "ZPOPMAX", "ZPOPMIN"];

@@ -19,6 +19,7 @@ pub mod error;
 pub mod expire_time;
 pub mod glob;
 pub mod handler;
+pub mod hyperloglog;
 pub mod long_double;
 pub mod memory;
 pub mod number_text;

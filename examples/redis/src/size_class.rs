@@ -14,6 +14,7 @@ use psp_classifiers::resp::RespClassifier;
 
 use crate::command::{CommandTable, KeyPositions};
 use crate::glob::StepsBound;
+use crate::hyperloglog::{REGISTERS, SPARSE_BYTES_MAX, Sketch};
 use crate::scripts::digest::Digest;
 use crate::scripts::profile::{Kind, Profile};
 
@@ -63,6 +64,10 @@ enum Work {
     Patch,
     /// The bytes of the key between the ends from this argument on.
     Bits(usize),
+    /// The number of arguments, each of which walks a HyperLogLog that is not dense.
+    Sketch,
+    /// The registers of the HyperLogLogs of all keys, unless one key remembers its count.
+    Sketches,
     /// The key's elements up to COUNT, and the pattern of MATCH.
     Cursor,
     /// All keys up to COUNT, and the pattern of MATCH.
@@ -247,6 +252,8 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::Patch, &["bitfield", "setbit"]),
     (Work::Bits(2), &["bitcount"]),
     (Work::Bits(3), &["bitpos"]),
+    (Work::Sketch, &["pfadd"]),
+    (Work::Sketches, &["pfcount", "pfmerge"]),
     (Work::Cursor, &["hscan", "sscan", "zscan"]),
     (Work::KeyspaceCursor, &["scan"]),
     (Work::Keyspace, &["keys"]),
@@ -397,6 +404,8 @@ impl Judge {
             (Work::Copy, _) => self.copied(frame, head),
             (Work::Patch, _) => self.patched(frame, head),
             (Work::Bits(first), _) => self.bits(first, frame, head),
+            (Work::Sketch, _) => self.added_to_sketch(frame, head),
+            (Work::Sketches, _) => self.sketches(frame, head),
             (Work::Cursor, _) => self.cursor(frame, head, span),
             (Work::KeyspaceCursor, _) => {
                 let count = scan_count(frame, head, 2, span);
@@ -531,6 +540,31 @@ impl Judge {
             _ => 0,
         });
         len.min(span) / COMPARED_BYTES_PER_ELEMENT
+    }
+
+    fn added_to_sketch(&self, frame: &[u8], head: &RespHead) -> usize {
+        let walked = head.arg(frame, 1).map_or(0, |key| {
+            self.store.peek(key, |entry| match entry.map(Entry::value) {
+                Some(Value::String(bytes)) if bytes.len() <= SPARSE_BYTES_MAX => bytes.len(),
+                _ => 0,
+            })
+        });
+        (head.arg_count() - 1).saturating_mul(1 + walked / STEPS_PER_ELEMENT)
+    }
+
+    fn sketches(&self, frame: &[u8], head: &RespHead) -> usize {
+        let is_remembered = |key| {
+            self.store.peek(key, |entry| match entry.map(Entry::value) {
+                Some(Value::String(bytes)) => {
+                    Sketch::of(bytes).is_ok_and(|sketch| sketch.cached_count().is_some())
+                }
+                _ => false,
+            })
+        };
+        match (head.arg_count() - 1, head.arg(frame, 1)) {
+            (1, Some(key)) if is_remembered(key) => 0,
+            (keys, _) => keys.saturating_mul(REGISTERS / STEPS_PER_ELEMENT),
+        }
     }
 
     fn cursor(&self, frame: &[u8], head: &RespHead, span: Span) -> usize {
@@ -754,6 +788,10 @@ mod tests {
         let mut session = filled();
         session.run(&format!("SET read {}", "x".repeat(1 << 20)));
         let _reader = session.store().get(b"read");
+        for (key, members) in [("sketch", 10_000), ("sparse", 1000)] {
+            let members: Vec<String> = (0..members).map(|member| format!("m{member}")).collect();
+            session.run(&format!("PFADD {key} {}", members.join(" ")));
+        }
         let many = |line: &str, each: &str| line.to_owned() + &each.repeat(200);
         let huge_list = |line: &str| format!("{line} {}", long("a"));
         // Matching them takes the product of both lengths.
@@ -880,6 +918,17 @@ mod tests {
             ("mget", &["a b c"], vec![many("", " k")]),
             ("mset", &["a b"], vec![many("", " k v")]),
             ("msetnx", &["a b"], vec![many("", " k v")]),
+            (
+                "pfadd",
+                &["none a", "sketch a b c"],
+                vec![many("none", " a"), "sparse a b c d e f g h i j k".into()],
+            ),
+            (
+                "pfcount",
+                &["none", "sketch"],
+                vec!["a b".into(), many("", " a")],
+            ),
+            ("pfmerge", &["none"], vec!["none sketch".into()]),
             ("rpop", &["L", "L 100"], vec!["L 1000".into()]),
             ("rpush", &["L a"], vec![many("l", " a")]),
             ("rpushx", &["L a"], vec![many("l", " a")]),

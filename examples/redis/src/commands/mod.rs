@@ -11,6 +11,7 @@ mod connection;
 mod counts;
 mod expire;
 mod hashes;
+mod hyperloglog;
 mod info;
 mod introspection;
 mod keys;
@@ -39,6 +40,7 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("connection", connection::COMMANDS),
     ("generic", expire::COMMANDS),
     ("hash", hashes::COMMANDS),
+    ("hyperloglog", hyperloglog::COMMANDS),
     ("server", info::COMMANDS),
     ("server", introspection::COMMANDS),
     ("generic", keys::COMMANDS),

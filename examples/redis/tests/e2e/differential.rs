@@ -20,7 +20,7 @@ const COMMANDS: usize = 20_000;
 const COMMANDS_PER_STATE: usize = 500;
 
 /// The forms of commands. `{k}` is a key, `{s}`, `{l}`, `{h}`, `{e}` and `{z}` are keys that mostly hold a string, a list,
-/// a hash, a set or a sorted set; `{y}` is one that holds a sorted set with equal scores alone; `{v}` is a value, `{m}` a member or field, `{i}` an integer, `{c}` a small count,
+/// a hash, a set or a sorted set; `{y}` is one that holds a sorted set with equal scores alone; `{p}` one that holds a HyperLogLog; `{v}` is a value, `{m}` a member or field, `{i}` an integer, `{c}` a small count,
 /// `{f}` a number whose sums are exact, `{d}` any number, `{b}` and `{x}` bounds of scores and of names, `{t}` seconds, `{o}` an offset, `{g}` a pattern. `?a|b,c` is one of
 /// these alternatives, whose words are separated by commas, or nothing; `!a|b` is one of them; `*{m},{v}` is repeated
 /// one to three times.
@@ -57,6 +57,10 @@ const FORMS: &[&str] = &[
     "BITOP NOT {s} {s}",
     "BITFIELD {s} *GET,u8,{o}|SET,i5,{o},{i}|INCRBY,u3,#1,{i}|INCRBY,i64,#1,{i}|OVERFLOW,SAT|OVERFLOW,FAIL",
     "BITFIELD_RO {s} *GET,u8,{o}|GET,i64,#{c}|GET,u63,{o}",
+    "PFADD {p} *{m}",
+    "PFCOUNT *{p}",
+    "PFMERGE {p} *{p}",
+    "GET {p}",
     "LINDEX {l} {i}",
     "LINSERT {l} !BEFORE|AFTER {v} {v}",
     "LLEN {l}",
@@ -226,6 +230,7 @@ impl Generator {
         let filling = match kind {
             "k" | "s" | "l" | "h" | "e" | "z" => self.key(kind),
             "y" => self.any(&["y0", "y1"]),
+            "p" => self.any(&["p0", "p1", "p2"]),
             "v" => self.any(&[
                 "a", "b", "1", "2", "3", "10", "-5", "3.5", "hello", "", "x y",
             ]),
@@ -367,4 +372,43 @@ fn random_commands_get_the_replies_of_redis_server() {
         stopped <= count / 1000,
         "{stopped} transactions stopped on one side alone"
     );
+}
+
+#[test]
+#[ignore = "needs redis-server; run by .ci/run"]
+fn hyperloglogs_are_those_of_redis_server() {
+    let servers = [Server::start(), Server::redis_server(&Options::default())];
+    let mut clients = [0, 1].map(|index: usize| servers[index].connect());
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+    let mut same = |words: &[String]| {
+        let [ours, redis] = clients.each_mut().map(|client| ask(client, words));
+        assert_eq!(ours, redis, "{:.60}", words.join(" "));
+    };
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    // From a few members in the sparse form to many in the dense one.
+    for step in 0..400 {
+        let key = ["p", "q"][step % 2];
+        let members = (0..step + 1).map(|_| rng.random_range(0..1_000_000_u32).to_string());
+        let added = words(&format!("PFADD {key}")).into_iter();
+        same(&added.chain(members).collect::<Vec<_>>());
+        for line in [
+            format!("GET {key}"),
+            format!("PFCOUNT {key}"),
+            format!("GET {key}"),
+        ] {
+            same(&words(&line));
+        }
+        if step % 20 == 0 {
+            for line in [
+                "PFCOUNT p q",
+                "PFMERGE r p",
+                "GET r",
+                "PFMERGE s p q",
+                "GET s",
+                "PFCOUNT s",
+            ] {
+                same(&words(line));
+            }
+        }
+    }
 }
