@@ -65,6 +65,7 @@ const GROUPS: [Group; 5] = [
         commands: &[
             "DBSIZE",
             "EXPIRETIME",
+            "GEODIST",
             "GET",
             "GETBIT",
             "GETRANGE",
@@ -172,6 +173,15 @@ const GROUPS: [Group; 5] = [
             "EXISTS",
             "FLUSHALL",
             "FLUSHDB",
+            "GEOADD",
+            "GEOHASH",
+            "GEOPOS",
+            "GEORADIUS",
+            "GEORADIUSBYMEMBER",
+            "GEORADIUSBYMEMBER_RO",
+            "GEORADIUS_RO",
+            "GEOSEARCH",
+            "GEOSEARCHSTORE",
             "HDEL",
             "HMGET",
             "HMSET",
@@ -242,6 +252,8 @@ const GROUPS: [Group; 5] = [
 const READS_OF_MANY: &[&str] = &[
     "BITFIELD_RO",
     "EXISTS",
+    "GEOHASH",
+    "GEOPOS",
     "HMGET",
     "MGET",
     "SMISMEMBER",
@@ -251,8 +263,8 @@ const READS_OF_MANY: &[&str] = &[
 ];
 
 const WRITES_OF_MANY: &[&str] = &[
-    "BITFIELD", "DEL", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "MSET", "MSETNX", "PFADD",
-    "RPUSH", "RPUSHX", "SADD", "SREM", "UNLINK", "ZADD", "ZREM",
+    "BITFIELD", "DEL", "GEOADD", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "MSET", "MSETNX",
+    "PFADD", "RPUSH", "RPUSHX", "SADD", "SREM", "UNLINK", "ZADD", "ZREM",
 ];
 
 const POPS: &[&str] = &["LPOP", "RPOP", "SPOP", "ZPOPMAX", "ZPOPMIN"];

@@ -17,6 +17,7 @@ pub mod config;
 pub mod dispatch;
 pub mod error;
 pub mod expire_time;
+pub mod geo;
 pub mod glob;
 pub mod handler;
 pub mod hyperloglog;

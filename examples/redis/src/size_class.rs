@@ -11,8 +11,10 @@ use psp_server::{Classifier, RequestType};
 use psp_store::{Entry, Keyspace, Value};
 
 use psp_classifiers::resp::RespClassifier;
+use smallvec::SmallVec;
 
 use crate::command::{CommandTable, KeyPositions};
+use crate::commands::geo;
 use crate::glob::StepsBound;
 use crate::hyperloglog::{REGISTERS, SPARSE_BYTES_MAX, Sketch};
 use crate::scripts::digest::Digest;
@@ -68,6 +70,8 @@ enum Work {
     Sketch,
     /// The registers of the HyperLogLogs of all keys, unless one key remembers its count.
     Sketches,
+    /// The members of the key in this argument whose places are looked at.
+    Places(usize),
     /// The key's elements up to COUNT, and the pattern of MATCH.
     Cursor,
     /// All keys up to COUNT, and the pattern of MATCH.
@@ -102,6 +106,7 @@ const WORK: &[(Work, &[&str])] = &[
             "expire",
             "expireat",
             "expiretime",
+            "geodist",
             "get",
             "getbit",
             "getdel",
@@ -167,6 +172,9 @@ const WORK: &[(Work, &[&str])] = &[
             "bitfield_ro",
             "del",
             "exists",
+            "geoadd",
+            "geohash",
+            "geopos",
             "hdel",
             "hmget",
             "hmset",
@@ -254,6 +262,17 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::Bits(3), &["bitpos"]),
     (Work::Sketch, &["pfadd"]),
     (Work::Sketches, &["pfcount", "pfmerge"]),
+    (
+        Work::Places(1),
+        &[
+            "georadius",
+            "georadius_ro",
+            "georadiusbymember",
+            "georadiusbymember_ro",
+            "geosearch",
+        ],
+    ),
+    (Work::Places(2), &["geosearchstore"]),
     (Work::Cursor, &["hscan", "sscan", "zscan"]),
     (Work::KeyspaceCursor, &["scan"]),
     (Work::Keyspace, &["keys"]),
@@ -406,6 +425,7 @@ impl Judge {
             (Work::Bits(first), _) => self.bits(first, frame, head),
             (Work::Sketch, _) => self.added_to_sketch(frame, head),
             (Work::Sketches, _) => self.sketches(frame, head),
+            (Work::Places(key), _) => self.places(key, frame, head),
             (Work::Cursor, _) => self.cursor(frame, head, span),
             (Work::KeyspaceCursor, _) => {
                 let count = scan_count(frame, head, 2, span);
@@ -565,6 +585,24 @@ impl Judge {
             (1, Some(key)) if is_remembered(key) => 0,
             (keys, _) => keys.saturating_mul(REGISTERS / STEPS_PER_ELEMENT),
         }
+    }
+
+    fn places(&self, key: usize, frame: &[u8], head: &RespHead) -> usize {
+        let args: SmallVec<[&[u8]; 16]> = head.args(frame).collect();
+        let Some(key) = args.get(key) else {
+            return 0;
+        };
+        let arity = CommandTable::get().find(head.command());
+        if arity.is_none_or(|spec| !spec.accepts(args.len())) {
+            return 0;
+        }
+        self.store.peek(key, |entry| match entry.map(Entry::value) {
+            Some(Value::SortedSet(set)) if set.len() > SMALL_ELEMENTS_MAX => {
+                geo::candidates(&args, set)
+            }
+            Some(Value::SortedSet(set)) => set.len(),
+            _ => 0,
+        })
     }
 
     fn cursor(&self, frame: &[u8], head: &RespHead, span: Span) -> usize {
@@ -788,6 +826,13 @@ mod tests {
         let mut session = filled();
         session.run(&format!("SET read {}", "x".repeat(1 << 20)));
         let _reader = session.store().get(b"read");
+        for place in 0..300 {
+            session.run(&format!(
+                "GEOADD earth {} {} p{place}",
+                place % 20,
+                place / 20
+            ));
+        }
         for (key, members) in [("sketch", 10_000), ("sparse", 1000)] {
             let members: Vec<String> = (0..members).map(|member| format!("m{member}")).collect();
             session.run(&format!("PFADD {key} {}", members.join(" ")));
@@ -861,6 +906,45 @@ mod tests {
             ("exists", &["L", "a b c"], vec![many("", " k")]),
             ("flushall", &[], vec![String::new()]),
             ("flushdb", &[], vec![String::new()]),
+            ("geoadd", &["z 1 1 a"], vec![many("z", " 1 1 a")]),
+            ("geohash", &["earth p0"], vec![many("earth", " p0")]),
+            ("geopos", &["earth p0"], vec![many("earth", " p0")]),
+            (
+                "georadius",
+                &["earth 0 0 1 km", "z 0 0 9000 km", "earth 0 0 9000 parsec"],
+                vec!["earth 0 0 9000 km".into()],
+            ),
+            (
+                "georadius_ro",
+                &["earth 0 0 1 km"],
+                vec!["earth 0 0 9000 km".into()],
+            ),
+            (
+                "georadiusbymember",
+                &["earth p0 1 km", "earth none 9000 km"],
+                vec!["earth p0 9000 km".into()],
+            ),
+            (
+                "georadiusbymember_ro",
+                &["earth p0 1 km"],
+                vec!["earth p0 9000 km".into()],
+            ),
+            (
+                "geosearch",
+                &[
+                    "earth fromlonlat 0 0 bybox 1 1 km",
+                    "earth frommember p0 byradius 1 km",
+                ],
+                vec![
+                    "earth fromlonlat 0 0 bybox 9000 9000 km".into(),
+                    "earth frommember p0 byradius 9000 km count 1 any".into(),
+                ],
+            ),
+            (
+                "geosearchstore",
+                &["d earth fromlonlat 0 0 byradius 1 km"],
+                vec!["d earth fromlonlat 0 0 byradius 9000 km".into()],
+            ),
             ("hdel", &["H a", "h a b c"], vec![many("h", " f")]),
             ("hgetall", &["h", "none"], vec!["H".into(), "hb".into()]),
             ("hkeys", &["h"], vec!["H".into(), "hb".into()]),

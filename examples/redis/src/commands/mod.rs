@@ -10,6 +10,7 @@ mod config;
 mod connection;
 mod counts;
 mod expire;
+pub(crate) mod geo;
 mod hashes;
 mod hyperloglog;
 mod info;
@@ -39,6 +40,7 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("server", config::COMMANDS),
     ("connection", connection::COMMANDS),
     ("generic", expire::COMMANDS),
+    ("geo", geo::COMMANDS),
     ("hash", hashes::COMMANDS),
     ("hyperloglog", hyperloglog::COMMANDS),
     ("server", info::COMMANDS),

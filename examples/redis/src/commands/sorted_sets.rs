@@ -127,7 +127,11 @@ fn not_a_number() -> CommandError {
     CommandError::line("ERR resulting score is not a number (NaN)")
 }
 
-fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+pub(super) fn zadd(
+    context: &mut Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
     let (addition, pairs) = Addition::parse(&args[2..])?;
     let scores: Vec<f64> = pairs
         .iter()

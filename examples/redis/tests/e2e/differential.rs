@@ -20,8 +20,8 @@ const COMMANDS: usize = 20_000;
 const COMMANDS_PER_STATE: usize = 500;
 
 /// The forms of commands. `{k}` is a key, `{s}`, `{l}`, `{h}`, `{e}` and `{z}` are keys that mostly hold a string, a list,
-/// a hash, a set or a sorted set; `{y}` is one that holds a sorted set with equal scores alone; `{p}` one that holds a HyperLogLog; `{v}` is a value, `{m}` a member or field, `{i}` an integer, `{c}` a small count,
-/// `{f}` a number whose sums are exact, `{d}` any number, `{b}` and `{x}` bounds of scores and of names, `{t}` seconds, `{o}` an offset, `{g}` a pattern. `?a|b,c` is one of
+/// a hash, a set or a sorted set; `{y}` is one that holds a sorted set with equal scores alone; `{p}` one that holds a HyperLogLog; `{q}` one that holds places; `{v}` is a value, `{m}` a member or field, `{i}` an integer, `{c}` a small count,
+/// `{f}` a number whose sums are exact, `{d}` any number, `{b}` and `{x}` bounds of scores and of names, `{t}` seconds, `{o}` an offset, `{w}` a longitude and a latitude, `{r}` a distance with its unit, `{g}` a pattern. `?a|b,c` is one of
 /// these alternatives, whose words are separated by commas, or nothing; `!a|b` is one of them; `*{m},{v}` is repeated
 /// one to three times.
 const FORMS: &[&str] = &[
@@ -61,6 +61,18 @@ const FORMS: &[&str] = &[
     "PFCOUNT *{p}",
     "PFMERGE {p} *{p}",
     "GET {p}",
+    "GEOADD {q} ?NX|XX ?CH *{w},{m}",
+    "GEODIST {q} {m} {m} ?m|km|ft|mi",
+    "GEOHASH {q} *{m}",
+    "GEOPOS {q} *{m}",
+    "GEORADIUS {q} {w} {r} ?WITHDIST ?WITHCOORD ?ASC|DESC ?COUNT,{c}|STORE,q2",
+    "GEORADIUS_RO {q} {w} {r} ?WITHHASH",
+    "GEORADIUSBYMEMBER {q} {m} {r} ?WITHDIST ?ASC|DESC ?COUNT,{c}",
+    "GEORADIUSBYMEMBER_RO {q} {m} {r} ?WITHHASH",
+    "GEOSEARCH {q} !FROMMEMBER,{m}|FROMLONLAT,{w} !BYRADIUS,{r}|BYBOX,300,{r} ?WITHDIST ?WITHCOORD ?WITHHASH ?ASC|DESC",
+    "GEOSEARCHSTORE {q} {q} !FROMMEMBER,{m}|FROMLONLAT,{w} !BYRADIUS,{r}|BYBOX,300,{r} ?COUNT,{c}",
+    "GEOSEARCHSTORE qd {q} FROMLONLAT {w} BYRADIUS {r} STOREDIST",
+    "ZRANGE !qd|{q} 0 -1",
     "LINDEX {l} {i}",
     "LINSERT {l} !BEFORE|AFTER {v} {v}",
     "LLEN {l}",
@@ -211,7 +223,7 @@ impl Generator {
             for _ in 0..times {
                 let alternatives: Vec<_> = alternatives.split('|').collect();
                 let chosen = self.pick(&alternatives);
-                words.extend(chosen.split(',').map(|word| self.fill(word)));
+                words.extend(chosen.split(',').flat_map(|word| self.fill_words(word)));
             }
         }
         let is_spoilt = self.rng.random_bool(0.03) && !NEWER.contains(&words[0].as_str());
@@ -219,6 +231,15 @@ impl Generator {
             self.spoil(&mut words);
         }
         (words, is_spoilt)
+    }
+
+    /// The arguments that `word` stands for, mostly one.
+    fn fill_words(&mut self, word: &str) -> Vec<String> {
+        let filled = self.fill(word);
+        match word {
+            "{w}" | "{r}" => filled.split(' ').map(str::to_owned).collect(),
+            _ => vec![filled],
+        }
     }
 
     /// Puts an argument in the place of `{x}`.
@@ -230,6 +251,16 @@ impl Generator {
         let filling = match kind {
             "k" | "s" | "l" | "h" | "e" | "z" => self.key(kind),
             "y" => self.any(&["y0", "y1"]),
+            "q" => self.any(&["q0", "q1", "q2"]),
+            "w" => self.any(&[
+                "13.4 38.1",
+                "15.1 37.5",
+                "12.8 38.8",
+                "-179.9 -10",
+                "180 85",
+                "0 0",
+            ]),
+            "r" => self.any(&["0 m", "150 km", "200 mi", "9e9 ft", "10000 km"]),
             "p" => self.any(&["p0", "p1", "p2"]),
             "v" => self.any(&[
                 "a", "b", "1", "2", "3", "10", "-5", "3.5", "hello", "", "x y",
@@ -410,5 +441,43 @@ fn hyperloglogs_are_those_of_redis_server() {
                 same(&words(line));
             }
         }
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server; run by .ci/run"]
+fn searches_of_places_find_those_of_redis_server() {
+    let servers = [Server::start(), Server::redis_server(&Options::default())];
+    let mut clients = [0, 1].map(|index: usize| servers[index].connect());
+    let seed = rand::random();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut same = |line: String| {
+        let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
+        let [ours, redis] = clients.each_mut().map(|client| ask(client, &words));
+        assert_eq!(ours, redis, "seed {seed}: {line}");
+    };
+    // Some places are near each other, near a pole, or near the date line.
+    let mut place = |wide: bool| {
+        let (longitude, latitude) = if wide { (180.0, 85.0) } else { (1.0, 1.0) };
+        let longitude = rng.random_range(-longitude..longitude);
+        format!("{longitude} {}", rng.random_range(-latitude..latitude))
+    };
+    for member in 0..500 {
+        same(format!("GEOADD g {} m{member}", place(member % 2 == 0)));
+    }
+    for index in 0..2000 {
+        let centre = match index % 3 {
+            0 => format!("FROMMEMBER m{}", index % 500),
+            _ => format!("FROMLONLAT {}", place(index % 2 == 0)),
+        };
+        let reach = 1.03_f64.powi(index % 600);
+        let shape = match index % 4 {
+            0 => format!("BYBOX {reach} {} m", reach * f64::from(index % 7)),
+            _ => format!("BYRADIUS {reach} m"),
+        };
+        let order = ["ASC", "DESC", "COUNT 5", "COUNT 3 ANY", "WITHHASH"][index as usize % 5];
+        same(format!(
+            "GEOSEARCH g {centre} {shape} WITHDIST WITHCOORD {order}"
+        ));
     }
 }
