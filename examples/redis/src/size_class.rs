@@ -70,6 +70,8 @@ enum Work {
     Sketch,
     /// The registers of the HyperLogLogs of all keys, unless one key remembers its count.
     Sketches,
+    /// The product of the bytes of both keys.
+    Pairs,
     /// The members of the key in this argument whose places are looked at.
     Places(usize),
     /// The key's elements up to COUNT, and the pattern of MATCH.
@@ -273,6 +275,7 @@ const WORK: &[(Work, &[&str])] = &[
         ],
     ),
     (Work::Places(2), &["geosearchstore"]),
+    (Work::Pairs, &["lcs"]),
     (Work::Cursor, &["hscan", "sscan", "zscan"]),
     (Work::KeyspaceCursor, &["scan"]),
     (Work::Keyspace, &["keys"]),
@@ -426,6 +429,7 @@ impl Judge {
             (Work::Sketch, _) => self.added_to_sketch(frame, head),
             (Work::Sketches, _) => self.sketches(frame, head),
             (Work::Places(key), _) => self.places(key, frame, head),
+            (Work::Pairs, _) => self.pairs(frame, head),
             (Work::Cursor, _) => self.cursor(frame, head, span),
             (Work::KeyspaceCursor, _) => {
                 let count = scan_count(frame, head, 2, span);
@@ -603,6 +607,17 @@ impl Judge {
             Some(Value::SortedSet(set)) => set.len(),
             _ => 0,
         })
+    }
+
+    fn pairs(&self, frame: &[u8], head: &RespHead) -> usize {
+        let bytes = |arg| {
+            let key = head.arg(frame, arg).unwrap_or_default();
+            self.store.peek(key, |entry| match entry.map(Entry::value) {
+                Some(Value::String(bytes)) => bytes.len(),
+                _ => 0,
+            })
+        };
+        bytes(1).saturating_mul(bytes(2)) / STEPS_PER_ELEMENT
     }
 
     fn cursor(&self, frame: &[u8], head: &RespHead, span: Span) -> usize {
@@ -826,6 +841,7 @@ mod tests {
         let mut session = filled();
         session.run(&format!("SET read {}", "x".repeat(1 << 20)));
         let _reader = session.store().get(b"read");
+        session.run("SET word ohmytext");
         for place in 0..300 {
             session.run(&format!(
                 "GEOADD earth {} {} p{place}",
@@ -974,6 +990,7 @@ mod tests {
             ("hset", &["h f v"], vec![many("h", " f v")]),
             ("hvals", &["h"], vec!["H".into(), "hb".into()]),
             ("keys", &[], vec!["*".into(), slow.clone()]),
+            ("lcs", &["k k", "word word"], vec!["string word".into()]),
             (
                 "linsert",
                 &["l before a b"],

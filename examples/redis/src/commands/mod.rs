@@ -17,6 +17,7 @@ mod info;
 mod introspection;
 mod keys;
 mod large;
+mod lcs;
 mod lists;
 mod pace;
 mod scan;
@@ -46,6 +47,7 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("server", info::COMMANDS),
     ("server", introspection::COMMANDS),
     ("generic", keys::COMMANDS),
+    ("string", lcs::COMMANDS),
     ("list", lists::COMMANDS),
     ("scripting", scripting::COMMANDS),
     ("server", server::COMMANDS),
