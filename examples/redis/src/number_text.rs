@@ -73,6 +73,7 @@ fn exponent(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use rustc_apfloat::ieee::Double;
 
     use super::*;
@@ -132,11 +133,20 @@ mod tests {
         }
     }
 
-    proptest::proptest! {
+    proptest! {
         #[test]
-        fn decimals_are_those_of_rust(number: f64) {
-            let text = format!("{number:e}");
-            proptest::prop_assert_eq!(double(&text), number.is_finite().then_some(number).or(double(&text)));
+        fn decimals_are_those_of_rust(number in any::<f64>().prop_filter("finite", |number| number.is_finite())) {
+            prop_assert_eq!(double(&format!("{number:e}")), Some(number));
+            prop_assert_eq!(double(&number.to_string()), Some(number));
+        }
+
+        #[test]
+        fn any_text_is_a_number_or_none(text in "[-+]?(0x)?[0-9a-f.]{0,9}[ep]?[-+]?[0-9]{0,5}") {
+            let number = double(&text);
+            prop_assert!(number.is_none_or(|number| !number.is_nan()));
+            if let (Ok(expected), Some(number)) = (text.parse::<f64>(), number) {
+                prop_assert_eq!(number, expected);
+            }
         }
     }
 }

@@ -485,10 +485,7 @@ mod tests {
 
     fn bits(bytes: &[u8]) -> Vec<bool> {
         let bits = |byte: &u8| (0..8).map(move |bit| byte & (0x80 >> bit) != 0).collect();
-        bytes
-            .iter()
-            .flat_map::<Vec<bool>, _>(|byte| bits(byte))
-            .collect()
+        bytes.iter().flat_map::<Vec<bool>, _>(bits).collect()
     }
 
     proptest! {
