@@ -17,8 +17,8 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("lcs", -3, lcs)
     .flags(&[Flag::Readonly])
     .keys(1, 2, 1)];
 
-/// Pairs of bytes that take as long to compare as one element takes to walk.
-const PAIRS_PER_STEP: usize = 64;
+/// Pairs of bytes whose bits share a word, and between two steps of the pace.
+const PAIRS_PER_WORD: usize = u64::BITS as usize;
 /// Bytes that Redis allocates for each pair.
 const REDIS_BYTES_PER_PAIR: u64 = 4;
 
@@ -107,8 +107,8 @@ struct Table<'s> {
     right: &'s [u8],
     /// The length for the whole strings.
     len: usize,
-    /// For each pair of bytes that differ: is the length without the left one greater than without the right one? Empty
-    /// if nobody walks back.
+    /// A bit for each pair of bytes that differ, with whole words for each left byte: is the length without the left one
+    /// greater than without the right one? Empty if nobody walks back.
     skips_left: Vec<u64>,
 }
 
@@ -116,31 +116,31 @@ impl<'s> Table<'s> {
     /// Compares all pairs of bytes. `None` if the client has gone meanwhile.
     fn new(left: &'s [u8], right: &'s [u8], walks_back: bool, pace: &Pace) -> Option<Self> {
         let words = if walks_back {
-            (left.len() * right.len()).div_ceil(64)
+            left.len() * right.len().div_ceil(PAIRS_PER_WORD)
         } else {
             0
         };
-        let mut skips_left = vec![0_u64; words];
-        // The lengths for the left strings without and with the current byte. The first is for no right byte.
-        let mut row = vec![0_u32; right.len() + 1];
-        let mut pair = 0;
+        let mut skips_left = Vec::with_capacity(words);
+        // For each beginning of the right string: the length with the left bytes so far.
+        let mut row = vec![0_u32; right.len()];
         for left in left {
-            let mut diagonal = 0;
-            for chunk in 0..right.len().div_ceil(PAIRS_PER_STEP) {
+            let (mut before, mut diagonal) = (0, 0);
+            let chunks = row.chunks_mut(PAIRS_PER_WORD);
+            for (lens, right) in chunks.zip(right.chunks(PAIRS_PER_WORD)) {
                 pace.step();
-                let first = chunk * PAIRS_PER_STEP;
-                for at in first..right.len().min(first + PAIRS_PER_STEP) {
-                    let (above, before) = (row[at + 1], row[at]);
-                    row[at + 1] = if *left == right[at] {
+                let mut word = 0;
+                for (bit, (len, right)) in lens.iter_mut().zip(right).enumerate() {
+                    let above = *len;
+                    word |= u64::from(above > before) << bit;
+                    *len = if left == right {
                         diagonal + 1
                     } else {
-                        if walks_back && above > before {
-                            skips_left[pair / 64] |= 1 << (pair % 64);
-                        }
                         above.max(before)
                     };
-                    diagonal = above;
-                    pair += 1;
+                    (before, diagonal) = (*len, above);
+                }
+                if walks_back {
+                    skips_left.push(word);
                 }
             }
             if pace.is_abandoned() {
@@ -156,17 +156,23 @@ impl<'s> Table<'s> {
         })
     }
 
+    /// Whether the common subsequence of the beginnings up to these bytes, which differ, does without the left one.
+    fn skips_left(&self, left: usize, right: usize) -> bool {
+        let words = self.right.len().div_ceil(PAIRS_PER_WORD);
+        let word = self.skips_left[left * words + right / PAIRS_PER_WORD];
+        word >> (right % PAIRS_PER_WORD) & 1 == 1
+    }
+
     /// Calls `visit` with each byte of a longest common subsequence, the last one first.
     fn walk_back(&self, pace: &Pace, mut visit: impl FnMut(Pair)) {
         let (mut left, mut right) = (self.left.len(), self.right.len());
         while left > 0 && right > 0 {
             pace.step();
-            let pair = (left - 1) * self.right.len() + right - 1;
             if self.left[left - 1] == self.right[right - 1] {
                 left -= 1;
                 right -= 1;
                 visit(Pair { left, right });
-            } else if self.skips_left[pair / 64] >> (pair % 64) & 1 == 1 {
+            } else if self.skips_left(left - 1, right - 1) {
                 left -= 1;
             } else {
                 right -= 1;
@@ -214,6 +220,9 @@ fn write_ranges(out: &mut ReplyEncoder<'_>, table: &Table<'_>, options: &Options
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
     use crate::testing::Session;
 
     #[test]
@@ -246,6 +255,31 @@ mod tests {
                 "-ERR The specified keys must contain string values",
             ),
         ]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_subsequence_is_common_and_the_longest(
+            left in proptest::collection::vec(b'a'..b'e', 0..150),
+            right in proptest::collection::vec(b'a'..b'e', 0..150),
+        ) {
+            let pace = Pace::new();
+            let table = Table::new(&left, &right, true, &pace).expect("the client is there");
+            let mut pairs = Vec::new();
+            table.walk_back(&pace, |pair| pairs.push(pair));
+            prop_assert_eq!(pairs.len(), table.len);
+            prop_assert!(pairs.iter().all(|pair| left[pair.left] == right[pair.right]));
+            prop_assert!(pairs.is_sorted_by(|later, earlier| later.left > earlier.left && later.right > earlier.right));
+            let mut lens = vec![vec![0; right.len() + 1]; left.len() + 1];
+            for (i, a) in left.iter().enumerate() {
+                for (j, b) in right.iter().enumerate() {
+                    lens[i + 1][j + 1] = if a == b { lens[i][j] + 1 } else { lens[i][j + 1].max(lens[i + 1][j]) };
+                }
+            }
+            prop_assert_eq!(table.len, lens[left.len()][right.len()]);
+            let ranges = table.ranges(&pace);
+            prop_assert_eq!(ranges.iter().map(|(_, len)| len).sum::<usize>(), table.len);
+        }
     }
 
     #[test]
