@@ -65,6 +65,7 @@ const GROUPS: [Group; 5] = [
         commands: &[
             "DBSIZE",
             "EXPIRETIME",
+            "GEODIST",
             "GET",
             "GETBIT",
             "GETRANGE",
@@ -147,6 +148,7 @@ const GROUPS: [Group; 5] = [
             "LREM",
             "LTRIM",
             "MEMORY",
+            "PFCOUNT",
             "SMEMBERS",
             "ZREMRANGEBYLEX",
             "ZREMRANGEBYRANK",
@@ -158,6 +160,8 @@ const GROUPS: [Group; 5] = [
         service_time: Duration::from_millis(10),
         share: 0.001,
         commands: &[
+            "BITFIELD",
+            "BITFIELD_RO",
             "BITOP",
             "COMMAND",
             "DEBUG",
@@ -169,6 +173,15 @@ const GROUPS: [Group; 5] = [
             "EXISTS",
             "FLUSHALL",
             "FLUSHDB",
+            "GEOADD",
+            "GEOHASH",
+            "GEOPOS",
+            "GEORADIUS",
+            "GEORADIUSBYMEMBER",
+            "GEORADIUSBYMEMBER_RO",
+            "GEORADIUS_RO",
+            "GEOSEARCH",
+            "GEOSEARCHSTORE",
             "HDEL",
             "HMGET",
             "HMSET",
@@ -185,6 +198,8 @@ const GROUPS: [Group; 5] = [
             "MGET",
             "MSET",
             "MSETNX",
+            "PFADD",
+            "PFMERGE",
             "RPOP",
             "RPUSH",
             "RPUSHX",
@@ -235,7 +250,10 @@ const GROUPS: [Group; 5] = [
 ];
 
 const READS_OF_MANY: &[&str] = &[
+    "BITFIELD_RO",
     "EXISTS",
+    "GEOHASH",
+    "GEOPOS",
     "HMGET",
     "MGET",
     "SMISMEMBER",
@@ -245,8 +263,8 @@ const READS_OF_MANY: &[&str] = &[
 ];
 
 const WRITES_OF_MANY: &[&str] = &[
-    "DEL", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "MSET", "MSETNX", "RPUSH", "RPUSHX", "SADD",
-    "SREM", "UNLINK", "ZADD", "ZREM",
+    "BITFIELD", "DEL", "GEOADD", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "MSET", "MSETNX",
+    "PFADD", "RPUSH", "RPUSHX", "SADD", "SREM", "UNLINK", "ZADD", "ZREM",
 ];
 
 const POPS: &[&str] = &["LPOP", "RPOP", "SPOP", "ZPOPMAX", "ZPOPMIN"];
@@ -386,6 +404,9 @@ mod tests {
             ("DEBUG SLEEP 1", "scan"),
             ("GET k", "read"),
             ("SET k v EX 10", "write"),
+            ("SETBIT b 7 1", "write"),
+            ("BITFIELD b INCRBY u8 0 1", "write"),
+            ("BITFIELD_RO b GET u8 0", "read"),
             ("LPUSH l a", "write"),
             (&many("LPUSH", 9), "range"),
             (&many("MGET", 8), "read"),

@@ -4,8 +4,11 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use psp_protocols::resp::parse_integer;
+use rustc_apfloat::Float;
+use rustc_apfloat::ieee::Double;
 
 use crate::error::CommandError;
+use crate::number_text;
 
 /// The result of a command or of a part of it.
 pub type Result<T, E = CommandError> = std::result::Result<T, E>;
@@ -26,21 +29,20 @@ pub fn count(arg: &[u8]) -> Result<usize> {
     usize::try_from(integer(arg)?).map_err(|_negative| CommandError::NotPositive)
 }
 
-/// Longest text of a number in bytes, as in Redis. A value of any length may be read as a number.
-const FLOAT_LEN_MAX: usize = 5 * 1024;
-
 /// A number. Infinities are valid; NaN, and numbers that 64 bits turn into zero or infinity, are not.
 ///
 /// # Errors
 /// [`CommandError::NotFloat`].
 pub fn float(arg: &[u8]) -> Result<f64> {
-    if arg.len() > FLOAT_LEN_MAX {
+    if arg.len() > number_text::LEN_MAX {
         return Err(CommandError::NotFloat);
     }
-    let text = std::str::from_utf8(arg).map_err(|_binary| CommandError::NotFloat)?;
-    if let Some(number) = hexadecimal(text) {
-        return number;
+    if memchr::memchr2(b'x', b'X', arg).is_some() {
+        let number: Option<Double> = number_text::parse(arg);
+        let number = number.ok_or(CommandError::NotFloat)?;
+        return Ok(f64::from_bits(number.to_bits() as u64));
     }
+    let text = std::str::from_utf8(arg).map_err(|_binary| CommandError::NotFloat)?;
     let value = f64::from_str(text).map_err(|_text| CommandError::NotFloat)?;
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let has_digit = |least| mantissa.bytes().any(|byte| (least..=b'9').contains(&byte));
@@ -51,24 +53,6 @@ pub fn float(arg: &[u8]) -> Result<f64> {
     } else {
         Ok(value)
     }
-}
-
-/// A hexadecimal integer, such as `-0x10`; `None` if the text has another form.
-fn hexadecimal(text: &str) -> Option<Result<f64>> {
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(rest) => (-1.0, rest),
-        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let digits = digits.strip_prefix("0x").or(digits.strip_prefix("0X"))?;
-    let value = digits.chars().try_fold(0.0, |value, digit| {
-        Some(value * 16.0 + f64::from(digit.to_digit(16)?))
-    });
-    let value = value.filter(|value: &f64| !digits.is_empty() && value.is_finite());
-    Some(
-        value
-            .map(|value| sign * value)
-            .ok_or(CommandError::NotFloat),
-    )
 }
 
 /// Whether a command of the given arity accepts `count` arguments. A negative arity is a minimum.
@@ -143,7 +127,8 @@ mod tests {
         assert_eq!(float(b"Infinity"), Ok(f64::INFINITY));
         assert_eq!(float(b"-1e308"), Ok(-1e308));
         assert_eq!(float(b"-0x1F"), Ok(-31.0));
-        let long = "1".repeat(FLOAT_LEN_MAX + 1);
+        assert_eq!(float(b"0x1.8p1"), Ok(3.0));
+        let long = "1".repeat(number_text::LEN_MAX + 1);
         for bad in [
             "0x", "0xg", "0x-1", "", "nan", " 1", "1x", "1e400", "-1e400", "1e-400", &long,
         ] {

@@ -11,9 +11,12 @@ use psp_server::{Classifier, RequestType};
 use psp_store::{Entry, Keyspace, Value};
 
 use psp_classifiers::resp::RespClassifier;
+use smallvec::SmallVec;
 
 use crate::command::{CommandTable, KeyPositions};
+use crate::commands::geo;
 use crate::glob::StepsBound;
+use crate::hyperloglog::{REGISTERS, SPARSE_BYTES_MAX, Sketch};
 use crate::scripts::digest::Digest;
 use crate::scripts::profile::{Kind, Profile};
 
@@ -59,6 +62,18 @@ enum Work {
     Sort,
     /// The bytes of the key's old value and of the offset in argument 2.
     Copy,
+    /// The number of arguments, and the bytes of the key's value if its bits do not change in place.
+    Patch,
+    /// The bytes of the key between the ends from this argument on.
+    Bits(usize),
+    /// The number of arguments, each of which walks a HyperLogLog that is not dense.
+    Sketch,
+    /// The registers of the HyperLogLogs of all keys, unless one key remembers its count.
+    Sketches,
+    /// The product of the bytes of both keys.
+    Pairs,
+    /// The members of the key in this argument whose places are looked at.
+    Places(usize),
     /// The key's elements up to COUNT, and the pattern of MATCH.
     Cursor,
     /// All keys up to COUNT, and the pattern of MATCH.
@@ -93,7 +108,9 @@ const WORK: &[(Work, &[&str])] = &[
             "expire",
             "expireat",
             "expiretime",
+            "geodist",
             "get",
+            "getbit",
             "getdel",
             "getex",
             "getrange",
@@ -154,8 +171,12 @@ const WORK: &[(Work, &[&str])] = &[
     (
         Work::Arguments,
         &[
+            "bitfield_ro",
             "del",
             "exists",
+            "geoadd",
+            "geohash",
+            "geopos",
             "hdel",
             "hmget",
             "hmset",
@@ -194,6 +215,7 @@ const WORK: &[(Work, &[&str])] = &[
     (
         Work::Elements,
         &[
+            "bitop",
             "hgetall",
             "hkeys",
             "hvals",
@@ -237,6 +259,23 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::Pop, &["lmpop", "zmpop"]),
     (Work::Sort, &["sort", "sort_ro"]),
     (Work::Copy, &["append", "setrange"]),
+    (Work::Patch, &["bitfield", "setbit"]),
+    (Work::Bits(2), &["bitcount"]),
+    (Work::Bits(3), &["bitpos"]),
+    (Work::Sketch, &["pfadd"]),
+    (Work::Sketches, &["pfcount", "pfmerge"]),
+    (
+        Work::Places(1),
+        &[
+            "georadius",
+            "georadius_ro",
+            "georadiusbymember",
+            "georadiusbymember_ro",
+            "geosearch",
+        ],
+    ),
+    (Work::Places(2), &["geosearchstore"]),
+    (Work::Pairs, &["lcs"]),
     (Work::Cursor, &["hscan", "sscan", "zscan"]),
     (Work::KeyspaceCursor, &["scan"]),
     (Work::Keyspace, &["keys"]),
@@ -385,6 +424,12 @@ impl Judge {
             (Work::Pop, _) => self.of_counted_keys(1, frame, head),
             (Work::Sort, _) => self.sorted(frame, head),
             (Work::Copy, _) => self.copied(frame, head),
+            (Work::Patch, _) => self.patched(frame, head),
+            (Work::Bits(first), _) => self.bits(first, frame, head),
+            (Work::Sketch, _) => self.added_to_sketch(frame, head),
+            (Work::Sketches, _) => self.sketches(frame, head),
+            (Work::Places(key), _) => self.places(key, frame, head),
+            (Work::Pairs, _) => self.pairs(frame, head),
             (Work::Cursor, _) => self.cursor(frame, head, span),
             (Work::KeyspaceCursor, _) => {
                 let count = scan_count(frame, head, 2, span);
@@ -483,6 +528,98 @@ impl Judge {
         (frame.len() + old.max(offset)).div_ceil(COPIED_BYTES_PER_ELEMENT)
     }
 
+    /// Bits change in place in a string that reaches so far and that nobody else reads.
+    fn patched(&self, frame: &[u8], head: &RespHead) -> usize {
+        let Some(key) = head.arg(frame, 1) else {
+            return 0;
+        };
+        let reach = patched_bytes(frame, head);
+        let copied = self.store.peek(key, |entry| match entry.map(Entry::value) {
+            Some(Value::String(bytes)) if reach <= bytes.len() && !bytes.is_shared() => 0,
+            Some(Value::String(bytes)) => reach.max(bytes.len()),
+            Some(_) => 0,
+            None => reach,
+        });
+        head.arg_count() - 1 + copied / COPIED_BYTES_PER_ELEMENT
+    }
+
+    /// The bytes between the ends in the arguments from `first` on, which may be absent.
+    fn bits(&self, first: usize, frame: &[u8], head: &RespHead) -> usize {
+        let Some(key) = head.arg(frame, 1) else {
+            return 0;
+        };
+        let end = |arg| head.arg(frame, arg).and_then(parse_integer);
+        let is_bits = head
+            .arg(frame, first + 2)
+            .is_some_and(|unit| unit.eq_ignore_ascii_case(b"bit"));
+        let span = match (end(first), end(first + 1)) {
+            (Some(start), Some(end)) if (start < 0) == (end < 0) => {
+                let units = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
+                if is_bits { units / 8 } else { units }
+            }
+            _ => usize::MAX,
+        };
+        let len = self.store.peek(key, |entry| match entry.map(Entry::value) {
+            Some(Value::String(bytes)) => bytes.len(),
+            _ => 0,
+        });
+        len.min(span) / COMPARED_BYTES_PER_ELEMENT
+    }
+
+    fn added_to_sketch(&self, frame: &[u8], head: &RespHead) -> usize {
+        let walked = head.arg(frame, 1).map_or(0, |key| {
+            self.store.peek(key, |entry| match entry.map(Entry::value) {
+                Some(Value::String(bytes)) if bytes.len() <= SPARSE_BYTES_MAX => bytes.len(),
+                _ => 0,
+            })
+        });
+        (head.arg_count() - 1).saturating_mul(1 + walked / STEPS_PER_ELEMENT)
+    }
+
+    fn sketches(&self, frame: &[u8], head: &RespHead) -> usize {
+        let is_remembered = |key| {
+            self.store.peek(key, |entry| match entry.map(Entry::value) {
+                Some(Value::String(bytes)) => {
+                    Sketch::of(bytes).is_ok_and(|sketch| sketch.cached_count().is_some())
+                }
+                _ => false,
+            })
+        };
+        match (head.arg_count() - 1, head.arg(frame, 1)) {
+            (1, Some(key)) if is_remembered(key) => 0,
+            (keys, _) => keys.saturating_mul(REGISTERS / STEPS_PER_ELEMENT),
+        }
+    }
+
+    fn places(&self, key: usize, frame: &[u8], head: &RespHead) -> usize {
+        let args: SmallVec<[&[u8]; 16]> = head.args(frame).collect();
+        let Some(key) = args.get(key) else {
+            return 0;
+        };
+        let arity = CommandTable::get().find(head.command());
+        if arity.is_none_or(|spec| !spec.accepts(args.len())) {
+            return 0;
+        }
+        self.store.peek(key, |entry| match entry.map(Entry::value) {
+            Some(Value::SortedSet(set)) if set.len() > SMALL_ELEMENTS_MAX => {
+                geo::candidates(&args, set)
+            }
+            Some(Value::SortedSet(set)) => set.len(),
+            _ => 0,
+        })
+    }
+
+    fn pairs(&self, frame: &[u8], head: &RespHead) -> usize {
+        let bytes = |arg| {
+            let key = head.arg(frame, arg).unwrap_or_default();
+            self.store.peek(key, |entry| match entry.map(Entry::value) {
+                Some(Value::String(bytes)) => bytes.len(),
+                _ => 0,
+            })
+        };
+        bytes(1).saturating_mul(bytes(2)) / STEPS_PER_ELEMENT
+    }
+
     fn cursor(&self, frame: &[u8], head: &RespHead, span: Span) -> usize {
         let (Some(key), Some(cursor)) = (head.arg(frame, 1), head.arg(frame, 2)) else {
             return 0;
@@ -527,6 +664,39 @@ impl Judge {
 /// Whether an inline command may hold quotes and escapes, which its head does not remove.
 fn has_quotes(frame: &[u8]) -> bool {
     frame.first() != Some(&b'*') && memchr::memchr2(b'"', b'\'', frame).is_some()
+}
+
+/// Bytes of the string up to the last bit that SETBIT or BITFIELD writes.
+fn patched_bytes(frame: &[u8], head: &RespHead) -> usize {
+    const SETBIT: CommandId = CommandId::of(b"setbit");
+    /// Bits of the widest field.
+    const FIELD_BITS: usize = 64;
+    let offset = |arg: &[u8]| {
+        let (index, unit) = match arg {
+            [b'#', index @ ..] => (index, FIELD_BITS),
+            index => (index, 1),
+        };
+        let index = parse_integer(index).and_then(|index| usize::try_from(index).ok());
+        index.unwrap_or(0).saturating_mul(unit)
+    };
+    if head.command() == SETBIT {
+        return head.arg(frame, 2).map_or(0, offset) / 8 + 1;
+    }
+    let mut args = head.args(frame).skip(2);
+    let mut reach = 0;
+    while let Some(action) = args.next() {
+        let is = |name: &str| action.eq_ignore_ascii_case(name.as_bytes());
+        // The type, before the offset; what OVERFLOW does.
+        args.next();
+        if is("get") {
+            args.next();
+        } else if is("set") || is("incrby") {
+            let end = args.next().map_or(0, offset).saturating_add(FIELD_BITS);
+            reach = reach.max(end.div_ceil(8));
+            args.next();
+        }
+    }
+    reach
 }
 
 /// A value's elements, and their bytes if it has few elements.
@@ -668,7 +838,21 @@ mod tests {
     /// Per command: requests that are short, and the worst requests of less than 64 KiB, which are long.
     #[test]
     fn the_worst_requests_are_long() {
-        let session = filled();
+        let mut session = filled();
+        session.run(&format!("SET read {}", "x".repeat(1 << 20)));
+        let _reader = session.store().get(b"read");
+        session.run("SET word ohmytext");
+        for place in 0..300 {
+            session.run(&format!(
+                "GEOADD earth {} {} p{place}",
+                place % 20,
+                place / 20
+            ));
+        }
+        for (key, members) in [("sketch", 10_000), ("sparse", 1000)] {
+            let members: Vec<String> = (0..members).map(|member| format!("m{member}")).collect();
+            session.run(&format!("PFADD {key} {}", members.join(" ")));
+        }
         let many = |line: &str, each: &str| line.to_owned() + &each.repeat(200);
         let huge_list = |line: &str| format!("{line} {}", long("a"));
         // Matching them takes the product of both lengths.
@@ -681,6 +865,48 @@ mod tests {
                 "append",
                 &["k v", "l v"],
                 vec!["string v".into(), huge_list("string")],
+            ),
+            (
+                "bitcount",
+                &["k", "string 0 100", "string -100 -1", "string 0 90000 bit"],
+                vec![
+                    "string".into(),
+                    "string 0 -1".into(),
+                    "string 0 900000".into(),
+                ],
+            ),
+            (
+                "bitfield",
+                &[
+                    "k set u8 0 1",
+                    "string incrby u8 #9 1000000000",
+                    "k get u8 9000000 overflow fail",
+                ],
+                vec![
+                    "string set u8 9000000 1".into(),
+                    "k get u8 0 incrby u8 #100000 1".into(),
+                    "read set u8 0 1".into(),
+                    many("k", " get u8 0"),
+                ],
+            ),
+            (
+                "bitfield_ro",
+                &["string get u8 0"],
+                vec![many("k", " get u8 0")],
+            ),
+            (
+                "bitop",
+                &["and d k k"],
+                vec!["and d k string".into(), many("or d", " k")],
+            ),
+            (
+                "bitpos",
+                &["k 1", "string 1 0 100"],
+                vec![
+                    "string 1".into(),
+                    "string 1 0".into(),
+                    "string 0 5 -1 bit".into(),
+                ],
             ),
             (
                 "command",
@@ -696,6 +922,45 @@ mod tests {
             ("exists", &["L", "a b c"], vec![many("", " k")]),
             ("flushall", &[], vec![String::new()]),
             ("flushdb", &[], vec![String::new()]),
+            ("geoadd", &["z 1 1 a"], vec![many("z", " 1 1 a")]),
+            ("geohash", &["earth p0"], vec![many("earth", " p0")]),
+            ("geopos", &["earth p0"], vec![many("earth", " p0")]),
+            (
+                "georadius",
+                &["earth 0 0 1 km", "z 0 0 9000 km", "earth 0 0 9000 parsec"],
+                vec!["earth 0 0 9000 km".into()],
+            ),
+            (
+                "georadius_ro",
+                &["earth 0 0 1 km"],
+                vec!["earth 0 0 9000 km".into()],
+            ),
+            (
+                "georadiusbymember",
+                &["earth p0 1 km", "earth none 9000 km"],
+                vec!["earth p0 9000 km".into()],
+            ),
+            (
+                "georadiusbymember_ro",
+                &["earth p0 1 km"],
+                vec!["earth p0 9000 km".into()],
+            ),
+            (
+                "geosearch",
+                &[
+                    "earth fromlonlat 0 0 bybox 1 1 km",
+                    "earth frommember p0 byradius 1 km",
+                ],
+                vec![
+                    "earth fromlonlat 0 0 bybox 9000 9000 km".into(),
+                    "earth frommember p0 byradius 9000 km count 1 any".into(),
+                ],
+            ),
+            (
+                "geosearchstore",
+                &["d earth fromlonlat 0 0 byradius 1 km"],
+                vec!["d earth fromlonlat 0 0 byradius 9000 km".into()],
+            ),
             ("hdel", &["H a", "h a b c"], vec![many("h", " f")]),
             ("hgetall", &["h", "none"], vec!["H".into(), "hb".into()]),
             ("hkeys", &["h"], vec!["H".into(), "hb".into()]),
@@ -725,6 +990,7 @@ mod tests {
             ("hset", &["h f v"], vec![many("h", " f v")]),
             ("hvals", &["h"], vec!["H".into(), "hb".into()]),
             ("keys", &[], vec!["*".into(), slow.clone()]),
+            ("lcs", &["k k", "word word"], vec!["string word".into()]),
             (
                 "linsert",
                 &["l before a b"],
@@ -753,6 +1019,17 @@ mod tests {
             ("mget", &["a b c"], vec![many("", " k")]),
             ("mset", &["a b"], vec![many("", " k v")]),
             ("msetnx", &["a b"], vec![many("", " k v")]),
+            (
+                "pfadd",
+                &["none a", "sketch a b c"],
+                vec![many("none", " a"), "sparse a b c d e f g h i j k".into()],
+            ),
+            (
+                "pfcount",
+                &["none", "sketch"],
+                vec!["a b".into(), many("", " a")],
+            ),
+            ("pfmerge", &["none"], vec!["none sketch".into()]),
             ("rpop", &["L", "L 100"], vec!["L 1000".into()]),
             ("rpush", &["L a"], vec![many("l", " a")]),
             ("rpushx", &["L a"], vec![many("l", " a")]),
@@ -772,6 +1049,15 @@ mod tests {
                 vec!["load a".into(), "flush".into(), many("exists", " a")],
             ),
             ("sdiff", &["s s"], vec!["s S".into(), "s sb".into()]),
+            (
+                "setbit",
+                &["k 9 1", "string 8000000 1", "none 100000 1"],
+                vec![
+                    "string 9000000 1".into(),
+                    "k 1000000 1".into(),
+                    "read 0 1".into(),
+                ],
+            ),
             ("sdiffstore", &["d s s"], vec!["d s S".into()]),
             (
                 "setrange",

@@ -43,6 +43,20 @@ impl Element {
         }
     }
 
+    /// The element's bytes, to be changed in place; `None` if others share them.
+    pub fn get_mut(&mut self) -> Option<&mut [u8]> {
+        match &mut self.0 {
+            Repr::Inline { len, bytes } => Some(&mut bytes[..usize::from(*len)]),
+            Repr::Shared(bytes) => Arc::get_mut(bytes),
+        }
+    }
+
+    /// Whether others share the bytes at this moment.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(&self.0, Repr::Shared(bytes) if Arc::strong_count(bytes) > 1)
+    }
+
     /// Bytes of memory that the element holds outside itself.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
@@ -168,6 +182,22 @@ mod tests {
         let element = Element::from([7; 100].as_slice());
         assert_eq!(element.as_ptr(), element.clone().as_ptr());
         assert_eq!(element.as_ptr(), element.to_bytes().as_ptr());
+    }
+
+    #[test]
+    fn bytes_change_in_place_unless_they_are_shared() {
+        for len in [3, 100] {
+            let mut element = Element::from(vec![7; len].as_slice());
+            element.get_mut().expect("not shared")[1] = 8;
+            assert_eq!(element[..3], [7, 8, 7]);
+        }
+        let mut long = Element::from([7; 100].as_slice());
+        let reader = long.to_bytes();
+        assert!(long.is_shared());
+        assert_eq!(long.get_mut(), None);
+        drop(reader);
+        assert!(!long.is_shared());
+        assert!(long.get_mut().is_some());
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! The name of a command as a small number.
 //!
 //! ```text
-//!   name ─► 16 bytes in lower case ─► hash ─► slot of a table made by the compiler ─► CommandId
+//!   name ─► 20 bytes in lower case ─► hash ─► slot of a table made by the compiler ─► CommandId
 //! ```
 
 /// Names in lower case. Number `n` has the [`CommandId`] `n + 1`.
 ///
-/// These are the commands of Redis 7.0, as `COMMAND LIST` has them, whose name is no longer than
-/// [`NAME_LEN_MAX`]; all but GEORADIUSBYMEMBER and GEORADIUSBYMEMBER_RO.
-const NAMES: [&str; 238] = [
+/// These are the commands of Redis 7.0, as `COMMAND LIST` has them.
+const NAMES: [&str; 240] = [
     "acl",
     "append",
     "asking",
@@ -62,6 +61,8 @@ const NAMES: [&str; 238] = [
     "geopos",
     "georadius",
     "georadius_ro",
+    "georadiusbymember",
+    "georadiusbymember_ro",
     "geosearch",
     "geosearchstore",
     "get",
@@ -250,7 +251,7 @@ const NAMES: [&str; 238] = [
 ];
 
 /// Longest name in the table, in bytes.
-pub(super) const NAME_LEN_MAX: usize = 16;
+pub(super) const NAME_LEN_MAX: usize = 20;
 
 /// The name of a command in any case, resolved once: an index for tables of commands.
 ///
@@ -281,7 +282,7 @@ impl CommandId {
         let mut at = key.slot();
         loop {
             let slot = &SLOTS[at];
-            if slot.key.low == key.low && slot.key.high == key.high && slot.key.len == key.len {
+            if slot.key.is(&key) {
                 return slot.id;
             }
             if slot.id.0 == Self::UNKNOWN.0 {
@@ -305,11 +306,13 @@ impl CommandId {
     }
 }
 
-/// A name in lower case: its bytes in two words, and its length. Different names have different keys.
+/// A name in lower case: its bytes in three words, and its length. Different names have different keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Key {
     low: u64,
     high: u64,
+    /// What lies between the other words of a name that is longer than both.
+    middle: u32,
     len: usize,
 }
 
@@ -337,11 +340,25 @@ impl Key {
                 },
             },
         };
+        let middle = if len > 2 * size_of::<u64>() {
+            u32::from_le_bytes([name[8], name[9], name[10], name[11]])
+        } else {
+            0
+        };
         Some(Self {
             low: to_lower(low),
             high: to_lower(high),
+            middle: to_lower(middle as u64) as u32,
             len,
         })
+    }
+
+    #[inline]
+    const fn is(&self, other: &Self) -> bool {
+        self.low == other.low
+            && self.high == other.high
+            && self.middle == other.middle
+            && self.len == other.len
     }
 
     /// Where the search for it begins.
@@ -387,6 +404,7 @@ const fn slots() -> [Slot; 1 << SLOTS_LOG2] {
         key: Key {
             low: 0,
             high: 0,
+            middle: 0,
             len: 0,
         },
         id: CommandId::UNKNOWN,
@@ -459,6 +477,9 @@ mod tests {
             b"zrangebyscor",
             b"sort\x7fro",
             b"zremrangebyscores",
+            b"georadiusxymember",
+            b"georadiusbymemberr",
+            b"georadiusbyNember_ro",
             b"{get",
             b"@uth",
         ] {
@@ -475,7 +496,7 @@ mod tests {
         #[test]
         fn any_name_is_found_if_and_only_if_the_table_has_it(
             name in prop_oneof![
-                prop::collection::vec(any::<u8>(), 0..20),
+                prop::collection::vec(any::<u8>(), 0..24),
                 "[a-zA-Z_-]{1,5}".prop_map(String::into_bytes),
                 (0..NAMES.len(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(name, at, byte)| {
                     let mut name = NAMES[name].as_bytes().to_vec();

@@ -8,9 +8,9 @@ use super::scan;
 use super::walk::Pairing;
 use super::{large, walk};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
-use crate::decimal;
 use crate::error::CommandError;
-use crate::parse::{Result, float, integer, is};
+use crate::long_double::{self, LongDouble};
+use crate::parse::{Result, integer, is};
 use crate::typed::{change_or_create, read, snapshot};
 
 const READ_FAST: &[Flag] = &[Flag::Readonly, Flag::Fast];
@@ -207,13 +207,13 @@ fn hincrbyfloat(
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    if float(args[3])?.is_infinite() {
+    if !LongDouble::parse(args[3])?.is_finite() {
         return Err(CommandError::line("ERR value is NaN or Infinity"));
     }
     let sum = change_or_create(context.store, args[1], |hash: &mut Hash| {
         let value = hash.get(args[2]).map(Element::as_slice);
         let wrong = CommandError::line("ERR hash value is not a float");
-        let sum = Element::from(decimal::sum(value, args[3], wrong)?.as_bytes());
+        let sum = Element::from(long_double::sum(value, args[3], wrong)?.as_bytes());
         hash.insert(args[2], sum.clone());
         Ok::<_, CommandError>(sum)
     })??;

@@ -233,6 +233,7 @@ const OBJECT: &[Subcommand] = &[
             out.bulk(encoding(entry.value()).as_bytes());
         })
     }),
+    Subcommand::new("freq", 3, freq),
     Subcommand::new("idletime", 3, |context, args, out| {
         let store = context.store;
         inspect(context, args[2], out, |entry, out| {
@@ -248,7 +249,9 @@ const MEMORY: &[Subcommand] = &[Subcommand::new("usage", -3, |context, args, out
     match args[3..] {
         [] => {}
         [option, samples] if parse::is(option, "SAMPLES") => {
-            parse::count(samples)?;
+            if parse::integer(samples)? < 0 {
+                return Err(CommandError::Syntax);
+            }
         }
         _ => return Err(CommandError::Syntax),
     }
@@ -263,6 +266,18 @@ fn object(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 
 fn memory(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     subcommand::run("memory", MEMORY, context, args, out)
+}
+
+/// Nothing counts how often a key is read, as in Redis without an LFU policy.
+fn freq(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    if context.store.peek(args[2], |entry| entry.is_some()) {
+        return Err(CommandError::line(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
+             switching between policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
+    out.null();
+    Ok(())
 }
 
 /// Writes what `write` says of a key without touching it; null if there is no such key.

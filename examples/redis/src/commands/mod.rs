@@ -2,16 +2,22 @@
 
 use crate::command::CommandSpec;
 
+mod bitfield;
+mod bits;
+mod bytes;
 mod client;
 mod config;
 mod connection;
 mod counts;
 mod expire;
+pub(crate) mod geo;
 mod hashes;
+mod hyperloglog;
 mod info;
 mod introspection;
 mod keys;
 mod large;
+mod lcs;
 mod lists;
 mod pace;
 mod scan;
@@ -29,14 +35,19 @@ mod walk;
 
 /// The rows of all families, under the group names that `COMMAND DOCS` uses.
 pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
+    ("bitmap", bitfield::COMMANDS),
+    ("bitmap", bits::COMMANDS),
     ("connection", client::COMMANDS),
     ("server", config::COMMANDS),
     ("connection", connection::COMMANDS),
     ("generic", expire::COMMANDS),
+    ("geo", geo::COMMANDS),
     ("hash", hashes::COMMANDS),
+    ("hyperloglog", hyperloglog::COMMANDS),
     ("server", info::COMMANDS),
     ("server", introspection::COMMANDS),
     ("generic", keys::COMMANDS),
+    ("string", lcs::COMMANDS),
     ("list", lists::COMMANDS),
     ("scripting", scripting::COMMANDS),
     ("server", server::COMMANDS),

@@ -127,7 +127,11 @@ fn not_a_number() -> CommandError {
     CommandError::line("ERR resulting score is not a number (NaN)")
 }
 
-fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+pub(super) fn zadd(
+    context: &mut Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
     let (addition, pairs) = Addition::parse(&args[2..])?;
     let scores: Vec<f64> = pairs
         .iter()
@@ -167,7 +171,9 @@ fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 fn zincrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let increment = float(args[2])?;
     let score = change_or_create(context.store, args[1], |set: &mut SortedSet| {
-        let score = set.score(args[3]).unwrap_or(0.0) + increment;
+        // A new member keeps the sign of zero.
+        let old = set.score(args[3]);
+        let score = old.map_or(increment, |old| old + increment);
         set.insert(args[3], score).map_err(|_| not_a_number())?;
         Ok(score)
     })?;

@@ -6,9 +6,9 @@ use psp_protocols::resp::SHARED_LEN_MIN;
 use psp_store::{Element, Slot, Value};
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
-use crate::decimal;
 use crate::error::CommandError;
 use crate::expire_time::TimeForm;
+use crate::long_double;
 use crate::parse::{self, Result};
 use crate::typed::{self, expect};
 
@@ -426,7 +426,7 @@ fn incrbyfloat(
 ) -> Result<()> {
     let sum = context.store.update(args[1], |slot| {
         let old = expect::<Element>(slot.value())?.map(Element::as_slice);
-        let sum = decimal::sum(old, args[2], CommandError::NotFloat)?;
+        let sum = long_double::sum(old, args[2], CommandError::NotFloat)?;
         replace(slot, sum.as_bytes());
         Ok(sum)
     })?;
@@ -435,12 +435,12 @@ fn incrbyfloat(
 }
 
 /// The slot's string; empty if there is none.
-fn current<'s>(slot: &'s Slot<'_>) -> Result<&'s [u8]> {
+pub(super) fn current<'s>(slot: &'s Slot<'_>) -> Result<&'s [u8]> {
     Ok(expect::<Element>(slot.value())?.map_or(&[][..], Element::as_slice))
 }
 
 /// Changes the slot's string. The key keeps its expiry.
-fn replace(slot: &mut Slot<'_>, bytes: &[u8]) {
+pub(super) fn replace(slot: &mut Slot<'_>, bytes: &[u8]) {
     let string = Value::string(bytes);
     match slot.value_mut() {
         Some(value) => *value = string,
@@ -453,14 +453,14 @@ fn new_value(context: &Context<'_>, bytes: &[u8]) -> Result<Value> {
     Ok(Value::string(bytes))
 }
 
-fn check_len(context: &Context<'_>, len: usize) -> Result<()> {
+pub(super) fn check_len(context: &Context<'_>, len: usize) -> Result<()> {
     if len > context.server.settings.value_len_max() {
         return Err(CommandError::StringTooLong);
     }
     Ok(())
 }
 
-fn write_len(len: usize, out: &mut ReplyEncoder<'_>) {
+pub(super) fn write_len(len: usize, out: &mut ReplyEncoder<'_>) {
     out.integer(i64::try_from(len).unwrap_or(i64::MAX));
 }
 

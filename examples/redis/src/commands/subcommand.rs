@@ -47,8 +47,13 @@ pub(crate) fn find<'s>(
 ) -> Result<Option<&'s Subcommand>> {
     let mut known = subcommands.iter();
     let Some(found) = known.find(|subcommand| parse::is(args[1], subcommand.name)) else {
-        if parse::is(args[1], "HELP") && args.len() == 2 {
-            return Ok(None);
+        if parse::is(args[1], "HELP") {
+            let arity = CommandError::Arity(format!("{container}|help").into());
+            return if args.len() == 2 {
+                Ok(None)
+            } else {
+                Err(arity)
+            };
         }
         let container = container.to_uppercase();
         return Err(CommandError::unknown_subcommand(&container, args[1]));
