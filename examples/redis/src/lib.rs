@@ -22,6 +22,7 @@ pub mod glob;
 pub mod handler;
 pub mod memory;
 pub mod parse;
+mod rdb;
 pub mod scripts;
 pub mod settings;
 pub mod size_class;

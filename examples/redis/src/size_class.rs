@@ -243,6 +243,8 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::AnyKey, &["randomkey"]),
     (Work::Administration, &["client", "config", "info"]),
     (Work::Script, &["eval", "eval_ro", "evalsha", "evalsha_ro"]),
+    (Work::Script, &["fcall", "fcall_ro"]),
+    (Work::Unbounded, &["function"]),
     (
         Work::Unbounded,
         &["command", "debug", "flushall", "flushdb", "script"],

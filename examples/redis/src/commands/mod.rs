@@ -7,6 +7,7 @@ mod config;
 mod connection;
 mod counts;
 mod expire;
+mod functions;
 mod hashes;
 mod info;
 mod introspection;
@@ -15,6 +16,7 @@ mod large;
 mod lists;
 mod pace;
 mod scan;
+mod script_call;
 mod scripting;
 mod server;
 mod sets;
@@ -38,6 +40,7 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("server", introspection::COMMANDS),
     ("generic", keys::COMMANDS),
     ("list", lists::COMMANDS),
+    ("scripting", functions::COMMANDS),
     ("scripting", scripting::COMMANDS),
     ("server", server::COMMANDS),
     ("set", sets::COMMANDS),

@@ -5,12 +5,16 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 
-use super::control::Control;
+use super::control::{Control, Stop};
 use super::digest::Digest;
+use super::functions::FunctionSpec;
 use super::library::Script;
+use super::loading::{self, Loading};
 use super::native::{self, Errors, NativeFn};
 use super::shebang::code_of;
 use super::{api, bit, cjson, cmsgpack, structs};
+use crate::error::CommandError;
+use crate::parse;
 
 /// Instructions of Lua between two checkpoints.
 const INSTRUCTIONS: u32 = 2000;
@@ -18,11 +22,13 @@ const INSTRUCTIONS: u32 = 2000;
 const BYTES_MAX: usize = 256 << 20;
 /// A state that holds more after its script is not used again.
 const IDLE_BYTES_MAX: usize = 4 << 20;
-/// Bytes of compiled scripts of a state, counted by their bodies.
+/// Bytes of compiled scripts and libraries of a state, counted by their texts.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// The name that errors give to scripts.
 const SCRIPT_NAME: &str = "@user_script";
+/// The name that errors give to libraries.
+const LIBRARY_NAME: &str = "@user_function";
 const SANDBOX_NAME: &str = "@sandbox";
 
 /// Libraries by the names that scripts use.
@@ -37,11 +43,16 @@ const LIBRARIES: &[(&str, &[(&str, NativeFn)])] = &[
 pub(crate) struct Interpreter {
     pub(super) lua: Lua,
     pub(super) control: Arc<Control>,
-    /// Runs a script with its `redis.call` and `redis.pcall`.
+    /// Runs a script with its `redis.call` and `redis.pcall`, or a function with its keys and arguments, too.
     pub(super) run: Function,
+    /// Runs the text of a library.
+    register: Function,
     globals: Table,
     environment: Table,
+    library_environment: Table,
     compiled: HashMap<Digest, Function>,
+    /// The functions of libraries, by the number of the library and their names.
+    libraries: HashMap<u64, HashMap<Box<str>, Function>>,
     compiled_bytes: usize,
 }
 
@@ -63,7 +74,7 @@ impl Interpreter {
             .load(include_str!("sandbox.lua"))
             .set_name(SANDBOX_NAME)
             .set_mode(ChunkMode::Text);
-        let (run, globals, environment) = sandbox.call(natives)?;
+        let (run, register, globals, environment, library_environment) = sandbox.call(natives)?;
         lua.set_memory_limit(BYTES_MAX)?;
         let hooked = Arc::clone(&control);
         lua.set_global_hook(
@@ -77,9 +88,12 @@ impl Interpreter {
             lua,
             control,
             run,
+            register,
             globals,
             environment,
+            library_environment,
             compiled: HashMap::new(),
+            libraries: HashMap::new(),
             compiled_bytes: 0,
         })
     }
@@ -99,25 +113,87 @@ impl Interpreter {
             .set_mode(ChunkMode::Text)
             .set_environment(self.environment.clone())
             .into_function()?;
-        self.compiled_bytes += script.body.len();
-        if self.compiled_bytes > COMPILED_BYTES_MAX {
-            self.compiled.clear();
-            self.compiled_bytes = script.body.len();
-        }
+        self.make_room(script.body.len());
         self.compiled.insert(script.digest, function.clone());
         Ok(function)
+    }
+
+    /// Counts a text of `len` bytes. If all are too long, those before it go.
+    fn make_room(&mut self, len: usize) {
+        self.compiled_bytes += len;
+        if self.compiled_bytes > COMPILED_BYTES_MAX {
+            self.compiled.clear();
+            self.libraries.clear();
+            self.compiled_bytes = len;
+        }
+    }
+
+    /// Whether the library with this number has run here.
+    pub(super) fn has_library(&self, id: u64) -> bool {
+        self.libraries.contains_key(&id)
+    }
+
+    /// A function of a library that has run here.
+    pub(super) fn library_function(&self, id: u64, name: &str) -> Option<Function> {
+        self.libraries.get(&id)?.get(name).cloned()
+    }
+
+    /// Runs the text of the library that has the number `id`. Returns the functions that it registered.
+    ///
+    /// # Errors
+    /// The text is not Lua, or it ended with an error.
+    pub(super) fn load_library(
+        &mut self,
+        id: u64,
+        code: &[u8],
+    ) -> parse::Result<Vec<FunctionSpec>> {
+        let chunk = self
+            .lua
+            .load(code_of(code))
+            .set_name(LIBRARY_NAME)
+            .set_mode(ChunkMode::Text)
+            .set_environment(self.library_environment.clone())
+            .into_function()
+            .map_err(|error| failed("compiling function", &message_of(&error)))?;
+        self.control.begin_library();
+        self.lua.set_app_data(Loading::default());
+        let ended = self.register.call::<Value>(chunk);
+        let loading = self.lua.remove_app_data::<Loading>().unwrap_or_default();
+        match ended {
+            Ok(Value::Nil) => {}
+            Ok(Value::String(line)) => {
+                return Err(failed("registering functions", &line.to_string_lossy()));
+            }
+            Ok(Value::Error(error)) => return Err(stopped(&error)),
+            Ok(_) => return Err(failed("registering functions", "ERR unknown error")),
+            Err(error) => return Err(stopped(&error)),
+        }
+        let registered = loading.into_registered();
+        let specs = registered.iter().map(|function| function.spec.clone());
+        let specs = specs.collect();
+        let functions = registered.into_iter();
+        let functions = functions.map(|function| (function.spec.name, function.callback));
+        let functions = functions.collect();
+        self.make_room(code.len());
+        self.libraries.insert(id, functions);
+        Ok(specs)
     }
 
     /// Sets KEYS and ARGV.
     pub(super) fn set_arguments(&self, keys: &[&[u8]], args: &[&[u8]]) -> mlua::Result<()> {
         for (name, values) in [("KEYS", keys), ("ARGV", args)] {
-            let table = self.lua.create_table_with_capacity(values.len(), 0)?;
-            for (index, value) in (1..).zip(values) {
-                table.raw_seti(index, self.lua.create_string(value)?)?;
-            }
-            self.globals.raw_set(name, table)?;
+            self.globals.raw_set(name, self.list(values)?)?;
         }
         Ok(())
+    }
+
+    /// A table of `values`.
+    pub(super) fn list(&self, values: &[&[u8]]) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(values.len(), 0)?;
+        for (index, value) in (1..).zip(values) {
+            table.raw_seti(index, self.lua.create_string(value)?)?;
+        }
+        Ok(table)
     }
 
     /// Whether another script may run in this state.
@@ -127,6 +203,17 @@ impl Interpreter {
         }
         self.lua.gc_collect().is_ok() && self.lua.used_memory() <= IDLE_BYTES_MAX
     }
+}
+
+fn failed(what: &str, reason: &str) -> CommandError {
+    CommandError::Other(format!("ERR Error {what}: {reason}").into())
+}
+
+/// The error for a library that the server stopped.
+fn stopped(error: &mlua::Error) -> CommandError {
+    let stop = error.chain().find_map(|cause| cause.downcast_ref::<Stop>());
+    let reason = stop.map_or_else(|| format!("ERR {}", message_of(error)), Stop::to_string);
+    failed("registering functions", &reason)
 }
 
 /// What `sandbox.lua` gets.
@@ -139,6 +226,7 @@ fn natives(lua: &Lua, control: &Arc<Control>) -> mlua::Result<Table> {
     natives.raw_set("libraries", libraries)?;
     natives.raw_set("null", Value::NULL)?;
     natives.raw_set("redis", api::table(lua)?)?;
+    natives.raw_set("loading", loading::table(lua)?)?;
     let value_of = lua.create_function(|lua, error: Value| match error {
         Value::Error(error) => native::value_of(lua, &error),
         _ => Ok(None),
