@@ -31,8 +31,27 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("debug", 3, debug),
     Subcommand::new("exists", -3, exists),
     Subcommand::new("flush", -2, flush),
+    Subcommand::new("help", 2, help),
     Subcommand::new("kill", 2, kill),
     Subcommand::new("load", 3, load),
+];
+
+/// The text of SCRIPT HELP, as in Redis.
+const HELP: &[&str] = &[
+    "DEBUG (YES|SYNC|NO)",
+    "    Set the debug mode for subsequent scripts executed.",
+    "EXISTS <sha1> [<sha1> ...]",
+    "    Return information about the existence of the scripts in the script cache.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Flush the Lua scripts cache. Very dangerous on replicas.",
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the scripts cache.",
+    "    * SYNC: Synchronously flush the scripts cache.",
+    "KILL",
+    "    Kill the currently executing Lua script.",
+    "LOAD <script>",
+    "    Load a script into the scripts cache without executing it.",
 ];
 
 fn eval(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -150,6 +169,11 @@ fn call(
 
 fn script(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     subcommand::run("script", SUBCOMMANDS, context, args, out)
+}
+
+fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    subcommand::write_help("script", HELP, out);
+    Ok(())
 }
 
 fn load(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

@@ -166,14 +166,23 @@ pub(super) fn write(
     match value {
         Value::String(text) => out.bulk(&text.as_bytes()),
         Value::Integer(number) => out.integer(*number),
-        // The cast saturates.
-        Value::Number(number) => out.integer(*number as i64),
+        Value::Number(number) => out.integer(truncated(*number)),
         Value::Boolean(value) if is_resp3 => out.boolean(*value),
         Value::Boolean(true) => out.integer(1),
         Value::Table(table) => return write_table(table, control, out),
         _ => out.null(),
     }
     Ok(())
+}
+
+/// `number` without its fraction. What no integer of 64 bits can hold is the least one, as the processor has it for Redis.
+fn truncated(number: f64) -> i64 {
+    const BOUND: f64 = 9_223_372_036_854_775_808.0;
+    if (-BOUND..BOUND).contains(&number) {
+        number as i64
+    } else {
+        i64::MIN
+    }
 }
 
 fn write_table(table: &Table, control: &Control, out: &mut ReplyEncoder<'_>) -> mlua::Result<()> {
