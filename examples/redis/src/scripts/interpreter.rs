@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 
 use super::control::{Control, Stop};
-use super::digest::Digest;
 use super::functions::FunctionSpec;
 use super::library::Script;
 use super::loading::{self, Loading};
@@ -24,6 +22,8 @@ const BYTES_MAX: usize = 256 << 20;
 const IDLE_BYTES_MAX: usize = 4 << 20;
 /// Bytes of compiled scripts and libraries of a state, counted by their texts.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
+/// What a script or a library takes at least.
+const ENTRY_BYTES: usize = 200;
 
 /// The name that errors give to scripts.
 const SCRIPT_NAME: &str = "@user_script";
@@ -39,6 +39,35 @@ const LIBRARIES: &[(&str, &[(&str, NativeFn)])] = &[
     ("struct", structs::FUNCTIONS),
 ];
 
+/// What a state has compiled, in tables of its own: there can be only 8000 references from Rust to values of Lua.
+struct Compiled {
+    /// Scripts by digest.
+    scripts: Table,
+    /// Libraries by number: tables of functions by name.
+    libraries: Table,
+    bytes: usize,
+}
+
+impl Compiled {
+    fn new(lua: &Lua) -> mlua::Result<Self> {
+        Ok(Self {
+            scripts: lua.create_table()?,
+            libraries: lua.create_table()?,
+            bytes: 0,
+        })
+    }
+
+    /// Counts a text of `len` bytes. If all are too long, those before it go.
+    fn make_room(&mut self, lua: &Lua, len: usize) -> mlua::Result<()> {
+        let bytes = len + ENTRY_BYTES;
+        if self.bytes + bytes > COMPILED_BYTES_MAX {
+            *self = Self::new(lua)?;
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
 /// One Lua state. It runs one script at a time.
 pub(crate) struct Interpreter {
     pub(super) lua: Lua,
@@ -50,16 +79,13 @@ pub(crate) struct Interpreter {
     globals: Table,
     environment: Table,
     library_environment: Table,
-    compiled: HashMap<Digest, Function>,
-    /// The functions of libraries, by the number of the library and their names.
-    libraries: HashMap<u64, HashMap<Box<str>, Function>>,
-    compiled_bytes: usize,
+    compiled: Compiled,
 }
 
 impl std::fmt::Debug for Interpreter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Interpreter")
-            .field("compiled", &self.compiled.len())
+            .field("compiled_bytes", &self.compiled.bytes)
             .finish_non_exhaustive()
     }
 }
@@ -75,6 +101,7 @@ impl Interpreter {
             .set_name(SANDBOX_NAME)
             .set_mode(ChunkMode::Text);
         let (run, register, globals, environment, library_environment) = sandbox.call(natives)?;
+        let compiled = Compiled::new(&lua)?;
         lua.set_memory_limit(BYTES_MAX)?;
         let hooked = Arc::clone(&control);
         lua.set_global_hook(
@@ -92,9 +119,7 @@ impl Interpreter {
             globals,
             environment,
             library_environment,
-            compiled: HashMap::new(),
-            libraries: HashMap::new(),
-            compiled_bytes: 0,
+            compiled,
         })
     }
 
@@ -103,8 +128,9 @@ impl Interpreter {
     /// # Errors
     /// Its text is not Lua.
     pub(super) fn function(&mut self, script: &Script) -> mlua::Result<Function> {
-        if let Some(function) = self.compiled.get(&script.digest) {
-            return Ok(function.clone());
+        let digest = self.lua.create_string(script.digest.bytes())?;
+        if let Some(function) = self.compiled.scripts.raw_get(&digest)? {
+            return Ok(function);
         }
         let function = self
             .lua
@@ -113,29 +139,24 @@ impl Interpreter {
             .set_mode(ChunkMode::Text)
             .set_environment(self.environment.clone())
             .into_function()?;
-        self.make_room(script.body.len());
-        self.compiled.insert(script.digest, function.clone());
+        self.compiled.make_room(&self.lua, script.body.len())?;
+        self.compiled.scripts.raw_set(digest, &function)?;
         Ok(function)
     }
 
-    /// Counts a text of `len` bytes. If all are too long, those before it go.
-    fn make_room(&mut self, len: usize) {
-        self.compiled_bytes += len;
-        if self.compiled_bytes > COMPILED_BYTES_MAX {
-            self.compiled.clear();
-            self.libraries.clear();
-            self.compiled_bytes = len;
-        }
+    /// The functions of a library that has run here.
+    fn library(&self, id: u64) -> mlua::Result<Option<Table>> {
+        self.compiled.libraries.raw_get(id)
     }
 
     /// Whether the library with this number has run here.
     pub(super) fn has_library(&self, id: u64) -> bool {
-        self.libraries.contains_key(&id)
+        matches!(self.library(id), Ok(Some(_)))
     }
 
     /// A function of a library that has run here.
     pub(super) fn library_function(&self, id: u64, name: &str) -> Option<Function> {
-        self.libraries.get(&id)?.get(name).cloned()
+        self.library(id).ok()??.raw_get(name).ok()
     }
 
     /// Runs the text of the library that has the number `id`. Returns the functions that it registered.
@@ -156,9 +177,9 @@ impl Interpreter {
             .into_function()
             .map_err(|error| failed("compiling function", &message_of(&error)))?;
         self.control.begin_library();
-        self.lua.set_app_data(Loading::default());
-        let ended = self.register.call::<Value>(chunk);
-        let loading = self.lua.remove_app_data::<Loading>().unwrap_or_default();
+        let begun = Loading::new(&self.lua).map(|loading| self.lua.set_app_data(loading));
+        let ended = begun.and_then(|_| self.register.call::<Value>(chunk));
+        let loading = self.lua.remove_app_data::<Loading>();
         match ended {
             Ok(Value::Nil) => {}
             Ok(Value::String(line)) => {
@@ -168,14 +189,15 @@ impl Interpreter {
             Ok(_) => return Err(failed("registering functions", "ERR unknown error")),
             Err(error) => return Err(stopped(&error)),
         }
-        let registered = loading.into_registered();
-        let specs = registered.iter().map(|function| function.spec.clone());
-        let specs = specs.collect();
-        let functions = registered.into_iter();
-        let functions = functions.map(|function| (function.spec.name, function.callback));
-        let functions = functions.collect();
-        self.make_room(code.len());
-        self.libraries.insert(id, functions);
+        let Some(Loading {
+            specs, callbacks, ..
+        }) = loading
+        else {
+            return Ok(Vec::new());
+        };
+        let kept = self.compiled.make_room(&self.lua, code.len());
+        kept.and_then(|()| self.compiled.libraries.raw_set(id, callbacks))
+            .map_err(|error| stopped(&error))?;
         Ok(specs)
     }
 

@@ -10,36 +10,44 @@ use super::shebang::{Flags, WRONG_NAME, is_name};
 
 const FUNCTIONS: &[(&str, NativeFn)] = &[("log", api::log), ("register_function", register)];
 
-/// A function that a library has registered in one interpreter.
-#[derive(Debug)]
-pub(super) struct Registered {
-    pub(super) spec: FunctionSpec,
-    pub(super) callback: Function,
-}
-
 /// The functions that the library has registered which runs now. The interpreter has it while it runs one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Loading {
-    registered: Vec<Registered>,
+    pub(super) specs: Vec<FunctionSpec>,
+    /// The functions themselves, by their names.
+    pub(super) callbacks: Table,
     /// In lower case.
     names: HashSet<String>,
     bytes: usize,
 }
 
+/// What a call of `redis.register_function` says.
+struct Registered {
+    spec: FunctionSpec,
+    callback: Function,
+}
+
 impl Loading {
-    pub(super) fn into_registered(self) -> Vec<Registered> {
-        self.registered
+    pub(super) fn new(lua: &Lua) -> mlua::Result<Self> {
+        Ok(Self {
+            specs: Vec::new(),
+            callbacks: lua.create_table()?,
+            names: HashSet::new(),
+            bytes: 0,
+        })
     }
 
     fn add(&mut self, function: Registered) -> Outcome<()> {
-        self.bytes += function.spec.bytes();
+        let Registered { spec, callback } = function;
+        self.bytes += spec.bytes();
         if self.bytes > BYTES_MAX {
             return Err("the library registers too many functions".into());
         }
-        if !self.names.insert(function.spec.name.to_ascii_lowercase()) {
+        if !self.names.insert(spec.name.to_ascii_lowercase()) {
             return Err("Function already exists in the library".into());
         }
-        self.registered.push(function);
+        self.callbacks.raw_set(&*spec.name, callback)?;
+        self.specs.push(spec);
         Ok(())
     }
 }

@@ -38,9 +38,14 @@ local function refuse_change()
   error('Attempt to modify a readonly table', 2)
 end
 
+-- What scripts get for the metatable of a readonly table.
+local sealed = setmetatable({}, {__newindex = refuse_change, __metatable = false})
+readonly_contents[sealed] = {}
+readonly_proxies[1] = sealed
+
 -- The second result decides what the first one shows.
 local function readonly(contents)
-  local view = {__index = contents, __newindex = refuse_change, __metatable = false}
+  local view = {__index = contents, __newindex = refuse_change, __metatable = sealed}
   local proxy = setmetatable({}, view)
   readonly_contents[proxy] = contents
   readonly_proxies[#readonly_proxies + 1] = proxy

@@ -251,6 +251,18 @@ fn errors_are_those_of_redis() {
                 "ERR Attempt to modify a readonly table",
             ),
             (
+                "getmetatable(_G).__index = {}",
+                "ERR user_script:1: Attempt to modify a readonly table",
+            ),
+            (
+                "rawset(getmetatable(_G), '__index', {})",
+                "ERR Attempt to modify a readonly table",
+            ),
+            (
+                "setmetatable(getmetatable(redis), {})",
+                "ERR Attempt to modify a readonly table",
+            ),
+            (
                 "cjson.decode('{')",
                 "ERR user_script:1: Expected object key string but found T_END at character 2",
             ),
@@ -460,6 +472,41 @@ fn a_script_that_takes_too_long_has_no_effect() {
     );
     session.expect(&[("EXISTS a", ":0")]);
     assert_eq!(eval(&mut session, "return 1"), ":1");
+}
+
+/// Rust has room for 8000 references to values of Lua.
+#[test]
+fn tables_of_many_strings_and_many_scripts_are_no_error() {
+    let mut session = Session::new();
+    let table = "local t = {} for i = 1, 20000 do t[i] = 'x' .. i end";
+    let pairs = "local t = {} for i = 1, 20000 do t['x' .. i] = {'y'} end";
+    let reply = eval(&mut session, &format!("{table} return t"));
+    assert!(
+        reply.starts_with("*20000 $2 x1 ") && reply.ends_with("$6 x20000"),
+        "{reply:.100}"
+    );
+    for kind in ["map", "set"] {
+        let reply = eval(&mut session, &format!("{pairs} return {{{kind} = t}}"));
+        assert!(reply.contains(" $6 x20000"), "{kind}: {reply:.100}");
+    }
+    for (body, expected) in [
+        ("return #cjson.decode(cjson.encode(t))", ":20000"),
+        ("return #cmsgpack.unpack(cmsgpack.pack(t))", ":20000"),
+    ] {
+        let body = format!("{table} {body}");
+        assert_eq!(eval(&mut session, &body), expected, "{body}");
+    }
+    for (body, expected) in [
+        ("return cjson.decode(cjson.encode(t)).x20000", "*1 $1 y"),
+        ("return cmsgpack.unpack(cmsgpack.pack(t)).x20000", "*1 $1 y"),
+    ] {
+        let body = format!("{pairs} {body}");
+        assert_eq!(eval(&mut session, &body), expected, "{body}");
+    }
+    for number in 0..9000 {
+        let reply = eval(&mut session, &format!("return {number}"));
+        assert_eq!(reply, format!(":{number}"));
+    }
 }
 
 #[test]

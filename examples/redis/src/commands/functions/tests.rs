@@ -226,6 +226,21 @@ fn a_library_that_fails_changes_nothing() {
     ]);
 }
 
+/// Rust has room for 8000 references to values of Lua.
+#[test]
+fn many_functions_and_many_libraries_are_no_error() {
+    let mut session = Session::new();
+    let code = "local f = redis.register_function
+        for i = 1, 10000 do f('f' .. i, function() return i end) end";
+    assert_eq!(load(&mut session, "lib", code), "$3 lib");
+    session.expect(&[("FCALL f1 0", ":1"), ("FCALL F10000 0", ":10000")]);
+    for number in 0..9000 {
+        let code = format!("redis.register_function('f', function() return {number} end)");
+        assert_eq!(load(&mut session, "many", &code), "$4 many");
+        session.expect(&[("FCALL f 0", &format!(":{number}"))]);
+    }
+}
+
 #[test]
 fn a_captured_library_table_registers_nothing_later() {
     let mut session = Session::new();
