@@ -113,6 +113,10 @@ fn replies_of_commands_become_values_of_lua() {
                 "$5 false",
             ),
             (
+                "redis.call('sadd', 's2', 'd', 'b', 'c', 'a') return redis.call('sort', 's2', 'by', 'nothing')",
+                "*4 $1 a $1 b $1 c $1 d",
+            ),
+            (
                 "return redis.pcall('incr', 'l').err",
                 "$65 WRONGTYPE Operation against a key holding the wrong kind of value",
             ),
