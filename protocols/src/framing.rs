@@ -89,6 +89,15 @@ pub trait Framing: Send + Sync + 'static {
         None
     }
 
+    /// Whether a peer tells replies apart by their order. So it is by default: the replies of a connection come in the
+    /// order of its requests.
+    ///
+    /// `false` if replies name their requests. Then a reply that a server defers does not hold up those to later
+    /// requests.
+    fn replies_in_order(&self) -> bool {
+        true
+    }
+
     /// Whether `message`, a whole frame that came in a datagram, has the shape of a reply. By default none has.
     ///
     /// The transport drops such a datagram. With the forged source of one datagram an attacker could otherwise make

@@ -174,6 +174,10 @@ impl Framing for PspFraming {
         }
     }
 
+    fn replies_in_order(&self) -> bool {
+        false
+    }
+
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let text = match rejection {
             Rejection::Busy { .. } => "busy",

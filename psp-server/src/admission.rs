@@ -4,6 +4,7 @@
 //! | --- | --- | --- | --- |
 //! | runs requests to completion | yes | yes | yes |
 //! | `darc-lending` | as `darc` | as `darc` | yes |
+//! | `darc-distributed` | lends nothing | lends nothing | yes |
 //! | needs preemption | no | no | yes |
 //!
 //! The net thread cannot preempt a request that it runs itself as worker 0.

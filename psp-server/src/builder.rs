@@ -16,10 +16,12 @@ use crate::admission;
 use crate::classifier::Classifier;
 use crate::config::{Config, Topology};
 use crate::error::BuildError;
+use crate::fiber::Helpers;
 use crate::handler::Handler;
 use crate::limits::DATAGRAM_BYTES_TOTAL_MAX;
 use crate::listen::{Place, Places, resolve};
 use crate::preempt;
+use crate::reply::Deferrals;
 use crate::request_types;
 use crate::runtime::WAKER;
 use crate::runtime::host::cores::Cores;
@@ -32,6 +34,7 @@ use crate::telemetry::Telemetry;
 use crate::transport::PacketPort;
 use crate::transport::budget::Budget;
 use crate::transport::datagram::buffer_len;
+use crate::transport::owed::owed_max;
 
 /// Datagrams that may be between two states while every typed queue is full.
 const DATAGRAMS_SPARE: usize = 64;
@@ -444,12 +447,18 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let mut local_addrs = bound.local_addrs();
         let packet_port = self.settings.open_packet_port(workers, datagrams)?;
         local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
+        let blocking_threads_max = self.settings.config.blocking_threads_max;
+        let cores_of_helpers = cores.clone();
+        let buffers = Arc::new(Budget::new(self.settings.config.buffered_bytes_max));
+        let owed_max = owed_max(self.framing.replies_in_order());
         let shared = Arc::new(Shared {
             telemetry: Telemetry::new(types.len() + 1, workers),
-            buffers: Budget::new(self.settings.config.buffered_bytes_max),
+            deferrals: Arc::new(Deferrals::new(buffers.clone(), owed_max)),
+            buffers,
             connections_max: AtomicUsize::new(self.settings.config.connections_max),
             idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),
             config: self.settings.config.clone(),
+            helpers: Helpers::new(blocking_threads_max, move || cores_of_helpers.unpin()),
             topology,
             workers,
             workers_min,

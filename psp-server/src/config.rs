@@ -161,6 +161,9 @@ pub struct Config {
     /// stacks of all contexts of all workers are 1 TiB at most.
     /// The threads of `kernel-thread` have the usual stack of a thread instead.
     pub stack_bytes: usize,
+    /// Threads that run [`blocking`](crate::blocking) calls of requests on contexts, for all workers together. They
+    /// start when they are needed.
+    pub blocking_threads_max: usize,
     /// A request that was asked to give way and has not done so for this long is counted and logged;
     /// 0 for never.
     pub preempt_warn_ms: u64,
@@ -219,6 +222,7 @@ impl Default for Config {
             preempt: PreemptPolicy::default(),
             contexts_per_worker: None,
             stack_bytes: 256 * 1024,
+            blocking_threads_max: 16,
             preempt_warn_ms: 100,
             stuck_after_ms: 10_000,
             stuck_after_means: 100,
@@ -285,6 +289,7 @@ impl Config {
         net_slice_us: u64,
         preempt: PreemptPolicy,
         stack_bytes: usize,
+        blocking_threads_max: usize,
         preempt_warn_ms: u64,
         stuck_after_ms: u64,
         stuck_after_means: u64,
@@ -348,6 +353,12 @@ impl Config {
                 100_000,
             ),
             ("contexts_per_worker", self.contexts() as i128, 2, contexts),
+            (
+                "blocking_threads_max",
+                self.blocking_threads_max as i128,
+                1,
+                1024,
+            ),
             ("stack_bytes", self.stack_bytes as i128, 64 << 10, 1 << 30),
         ];
         for (setting, value, min, max) in ranges {

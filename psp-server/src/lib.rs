@@ -140,6 +140,8 @@
 //! | `psp_datagrams_reflected_total` | | datagrams dropped that only a forged source explains |
 //! | `psp_datagrams_over_budget_total` | | datagrams over their source's `datagram-bytes-per-source-per-s` |
 //! | `psp_malformed_total` | | requests that break the protocol |
+//! | `psp_replies_deferred` | | replies that are deferred: their handlers have returned |
+//! | `psp_deferred_failed_total` | | deferred replies that failed, were dropped or could not be sent |
 //! | `psp_frames_received_total` | | frames that a polled port received |
 //! | `psp_frames_dropped_total` | `reason` | frames that it dropped |
 //! | `psp_arp_answered_total` | | ARP requests that it answered |
@@ -235,12 +237,13 @@ pub use handler::{Handler, Outcome, Request};
 pub use peer::{Credentials, Peer};
 pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt};
 pub use refusal::Refusal;
-pub use reply::Reply;
+pub use reply::{DeferredReply, Reply};
 pub use server::{DrainReport, Server};
 pub use settings::Settings;
 pub use shared::ServerHandle;
 pub use shutdown::Shutdown;
 pub use spawned_server::SpawnedServer;
+pub use wait::blocking::blocking;
 pub use wait::{sleep, wait};
 pub use watch::Watch;
 

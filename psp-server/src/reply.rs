@@ -1,23 +1,37 @@
 //! The reply that a handler writes.
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `deferred.rs` | replies that are written after their handlers returned |
+//! | `overflow.rs` | why a reply is not sent |
 
-use std::fmt::{self, Display, Write as _};
+mod deferred;
+mod overflow;
+
+use std::fmt::Display;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use psp_policy::RequestType;
-use psp_protocols::Sink;
+use psp_protocols::{Framing, Rejection, Sink};
 
+use self::overflow::failure_text;
+use crate::presence::Presence;
 use crate::transport::budget::{Budget, EXEMPT_BYTES};
 use crate::transport::output::OutputQueue;
+use crate::transport::owed::Ticket;
+use crate::transport::request_key::RequestKey;
 use crate::transport::wire::Wire;
 
-/// Longest text of a failure, in bytes. The rest is cut off.
-const FAILURE_BYTES_MAX: usize = 1024;
+pub use self::deferred::DeferredReply;
+pub(crate) use self::deferred::{Completed, Deferrals};
+pub(crate) use self::overflow::Overflow;
 
 /// The reply to one request: a [`Sink`] with a limit.
 ///
 /// Over TCP it appends to the connection's output queue; over UDP it fills the free part of the buffer that
 /// holds the request. A reply longer than [`limit_bytes`](Self::limit_bytes) is not sent: the peer gets
-/// [`Rejection::ReplyTooLarge`](psp_protocols::Rejection::ReplyTooLarge) instead.
+/// [`Rejection::ReplyTooLarge`] instead.
 ///
 /// # Replies in pieces
 ///
@@ -25,8 +39,14 @@ const FAILURE_BYTES_MAX: usize = 1024;
 /// then fails, by [`fail`](Self::fail), a panic or the limit, the peer gets the pieces and the connection closes.
 /// The limit is for the bytes that wait, [`queued_bytes`](Self::queued_bytes), so a reply in pieces may be longer in
 /// total.
+///
+/// # Later
+///
+/// [`defer`](Self::defer) lets the handler return without a reply, which any thread writes later.
 pub struct Reply<'a> {
     target: Target<'a>,
+    /// `None` for replies that no handler writes.
+    origin: Option<Origin<'a>>,
     written: usize,
     limit_bytes: usize,
     /// Bytes that may wait before the reply has to take more from the budget.
@@ -37,16 +57,17 @@ pub struct Reply<'a> {
     close: bool,
     failure: Option<String>,
     reclassified: Option<RequestType>,
+    deferred: Option<Ticket>,
     flushed: Flushed,
 }
 
-/// Why a reply is not sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Overflow {
-    /// It is longer than the limit.
-    TooLarge,
-    /// The budget for all peers has no room for it.
-    OutOfBuffers,
+/// The request that a reply is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    pub(crate) request: RequestKey,
+    /// `None` for a datagram.
+    pub(crate) presence: Option<&'a Presence>,
+    pub(crate) deferrals: &'a Arc<Deferrals>,
 }
 
 enum Target<'a> {
@@ -85,6 +106,8 @@ pub(crate) struct ReplyOutcome {
     pub(crate) failure: Option<String>,
     /// The request is of this type, and has not been handled.
     pub(crate) reclassified: Option<RequestType>,
+    /// The reply is written later.
+    pub(crate) deferred: Option<Ticket>,
     pub(crate) flushed: Flushed,
 }
 
@@ -94,6 +117,7 @@ impl<'a> Reply<'a> {
         socket: &'a mut Wire,
         limit_bytes: usize,
         budget: &'a Budget,
+        origin: Origin<'a>,
     ) -> Self {
         let ahead = output.len();
         let target = Target::Stream {
@@ -101,22 +125,23 @@ impl<'a> Reply<'a> {
             socket,
             budget,
         };
-        let mut reply = Self::new(target, limit_bytes);
+        let mut reply = Self::new(target, limit_bytes, Some(origin));
         reply.covered_bytes = limit_bytes.min(EXEMPT_BYTES);
         reply.flushed.ahead = ahead;
         reply
     }
 
     #[inline]
-    pub(crate) fn to_datagram(free: &'a mut [u8]) -> Self {
+    pub(crate) fn to_datagram(free: &'a mut [u8], origin: Option<Origin<'a>>) -> Self {
         let limit_bytes = free.len();
-        Self::new(Target::Datagram(free), limit_bytes)
+        Self::new(Target::Datagram(free), limit_bytes, origin)
     }
 
     #[inline]
-    fn new(target: Target<'a>, limit_bytes: usize) -> Self {
+    fn new(target: Target<'a>, limit_bytes: usize, origin: Option<Origin<'a>>) -> Self {
         Self {
             target,
+            origin,
             written: 0,
             limit_bytes,
             covered_bytes: limit_bytes,
@@ -125,6 +150,7 @@ impl<'a> Reply<'a> {
             close: false,
             failure: None,
             reclassified: None,
+            deferred: None,
             flushed: Flushed::default(),
         }
     }
@@ -151,15 +177,59 @@ impl<'a> Reply<'a> {
     }
 
     /// Fails the request: what the reply has is discarded, and the peer gets
-    /// [`Rejection::Failed`](psp_protocols::Rejection::Failed) with up to 1024 bytes of this text, in its protocol's
+    /// [`Rejection::Failed`] with up to 1024 bytes of this text, in its protocol's
     /// words. A handler that is a closure returns an error instead. Of several calls the first counts.
     pub fn fail(&mut self, text: impl Display) {
         if self.failure.is_none() {
-            let mut line = FailureText(String::new());
-            // It refuses what is beyond its length.
-            let _ = write!(line, "{text}");
-            self.failure = Some(line.0);
+            self.failure = Some(failure_text(text));
         }
+    }
+
+    /// Lets the handler return without a reply. Any thread completes the [`DeferredReply`] later: when another thread has
+    /// the result, say. A request whose reply is deferred holds neither a worker nor a stack, where one that
+    /// [waits](crate::wait()) holds a stack.
+    ///
+    /// What the reply has so far is discarded, unless [`flush`](Self::flush) has sent it, and so is what is written to
+    /// this reply afterwards. If the handler then fails, by [`fail`](Self::fail) or a panic, the request fails at once,
+    /// and the deferred reply is for nobody.
+    ///
+    /// For the policy, the counters and the profile, the request ends when the handler returns: its service time is the
+    /// time for which it had the worker. A stopping server waits for deferred replies until `drain-timeout-ms`.
+    ///
+    /// ```
+    /// # use psp_server::protocols::Sink;
+    /// # use psp_server::{Reply, Request};
+    /// fn handle(request: Request<'_, ()>, reply: &mut Reply<'_>) {
+    ///     let (key, mut later) = (request.payload.to_vec(), reply.defer());
+    ///     std::thread::spawn(move || {
+    ///         later.put(&key);
+    ///         later.finish();
+    ///     });
+    /// }
+    /// ```
+    ///
+    /// # Order and bounds
+    ///
+    /// Replies keep the order of a connection's requests: its next request begins when the deferred reply is complete. A
+    /// framing whose replies [name their requests](psp_protocols::Framing::replies_in_order) has up to 64 deferred
+    /// replies a connection, and these overtake each other, as those of datagrams do. Half of the server's datagrams may
+    /// wait for deferred replies; one beyond fails, and its deferred reply is for nobody. So does a second call for one
+    /// request.
+    pub fn defer(&mut self) -> DeferredReply {
+        let Origin {
+            request,
+            presence,
+            deferrals,
+        } = self.origin.expect("handlers get replies with an origin");
+        if self.deferred.is_some() {
+            self.fail("a reply was deferred twice");
+        }
+        let (ticket, reply) = deferrals.defer(request, presence.cloned(), self.limit_bytes);
+        if ticket.is_none() {
+            self.fail("too many replies are deferred");
+        }
+        self.deferred = ticket;
+        reply
     }
 
     /// Sends what the reply has so far, without waiting: bytes that the peer does not take stay queued. Returns
@@ -269,8 +339,24 @@ impl<'a> Reply<'a> {
             close: self.close,
             failure: self.failure,
             reclassified: self.reclassified,
+            deferred: self.deferred,
             flushed: self.flushed,
         }
+    }
+}
+
+/// Writes what the peer of a datagram gets in place of a reply. Returns its length: 0 if it does not fit.
+pub(crate) fn refuse<F: Framing>(
+    framing: &F,
+    rejection: &Rejection<'_>,
+    request: &[u8],
+    room: &mut [u8],
+) -> usize {
+    let mut reply = Reply::to_datagram(room, None);
+    framing.encode_rejection(rejection, request, &mut reply);
+    match reply.overflow {
+        Some(_) => 0,
+        None => reply.written,
     }
 }
 
@@ -299,30 +385,15 @@ impl Sink for Reply<'_> {
     }
 }
 
-/// A text of up to [`FAILURE_BYTES_MAX`] bytes.
-struct FailureText(String);
-
-impl fmt::Write for FailureText {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = FAILURE_BYTES_MAX - self.0.len();
-        if text.len() <= room {
-            self.0.push_str(text);
-            return Ok(());
-        }
-        let end = (0..=room).rev().find(|&end| text.is_char_boundary(end));
-        self.0.push_str(&text[..end.unwrap_or(0)]);
-        Err(fmt::Error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::overflow::FAILURE_BYTES_MAX;
     use super::*;
 
     #[test]
     fn the_text_of_a_failure_is_bounded_and_the_first_one_counts() {
         let mut room = [0; 16];
-        let mut reply = Reply::to_datagram(&mut room);
+        let mut reply = Reply::to_datagram(&mut room, None);
         reply.put(b"half a reply");
         assert!(reply.flush(), "datagrams are sent whole");
         reply.fail(format_args!("a{}", "ä".repeat(1024)));

@@ -80,6 +80,10 @@ impl Framing for Rpc {
         head.method(message).is_none() && has_no_method(message)
     }
 
+    fn replies_in_order(&self) -> bool {
+        false
+    }
+
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let status = match rejection {
             Rejection::Busy { .. } | Rejection::TooManyConnections | Rejection::OutOfBuffers => {

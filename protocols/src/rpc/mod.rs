@@ -14,7 +14,7 @@
 //!
 //! **Order.** A response names its request by id, so that the requests of one connection may complete
 //! in any order. psp-server has one run of requests per connection in flight, and therefore responds
-//! in the order of the requests. Clients must not rely on that.
+//! in the order of the requests, unless a handler defers a response. Clients must not rely on that.
 
 mod encode;
 mod failure;

@@ -150,4 +150,6 @@ pub enum HandOff {
     Own,
     /// The worker takes it from another worker's queue.
     Stolen,
+    /// The worker takes it from a queue of its own, where the worker that received it has put it.
+    HandedOver,
 }

@@ -17,6 +17,7 @@
 //! | --- | --- |
 //! | choose a policy | [`Policy`], and its settings such as [`Darc`] |
 //! | drive a scheduler | [`SchedulerSetup`], [`Scheduler`], [`Event`], [`Action`] |
+//! | drive workers that schedule themselves | [`distributed`], [`Policy::local`] |
 //! | have workers come and go with the load | [`elastic::Elastic`], [`Event::Workers`] |
 //! | write a policy of your own | [`Policy::custom`], [`TypedQueues`], `docs/your-policy.md` |
 //! | test it | `conformance`, which needs the feature of that name |
@@ -36,6 +37,7 @@
 //! | `finishing`, `dispersion` | requests that are about to finish; how far service times lie apart |
 //! | `profile`, `slos` | measured service times and shares; SLOs of types |
 //! | `plan`, `grouped` | groups of types by length and their workers; typed queues that follow the plan |
+//! | `reservations` | when DARC reserves workers anew |
 //! | `own_thread` | which requests the driver's own thread begins |
 //! | `stuck` | requests that may never end, and which workers their types may use meanwhile |
 //! | `own_queues`, `ready` | a queue per worker, and the idle workers that find something in theirs |
@@ -55,6 +57,7 @@ mod backlog;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod custom;
+pub mod distributed;
 pub mod elastic;
 mod error;
 mod event;
@@ -84,8 +87,8 @@ pub use preempt::PreemptPolicy;
 pub use request_type::{RequestType, TypeSpec, TypeTable};
 pub use scheduler::{Relief, Scheduler, TypeStatus, switch};
 pub use settings::{
-    CFcfs, Cscq, DFcfs, Darc, DarcLending, DarcStatic, Drr, Edf, FixedPriority, Jbsq, Jsq, JsqTies,
-    Mq, Requeue, Sjf, Sq, StaticPartition, Stealing, Synergy,
+    CFcfs, Cscq, DFcfs, Darc, DarcDistributed, DarcLending, DarcStatic, Drr, Edf, FixedPriority,
+    Jbsq, Jsq, JsqTies, Mq, Requeue, Sjf, Sq, StaticPartition, Stealing, Synergy,
 };
 pub use setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
 pub use traits::PreemptionUse;

@@ -5,24 +5,26 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::custom::Custom;
+use crate::distributed::{AnyLocal, Word};
 use crate::error::PolicyError;
 use crate::event::Event;
 use crate::policies::c_fcfs::CFcfs;
 use crate::policies::cscq::Cscq;
-use crate::policies::d_fcfs::DFcfs;
+use crate::policies::d_fcfs;
 use crate::policies::darc::Darc;
+use crate::policies::darc_distributed;
 use crate::policies::drr::Drr;
 use crate::policies::edf::Edf;
 use crate::policies::fixed_priority::FixedPriority;
 use crate::policies::jbsq::Jbsq;
-use crate::policies::jsq::Jsq;
+use crate::policies::jsq;
 use crate::policies::lending::Lending;
 use crate::policies::mq::Mq;
 use crate::policies::sjf;
 use crate::policies::sq::Sq;
 use crate::policies::static_partition::StaticPartition;
-use crate::policies::stealing::Stealing;
-use crate::policies::synergy::Synergy;
+use crate::policies::stealing;
+use crate::policies::synergy;
 use crate::scheduler::Scheduler;
 use crate::settings;
 use crate::setup::SchedulerSetup;
@@ -40,11 +42,11 @@ struct Row {
 
 policies! {
     /// One queue per worker; each request joins one at random.
-    "d-fcfs": DFcfs, d_fcfs(), Workers, Arrival, Never, |setup, _| DFcfs::new(setup);
+    "d-fcfs": DFcfs, d_fcfs(), Workers, Arrival, Never, |setup, _| d_fcfs::scheduler(setup);
     /// One queue, any idle worker.
     "c-fcfs": CFcfs, c_fcfs(), Dispatcher, Arrival, Never, |setup, _| CFcfs::new(setup);
     /// One queue per worker; idle workers take from the queues of others.
-    "stealing": Stealing, stealing(), Workers, Arrival, Never, |setup, _| Stealing::new(setup);
+    "stealing": Stealing, stealing(), Workers, Arrival, Never, |setup, _| stealing::scheduler(setup);
     /// The shortest waiting type first, any idle worker.
     "fixed-priority": FixedPriority, fixed_priority(), Dispatcher, Length, Never, |setup, _| FixedPriority::new(setup);
     /// Workers divided among groups of types once, by their demand.
@@ -70,9 +72,11 @@ policies! {
     /// Concord: each request to the worker with the fewest, which are bounded.
     "jbsq": Jbsq, jbsq(quantum_us), Dispatcher, Arrival, Needed, Jbsq::new;
     /// Tiny Quanta: each request to the worker with the fewest, which take turns there.
-    "jsq": Jsq, jsq(quantum_us), Dispatcher, Arrival, Needed, Jsq::new;
+    "jsq": Jsq, jsq(quantum_us), Dispatcher, Arrival, Needed, jsq::scheduler;
     /// Synergy: one queue per worker, stealing, and long requests preempted for those behind them.
-    "synergy": Synergy, synergy(quantum_us), Workers, Length, Needed, Synergy::new;
+    "synergy": Synergy, synergy(quantum_us), Workers, Length, Needed, synergy::scheduler;
+    /// DARC without a dispatcher: workers hand over what they must not run, and lend what they do not need.
+    "darc-distributed": DarcDistributed, darc_distributed(), Workers, Length, WherePossible, darc_distributed::scheduler;
 }
 
 impl Policy {
@@ -80,6 +84,20 @@ impl Policy {
     #[must_use]
     pub fn darc_static(reserved: usize) -> Self {
         settings::DarcStatic::default().reserved(reserved).into()
+    }
+
+    /// The objects of workers that schedule themselves under this policy, for drivers with a queue in each worker;
+    /// `None` for policies that need a dispatcher. [`Policy::scheduler`] drives the same objects.
+    #[must_use]
+    pub fn local<C: Word>(&self, setup: &SchedulerSetup<'_>) -> Option<AnyLocal<C>> {
+        Some(match self {
+            Self::DFcfs(_) => d_fcfs::local(setup).boxed(),
+            Self::Stealing(_) => stealing::local(setup).boxed(),
+            Self::Jsq(settings) => jsq::local(setup, settings).boxed(),
+            Self::Synergy(settings) => synergy::local(setup, settings).boxed(),
+            Self::DarcDistributed(settings) => darc_distributed::local(setup, settings).boxed(),
+            _ => return None,
+        })
     }
 
     /// Sets the quantum of a policy that has one, in microseconds. The settings of the policy, such as

@@ -15,6 +15,7 @@
 //! | `wait.rs` | polls a future, and gives the worker away while it is pending |
 //! | `waiter.rs` | wakes a request that waits, from any thread |
 //! | `timers.rs` | times at which requests are woken |
+//! | `helpers.rs` | threads that run what blocks in the kernel |
 //! | `overflow.rs` | names the request that used up its stack |
 //! | `signal/` | giving way without a checkpoint |
 //! | `alternate_stack.rs` | where a worker's signals are handled |
@@ -24,6 +25,7 @@
 mod alloc;
 mod alternate_stack;
 mod flag;
+mod helpers;
 mod overflow;
 mod peer;
 mod platform;
@@ -41,6 +43,7 @@ mod waiter;
 pub use alloc::PreemptSafeAlloc;
 pub(crate) use alternate_stack::AlternateStack;
 pub(crate) use flag::PreemptFlag;
+pub(crate) use helpers::Helpers;
 pub(crate) use overflow::report_overflows;
 pub(crate) use peer::for_peer;
 pub use peer::is_abandoned;
@@ -52,5 +55,7 @@ pub(crate) use thread_state::{
 };
 pub use thread_state::{checkpoint, no_preempt};
 pub(crate) use timers::{TimerKey, Timers};
-pub(crate) use wait::{Surroundings, Waiting, is_worker, let_wait, timers, wait_until};
+pub(crate) use wait::{
+    Aside, Surroundings, Waiting, aside, is_worker, let_wait, timers, wait_until, without_worker,
+};
 pub(crate) use waiter::{Bell, Waiters, WakeList};

@@ -20,6 +20,7 @@ use std::thread::Thread;
 
 use psp_policy::RequestId;
 
+use super::helpers::Helpers;
 use super::thread_state::{self, Kept};
 use super::timers::Timers;
 use super::waiter::{Waiter, Waiters};
@@ -48,8 +49,51 @@ pub(crate) trait Waiting {
 
     /// Called on the stack of a request that waits, if it [can block](Self::can_block). `block` is called with the
     /// request before the worker is given away, and says whether it shall be. Returns at once if not, and otherwise
-    /// when the request's next turn has begun.
-    fn block(&self, block: &dyn Fn(RequestId) -> bool);
+    /// when the request's next turn has begun. A thread of the request's own calls `meanwhile` without the worker.
+    fn block(&self, block: &dyn Fn(RequestId) -> bool, meanwhile: &mut dyn FnMut());
+
+    /// The threads that run what blocks in the kernel. `None` if requests have threads of their own.
+    fn helpers(&self) -> Option<&Arc<Helpers>>;
+}
+
+/// Where a call runs that blocks in the kernel.
+pub(crate) enum Aside {
+    /// Where it is called: the worker cannot be given away.
+    Here,
+    /// On the request's own thread, [without the worker](without_worker).
+    OwnThread(&'static dyn Waiting),
+    /// On a helper, for which the request waits.
+    Helpers(Arc<Helpers>),
+}
+
+/// Where a call runs that blocks the calling thread in the kernel.
+pub(crate) fn aside() -> Aside {
+    match WAITING.get().filter(|_| thread_state::may_wait()) {
+        None => Aside::Here,
+        Some(waiting) => match waiting.helpers() {
+            Some(helpers) => Aside::Helpers(helpers.clone()),
+            None => Aside::OwnThread(waiting),
+        },
+    }
+}
+
+/// Runs `work`, which does not panic, on the request's own thread, without the worker. Returns `false` if the worker
+/// cannot be given away: `work` has not run.
+pub(crate) fn without_worker(waiting: &'static dyn Waiting, work: &mut dyn FnMut()) -> bool {
+    // Wakers of an earlier wait would end this one early.
+    let waiter = waiting.waiters().new_one();
+    waiter.begin_poll();
+    let kept = Kept::take();
+    let can_block = waiting.can_block();
+    if can_block {
+        waiting.block(&|request| waiter.block(request), &mut || {
+            // Waits within park the thread.
+            thread_state::no_preempt(&mut *work);
+            waiter.wake_by_ref();
+        });
+    }
+    kept.restore();
+    can_block
 }
 
 /// Runs `body`, a worker's whole life, on this thread. `waiting` says how its requests wait.
@@ -149,13 +193,16 @@ fn give_away(waiting: &'static dyn Waiting, waiter: &Arc<Waiter>) -> bool {
     let kept = Kept::take();
     let can_block = waiting.can_block();
     if can_block {
-        waiting.block(&|request| {
-            if waiter.is_awake() {
-                waiter.block_awake(request);
-                return true;
-            }
-            waiter.block(request)
-        });
+        waiting.block(
+            &|request| {
+                if waiter.is_awake() {
+                    waiter.block_awake(request);
+                    return true;
+                }
+                waiter.block(request)
+            },
+            &mut || {},
+        );
     }
     kept.restore();
     can_block

@@ -220,7 +220,12 @@ impl Waiters {
 
     pub(super) fn get(&self) -> Arc<Waiter> {
         let unused = self.unused.borrow_mut().pop();
-        unused.unwrap_or_else(|| Arc::new(Waiter::new(self.worker, self.list.clone())))
+        unused.unwrap_or_else(|| self.new_one())
+    }
+
+    /// A waiter that nobody has a waker of.
+    pub(super) fn new_one(&self) -> Arc<Waiter> {
+        Arc::new(Waiter::new(self.worker, self.list.clone()))
     }
 
     pub(super) fn put(&self, waiter: Arc<Waiter>) {

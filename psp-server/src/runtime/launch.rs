@@ -83,6 +83,8 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let clock = Clock::new();
     let doorbell = Arc::new(Doorbell::new(launch.waker.clone()));
     let wakes = Arc::new(WakeList::new(doorbell.clone()));
+    let deferrals = &launch.shared.deferrals;
+    deferrals.run(doorbell.clone(), launch.datagrams);
     let timers = Arc::new(Timers::new(doorbell.clone()));
     let Launch { shared, cores, .. } = &launch;
     let inline = shared.topology == Topology::Inline;

@@ -12,7 +12,8 @@ use psp_policy::{
 
 use crate::admission;
 use crate::config::{Config, Topology};
-use crate::fiber::Surroundings;
+use crate::fiber::{Helpers, Surroundings};
+use crate::reply::Deferrals;
 use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
@@ -39,7 +40,10 @@ pub(crate) struct Shared {
     pub(crate) preempt: Vec<PreemptPolicy>,
     pub(crate) telemetry: Telemetry,
     /// The memory that is held for all peers.
-    pub(crate) buffers: Budget,
+    pub(crate) buffers: Arc<Budget>,
+    pub(crate) deferrals: Arc<Deferrals>,
+    /// Threads that run what blocks in the kernel for requests on contexts.
+    pub(crate) helpers: Arc<Helpers>,
     /// What each poll of a request that waits runs within.
     pub(crate) poll_within: Option<PollWithin>,
     pub(crate) shutdown: Shutdown,
@@ -128,11 +132,14 @@ impl Shared {
     /// The state of a server with so many workers that does not run.
     #[cfg(test)]
     pub(crate) fn example(config: Config, types: TypeTable, workers: usize) -> Self {
+        let buffers = Arc::new(Budget::new(config.buffered_bytes_max));
         Self {
             telemetry: Telemetry::new(types.len() + 1, workers),
-            buffers: Budget::new(config.buffered_bytes_max),
+            deferrals: Arc::new(Deferrals::new(buffers.clone(), 1)),
+            buffers,
             connections_max: AtomicUsize::new(config.connections_max),
             idle_timeout_s: AtomicU64::new(config.idle_timeout_s),
+            helpers: Helpers::new(config.blocking_threads_max, || {}),
             preempt: vec![config.preempt; types.len() + 1],
             config,
             topology: Topology::Dedicated,

@@ -97,6 +97,7 @@ pub(crate) struct NetCounters {
     pub(crate) datagrams_over_budget: Counter,
     pub(crate) malformed: Counter,
     pub(crate) background_flushes: Counter,
+    pub(crate) deferred_failed: Counter,
     pub(crate) packets: PacketCounters,
 }
 

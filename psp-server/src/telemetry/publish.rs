@@ -9,6 +9,7 @@ pub fn publish(snapshot: &Snapshot) {
     let net = &snapshot.net;
     metrics::gauge!("psp_connections_open").set(net.connections_open as f64);
     metrics::gauge!("psp_buffered_bytes").set(net.buffered_bytes as f64);
+    metrics::gauge!("psp_replies_deferred").set(net.replies_deferred as f64);
     for (name, value) in [
         ("psp_connections_accepted_total", net.connections_accepted),
         ("psp_connections_refused_total", net.connections_refused),
@@ -34,6 +35,7 @@ pub fn publish(snapshot: &Snapshot) {
         ("psp_datagrams_reflected_total", net.datagrams_reflected),
         ("psp_datagrams_over_budget_total", net.datagrams_over_budget),
         ("psp_malformed_total", net.malformed),
+        ("psp_deferred_failed_total", net.deferred_failed),
         ("psp_frames_received_total", net.packets.frames),
         ("psp_arp_answered_total", net.packets.arp_answered),
         ("psp_echoes_answered_total", net.packets.echoes_answered),

@@ -99,6 +99,10 @@ pub struct NetSnapshot {
     pub buffered_bytes: u64,
     /// Times the rest of a long reply was handed to a worker because its socket had blocked.
     pub background_flushes: u64,
+    /// Replies that are deferred now: their handlers have returned.
+    pub replies_deferred: u64,
+    /// Deferred replies that failed, were dropped, or were datagrams that could not be sent.
+    pub deferred_failed: u64,
     /// Frames of a polled port; all 0 on servers without one.
     pub packets: PacketSnapshot,
 }
@@ -253,7 +257,12 @@ pub struct WorkerSnapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn read(telemetry: &Telemetry, table: &TypeTable, buffered_bytes: usize) -> Self {
+    pub(crate) fn read(
+        telemetry: &Telemetry,
+        table: &TypeTable,
+        buffered_bytes: usize,
+        replies_deferred: usize,
+    ) -> Self {
         let types = telemetry.types.iter().enumerate().map(|(slot, dispatch)| {
             let dispatch = &dispatch.0;
             let work = || {
@@ -331,6 +340,8 @@ impl Snapshot {
                 malformed: net.malformed.get(),
                 buffered_bytes: buffered_bytes as u64,
                 background_flushes: net.background_flushes.get(),
+                replies_deferred: replies_deferred as u64,
+                deferred_failed: net.deferred_failed.get(),
                 packets: PacketSnapshot::read(&net.packets),
             },
             types: types.collect(),

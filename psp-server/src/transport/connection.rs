@@ -7,6 +7,7 @@ use super::TlsSession;
 use super::budget::Budget;
 use super::input::{BufferPool, Fill, InputBuffer};
 use super::output::{Flush, OutputQueue};
+use super::owed::Owed;
 use super::request_key::ConnectionIndex;
 use super::socket::Socket;
 use super::wire::Wire;
@@ -28,6 +29,8 @@ pub(crate) struct Connection<C> {
     pub(crate) is_authenticated: bool,
     pub(crate) input: InputBuffer,
     pub(crate) output: OutputQueue,
+    /// Replies that are deferred.
+    pub(crate) owed: Vec<Owed>,
     /// Memory held for the peer, as last counted in the budget.
     pub(crate) counted_bytes: usize,
     /// What replies took from the budget while they grew, since it was last counted.
@@ -68,6 +71,7 @@ impl<C> Connection<C> {
             is_authenticated,
             input: InputBuffer::default(),
             output: OutputQueue::default(),
+            owed: Vec::new(),
             counted_bytes: 0,
             reserved_bytes: 0,
             flush: Flush::Empty,
@@ -140,6 +144,7 @@ impl<C> Connection<C> {
 
     /// Bytes of memory held for the peer.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.input.held_bytes() + self.output.held_bytes() + self.socket.held_bytes()
+        let owed_bytes: usize = self.owed.iter().map(|owed| owed.request.len()).sum();
+        self.input.held_bytes() + self.output.held_bytes() + self.socket.held_bytes() + owed_bytes
     }
 }

@@ -17,6 +17,7 @@ use psp_protocols::envelope::{Envelope, Part, Shape, send_parts};
 
 use super::Packet;
 use super::endpoint::{Endpoint, Outlet};
+use super::owed::Ticket;
 use super::request_key::DatagramIndex;
 
 /// A request and the room for its reply. Its owner is the pool or a worker; the bytes never move.
@@ -35,6 +36,8 @@ pub(crate) struct Datagram<C, D> {
     /// Until when the request may wait for its turn.
     pub(crate) deadline_ns: Option<u64>,
     pub(crate) sample: Option<Sample>,
+    /// The reply that is deferred.
+    pub(crate) owed: Option<Ticket>,
 }
 
 /// The bytes of a datagram, and how many went back as its reply.
@@ -85,6 +88,20 @@ impl Body {
             Place::Packet(Some(packet)) => packet.split(),
             Place::Packet(None) => (&[], &mut []),
         }
+    }
+
+    /// The request behind its header, and the room for the reply.
+    #[inline]
+    pub(crate) fn request_and_room(&mut self, shape: Shape) -> (&[u8], &mut [u8]) {
+        let reply_len_max = self.reply_len_max(shape);
+        let (received, free) = self.split();
+        let (header_room, room) = free.split_at_mut(shape.header_len.min(free.len()));
+        let room_len = match header_room.len() == shape.header_len {
+            true => room.len().min(reply_len_max),
+            false => 0,
+        };
+        let request = received.get(shape.header_len..).unwrap_or_default();
+        (request, &mut room[..room_len])
     }
 
     /// Longest reply that an envelope of this shape can carry, and that with its header is as long as the
@@ -202,6 +219,7 @@ impl<C, D: Default> DatagramPool<C, D> {
                 arrived_ns: 0,
                 deadline_ns: None,
                 sample: None,
+                owed: None,
             }))
         };
         let count = buffers + packets;
@@ -287,6 +305,12 @@ impl<C, D: Default> DatagramPool<C, D> {
         }
     }
 
+    /// Takes a lent datagram back whose reply is deferred.
+    pub(crate) fn keep(&mut self, datagram: Box<Datagram<C, D>>) {
+        let index = datagram.index.get();
+        self.all[index] = Some(datagram);
+    }
+
     /// Takes a lent datagram back and frees it.
     #[inline]
     pub(crate) fn give(&mut self, mut datagram: Box<Datagram<C, D>>) {
@@ -322,6 +346,7 @@ impl<C, D> Datagram<C, D> {
     #[inline]
     fn release(&mut self) {
         self.body.replied_bytes = 0;
+        self.owed = None;
         if let Place::Packet(packet) = &mut self.body.place {
             *packet = None;
         }

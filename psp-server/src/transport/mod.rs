@@ -48,6 +48,7 @@ mod no_dpdk;
 #[cfg(not(feature = "tls"))]
 mod no_tls;
 pub(crate) mod output;
+pub(crate) mod owed;
 pub(crate) mod request_key;
 pub(crate) mod room;
 pub(crate) mod run;

@@ -109,6 +109,24 @@ impl OutputQueue {
         }
     }
 
+    /// Appends what `other` holds, of which nothing was sent.
+    pub(crate) fn append(&mut self, other: Self) {
+        for Segment { bytes, held } in other.segments {
+            self.seal();
+            self.len += bytes.len();
+            self.push_segment(bytes, held);
+        }
+        self.put(&other.tail);
+    }
+
+    /// Moves all bytes to the start of `room`, which is as long or longer. Returns how many.
+    pub(crate) fn copy_to(&mut self, mut room: &mut [u8]) -> usize {
+        let before = self.len;
+        // A slice takes all that it has room for.
+        let _ = self.write_to(&mut room, usize::MAX);
+        before - self.len
+    }
+
     /// Writes until the queue is empty, `budget_bytes` are sent, or the socket would block.
     ///
     /// # Errors

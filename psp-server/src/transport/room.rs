@@ -52,12 +52,13 @@ pub(crate) struct Asked {
 }
 
 impl Room {
-    /// The calling thread makes room. `wake` wakes it.
-    pub(crate) fn is_kept_here(&self, wake: impl Fn() + Send + Sync + 'static) {
+    /// The calling thread makes room for as long as it has what it gets. `wake` wakes it.
+    pub(crate) fn keep(&self, wake: impl Fn() + Send + Sync + 'static) -> Kept<'_> {
         let thread = thread::current().id();
         let wake = Box::new(wake);
         // A server has one net thread.
         let _kept = self.keeper.set(Keeper { thread, wake });
+        Kept(self)
     }
 
     /// Asks for room, and waits until the net thread has done what it can. Returns whether it has: not if the caller is
@@ -108,6 +109,16 @@ impl Room {
     }
 }
 
+/// A thread makes room. From its drop on, nobody waits for an answer: deferred replies may outlive their server.
+#[must_use]
+pub(crate) struct Kept<'a>(&'a Room);
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.0.answered.store(u64::MAX, Ordering::Release);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -120,7 +131,7 @@ mod tests {
         assert!(!room.ask(7), "there is no net thread");
         assert_eq!(room.asked(), None);
         let (asks, asked) = std::sync::mpsc::channel();
-        room.is_kept_here(move || asks.send(()).unwrap());
+        let kept = room.keep(move || asks.send(()).unwrap());
         let workers: Vec<_> = (1..=3)
             .map(|bytes| {
                 let room = room.clone();
@@ -137,12 +148,16 @@ mod tests {
         for worker in workers {
             worker.join().unwrap();
         }
+        drop(kept);
+        let late = room.clone();
+        assert!(thread::spawn(move || late.ask(1)).join().unwrap());
+        assert!(!room.is_asked(), "there is no net thread any more");
     }
 
     #[test]
     fn the_net_thread_does_not_wait_for_itself() {
         let room = Room::default();
-        room.is_kept_here(|| unreachable!("it is awake"));
+        let _kept = room.keep(|| unreachable!("it is awake"));
         assert!(!room.ask(7));
         assert_eq!(room.asked().map(|asked| asked.bytes), Some(7));
     }

@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | `sleep.rs` | a future that is ready after a time; giving up another one after a time |
 //! | `join.rs` | several futures at once |
+//! | `blocking.rs` | calls that block in the kernel |
 //! | `yielding.rs` | letting others have the worker once |
 
+pub(crate) mod blocking;
 pub(crate) mod join;
 pub(crate) mod sleep;
 pub(crate) mod yielding;

@@ -1,5 +1,5 @@
-//! Requests that wait, time out, panic, give way and lose their clients at random: each that has a client left is
-//! answered once, in its order.
+//! Requests that wait, defer their replies, time out, panic, give way and lose their clients at random: each that has
+//! a client left is answered once, in its order.
 
 use std::thread;
 
@@ -24,13 +24,19 @@ impl Random {
 /// A request, and the beginning of its reply.
 fn request(random: &mut Random) -> (String, &'static str) {
     let number = random.below(4);
-    match random.below(8) {
+    match random.below(14) {
         0 | 1 => (format!("nap {number}"), "ok nap"),
         2 => (format!("limit {number}"), "late limit"),
         3 => (format!("fail {number}"), "!failed fail"),
         4 => (format!("yield {number}"), "ok yield"),
         5 => (format!("spin {}", number * 100), "ok spin"),
         6 => (format!("spawn {number}"), "ok spawn"),
+        7 => (format!("defer {number}"), "ok defer"),
+        8 => (format!("defer-fail {number}"), "!defer-fail"),
+        9 => (format!("defer-drop {number}"), "!failed defer-drop"),
+        11 => (format!("block {number}"), "ok block"),
+        12 => (format!("block-fail {number}"), "!failed block-fail"),
+        10 => (format!("defer-panic {number}"), "!failed defer-panic"),
         _ => ("short".to_owned(), "ok short"),
     }
 }
@@ -79,7 +85,7 @@ fn each_request_is_answered_once() {
                 .map(|it| it.completions + it.rejections + it.abandoned + it.expired)
                 .sum();
             assert!(ended <= begun, "{name}: {ended} of {begun}");
-            ended == begun
+            ended == begun && server.handle.snapshot().net.replies_deferred == 0
         });
         assert_eq!(server.stop().abandoned, 0, "{name}");
     }

@@ -1,22 +1,25 @@
 //! A server whose requests wait as their lines say.
 
+#![allow(unsafe_code)]
+
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use psp_server::protocols::Sink;
+use psp_server::protocols::{Framing, Sink};
 use psp_server::{
-    Config, DrainReport, Policy, PreemptPolicy, Reply, Request, RequestType, Server, ServerHandle,
-    SpawnedServer, Topology, TypeSpec, checkpoint, no_preempt, sleep, task, wait,
+    Config, DeferredReply, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request,
+    RequestType, Server, ServerHandle, SignalPreemptible, SpawnedServer, Topology, TypeSpec,
+    WorkerId, blocking, checkpoint, no_preempt, sleep, task, wait,
 };
 
 use crate::common::{Client, Lines};
 
 /// The wakers of requests that wait at the gate, and whether it is open.
 #[derive(Default)]
-pub(crate) struct WaitingGate(std::sync::Mutex<(bool, Vec<Waker>)>);
+pub(crate) struct WaitingGate(Mutex<(bool, Vec<Waker>)>);
 
 impl WaitingGate {
     pub(crate) fn open(&self) {
@@ -35,17 +38,19 @@ impl WaitingGate {
     }
 
     fn is_open(&self) -> bool {
-        self.0.lock().unwrap().0
+        no_preempt(|| self.0.lock().unwrap().0)
     }
 
     async fn pass(&self) {
         std::future::poll_fn(|context| {
-            let mut gate = self.0.lock().unwrap();
-            if gate.0 {
-                return Poll::Ready(());
-            }
-            gate.1.push(context.waker().clone());
-            Poll::Pending
+            no_preempt(|| {
+                let mut gate = self.0.lock().unwrap();
+                if gate.0 {
+                    return Poll::Ready(());
+                }
+                gate.1.push(context.waker().clone());
+                Poll::Pending
+            })
         })
         .await;
     }
@@ -66,6 +71,14 @@ impl WaitingGate {
 /// | `yield-until` | yields until the gate is open |
 /// | `short-open` | opens the gate |
 /// | `spin N` | passes so many checkpoints |
+/// | `block MS` | blocks in the kernel |
+/// | `block-gate` | blocks in the kernel until the gate is open |
+/// | `block-fail MS` | blocks in the kernel, and panics there |
+/// | `defer MS` | has another thread answer after so long |
+/// | `defer-fail MS`, `defer-drop MS` | the same, which fails it, or drops it |
+/// | `defer-panic MS` | the same, and panics at once |
+/// | `defer-kept` | leaves its reply in `kept` |
+/// | `defer-big N` | has another thread answer with so many bytes |
 pub(crate) struct WaitingServer {
     pub(crate) address: SocketAddr,
     pub(crate) udp: SocketAddr,
@@ -73,6 +86,10 @@ pub(crate) struct WaitingServer {
     pub(crate) gate: Arc<WaitingGate>,
     /// Requests that have begun to wait.
     pub(crate) begun: Arc<AtomicUsize>,
+    /// Threads that are or were blocked at the gate.
+    pub(crate) at_gate: Arc<AtomicUsize>,
+    /// Replies that the test completes.
+    pub(crate) kept: Arc<Mutex<Vec<DeferredReply>>>,
     server: Option<SpawnedServer>,
 }
 
@@ -86,13 +103,22 @@ pub(crate) fn config(topology: Topology, preempt: PreemptPolicy) -> Config {
 }
 
 pub(crate) fn start(policy: impl Into<Policy>, config: Config) -> WaitingServer {
-    let gate = Arc::new(WaitingGate::default());
-    let begun = Arc::new(AtomicUsize::new(0));
-    let (at, count) = (gate.clone(), begun.clone());
+    start_framed(Lines, policy, config)
+}
+
+/// A server whose requests are lines to this framing.
+pub(crate) fn start_framed(
+    framing: impl Framing<Head = ()>,
+    policy: impl Into<Policy>,
+    config: Config,
+) -> WaitingServer {
+    let handler = Waits::default();
+    let (gate, begun) = (handler.gate.clone(), handler.begun.clone());
+    let (at_gate, kept) = (handler.at_gate.clone(), handler.kept.clone());
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .udp("127.0.0.1:0")
-        .framing(Lines)
+        .framing(framing)
         .types([
             TypeSpec::new("short").service_time(Duration::from_micros(5)),
             TypeSpec::new("waits").service_time(Duration::from_micros(20)),
@@ -105,48 +131,8 @@ pub(crate) fn start(policy: impl Into<Policy>, config: Config) -> WaitingServer 
         })
         .policy(policy)
         .config(config)
-        .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
-            let line = std::str::from_utf8(request.payload).unwrap().trim_end();
-            let mut words = line.split(' ');
-            let word = words.next().unwrap();
-            let number = words.next().and_then(|number| number.parse().ok());
-            let number: u64 = number.unwrap_or(0);
-            let time = Duration::from_millis(number);
-            if !word.starts_with("short") {
-                count.fetch_add(1, Ordering::SeqCst);
-            }
-            let mut passed = true;
-            match word {
-                "nap" => sleep(time),
-                "nap-held" => no_preempt(|| sleep(time)),
-                "gate" => wait(at.pass()),
-                "deep" => {
-                    use_stack();
-                    wait(at.pass());
-                }
-                "limit" => passed = wait(task::timeout(time, at.pass())).is_ok(),
-                "fail" => {
-                    sleep(time);
-                    panic!("the test asked for it");
-                }
-                "spawn" => wait(woken_by_a_thread(time)),
-                "short-open" => at.open(),
-                "yield-until" => {
-                    while !at.is_open() {
-                        wait(task::yield_now());
-                    }
-                }
-                "yield" => (0..number).for_each(|_| wait(task::yield_now())),
-                "spin" => (0..number).for_each(|_| {
-                    (0..32).for_each(|_| std::hint::spin_loop());
-                    checkpoint();
-                }),
-                _ => {}
-            }
-            reply.put(if passed { b"ok " } else { b"late " });
-            reply.put(line.as_bytes());
-            reply.put(b"\n");
-        })
+        .handler(handler)
+        .signal_preemption()
         .build()
         .unwrap()
         .spawn()
@@ -157,7 +143,120 @@ pub(crate) fn start(policy: impl Into<Policy>, config: Config) -> WaitingServer 
         handle: server.handle().clone(),
         gate,
         begun,
+        at_gate,
+        kept,
         server: Some(server),
+    }
+}
+
+#[derive(Default)]
+struct Waits {
+    gate: Arc<WaitingGate>,
+    at_gate: Arc<AtomicUsize>,
+    begun: Arc<AtomicUsize>,
+    kept: Arc<Mutex<Vec<DeferredReply>>>,
+}
+
+// SAFETY: locks are held, and threads started, within `no_preempt`; the binary's allocator is not preempted. Nothing
+// else is shared by requests of one thread.
+unsafe impl SignalPreemptible for Waits {}
+
+impl Handler for Waits {
+    type Worker = ();
+    type Connection = ();
+
+    fn init_worker(&self, _worker: WorkerId) {}
+
+    fn connect(&self, _peer: Peer) {}
+
+    fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
+        let line = std::str::from_utf8(request.payload).unwrap().trim_end();
+        let mut words = line.split(' ');
+        let word = words.next().unwrap();
+        let number = words.next().and_then(|number| number.parse().ok());
+        let number: u64 = number.unwrap_or(0);
+        let time = Duration::from_millis(number);
+        if !word.starts_with("short") {
+            self.begun.fetch_add(1, Ordering::SeqCst);
+        }
+        if word.starts_with("defer") {
+            return self.defer(word, line, number, reply);
+        }
+        let mut passed = true;
+        match word {
+            "nap" => sleep(time),
+            "nap-held" => no_preempt(|| sleep(time)),
+            "gate" => wait(self.gate.pass()),
+            "deep" => {
+                use_stack();
+                wait(self.gate.pass());
+            }
+            "limit" => passed = wait(task::timeout(time, self.gate.pass())).is_ok(),
+            "fail" => {
+                sleep(time);
+                panic!("the test asked for it");
+            }
+            "spawn" => wait(woken_by_a_thread(time)),
+            "block" => blocking(move || std::thread::sleep(time)),
+            "block-gate" => {
+                let (gate, at_gate) = (self.gate.clone(), self.at_gate.clone());
+                blocking(move || {
+                    at_gate.fetch_add(1, Ordering::SeqCst);
+                    while !gate.is_open() {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                });
+            }
+            "block-fail" => blocking(move || {
+                std::thread::sleep(time);
+                panic!("the test asked for it");
+            }),
+            "short-open" => no_preempt(|| self.gate.open()),
+            "yield-until" => {
+                while !self.gate.is_open() {
+                    wait(task::yield_now());
+                }
+            }
+            "yield" => (0..number).for_each(|_| wait(task::yield_now())),
+            "spin" => (0..number).for_each(|_| {
+                (0..32).for_each(|_| std::hint::spin_loop());
+                checkpoint();
+            }),
+            _ => {}
+        }
+        reply.put(if passed { b"ok " } else { b"late " });
+        reply.put(line.as_bytes());
+        reply.put(b"\n");
+    }
+}
+
+impl Waits {
+    fn defer(&self, word: &str, line: &str, number: u64, reply: &mut Reply<'_>) {
+        reply.put(b"discarded");
+        let mut later = reply.defer();
+        reply.put(b"discarded");
+        later.put(b"ok ");
+        let (line, word) = (format!("{line}\n"), word.to_owned());
+        if word == "defer-kept" {
+            later.put(line.as_bytes());
+            return no_preempt(|| self.kept.lock().unwrap().push(later));
+        }
+        let is_big = word == "defer-big";
+        let fails_itself = word == "defer-panic";
+        let complete = move || {
+            let time = Duration::from_millis(if is_big { 0 } else { number });
+            std::thread::sleep(time);
+            match word.as_str() {
+                "defer-fail" => return later.fail(line.trim_end()),
+                "defer-drop" => return drop(later),
+                "defer-big" => (0..number / 100).for_each(|_| later.put(&[b'x'; 100])),
+                _ => {}
+            }
+            later.put(line.as_bytes());
+            later.finish();
+        };
+        no_preempt(|| std::thread::spawn(complete));
+        assert!(!fails_itself, "the test asked for it");
     }
 }
 
@@ -178,13 +277,14 @@ async fn woken_by_a_thread(time: Duration) {
         }
         if !std::mem::replace(&mut is_started, true) {
             let (waker, woken) = (context.waker().clone(), woken.clone());
-            std::thread::spawn(move || {
+            let wake = move || {
                 std::thread::sleep(time);
                 woken.store(1, Ordering::Release);
                 waker.wake_by_ref();
                 std::thread::yield_now();
                 waker.wake();
-            });
+            };
+            no_preempt(|| std::thread::spawn(wake));
         }
         Poll::Pending
     })
@@ -224,8 +324,11 @@ pub(crate) fn servers() -> Vec<(Policy, Config)> {
     ];
     if cfg!(target_os = "linux") {
         let team = config(dedicated, PreemptPolicy::KernelThread);
-        servers.push((quick, team.clone()));
+        servers.push((quick.clone(), team.clone()));
         servers.push((Policy::c_fcfs(), team));
+    }
+    if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        servers.push((quick, config(dedicated, PreemptPolicy::Signal)));
     }
     servers
 }

@@ -4,6 +4,7 @@ mod bad_input;
 mod clients;
 mod codec;
 mod common;
+mod deferred;
 mod failures;
 mod life;
 mod methods;

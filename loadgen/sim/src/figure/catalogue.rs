@@ -1,7 +1,7 @@
 //! The table of all figures.
 
 use super::definition::Figure;
-use super::{arachne, lending, persephone, shinjuku, synergy};
+use super::{arachne, distributed, lending, persephone, shinjuku, synergy};
 
 /// All figures: paper by paper, then psp's own.
 pub fn all() -> impl Iterator<Item = &'static Figure> {
@@ -11,6 +11,7 @@ pub fn all() -> impl Iterator<Item = &'static Figure> {
         synergy::FIGURES,
         arachne::FIGURES,
         lending::FIGURES,
+        distributed::FIGURES,
     ]
     .into_iter()
     .flatten()

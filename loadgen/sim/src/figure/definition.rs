@@ -8,6 +8,7 @@ use super::error::FigureError;
 use super::job::{Job, Scale};
 use super::phases::Phases;
 use super::ramp::{Line, Ramp};
+use super::saturation::Saturation;
 use super::sweep::{Sweep, System};
 
 /// A figure of a paper.
@@ -30,6 +31,7 @@ pub(super) enum Body {
     Phases(Phases),
     Ramp(Ramp),
     Connections(Connections),
+    Saturation(Saturation),
 }
 
 impl Figure {
@@ -64,6 +66,12 @@ impl Figure {
                 1,
                 vec![connections.conditions(scale)],
             ),
+            Body::Saturation(saturation) => (
+                saturation.series(),
+                saturation.panels(),
+                columns(saturation.panels.len()),
+                vec![saturation.conditions()],
+            ),
         };
         let notes = self.notes.iter().map(|note| (*note).to_owned());
         Ok(Drawing {
@@ -82,6 +90,7 @@ impl Figure {
             Body::Phases(phases) => phases.jobs(scale),
             Body::Ramp(ramp) => ramp.jobs(scale),
             Body::Connections(connections) => Ok(connections.jobs(scale)),
+            Body::Saturation(saturation) => Ok(saturation.jobs()),
         }
     }
 }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 /// The costs of scheduling in nanoseconds. All costs are 0 unless set.
 ///
 /// If the policy has a dispatcher, the dispatcher classifies every arrival and dispatches every
-/// request, one at a time. Without a dispatcher (d-FCFS, stealing, Synergy) a worker classifies the
-/// requests that it takes up.
+/// request, one at a time. Without a dispatcher (d-FCFS, stealing, Synergy, distributed DARC) a worker classifies
+/// the requests that it takes up.
 ///
 /// ```text
 ///   arrival ─► dispatcher: classify ─► typed queue ─► dispatcher: dispatch ─► channel ─► worker
@@ -33,6 +33,9 @@ pub struct Costs {
     pub switch_ns: u64,
     /// To take a request from another worker's queue. The worker that takes it pays.
     pub steal_ns: u64,
+    /// To take a request that another worker received and handed over: both ends of the queue between them, and the
+    /// wake. The worker that takes it pays for both.
+    pub hand_over_ns: u64,
     /// Dispatchers that share the work. At least 1; 1 unless set.
     pub dispatchers: usize,
 }
@@ -47,6 +50,7 @@ impl Default for Costs {
             preempt_ns: 0,
             switch_ns: 0,
             steal_ns: 0,
+            hand_over_ns: 0,
             dispatchers: 1,
         }
     }
@@ -73,6 +77,7 @@ impl Costs {
             preempt_ns,
             switch_ns,
             steal_ns,
+            hand_over_ns,
             dispatchers: _,
         } = *self;
         [
@@ -83,6 +88,7 @@ impl Costs {
             preempt_ns,
             switch_ns,
             steal_ns,
+            hand_over_ns,
         ]
         .into_iter()
         .max()

@@ -356,9 +356,13 @@ impl<'a> Engine<'a> {
         } else if !self.dispatched {
             starts_ns += costs.classify_ns;
         }
-        if hand_off == HandOff::Stolen {
-            self.counts.steals += 1;
-            starts_ns += costs.steal_ns;
+        match hand_off {
+            HandOff::Stolen => {
+                self.counts.steals += 1;
+                starts_ns += costs.steal_ns;
+            }
+            HandOff::HandedOver => starts_ns += costs.hand_over_ns,
+            HandOff::Dispatched | HandOff::Own => {}
         }
         slot.ran_on = Some(worker);
         let until_stop_ns = slot.until_stop_ns();

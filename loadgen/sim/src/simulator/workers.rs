@@ -163,6 +163,7 @@ mod tests {
         channel_ns: 0,
         switch_ns: 0,
         steal_ns: 0,
+        hand_over_ns: 0,
         dispatchers: 1,
     };
 

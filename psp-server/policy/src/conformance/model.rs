@@ -111,8 +111,10 @@ pub(super) struct Model<'a> {
     /// What is blocked, as it will wait.
     blocked: BTreeMap<u32, Waiting>,
     running: Vec<Option<Turn>>,
-    /// Per worker: the last request that began there under this policy.
-    begun_last: Vec<Option<u32>>,
+    /// Per worker: the last request that began there under this policy, by its class in the order.
+    begun_last: Vec<BTreeMap<usize, u32>>,
+    /// How often the policy had reserved workers when `begun_last` began.
+    reservations: u64,
     /// Per type slot: registered without a hint, and not measured under this policy.
     unmeasured: Vec<bool>,
     /// Refusals that the scheduler owes, in order.
@@ -143,7 +145,8 @@ impl<'a> Model<'a> {
             waiting: BTreeMap::new(),
             blocked: BTreeMap::new(),
             running: vec![None; case.workers],
-            begun_last: vec![None; case.workers],
+            begun_last: vec![BTreeMap::new(); case.workers],
+            reservations: 0,
             unmeasured: unhinted(case),
             refusals: VecDeque::new(),
             refused: vec![0; case.types.len() + 1],
@@ -492,7 +495,7 @@ impl<'a> Model<'a> {
         self.scheduler = next;
         self.promises = promised(self.promises_of, self.case, policy);
         self.since_ns = self.now_ns;
-        self.begun_last.fill(None);
+        self.begun_last.fill(BTreeMap::new());
         self.unmeasured = unhinted(self.case);
         for begun in self.waiting.values_mut().chain(self.blocked.values_mut()) {
             begun.ran_on = None;
@@ -646,7 +649,7 @@ impl<'a> Model<'a> {
             let before =
                 comparable && order.is_before(&seen, waiting.place(other), started.place(id));
             // In queues of the workers, it is first in that of the worker where it ran.
-            let in_first_place = *order != Order::ArrivalAtWorker
+            let in_first_place = !order.is_at_workers()
                 || waiting.home.is_some()
                 || (self.promises.stays && waiting.ran_on == Some(worker));
             let is_owned = match &self.promises.idling {
@@ -667,12 +670,16 @@ impl<'a> Model<'a> {
             require!(Order, !passed_over, "{id} ran before {other} on {worker:?}");
         }
         let order = *order;
+        let reservations = self.scheduler.reservation_updates();
+        if std::mem::replace(&mut self.reservations, reservations) != reservations {
+            self.begun_last.fill(BTreeMap::new());
+        }
         let last = &mut self.begun_last[worker.index()];
         if hand_off == HandOff::Stolen {
-            *last = None;
+            last.clear();
         }
-        if order == Order::ArrivalAtWorker && !started.resumes() && !started.moved {
-            let before = last.replace(id);
+        if order.is_at_workers() && !started.resumes() && !started.moved {
+            let before = last.insert(order.class_at_worker(started.slot), id);
             let ascends = before.is_none_or(|before| before < id);
             require!(Order, ascends, "{id} began after {before:?} on {worker:?}");
         }

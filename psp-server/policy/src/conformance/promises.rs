@@ -77,6 +77,8 @@ pub enum Order {
     /// steals starts the order anew. Requests that waited when workers came or went may have moved, and are left
     /// out.
     ArrivalAtWorker,
+    /// The same of each type. A new reservation moves requests, and starts the order anew.
+    ArrivalInTypeAtWorker,
 }
 
 /// Which workers a type may use.
@@ -184,7 +186,20 @@ impl Order {
                 _ => false,
             },
             Self::ShortestGroup => (rank(a), one.id) < (rank(b), other.id),
-            Self::None | Self::ArrivalAtWorker => false,
+            Self::None | Self::ArrivalAtWorker | Self::ArrivalInTypeAtWorker => false,
+        }
+    }
+
+    /// Whether requests wait in queues of the workers.
+    pub(super) const fn is_at_workers(self) -> bool {
+        matches!(self, Self::ArrivalAtWorker | Self::ArrivalInTypeAtWorker)
+    }
+
+    /// Of requests of which types at one worker it is the order: of those with the same number.
+    pub(super) const fn class_at_worker(self, slot: usize) -> usize {
+        match self {
+            Self::ArrivalInTypeAtWorker => slot,
+            _ => 0,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::parts::plan::{Group, Plan};
 use crate::parts::profile::{Learned, Profile};
 use crate::parts::queues::Queues;
 use crate::parts::running::{Running, Turn};
-use crate::parts::stuck::{Outlook, Scene, StuckRule};
+use crate::parts::stuck::{OnePlace, Outlook, Scene, StuckRule};
 use crate::parts::suspended::Lanes;
 use crate::parts::waiting::Waiting;
 use crate::parts::workers::{WorkerRange, WorkerSet, worker_count};
@@ -346,7 +346,7 @@ impl Grouped {
     fn look_for(
         &self,
         looked: &mut Looked,
-        scene: &Scene<'_>,
+        scene: &Scene<'_, OnePlace<'_>>,
         group: &Group,
         members: &[usize],
         workers: impl Iterator<Item = WorkerId>,
@@ -448,7 +448,7 @@ impl Grouped {
 
     /// The workers and what runs there.
     #[inline]
-    fn scene(&self, now_ns: u64) -> Option<Scene<'_>> {
+    fn scene(&self, now_ns: u64) -> Option<Scene<'_, OnePlace<'_>>> {
         let Self {
             running,
             queues,
@@ -456,7 +456,8 @@ impl Grouped {
             workers,
             ..
         } = self;
-        self.stuck.scene(now_ns, running, queues, profile, workers)
+        let turns = OnePlace { running, queues };
+        self.stuck.scene(now_ns, turns, profile, workers.present())
     }
 
     /// The oldest request of the first group that has one and may use an idle worker. If there is none,

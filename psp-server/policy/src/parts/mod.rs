@@ -16,6 +16,7 @@ pub(crate) mod profile;
 pub(crate) mod quanta;
 pub(crate) mod queues;
 pub(crate) mod ready;
+pub(crate) mod reservations;
 pub(crate) mod running;
 pub(crate) mod slos;
 pub(crate) mod stuck;

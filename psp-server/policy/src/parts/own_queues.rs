@@ -30,8 +30,6 @@ pub(crate) struct OwnQueues {
     pub(crate) running: Running,
     pub(crate) quanta: Quanta,
     workers: u32,
-    /// How many of them are present.
-    present: u32,
     ready: ReadyWorkers,
 }
 
@@ -42,7 +40,6 @@ impl OwnQueues {
             running: Running::new(setup),
             quanta: Quanta::new(setup, quantum_ns),
             workers: worker_count(setup.workers),
-            present: worker_count(setup.workers),
             ready: ReadyWorkers::new(setup.workers),
         }
     }
@@ -52,22 +49,15 @@ impl OwnQueues {
         (0..self.workers).map(WorkerId)
     }
 
-    /// The workers that are present.
-    pub(crate) fn present(&self) -> impl Iterator<Item = WorkerId> + use<> {
-        (0..self.present).map(WorkerId)
-    }
-
     /// Workers come or go. What waits in the queues of those that go is the dispatcher's again, in its place by
-    /// arrival. Returns each such request's worker and service time to `taken`.
-    pub(crate) fn set_present(&mut self, present: usize, mut taken: impl FnMut(WorkerId, u64)) {
-        self.present = worker_count(present);
+    /// arrival.
+    pub(crate) fn set_present(&mut self, present: usize) {
         self.queues.set_present(present);
         self.running.set_present(present);
         let dispatcher = self.dispatcher();
-        for worker in (self.present..self.workers).map(WorkerId) {
+        for worker in (worker_count(present)..self.workers).map(WorkerId) {
             let own = worker.index();
-            while let Some(waiting) = self.queues.front(own) {
-                taken(worker, waiting.served_ns);
+            while self.queues.front(own).is_some() {
                 self.queues.move_first_in_order(own, dispatcher);
             }
             if !self.queues.waits_behind(worker) {

@@ -159,6 +159,20 @@ impl Queues {
         request_type: RequestType,
         deadline_ns: Option<u64>,
     ) -> bool {
+        self.push_from(lane, now_ns, request, request_type, deadline_ns, false)
+    }
+
+    /// As [`Queues::push`], of a request that may have been handed over to the worker of the lane.
+    #[inline]
+    pub(crate) fn push_from(
+        &mut self,
+        lane: usize,
+        now_ns: u64,
+        request: RequestId,
+        request_type: RequestType,
+        deadline_ns: Option<u64>,
+        handed_over: bool,
+    ) -> bool {
         let slot = self.slot(request_type);
         let admission = &mut self.admissions[slot];
         if admission.waiting >= admission.capacity {
@@ -176,6 +190,7 @@ impl Queues {
             deadline_ns,
             served_ns: 0,
             blocked_ns: 0,
+            handed_over,
             home: None,
             sequence,
             rank: sequence,

@@ -13,8 +13,8 @@ use std::cmp::Ordering::{Equal, Greater, Less};
 use crate::event::WorkerId;
 use crate::parts::profile::Profile;
 use crate::parts::queues::Queues;
-use crate::parts::running::{Running, Turn};
-use crate::parts::workers::WorkerSet;
+use crate::parts::running::Running;
+use crate::parts::workers::WorkerRange;
 use crate::scheduler::Relief;
 use crate::setup::{SchedulerSetup, StuckAfter};
 
@@ -53,23 +53,57 @@ impl StuckRule {
 
     /// The workers as they are now; `None` if no request is ever stuck.
     #[inline]
-    pub(crate) fn scene<'a>(
+    pub(crate) fn scene<'a, T: Turns>(
         &self,
         now_ns: u64,
-        running: &'a Running,
-        queues: &'a Queues,
+        turns: T,
         profile: &'a Profile,
-        workers: &'a WorkerSet,
-    ) -> Option<Scene<'a>> {
+        present: WorkerRange,
+    ) -> Option<Scene<'a, T>> {
         Some(Scene {
             after: self.after?,
             first: self.first,
             now_ns,
-            running,
-            queues,
+            turns,
             profile,
-            workers,
+            present,
         })
+    }
+}
+
+/// Where the turns of all workers can be seen.
+pub(crate) trait Turns {
+    /// Number of workers, present or absent.
+    fn workers(&self) -> u32;
+
+    /// The type slot of the request on `worker`, and for how long it has run in all its turns.
+    fn attained(&self, worker: WorkerId, now_ns: u64) -> Option<(usize, u64)>;
+
+    /// Whether `worker` is idle and can begin a request.
+    fn begins(&self, worker: WorkerId) -> bool;
+}
+
+/// The turns of a scheduler that has all queues in one place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnePlace<'a> {
+    pub(crate) running: &'a Running,
+    pub(crate) queues: &'a Queues,
+}
+
+impl Turns for OnePlace<'_> {
+    fn workers(&self) -> u32 {
+        self.running.workers() as u32
+    }
+
+    #[inline]
+    fn attained(&self, worker: WorkerId, now_ns: u64) -> Option<(usize, u64)> {
+        let turn = self.running.on(worker)?;
+        let slot = self.queues.slot(turn.waiting.request_type);
+        Some((slot, turn.attained_ns(now_ns)))
+    }
+
+    fn begins(&self, worker: WorkerId) -> bool {
+        !self.running.is_busy(worker) && self.queues.has_context(worker)
     }
 }
 
@@ -84,39 +118,36 @@ pub(crate) enum Outlook {
 
 /// All workers at one time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scene<'a> {
+pub(crate) struct Scene<'a, T> {
     after: StuckAfter,
     first: u32,
     pub(crate) now_ns: u64,
-    running: &'a Running,
-    queues: &'a Queues,
+    turns: T,
     profile: &'a Profile,
-    workers: &'a WorkerSet,
+    present: WorkerRange,
 }
 
-impl Scene<'_> {
-    /// From when the request of a turn is stuck.
-    fn stuck_ns(&self, turn: &Turn) -> u64 {
-        let slot = self.queues.slot(turn.waiting.request_type);
+impl<T: Turns> Scene<'_, T> {
+    /// For how long the request on `worker` can go on until it is stuck: 0 if it is. `None` if the worker is idle.
+    fn left_ns(&self, worker: WorkerId) -> Option<u64> {
+        let (slot, attained_ns) = self.turns.attained(worker, self.now_ns)?;
         let mean_ns = self.profile.mean_ns(slot).unwrap_or(0.0);
-        let left_ns = { self.after.service_ns(mean_ns) }.saturating_sub(turn.waiting.served_ns);
-        turn.started_ns.saturating_add(left_ns)
+        Some(self.after.service_ns(mean_ns).saturating_sub(attained_ns))
     }
 
     fn is_stuck(&self, worker: WorkerId) -> bool {
-        let turn = self.running.on(worker);
-        turn.is_some_and(|turn| self.stuck_ns(turn) <= self.now_ns)
+        self.left_ns(worker) == Some(0)
     }
 
     /// Whether all `workers` are stuck.
     #[inline]
     pub(crate) fn outlook(&self, workers: impl IntoIterator<Item = WorkerId>) -> Outlook {
         for worker in workers {
-            let Some(turn) = self.running.on(worker) else {
+            let Some(left_ns) = self.left_ns(worker) else {
                 return Outlook::Open(None);
             };
-            let stuck_ns = self.stuck_ns(turn);
-            if stuck_ns > self.now_ns {
+            if left_ns > 0 {
+                let stuck_ns = self.now_ns.saturating_add(left_ns);
                 let step_ns = (self.after.time_ns / DEADLINES_PER_TIME).max(1);
                 let look_ns = stuck_ns.checked_next_multiple_of(step_ns);
                 return Outlook::Open(look_ns);
@@ -127,8 +158,7 @@ impl Scene<'_> {
 
     /// The workers that are present and are among `mine`.
     pub(crate) fn among(&self, mine: impl Fn(WorkerId) -> bool) -> impl Iterator<Item = WorkerId> {
-        let present = self.workers.present();
-        (present.first..present.end)
+        (self.present.first..self.present.end)
             .map(WorkerId)
             .filter(move |&worker| mine(worker))
     }
@@ -142,8 +172,7 @@ impl Scene<'_> {
     /// The worker that begins a request in the place of a stuck one among `mine`: of those that are idle, that of the
     /// longest types.
     pub(crate) fn spare(&self, mine: impl Fn(WorkerId) -> bool) -> Option<WorkerId> {
-        let begins =
-            |&worker: &WorkerId| !self.running.is_busy(worker) && self.queues.has_context(worker);
+        let begins = |&worker: &WorkerId| self.turns.begins(worker);
         self.others(mine).filter(begins).last()
     }
 
@@ -153,20 +182,20 @@ impl Scene<'_> {
         members: &[usize],
         mine: impl Fn(WorkerId) -> bool,
     ) -> impl Iterator<Item = WorkerId> {
-        let busy = self.running.turns().map(|(worker, _)| worker);
-        busy.filter(move |&worker| !mine(worker) && self.runs(members, worker))
+        let all = (0..self.turns.workers()).map(WorkerId);
+        all.filter(move |&worker| !mine(worker) && self.runs(members, worker))
     }
 
     /// Whether `worker` runs a request of the types `members`.
     pub(crate) fn runs(&self, members: &[usize], worker: WorkerId) -> bool {
-        let turn = self.running.on(worker);
-        turn.is_some_and(|turn| members.contains(&self.queues.slot(turn.waiting.request_type)))
+        let runs = self.turns.attained(worker, self.now_ns);
+        runs.is_some_and(|(slot, _)| members.contains(&slot))
     }
 
     /// What is left to the types `members`, which may use any `workers_max` workers.
     pub(crate) fn relief_of_any(&self, members: &[usize], workers_max: usize) -> Relief {
-        let busy = self.running.turns().map(|(worker, _)| worker);
-        let stuck = busy.filter(|&worker| self.runs(members, worker) && self.is_stuck(worker));
+        let all = (0..self.turns.workers()).map(WorkerId);
+        let stuck = all.filter(|&worker| self.runs(members, worker) && self.is_stuck(worker));
         match stuck.count().cmp(&workers_max) {
             Less => Relief::NotNeeded,
             Equal if self.others(|worker| self.is_stuck(worker)).next().is_some() => {

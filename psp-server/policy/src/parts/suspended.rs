@@ -13,10 +13,12 @@ use crate::parts::heaps::{Heap, Heaps};
 use crate::parts::waiting::Waiting;
 use crate::setup::SchedulerSetup;
 
-/// The lanes of queues: first one for each worker, or none, and then some that all share.
+/// The lanes of queues: first those of each worker's own, or none, and then some that all share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lanes {
-    own: usize,
+    workers: usize,
+    /// Lanes of each worker's own.
+    per_worker: usize,
     shared: usize,
 }
 
@@ -24,7 +26,8 @@ impl Lanes {
     /// So many lanes that all workers share.
     pub(crate) const fn shared(lanes: usize) -> Self {
         Self {
-            own: 0,
+            workers: 0,
+            per_worker: 0,
             shared: lanes,
         }
     }
@@ -32,26 +35,42 @@ impl Lanes {
     /// A lane for each of `workers` workers, and behind those `shared` that they share.
     pub(crate) const fn own_and(workers: usize, shared: usize) -> Self {
         Self {
-            own: workers,
+            workers,
+            per_worker: 1,
             shared,
         }
     }
 
+    /// As these, with so many lanes for each worker, one worker after the other.
+    pub(crate) const fn per_worker(self, per_worker: usize) -> Self {
+        Self { per_worker, ..self }
+    }
+
     /// How many there are.
     pub(crate) const fn len(self) -> usize {
-        self.own + self.shared
+        self.own() + self.shared
+    }
+
+    /// How many are not shared.
+    const fn own(self) -> usize {
+        self.workers * self.per_worker
+    }
+
+    /// Whether `worker` may use `lane`.
+    const fn is_of(self, lane: usize, worker: WorkerId) -> bool {
+        lane >= self.own() || lane / self.per_worker == worker.index()
     }
 
     /// Heaps that each worker needs for what is suspended there.
     const fn heaps(self) -> usize {
-        self.shared + (self.own > 0) as usize
+        self.shared + self.per_worker
     }
 
     /// Which of them is for `lane`.
     const fn heap(self, lane: usize) -> usize {
-        match lane.checked_sub(self.own) {
+        match lane.checked_sub(self.own()) {
             Some(shared) => shared,
-            None => self.shared,
+            None => self.shared + lane % self.per_worker,
         }
     }
 }
@@ -237,7 +256,7 @@ impl Suspended {
     }
 
     fn place(&self, lane: usize, worker: WorkerId) -> usize {
-        debug_assert!(lane >= self.lanes.own || lane == worker.index());
+        debug_assert!(self.lanes.is_of(lane, worker));
         worker.index() * self.lanes.heaps() + self.lanes.heap(lane)
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Waiting {
     pub(crate) served_ns: u64,
     /// For how long it was blocked.
     pub(crate) blocked_ns: u64,
+    /// It has not run, and waits at another worker than the one that received it.
+    pub(crate) handed_over: bool,
     /// The worker where it ran last, if that alone can resume it.
     pub(crate) home: Option<WorkerId>,
     /// Position in the order of arrival over all lanes.
@@ -38,6 +40,7 @@ impl Waiting {
             deadline_ns: request.deadline_ns,
             served_ns: request.served_ns,
             blocked_ns: request.blocked_ns,
+            handed_over: false,
             home,
             sequence,
             rank: sequence,
@@ -85,6 +88,7 @@ impl Waiting {
             deadline_ns: None,
             served_ns: 0,
             blocked_ns: 0,
+            handed_over: false,
             home: None,
             sequence: 0,
             rank: 0,

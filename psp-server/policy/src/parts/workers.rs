@@ -141,6 +141,7 @@ impl WorkerSet {
     }
 
     /// Takes the most recently active idle worker of `range`.
+    #[cfg(test)]
     pub(crate) fn take(&mut self, range: WorkerRange) -> Option<WorkerId> {
         let worker = self.find(range, |_| true)?;
         self.remove(worker);
@@ -171,6 +172,15 @@ impl WorkerSet {
         std::iter::successors(Some(self.newest), older)
             .take_while(|&worker| worker != NIL)
             .map(WorkerId)
+    }
+
+    /// The idle workers as they are taken: worker 0 first where it is the caller's own thread.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = WorkerId> {
+        let own_thread = (self.inline && self.idle[0] & 1 != 0).then_some(WorkerId(0));
+        let others = self
+            .workers()
+            .filter(move |&worker| own_thread != Some(worker));
+        own_thread.into_iter().chain(others)
     }
 
     /// All workers, idle or not, present or absent.

@@ -10,6 +10,7 @@ use crate::backlog::Handover;
 use crate::event::{Action, Event};
 use crate::parts::grouped::{Dispatch, Grouped};
 use crate::parts::profile::Learned;
+use crate::parts::reservations::Reservations;
 use crate::request_type::RequestType;
 use crate::scheduler::{Relief, Scheduler, TypeStatus};
 use crate::settings;
@@ -17,17 +18,8 @@ use crate::setup::SchedulerSetup;
 
 /// See the [module](self).
 pub(crate) struct Darc {
-    settings: settings::Darc,
-    spillway: u32,
     pub(crate) grouped: Grouped,
-    /// Per type slot: the longest that a request waited, in this window.
-    delay_ns_max: Vec<u64>,
-    /// Per registered type: its share of the CPU demand when workers were last reserved. `None`
-    /// when it was not known.
-    demand_reserved: Vec<Option<f64>>,
-    /// Whether the demand was still on the move at the last reservation, or that was provisional.
-    unsettled: bool,
-    updates: u64,
+    reservations: Reservations,
 }
 
 impl Darc {
@@ -39,111 +31,43 @@ impl Darc {
     pub(crate) fn over(
         setup: &SchedulerSetup<'_>,
         settings: &settings::Darc,
-        grouped: Grouped,
+        mut grouped: Grouped,
     ) -> Self {
-        let types = setup.types.len();
-        let mut darc = Self {
-            settings: settings.clone(),
-            spillway: u32::try_from(settings.spillway).unwrap_or(u32::MAX),
+        let Grouped { plan, profile, .. } = &mut grouped;
+        let reservations = Reservations::new(setup, settings, plan, profile);
+        Self {
             grouped,
-            delay_ns_max: vec![0; types + 1],
-            demand_reserved: vec![None; types],
-            unsettled: false,
-            updates: 0,
-        };
-        if types > 0 && !darc.grouped.profile.any_unknown() {
-            darc.reserve();
+            reservations,
         }
-        darc
     }
 
     /// Records an event, and learns from the window if that is due.
     pub(crate) fn observe(&mut self, now_ns: u64, event: Event<'_>) -> Option<Learned> {
         self.grouped.record(now_ns, event);
-        if matches!(event, Event::Workers { .. }) && self.updates > 0 {
-            self.reserve();
+        if matches!(event, Event::Workers { .. }) {
+            let Grouped { plan, profile, .. } = &mut self.grouped;
+            self.reservations.workers_changed(plan, profile);
         }
         let learned = self.grouped.close_window_if_due(now_ns)?;
-        match learned {
-            Learned::Provisional => {
-                self.reserve();
-                self.unsettled = true;
-            }
-            Learned::Window { moved } => self.window_closed(now_ns, moved),
-        }
+        let Grouped {
+            plan,
+            profile,
+            queues,
+            ..
+        } = &mut self.grouped;
+        self.reservations.learned(learned, plan, profile, |slot| {
+            let oldest = queues.front(slot);
+            oldest.map_or(0, |waiting| waiting.waited_ns(now_ns))
+        });
         Some(learned)
-    }
-
-    /// Reserves workers anew if the demand has moved.
-    ///
-    /// If the demand was still moving, another reservation follows when the next window closes: a
-    /// moving average needs several windows to arrive, and the rest of its way may be too short to
-    /// cause a reservation by itself.
-    fn window_closed(&mut self, now_ns: u64, moved: f64) {
-        let outdated = self.demand_moved() && self.any_delayed(now_ns);
-        if self.unsettled || self.first_measured() || outdated {
-            self.reserve();
-            self.unsettled = moved > self.settings.demand_deviation;
-        }
-        self.delay_ns_max.fill(0);
     }
 
     /// Records how long a request waited before it was dispatched. Returns the action.
     #[inline]
     pub(crate) fn note_delay(&mut self, dispatch: &Dispatch) -> Action {
-        let delay_ns_max = &mut self.delay_ns_max[dispatch.slot];
-        *delay_ns_max = dispatch.delay_ns.max(*delay_ns_max);
+        self.reservations
+            .note_delay(dispatch.slot, dispatch.delay_ns);
         dispatch.action
-    }
-
-    /// Whether a request waited too long for its type's mean service time. The mean is the window's
-    /// own: the moving average of a type that became short lags behind, and would excuse the delay.
-    /// Requests that still wait count, since a starved type reaches no worker.
-    fn any_delayed(&self, now_ns: u64) -> bool {
-        self.delay_ns_max
-            .iter()
-            .enumerate()
-            .any(|(slot, &dispatched_ns)| {
-                let oldest = self.grouped.queues.front(slot);
-                let waiting_ns = oldest.map_or(0, |waiting| waiting.waited_ns(now_ns));
-                self.grouped.profile.latest_ns(slot).is_some_and(|mean_ns| {
-                    let delay_ns = dispatched_ns.max(waiting_ns) as f64;
-                    delay_ns > self.settings.slowdown_trigger * mean_ns
-                })
-            })
-    }
-
-    /// Whether the service time of some type is known now and was not at the last reservation.
-    fn first_measured(&self) -> bool {
-        self.demand_reserved
-            .iter()
-            .enumerate()
-            .any(|(slot, before)| before.is_none() && self.grouped.profile.knows_length(slot))
-    }
-
-    /// Whether some type's share of the demand is far from what workers were reserved for.
-    fn demand_moved(&self) -> bool {
-        self.demand_reserved
-            .iter()
-            .enumerate()
-            .any(|(slot, before)| {
-                let moved = self.grouped.profile.demand(slot) - before.unwrap_or(0.0);
-                moved.abs() > self.settings.demand_deviation
-            })
-    }
-
-    fn reserve(&mut self) {
-        let Grouped { plan, profile, .. } = &mut self.grouped;
-        plan.regroup(self.settings.delta, |slot| profile.mean_ns(slot));
-        plan.reserve_by_demand(
-            |slot| profile.demand(slot),
-            self.spillway,
-            self.settings.stealing,
-        );
-        for (slot, demand) in self.demand_reserved.iter_mut().enumerate() {
-            *demand = profile.mean_ns(slot).map(|_| profile.demand(slot));
-        }
-        self.updates += 1;
     }
 }
 
@@ -181,7 +105,7 @@ impl Scheduler for Darc {
     }
 
     fn reservation_updates(&self) -> u64 {
-        self.updates
+        self.reservations.updates()
     }
 }
 

@@ -123,7 +123,7 @@ impl Scheduler for Jbsq {
                 }
             }
             Event::Workers { present } => {
-                self.own.set_present(present, |_, _| ());
+                self.own.set_present(present);
                 self.expose_all();
             }
             Event::Tick => {}

@@ -12,182 +12,97 @@
 
 use std::cmp::Reverse;
 
-use crate::backlog::{Backlog, Handover};
-use crate::event::{Action, Event, RequestId, WorkerId};
-use crate::parts::own_queues::OwnQueues;
-use crate::scheduler::{Scheduler, TypeStatus};
+use crate::distributed::adapter::Distributed;
+use crate::distributed::{
+    LaneSet, Local, Look, Next, NoFeedback, Plain, Quantum, Requeue, Ways, Word, WorkerPolicy,
+};
+use crate::event::WorkerId;
 use crate::settings;
 use crate::settings::JsqTies;
 use crate::setup::SchedulerSetup;
 
-/// See the [module](self).
+/// One worker; see the [module](self).
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Jsq {
-    own: OwnQueues,
     ties: JsqTies,
-    /// Per worker: for how long its unfinished requests ran before they were last preempted.
-    attained_ns: Vec<u64>,
+    quantum_ns: u64,
 }
 
-impl Jsq {
-    pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Jsq) -> Self {
-        Self {
-            own: OwnQueues::new(setup, settings::nanoseconds(settings.quantum_us)),
-            ties: settings.ties,
-            attained_ns: vec![0; setup.workers],
-        }
-    }
-
-    /// Sends everything that the dispatcher has.
-    fn send_all(&mut self) {
-        while let Some(waiting) = self.own.next_to_send() {
-            let served_ns = waiting.served_ns;
-            let Some(worker) = self.shortest() else {
-                return;
-            };
-            self.serve(worker, served_ns);
-            self.own.send(worker);
-        }
-    }
-
-    /// Sends what is suspended to the workers where it is.
-    fn send_home(&mut self) {
-        let dispatcher = self.own.dispatcher();
-        for worker in self.own.workers() {
-            while let Some(suspended) = self.own.queues.front_at(dispatcher, worker) {
-                let served_ns = suspended.served_ns;
-                self.serve(worker, served_ns);
-                self.own.send_home(worker);
-            }
-        }
-    }
-
-    /// Counts service to unfinished requests of `worker`.
-    fn serve(&mut self, worker: WorkerId, served_ns: u64) {
-        let attained_ns = &mut self.attained_ns[worker.index()];
-        *attained_ns = attained_ns.saturating_add(served_ns);
-    }
-
-    /// The request on `worker` waits again: there, or anywhere if the worker is absent.
-    fn gave_up(&mut self, worker: WorkerId, served_ns: u64) {
-        if self.own.queues.keeps(worker) {
-            self.serve(worker, served_ns);
-            self.own.give_up(worker, served_ns, worker.index());
-        } else {
-            self.attained_ns[worker.index()] = 0;
-            self.own.give_up(worker, served_ns, self.own.dispatcher());
-            self.send_all();
-        }
-    }
-
-    /// A request that was blocked waits where it ran, or anywhere if that worker is absent.
-    fn resume(&mut self, now_ns: u64, request: RequestId) {
-        let queues = &mut self.own.queues;
-        if queues.keeps(queues.blocked_request(request).home) {
-            let (worker, waiting) = self.own.resume(now_ns, request);
-            self.serve(worker, waiting.served_ns);
-        } else {
-            let waiting = queues.unblock(now_ns, request);
-            let lane = self.own.dispatcher();
-            self.own.queues.put_back_first(lane, waiting);
-            self.send_all();
-        }
-    }
-
-    /// Workers come or go. What waits at those that go joins others.
-    fn set_present(&mut self, present: usize) {
-        let attained_ns = &mut self.attained_ns;
-        self.own.set_present(present, |worker, served_ns| {
-            let attained_ns = &mut attained_ns[worker.index()];
-            *attained_ns = attained_ns.saturating_sub(served_ns);
-        });
-        self.send_all();
-    }
-
-    fn shortest(&self) -> Option<WorkerId> {
-        self.own.present().min_by_key(|&worker| {
-            let attained_ns = match self.ties {
+impl<C: Word> WorkerPolicy<C> for Jsq {
+    fn place(&mut self, look: &mut Look<'_, C>, _slot: usize) -> WorkerId {
+        let workers = (0..look.board.present()).map(WorkerId);
+        let shortest = workers.min_by_key(|&worker| {
+            let line = look.board.line(worker);
+            let served_ns = match self.ties {
                 JsqTies::LowestNumber => 0,
-                JsqTies::MostServed => self.attained_ns[worker.index()],
+                JsqTies::MostServed => line.served_ns(),
             };
-            let stuck = self.own.queues.is_blocked_up(worker);
-            let unfinished = self.own.unfinished(worker);
-            (stuck, unfinished, Reverse(attained_ns), worker)
+            (
+                line.is_blocked_up(),
+                line.unfinished(),
+                Reverse(served_ns),
+                worker,
+            )
+        });
+        shortest.unwrap_or(look.me)
+    }
+
+    fn next(&mut self, look: &mut Look<'_, C>) -> Next {
+        if look.mine.own().is_empty() {
+            Next::Nothing
+        } else {
+            Next::Own(LaneSet::ALL)
+        }
+    }
+
+    fn looks_elsewhere(&self) -> bool {
+        false
+    }
+
+    fn quantum(&self, _look: &Look<'_, C>, _slot: usize) -> Option<Quantum> {
+        Some(Quantum {
+            ns: self.quantum_ns,
+            yields_to: LaneSet::ALL,
         })
     }
-}
 
-impl Scheduler for Jsq {
-    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
-        match event {
-            Event::Arrived {
-                request,
-                request_type,
-                deadline_ns,
-            } => {
-                let lane = self.own.dispatcher();
-                self.own
-                    .queues
-                    .push(lane, now_ns, request, request_type, deadline_ns);
-                self.send_all();
-            }
-            Event::Completed { worker, .. } => {
-                let finished = self.own.finish(worker);
-                let attained_ns = &mut self.attained_ns[worker.index()];
-                *attained_ns = attained_ns.saturating_sub(finished.served_ns);
-            }
-            Event::Yielded { worker, served_ns } => self.gave_up(worker, served_ns),
-            Event::Blocked { worker, served_ns } => {
-                let blocked = self.own.block(now_ns, worker, served_ns);
-                let before_ns = blocked.served_ns.saturating_sub(served_ns);
-                let attained_ns = &mut self.attained_ns[worker.index()];
-                *attained_ns = attained_ns.saturating_sub(before_ns);
-            }
-            Event::Unblocked { request } => self.resume(now_ns, request),
-            Event::Workers { present } => self.set_present(present),
-            Event::Tick => {}
-        }
-    }
-
-    fn poll(&mut self, now_ns: u64) -> Option<Action> {
-        let own = &mut self.own;
-        let action = own.queues.pop_refused().or_else(|| own.run_next(now_ns));
-        action.or_else(|| own.preempt_next(now_ns))
-    }
-
-    fn deadline_ns(&self) -> Option<u64> {
-        self.own.quanta.next_ns()
-    }
-
-    fn handover(&mut self) -> Option<&mut dyn Handover> {
-        Some(self)
-    }
-
-    fn type_status(&self, slot: usize) -> TypeStatus {
-        self.own.queues.type_status(slot)
+    fn requeue(&self) -> Requeue {
+        Requeue::Tail
     }
 }
 
-impl Handover for Jsq {
-    fn hand_over(&mut self) -> Backlog {
-        self.own.hand_over()
-    }
+/// The objects of all workers.
+pub(crate) fn local<C: Word>(
+    setup: &SchedulerSetup<'_>,
+    settings: &settings::Jsq,
+) -> Local<C, Jsq, NoFeedback> {
+    let worker = Jsq {
+        ties: settings.ties,
+        quantum_ns: settings::nanoseconds(settings.quantum_us),
+    };
+    let ways = Ways {
+        at_random: false,
+        renewed: false,
+        ..Ways::default()
+    };
+    Local::new(setup, |_| NoFeedback, || worker).with(ways)
+}
 
-    fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
-        self.own.take_over(now_ns, &backlog);
-        for (worker, turn) in self.own.running.turns() {
-            self.attained_ns[worker.index()] = turn.waiting.served_ns;
-        }
-        self.send_home();
-        self.send_all();
-    }
+/// All workers as one scheduler, to which a dispatcher sends requests.
+pub(crate) fn scheduler(
+    setup: &SchedulerSetup<'_>,
+    settings: &settings::Jsq,
+) -> Distributed<Jsq, NoFeedback> {
+    Distributed::new(setup, local::<Plain>(setup, settings))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::event::HandOff;
     use crate::policy::Policy;
     use crate::rehearsal::{ONE, Rehearsal};
+    use crate::settings;
+    use crate::settings::JsqTies;
 
     #[test]
     fn requests_join_the_worker_with_the_fewest_and_stay_there() {

@@ -4,6 +4,7 @@ pub(crate) mod c_fcfs;
 pub(crate) mod cscq;
 pub(crate) mod d_fcfs;
 pub(crate) mod darc;
+pub(crate) mod darc_distributed;
 pub(crate) mod drr;
 pub(crate) mod edf;
 pub(crate) mod fixed_priority;

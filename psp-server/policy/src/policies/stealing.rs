@@ -7,90 +7,53 @@
 //! request waits. Requests are not served in order of arrival, but each queue is while every worker is
 //! busy.
 
-use rand::RngExt;
-
-use crate::backlog::{Backlog, Handover};
-use crate::event::{Action, Event, HandOff};
-use crate::parts::workers::{WorkerRange, WorkerSet};
-use crate::policies::d_fcfs::DFcfs;
-use crate::scheduler::{Scheduler, TypeStatus};
+use crate::distributed::adapter::Distributed;
+use crate::distributed::{LaneSet, Local, Look, Next, NoFeedback, Plain, Word, WorkerPolicy};
+use crate::event::WorkerId;
 use crate::setup::SchedulerSetup;
 
 /// See the [module](self).
-pub(crate) struct Stealing {
-    own: DFcfs,
-    idle: WorkerSet,
-}
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stealing;
 
 impl Stealing {
-    pub(crate) fn new(setup: &SchedulerSetup<'_>) -> Self {
-        let own = DFcfs::new(setup);
-        Self {
-            idle: WorkerSet::new(own.workers, setup.inline),
-            own,
-        }
-    }
-
-    /// The queue that loses a request.
-    fn victim(&mut self) -> Option<usize> {
-        let Self { own, .. } = self;
-        let workers = own.workers as usize;
-        let first = own.random.random_range(0..workers);
-        (first..workers)
-            .chain(0..first)
-            .find(|&lane| own.queues.front(lane).is_some())
-    }
-}
-
-impl Scheduler for Stealing {
-    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
-        self.own.on_event(now_ns, event);
-        match event {
-            Event::Completed { worker, .. }
-            | Event::Yielded { worker, .. }
-            | Event::Blocked { worker, .. } => self.idle.release(worker),
-            Event::Workers { .. } => self.idle.set_present(self.own.present),
-            Event::Arrived { .. } | Event::Unblocked { .. } | Event::Tick => {}
-        }
-    }
-
-    fn poll(&mut self, now_ns: u64) -> Option<Action> {
-        if let Some(action) = self.own.poll(now_ns) {
-            if let Action::Run { worker, .. } = action {
-                self.idle.take(WorkerRange::new(worker.0, worker.0 + 1));
-            }
-            return Some(action);
-        }
-        if self.own.queues.unbound() == 0 {
+    /// The worker that loses a request.
+    fn victim<C: Word>(look: &mut Look<'_, C>) -> Option<WorkerId> {
+        let workers = look.board.workers();
+        let queued = |&worker: &u32| look.board.line(WorkerId(worker)).queued() > 0;
+        if !(0..workers).any(|worker| queued(&worker)) {
             return None;
         }
-        let begins = |worker| self.own.queues.has_context(worker);
-        let thief = self.idle.find(self.idle.present(), begins)?;
-        self.idle.remove(thief);
-        let lane = self.victim()?;
-        let waiting = self.own.queues.pop(lane)?;
-        let running = &mut self.own.running;
-        Some(running.start(now_ns, thief, waiting, HandOff::Stolen))
-    }
-
-    fn handover(&mut self) -> Option<&mut dyn Handover> {
-        Some(self)
-    }
-
-    fn type_status(&self, slot: usize) -> TypeStatus {
-        self.own.type_status(slot)
+        let first = look.random.below(workers);
+        let victim = (first..workers).chain(0..first).find(queued);
+        victim.map(WorkerId)
     }
 }
 
-impl Handover for Stealing {
-    fn hand_over(&mut self) -> Backlog {
-        self.own.hand_over()
+impl<C: Word> WorkerPolicy<C> for Stealing {
+    fn next(&mut self, look: &mut Look<'_, C>) -> Next {
+        if !look.mine.own().is_empty() {
+            return Next::Own(LaneSet::ALL);
+        }
+        if !look.mine.has_context {
+            return Next::Nothing;
+        }
+        Self::victim(look).map_or(Next::Nothing, |victim| Next::Steal {
+            victim,
+            lanes: LaneSet::ALL,
+            requests: 1,
+        })
     }
+}
 
-    fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
-        self.own.take_over(now_ns, backlog);
-        self.idle.take_running(&self.own.running);
-    }
+/// The objects of all workers.
+pub(crate) fn local<C: Word>(setup: &SchedulerSetup<'_>) -> Local<C, Stealing, NoFeedback> {
+    Local::new(setup, |_| NoFeedback, || Stealing)
+}
+
+/// All workers as one scheduler.
+pub(crate) fn scheduler(setup: &SchedulerSetup<'_>) -> Distributed<Stealing, NoFeedback> {
+    Distributed::new(setup, local::<Plain>(setup))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod setters;
 mod check;
 mod cscq;
 mod darc;
+mod darc_distributed;
 mod darc_lending;
 mod darc_static;
 mod drr;
@@ -22,6 +23,7 @@ mod units;
 
 pub use cscq::Cscq;
 pub use darc::Darc;
+pub use darc_distributed::DarcDistributed;
 pub use darc_lending::DarcLending;
 pub use darc_static::DarcStatic;
 pub use drr::Drr;

@@ -2,6 +2,7 @@
 
 mod comparison;
 mod darc;
+mod driving;
 mod files;
 mod hints;
 mod kit;

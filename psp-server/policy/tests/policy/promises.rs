@@ -132,6 +132,32 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             hand_offs: &[HandOff::Own, HandOff::Stolen],
             ..own_queues()
         },
+        Policy::DarcDistributed(settings) => {
+            let lends = preemptive && settings.lends;
+            let reservation = AllowedWorkers::Reservation(settings.darc.clone());
+            Promises {
+                relieves: !lends,
+                order: Order::ArrivalInTypeAtWorker,
+                workers: if lends {
+                    AllowedWorkers::All
+                } else {
+                    reservation.clone()
+                },
+                idling: if lends {
+                    Idling::UnlessLent(reservation)
+                } else {
+                    Idling::Never
+                },
+                own_thread_first: false,
+                preempts: if lends {
+                    Preempts::ForShorterOrAged { aged_ns: u64::MAX }
+                } else {
+                    Preempts::Never
+                },
+                hand_offs: &[HandOff::Own, HandOff::HandedOver, HandOff::Stolen],
+                ..by_length()
+            }
+        }
         Policy::DarcStatic(settings) => Promises {
             relieves: true,
             order: Order::ShortestGroup,

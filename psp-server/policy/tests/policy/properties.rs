@@ -59,6 +59,7 @@ keeps_its_promises! {
     jbsq: "jbsq",
     jsq: "jsq",
     synergy: "synergy",
+    darc_distributed: "darc-distributed",
 }
 
 #[test]

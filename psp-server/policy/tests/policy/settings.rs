@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use psp_policy::Policy;
 use psp_policy::{
-    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Requeue, Sq,
-    StaticPartition, Synergy,
+    Cscq, Darc, DarcDistributed, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq,
+    Requeue, Sq, StaticPartition, Synergy,
 };
 
 /// Any policy with any settings that are valid for so many workers.
@@ -87,10 +87,22 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
             })
             .boxed(),
         Policy::Synergy(_) => synergy().prop_map(Policy::from).boxed(),
+        Policy::DarcDistributed(_) => darc_distributed(workers).prop_map(Policy::from).boxed(),
         Policy::DarcLending(_) => darc_lending(workers).prop_map(Policy::from).boxed(),
         Policy::Darc(_) => darc(workers).prop_map(Policy::from).boxed(),
         other => unreachable!("{other:?} has no settings here"),
     }
+}
+
+fn darc_distributed(workers: usize) -> impl Strategy<Value = DarcDistributed> {
+    let lending = (any::<bool>(), 1.1..20.0_f64, 0.0..2.0_f64);
+    (darc(workers), lending).prop_map(|(darc, (lends, slo_slowdown, cost_max))| {
+        DarcDistributed::default()
+            .lends(lends)
+            .slo_slowdown(slo_slowdown)
+            .cost_max(cost_max)
+            .darc(darc)
+    })
 }
 
 fn darc_lending(workers: usize) -> impl Strategy<Value = DarcLending> {

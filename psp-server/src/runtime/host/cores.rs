@@ -47,6 +47,17 @@ impl Cores {
         }
     }
 
+    /// Lets the calling thread run on all cores of the process again, if the thread that started it was pinned.
+    pub(crate) fn unpin(&self) {
+        let mut set = CpuSet::new();
+        self.ids.iter().for_each(|&id| set.set(id));
+        if !self.ids.is_empty()
+            && let Err(error) = sched_setaffinity(None, &set)
+        {
+            tracing::warn!(%error, "cannot unpin thread");
+        }
+    }
+
     /// Pins the calling thread to the core at `index`, which it may share with other threads. An index beyond
     /// the last core starts over at the first.
     pub(crate) fn pin_shared(&self, index: usize) {

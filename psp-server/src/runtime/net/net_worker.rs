@@ -142,6 +142,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             connections: Connections::new(framing.clone(), shared.clone()),
             datagrams: DatagramPool::new(buffers, shared.config.datagram_bytes_max, packets),
             sources: Sources::new(own, shared.config.datagram_bytes_per_source_per_s),
+            completed: Vec::new(),
         };
         Ok(Self {
             events: Events::with_capacity(EVENTS_PER_TURN),
@@ -194,11 +195,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// timeout is over. Then the workers stop, too. Returns the number of connections and datagrams that were
     /// given up.
     pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
-        let doorbell = self.doorbell.clone();
-        self.shared
-            .buffers
-            .room
-            .is_kept_here(move || doorbell.ring());
+        let (shared, doorbell) = (self.shared.clone(), self.doorbell.clone());
+        let _kept = shared.buffers.room.keep(move || doorbell.ring());
         loop {
             self.wait().map_err(RunError::Events)?;
             self.now_ns = self.clock.now_ns();
@@ -474,10 +472,18 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Receives a report of each worker, and the wakes of requests that wait. Returns the number of both.
+    /// Receives a report of each worker, the wakes of requests that wait, and deferred replies. Returns the number of
+    /// all.
     fn receive_reports(&mut self) -> usize {
-        let mut received = 0;
         self.timers.wake_due();
+        let received = self.receive_reports_of_workers();
+        // Behind the reports: their connections are here.
+        let (framing, shared) = (&*self.framing, &*self.shared);
+        received + self.requests.send_deferred(framing, shared, self.now_ns)
+    }
+
+    fn receive_reports_of_workers(&mut self) -> usize {
+        let mut received = 0;
         if self.workers.lent() == 0 {
             return received;
         }

@@ -6,16 +6,23 @@ use psp_protocols::Framing;
 use super::connections::Connections;
 use super::sources::Sources;
 use crate::peer::Peer;
+use crate::reply::{Completed, refuse};
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::task::Task;
+use crate::shared::Shared;
 use crate::transport::datagram::DatagramPool;
-use crate::transport::request_key::RequestKey;
+use crate::transport::request_key::{DatagramIndex, RequestKey};
+
+/// As which worker the net thread sends what is no worker's.
+const NET_THREAD: WorkerId = WorkerId(0);
 
 /// Everything that can be lent.
 pub(super) struct Requests<F: Framing, C> {
     pub(super) connections: Connections<F, C>,
     pub(super) datagrams: DatagramPool<C, F::Head>,
     pub(super) sources: Sources,
+    /// Deferred replies that are complete, and for which nobody was here yet.
+    pub(super) completed: Vec<Completed>,
 }
 
 impl<F: Framing, C> Requests<F, C> {
@@ -46,11 +53,74 @@ impl<F: Framing, C> Requests<F, C> {
             }
             Task::Datagram(datagram) => {
                 dispatcher.completed(now_ns, worker, datagram.sample.as_slice());
+                if datagram.owed.is_some() {
+                    return self.datagrams.keep(datagram);
+                }
                 let bytes = datagram.body.replied_bytes();
                 self.sources.charge(datagram.peer, bytes, now_ns);
                 self.datagrams.give(datagram);
             }
         }
+    }
+
+    /// Sends the deferred replies that are complete. Returns how many there are. Those of requests that workers still
+    /// have are kept until these are back.
+    #[inline]
+    pub(super) fn send_deferred(&mut self, framing: &F, shared: &Shared, now_ns: u64) -> usize {
+        shared.deferrals.take(&mut self.completed);
+        if self.completed.is_empty() {
+            return 0;
+        }
+        let before = self.completed.len();
+        let completed = std::mem::take(&mut self.completed);
+        for completed in completed {
+            let kept = match completed.request {
+                RequestKey::Connection(index) => self.connections.pay(index, completed, now_ns),
+                RequestKey::Datagram(index) => {
+                    self.pay_datagram(index, completed, framing, shared, now_ns)
+                }
+            };
+            self.completed.extend(kept);
+        }
+        before - self.completed.len()
+    }
+
+    /// Sends a deferred reply to a datagram. Gives the reply back while a worker has the datagram.
+    fn pay_datagram(
+        &mut self,
+        index: DatagramIndex,
+        mut completed: Completed,
+        framing: &F,
+        shared: &Shared,
+        now_ns: u64,
+    ) -> Option<Completed> {
+        let Some(datagram) = self.datagrams.held(index) else {
+            return Some(completed);
+        };
+        shared.deferrals.forget(&completed);
+        if datagram.owed != Some(completed.ticket) {
+            return None;
+        }
+        let (envelope, peer) = (framing.envelope(), datagram.peer);
+        let (request, room) = datagram.body.request_and_room(envelope.shape());
+        let written = match completed.refusal() {
+            Some(rejection) => refuse(framing, &rejection, request, room),
+            None => completed.output.copy_to(room),
+        };
+        let net = &shared.telemetry.net.0;
+        net.deferred_failed
+            .add(u64::from(completed.refusal().is_some()));
+        if written > 0
+            && let Some(endpoint) = &datagram.endpoint
+        {
+            let (outlet, body) = (&endpoint.outlet, &mut datagram.body);
+            let sent = body.send(written, envelope, outlet, peer, NET_THREAD, true);
+            net.bytes_sent.add(sent.bytes as u64);
+            net.deferred_failed.add(sent.dropped as u64);
+            self.sources.charge(peer, sent.bytes, now_ns);
+        }
+        self.datagrams.discard(index);
+        None
     }
 
     /// Drops a request that the scheduler wants to begin, if its peer is gone or it has waited for too long. Returns

@@ -82,6 +82,11 @@ impl Member {
         publish()
     }
 
+    /// Whether it holds a request that waits for another turn.
+    pub(super) fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
+    }
+
     pub(super) fn is_away_with(&self, request: RequestId) -> bool {
         self.away.load(Ordering::Relaxed) && self.request.load(Ordering::Relaxed) == request.0
     }

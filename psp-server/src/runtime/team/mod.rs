@@ -52,6 +52,8 @@ pub(crate) struct Team {
     members: Box<[Member]>,
     /// Threads that were started, or are about to be.
     started: AtomicUsize,
+    /// Threads that have begun to serve.
+    serving: AtomicUsize,
     handles: Mutex<Vec<JoinHandle<()>>>,
     lowers: bool,
     clock: Clock,
@@ -79,6 +81,7 @@ impl Team {
             active: ActiveThread::new(),
             members: members.collect(),
             started: AtomicUsize::new(0),
+            serving: AtomicUsize::new(0),
             handles: Mutex::default(),
             lowers,
             clock,
@@ -91,6 +94,16 @@ impl Team {
     #[inline]
     pub(crate) fn idle(&self) -> usize {
         self.active.idle().count_ones() as usize
+    }
+
+    /// Whether a thread can take over from the active one. Only the active thread may ask, while its request is
+    /// [closed](Self::closed): otherwise another thread may have become active, and the answer be about its turn.
+    ///
+    /// A thread that neither holds a request nor is active is idle, or a request to give way that comes too late has
+    /// claimed it and is about to let go of it. So [`idle`](Self::idle) may say less.
+    pub(crate) fn has_successor(&self) -> bool {
+        let away = self.members.iter().filter(|member| member.is_away());
+        self.serving.load(Ordering::Acquire) > away.count() + 1
     }
 
     /// Whether the team has all its threads.
@@ -165,6 +178,7 @@ impl Team {
         if !is_worker {
             self.active.rest(thread);
         }
+        self.serving.fetch_add(1, Ordering::Release);
         loop {
             if !is_worker {
                 match self.wait_for_work(thread) {
@@ -256,9 +270,9 @@ impl Team {
         result
     }
 
-    /// Gives the worker away for the request of the active thread, which waits and is [closed](Self::closed), and returns
-    /// in the request's next turn. Another thread of the team is idle.
-    pub(crate) fn block(&self, thread: TeamThread) {
+    /// Gives the worker away for the request of the active thread, which waits and is [closed](Self::closed), calls
+    /// `meanwhile`, and returns in the request's next turn. The team [has a successor](Self::has_successor).
+    pub(crate) fn block(&self, thread: TeamThread, meanwhile: &mut dyn FnMut()) {
         self.members[thread]
             .is_blocked
             .store(true, Ordering::Relaxed);
@@ -270,6 +284,7 @@ impl Team {
             }
         };
         self.carry_out(moved, Some(thread));
+        meanwhile();
         self.wait_until_active(thread);
     }
 

@@ -27,8 +27,8 @@ use super::notices::Notifier;
 use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
 use crate::fiber::{
-    self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Surroundings, Target, Timers,
-    Waiters, Waiting, Wake,
+    self, AlternateStack, ContextPool, GiveWay, Helpers, Pause, PreemptFlag, Surroundings, Target,
+    Timers, Waiters, Waiting, Wake,
 };
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
@@ -203,10 +203,14 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> Waiting for Co
         fiber::ensure_spare()
     }
 
-    fn block(&self, block: &dyn Fn(RequestId) -> bool) {
+    fn block(&self, block: &dyn Fn(RequestId) -> bool, _meanwhile: &mut dyn FnMut()) {
         if block(self.request.get()) {
             self.suspend(|served_ns| Report::Blocked { served_ns });
         }
+    }
+
+    fn helpers(&self) -> Option<&Arc<Helpers>> {
+        Some(&self.setup.shared.helpers)
     }
 }
 

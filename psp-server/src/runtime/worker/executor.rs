@@ -16,7 +16,7 @@ use crate::fiber::{for_peer, in_handler};
 use crate::handler::{Handler, Request};
 use crate::peer::Peer;
 use crate::presence::PeerWatch;
-use crate::reply::{Overflow, Reply, ReplyOutcome};
+use crate::reply::{Origin, Overflow, Reply, ReplyOutcome, refuse};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::task::Task;
 use crate::shared::{ServerHandle, Shared};
@@ -24,6 +24,8 @@ use crate::telemetry::Counter;
 use crate::transport::connection::Connection;
 use crate::transport::datagram::Datagram;
 use crate::transport::output::Flush;
+use crate::transport::owed::{Owed, owed_max};
+use crate::transport::request_key::RequestKey;
 use crate::transport::run::{Run, Stream};
 
 /// A run that has taken this long gives the worker back; its rest is queued again.
@@ -50,6 +52,8 @@ pub(crate) struct Executor<F: Framing, H: Handler<F::Head>> {
     clock: Clock,
     state: H::Worker,
     sending: Sending,
+    /// How many replies a connection may owe before its next request has to wait.
+    owed_max: usize,
     /// Time that the present run spent between turns, in nanoseconds.
     away_ns: Rc<Cell<u64>>,
 }
@@ -73,6 +77,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         Ok(Self {
             worker,
             handler,
+            owed_max: owed_max(framing.replies_in_order()),
             framing,
             server: ServerHandle::new(shared.clone()),
             shared,
@@ -135,8 +140,13 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 presence: &connection.presence,
                 socket: connection.socket.as_raw_fd(),
             };
+            let origin = Origin {
+                request: RequestKey::Connection(connection.index),
+                presence: Some(&connection.presence),
+                deferrals: &self.shared.deferrals,
+            };
             let Connection { output, socket, .. } = connection;
-            let mut reply = Reply::to_stream(output, socket, limit_bytes, budget);
+            let mut reply = Reply::to_stream(output, socket, limit_bytes, budget, origin);
             let request = Request {
                 payload,
                 head: &frame.head,
@@ -169,15 +179,21 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             let is_abandoned = watch.is_gone();
             // The handler of an abandoned request may have stopped halfway.
             let is_discarded = is_abandoned || refusal.is_some();
+            let deferred = outcome.deferred.filter(|_| !is_discarded);
             if is_discarded && flushed.is_committed {
                 connection.closing = true;
-            } else if is_discarded {
+            } else if is_discarded || (deferred.is_some() && !flushed.is_committed) {
                 connection.output.truncate(flushed.ahead);
                 if let Some(rejection) = refusal.filter(|_| !is_abandoned) {
                     self.framing
                         .encode_rejection(&rejection, payload, &mut connection.output);
                 }
             }
+            connection.owed.extend(deferred.map(|ticket| Owed {
+                ticket,
+                request: payload.into(),
+                is_committed: flushed.is_committed,
+            }));
             connection.closing |= handled.is_ok() && outcome.close;
             connection.failed |= flushed.is_peer_gone;
             if flushed.sent > 0 {
@@ -199,7 +215,13 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 now_ns = self.service_clock_ns();
             }
             let has_had_its_time = now_ns.saturating_sub(start_ns) > RUN_NS_MAX;
-            if connection.closing || connection.failed || has_had_its_time || is_abandoned {
+            let owes_too_much = connection.owed.len() >= self.owed_max;
+            if connection.closing
+                || connection.failed
+                || has_had_its_time
+                || is_abandoned
+                || owes_too_much
+            {
                 break;
             }
         }
@@ -253,6 +275,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         start_ns: u64,
     ) -> u64 {
         let Datagram {
+            index,
             peer,
             body,
             endpoint: Some(endpoint),
@@ -260,6 +283,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             head,
             arrived_ns,
             sample,
+            owed,
             ..
         } = datagram
         else {
@@ -268,16 +292,14 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let (peer, request_type, arrived_ns) = (*peer, *request_type, *arrived_ns);
         let envelope = self.framing.envelope();
         let shape = envelope.shape();
-        let reply_len_max = body.reply_len_max(shape);
-        let (received, free) = body.split();
-        let (header_room, room) = free.split_at_mut(shape.header_len.min(free.len()));
-        let payload = received.get(shape.header_len..).unwrap_or_default();
-        let limit_bytes = match header_room.len() == shape.header_len {
-            true => room.len().min(reply_len_max),
-            false => 0,
+        let (payload, room) = body.request_and_room(shape);
+        let limit_bytes = room.len();
+        let origin = Origin {
+            request: RequestKey::Datagram(*index),
+            presence: None,
+            deferrals: &self.shared.deferrals,
         };
-        let room = &mut room[..limit_bytes];
-        let mut reply = Reply::to_datagram(room);
+        let mut reply = Reply::to_datagram(room, Some(origin));
         let request = Request {
             payload,
             head,
@@ -297,21 +319,15 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             &mut reply,
         );
         let outcome = reply.into_outcome();
-        let mut written = outcome.written;
         let refusal = self
             .shared
             .refusal(self.worker, handled, &outcome, limit_bytes);
-        if let Some(rejection) = refusal {
-            let mut reply = Reply::to_datagram(room);
-            self.framing
-                .encode_rejection(&rejection, payload, &mut reply);
-            let outcome = reply.into_outcome();
-            written = if outcome.overflow.is_some() {
-                0
-            } else {
-                outcome.written
-            };
-        }
+        *owed = outcome.deferred.filter(|_| refusal.is_none());
+        let written = match refusal {
+            Some(rejection) => refuse(&*self.framing, &rejection, payload, room),
+            None if owed.is_some() => 0,
+            None => outcome.written,
+        };
         let end_ns = self.service_clock_ns();
         let service_ns = end_ns.saturating_sub(start_ns);
         if written > 0 {

@@ -23,7 +23,7 @@ use psp_protocols::Framing;
 use super::executor::Sending;
 use super::setup::WorkerSetup;
 use crate::error::{RunError, WorkerFault};
-use crate::fiber::{self, GiveWay, Surroundings, Timers, Waiters, Waiting};
+use crate::fiber::{self, GiveWay, Helpers, Surroundings, Timers, Waiters, Waiting};
 use crate::handler::Handler;
 use crate::runtime::channel::task_port::TaskPort;
 use crate::runtime::task::Task;
@@ -36,9 +36,6 @@ use crate::telemetry::WorkerCounters;
 const SPARE_THREADS: usize = 2;
 /// How long a request waits for a thread that could take over from it.
 const START_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// How often a request that waits looks for an idle thread before it waits with its worker.
-const SPARE_ATTEMPTS: usize = 100;
 
 /// A thread as a member of its team, and the time that its request spent between turns.
 struct TeamWorker<'a> {
@@ -99,25 +96,26 @@ impl Waiting for TeamWorker<'_> {
     }
 
     fn can_block(&self) -> bool {
-        for _ in 0..SPARE_ATTEMPTS {
-            if self.team.idle() > 0 {
-                break;
+        self.team.closed(self.thread, || {
+            if !self.team.has_successor() {
+                (self.start_spare)();
             }
-            // A request to give way that came too late may hold the idle thread back for a moment.
-            self.team.closed(self.thread, self.start_spare);
-            std::thread::yield_now();
-        }
-        self.has_turn();
-        self.team.idle() > 0
+            self.has_turn();
+            self.team.has_successor()
+        })
     }
 
-    fn block(&self, block: &dyn Fn(RequestId) -> bool) {
+    fn block(&self, block: &dyn Fn(RequestId) -> bool, meanwhile: &mut dyn FnMut()) {
         self.team.closed(self.thread, || {
             if block(self.team.request(self.thread)) {
-                self.team.block(self.thread);
+                self.team.block(self.thread, meanwhile);
             }
+            self.has_turn();
         });
-        self.has_turn();
+    }
+
+    fn helpers(&self) -> Option<&Arc<Helpers>> {
+        None
     }
 }
 
@@ -229,7 +227,7 @@ impl<F: Framing, H: Handler<F::Head>> TeamSetup<F, H> {
             return;
         }
         let deadline = Instant::now() + START_TIMEOUT;
-        let waits = || self.team.idle() == 0 && !self.is_short.load(Ordering::Relaxed);
+        let waits = || !self.team.has_successor() && !self.is_short.load(Ordering::Relaxed);
         while waits() && Instant::now() < deadline {
             std::thread::yield_now();
         }

@@ -6,61 +6,69 @@
 //! that of the shortest type. A request of unknown length is long, too: Synergy never preempts a
 //! short request, and an unknown one may be of any length.
 
+use crate::distributed::{Feedback, InSystem, Knowledge, Word};
 use crate::event::Sample;
 use crate::parts::profile::Profile;
+use crate::scheduler::TypeStatus;
 use crate::settings::Darc;
 use crate::setup::SchedulerSetup;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Feedback {
-    pub(crate) profile: Profile,
+pub(crate) struct LongTypes {
+    profile: Profile,
     long_factor: f64,
-    /// Per type slot.
-    long: Vec<bool>,
 }
 
-impl Feedback {
-    pub(crate) fn new(setup: &SchedulerSetup<'_>, long_factor: f64) -> Self {
-        let mut feedback = Self {
+impl LongTypes {
+    pub(crate) fn new<C: Word>(
+        setup: &SchedulerSetup<'_>,
+        long_factor: f64,
+        knowledge: &Knowledge<C>,
+    ) -> Self {
+        let feedback = Self {
             profile: Profile::new(setup, &Darc::default()),
             long_factor,
-            long: vec![true; setup.types.len() + 1],
         };
-        feedback.classify();
+        feedback.classify(knowledge);
         feedback
     }
 
-    /// Whether requests of the type at `slot` can be preempted.
-    pub(crate) fn is_long(&self, slot: usize) -> bool {
-        self.long[slot]
-    }
-
-    /// Adds what a worker measured of the type at `slot`.
-    pub(crate) fn record(&mut self, slot: usize, sample: &Sample) {
-        self.profile.record(slot, sample);
-    }
-
-    /// Time passes. Types are told apart anew when a window of measurements closes.
-    pub(crate) fn passes(&mut self, now_ns: u64) {
-        // Shares do not matter here.
-        if self.profile.close_window_if_due(now_ns, |_| 0).is_some() {
-            self.classify();
-        }
-    }
-
-    fn classify(&mut self) {
+    fn classify<C: Word>(&self, knowledge: &Knowledge<C>) {
         let Self {
             profile,
             long_factor,
-            long,
         } = self;
         let types = profile.types();
         let means = (0..types).filter_map(|slot| profile.mean_ns(slot));
         let shortest_ns = means.fold(f64::INFINITY, f64::min);
-        for (slot, long) in long.iter_mut().take(types).enumerate() {
+        for slot in 0..types {
             let mean_ns = profile.mean_ns(slot);
-            *long = mean_ns.is_none_or(|mean_ns| mean_ns > *long_factor * shortest_ns);
+            let long = mean_ns.is_none_or(|mean_ns| mean_ns > long_factor * shortest_ns);
+            knowledge.set_length(slot, mean_ns, long);
+        }
+    }
+}
+
+impl<C: Word> Feedback<C> for LongTypes {
+    fn record(&mut self, slot: usize, sample: &Sample) {
+        self.profile.record(slot, sample);
+    }
+
+    /// Types are told apart anew when a window of measurements closes.
+    fn passes(&mut self, now_ns: u64, _: &dyn InSystem, knowledge: &Knowledge<C>) -> bool {
+        // Shares do not matter here.
+        if self.profile.close_window_if_due(now_ns, |_| 0).is_some() {
+            self.classify(knowledge);
+        }
+        false
+    }
+
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        TypeStatus {
+            service_ns_mean: self.profile.mean_ns(slot).unwrap_or(0.0),
+            share: self.profile.share(slot),
+            ..TypeStatus::default()
         }
     }
 }
@@ -70,30 +78,45 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::distributed::Plain;
     use crate::rehearsal::setup;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
 
-    fn feedback(specs: Vec<TypeSpec>) -> Feedback {
-        let types: TypeTable = specs.into_iter().collect();
-        Feedback::new(&setup(1, &types), 10.0)
+    struct Empty;
+
+    impl InSystem for Empty {
+        fn requests(&self, _slot: usize) -> u64 {
+            0
+        }
+
+        fn waited_ns(&self, _slot: usize) -> u64 {
+            0
+        }
     }
 
-    fn long(feedback: &Feedback) -> Vec<bool> {
-        let slots = feedback.profile.types() + 1;
-        (0..slots).map(|slot| feedback.is_long(slot)).collect()
+    fn feedback(specs: Vec<TypeSpec>) -> (LongTypes, Knowledge<Plain>) {
+        let types: TypeTable = specs.into_iter().collect();
+        let knowledge = Knowledge::new(types.len(), 1);
+        let feedback = LongTypes::new(&setup(1, &types), 10.0, &knowledge);
+        (feedback, knowledge)
+    }
+
+    fn long(knowledge: &Knowledge<Plain>) -> Vec<bool> {
+        let slots = 0..knowledge.slots();
+        slots.map(|slot| knowledge.is_long(slot)).collect()
     }
 
     #[test]
     fn hints_tell_long_from_short_and_without_any_all_are_long() {
         let hinted = |micros| TypeSpec::new("T").service_time(Duration::from_micros(micros));
         let specs = vec![hinted(10), hinted(100), TypeSpec::new("T"), hinted(101)];
-        assert_eq!(long(&feedback(specs)), [false, false, true, true, true]);
-        assert_eq!(long(&feedback(vec![TypeSpec::new("T")])), [true, true]);
+        assert_eq!(long(&feedback(specs).1), [false, false, true, true, true]);
+        assert_eq!(long(&feedback(vec![TypeSpec::new("T")]).1), [true, true]);
     }
 
     #[test]
     fn what_is_measured_replaces_the_hints() {
-        let mut feedback = feedback(vec![TypeSpec::new("A"), TypeSpec::new("B")]);
+        let (mut feedback, knowledge) = feedback(vec![TypeSpec::new("A"), TypeSpec::new("B")]);
         for (slot, mean_ns) in [(0, 50_000), (1, 1_000)] {
             let count = 16;
             let sample = Sample {
@@ -101,10 +124,10 @@ mod tests {
                 count,
                 service_ns: u64::from(count) * mean_ns,
             };
-            assert_eq!(long(&feedback), [true; 3]);
-            feedback.record(slot, &sample);
-            feedback.passes(1);
+            assert_eq!(long(&knowledge), [true; 3]);
+            Feedback::<Plain>::record(&mut feedback, slot, &sample);
+            feedback.passes(1, &Empty, &knowledge);
         }
-        assert_eq!(long(&feedback), [true, false, true]);
+        assert_eq!(long(&knowledge), [true, false, true]);
     }
 }

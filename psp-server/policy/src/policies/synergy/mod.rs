@@ -18,7 +18,7 @@
 //!   waited for has come, and it is no long request that was preempted for others.
 //! - `feedback` says which requests are long. Short ones are never preempted.
 //! - `quantum` follows the service times of short requests, worker by worker.
-//! - `timer` preempts a long request at the end of a quantum if its worker's own queue has another.
+//! - The timer core preempts a long request at the end of a quantum if its worker's own queue has another.
 //!   Requests that wait elsewhere do not count: idle workers take those.
 //!
 //! What starves: with `congestion_threshold_us` 0, which is the paper's default, preempted requests
@@ -27,381 +27,136 @@
 //! waits for its first quantum for longer than the requests before it in its worker's queue take.
 //! With a threshold, the head of the wait queue resumes within about twice that and a request's time.
 
-mod congestion;
 mod feedback;
 mod quantum;
-mod timer;
 
-use rand::rngs::SmallRng;
-use rand::{RngExt, SeedableRng};
-
-use crate::backlog::{Backlog, Handover};
-use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
-use crate::parts::handover::backlog;
-use crate::parts::queues::Queues;
-use crate::parts::ready::ReadyWorkers;
-use crate::parts::running::Running;
-use crate::parts::suspended::Lanes;
-use crate::parts::waiting::Waiting;
-use crate::parts::workers::{WorkerSet, worker_count};
-use crate::scheduler::{Scheduler, TypeStatus};
+use crate::distributed::adapter::Distributed;
+use crate::distributed::{
+    Knowledge, LaneSet, Local, Look, Next, Plain, Quantum, Requeue, Ways, Word, WorkerPolicy,
+};
+use crate::event::{Sample, WorkerId};
 use crate::settings;
 use crate::setup::SchedulerSetup;
-use congestion::Congestion;
-use feedback::Feedback;
-use quantum::Quantum;
-use timer::Timer;
+use feedback::LongTypes;
+use quantum::ShortRequests;
 
 /// Most requests that are stolen at once; the published implementation's number.
-const STOLEN_MAX: usize = 32;
+const STOLEN_MAX: u64 = 32;
 
-/// See the [module](self).
+/// One worker; see the [module](self).
+#[derive(Debug)]
 pub(crate) struct Synergy {
     settings: settings::Synergy,
-    workers: u32,
-    /// How many of them are present.
-    present: u32,
-    /// A lane per worker, and the wait queue last.
-    queues: Queues,
-    running: Running,
-    idle: WorkerSet,
-    ready: ReadyWorkers,
-    feedback: Feedback,
-    quantum: Quantum,
-    timer: Timer,
-    congestion: Congestion,
-    random: SmallRng,
+    short: ShortRequests,
 }
 
 impl Synergy {
-    pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Synergy) -> Self {
-        let workers = worker_count(setup.workers);
-        let threshold_ns = (settings.congestion_threshold_us * 1000.0).round() as u64;
+    pub(crate) fn new(settings: &settings::Synergy) -> Self {
         Self {
             settings: settings.clone(),
-            workers,
-            present: workers,
-            queues: Queues::new(setup, Lanes::own_and(setup.workers, 1)),
-            running: Running::new(setup),
-            idle: WorkerSet::new(workers, setup.inline),
-            ready: ReadyWorkers::new(setup.workers),
-            feedback: Feedback::new(setup, settings.long_factor),
-            quantum: Quantum::new(setup.workers, settings),
-            timer: Timer::new(setup, settings.conditional_preemption),
-            congestion: Congestion::new(threshold_ns),
-            random: SmallRng::seed_from_u64(setup.seed),
+            short: ShortRequests::new(settings),
         }
     }
 
-    /// The lane of the wait queue.
-    const fn wait_queue(&self) -> usize {
-        self.workers as usize
-    }
-
-    /// The worker whose queue a request joins.
-    fn draw(&mut self) -> WorkerId {
-        WorkerId(self.random.random_range(0..self.present))
-    }
-
-    /// Workers come or go. The queues of those that go join others, request by request.
-    fn set_present(&mut self, now_ns: u64, present: usize) {
-        let before = std::mem::replace(&mut self.present, worker_count(present));
-        self.queues.set_present(present);
-        self.running.set_present(present);
-        self.idle.set_present(self.present);
-        for from in (self.present..self.workers).map(WorkerId) {
-            while self.queues.front(from.index()).is_some() {
-                let worker = self.draw();
-                self.queues
-                    .move_first_in_order(from.index(), worker.index());
-                self.arrived(now_ns, worker);
-            }
-        }
-        self.ready.keep_able(&self.queues);
-        for worker in (before.min(self.present)..before.max(self.present)).map(WorkerId) {
-            let turn = self.running.on(worker);
-            if self.timer.is_armed(worker) && turn.is_some_and(|turn| !turn.preempted) {
-                self.arm(now_ns, worker, false);
-            }
-        }
-    }
-
-    /// A request waits in the own queue of `worker` that did not before. It is the first that the worker could
-    /// begin or, if it is busy, be preempted for, unless the queue had one before.
-    fn arrived(&mut self, now_ns: u64, worker: WorkerId) {
-        let lane = worker.index();
-        if self.queues.lane_len(lane) + self.queues.lane_len_at(lane, worker) != 1 {
-            return;
-        }
-        if self.running.is_busy(worker) {
-            if self.queues.waits_behind(worker) {
-                self.timer.queue_begins(now_ns, worker, &self.running);
-            }
-        } else {
-            self.ready.add_if_able(&self.queues, worker, HandOff::Own);
-        }
-    }
-
-    fn measured(&mut self, worker: WorkerId, samples: &[Sample]) {
-        for sample in samples {
-            let slot = self.queues.slot(sample.request_type);
-            self.feedback.record(slot, sample);
-            if !self.feedback.is_long(slot) && sample.count > 0 {
-                let mean_ns = sample.service_ns as f64 / f64::from(sample.count);
-                self.quantum.record(worker, sample.count, mean_ns);
-            }
-        }
-    }
-
-    fn gave_up(&mut self, now_ns: u64, worker: WorkerId, waiting: Waiting) {
-        if self.settings.wait_queue {
-            self.queues.put_back_last(self.wait_queue(), waiting);
-            self.congestion.put(1);
-        } else if self.queues.keeps(worker) {
-            self.queues.put_back_last(worker.index(), waiting);
-        } else {
-            let other = self.draw();
-            self.queues.put_back_last(other.index(), waiting);
-            self.arrived(now_ns, other);
-        }
-    }
-
-    /// A request that was blocked waits at the head of the queue of the worker where it ran, or of another if that
-    /// is absent.
-    fn unblocked(&mut self, now_ns: u64, request: RequestId) {
-        let home = self.queues.blocked_request(request).home;
-        let worker = if self.queues.keeps(home) {
-            home
-        } else {
-            self.draw()
+    /// The worker of which this one takes half the queue.
+    fn victim<C: Word>(&self, look: &Look<'_, C>) -> Option<WorkerId> {
+        let loses_behind_long = |&victim: &WorkerId| self.loses_behind_long(look, victim);
+        let loses = |&victim: &WorkerId| {
+            let queued = look.board.line(victim).queued();
+            queued > self.settings.steal_threshold as u64 || self.loses_behind_long(look, victim)
         };
-        let could_run = self.queues.can_run_own(worker);
-        let waited = self.queues.waits_behind(worker);
-        let waiting = self.queues.unblock(now_ns, request);
-        self.queues.put_back_first(worker.index(), waiting);
-        if self.running.is_busy(worker) {
-            if !waited && self.queues.waits_behind(worker) {
-                self.timer.queue_begins(now_ns, worker, &self.running);
-            }
-        } else if !could_run {
-            self.ready.add_if_able(&self.queues, worker, HandOff::Own);
+        let others = || look.board.others(look.me);
+        let behind_long = others().find(loses_behind_long);
+        behind_long.or_else(|| others().find(loses))
+    }
+
+    fn loses_behind_long<C: Word>(&self, look: &Look<'_, C>, victim: WorkerId) -> bool {
+        let line = look.board.line(victim);
+        line.queued() > self.settings.steal_threshold_long as u64
+            && line.runs().is_some_and(|runs| runs.long)
+    }
+
+    fn steal<C: Word>(&self, look: &Look<'_, C>) -> Next {
+        if !(self.settings.stealing && look.mine.has_context) {
+            return Next::Nothing;
+        }
+        let Some(victim) = self.victim(look) else {
+            return Next::Nothing;
+        };
+        let queued = look.board.line(victim).queued();
+        Next::Steal {
+            victim,
+            lanes: LaneSet::ALL,
+            requests: queued.div_ceil(2).min(STOLEN_MAX) as usize,
         }
     }
+}
 
-    fn released(&mut self, worker: WorkerId) {
-        self.timer.disarm(worker);
-        self.idle.release(worker);
-        self.ready.add_if_able(&self.queues, worker, HandOff::Own);
-    }
-
-    /// An idle worker selects what it runs.
-    fn run_next(&mut self, now_ns: u64) -> Option<Action> {
-        if self.queues.is_empty() || self.idle.all_busy() {
-            return None;
-        }
-        let worker = self.idle_worker()?;
-        // Congestion as it was when the worker chose: the last request out of the queue ends it.
-        let congested = self.congestion.is_congested();
-        let (waiting, hand_off) = self.select(now_ns, worker)?;
-        let slot = self.queues.slot(waiting.request_type);
-        let action = self.running.start(now_ns, worker, waiting, hand_off);
-        if self.feedback.is_long(slot) {
-            self.arm(now_ns, worker, congested);
-        }
-        Some(action)
-    }
-
-    /// A long request begins, or goes on, on `worker`.
-    fn arm(&mut self, now_ns: u64, worker: WorkerId, congested: bool) {
-        let quantum_ns = self.quantum.of_ns(worker, congested);
-        let waited_for = self.queues.waits_behind(worker);
-        self.timer
-            .arm(now_ns, worker, &self.running, quantum_ns, waited_for);
-        let Self { queues, .. } = self;
-        if !queues.has_another_context(worker) && queues.suspended(worker) == 0 {
-            self.timer.spare(worker);
-        }
-    }
-
-    /// An idle worker that finds a request: in its own queue or, if no idle worker does, elsewhere.
-    fn idle_worker(&mut self) -> Option<WorkerId> {
-        let ready = self.ready.pop().map(|(worker, _)| worker);
-        let worker = ready
-            .or_else(|| {
-                let resumes = |worker| self.queues.next_for(self.wait_queue(), worker).is_some();
-                self.idle.find(self.idle.all(), resumes)
-            })
-            .or_else(|| {
-                let can_steal = (0..self.workers).any(|lane| self.can_lose(WorkerId(lane)));
-                let begins = |worker| self.queues.has_context(worker);
-                can_steal.then(|| self.idle.find(self.idle.present(), begins))?
-            })?;
-        self.idle.remove(worker);
-        Some(worker)
-    }
-
+impl<C: Word> WorkerPolicy<C> for Synergy {
     /// Algorithm 2.
-    fn select(&mut self, now_ns: u64, worker: WorkerId) -> Option<(Waiting, HandOff)> {
-        let own = worker.index();
-        let resumed_first = self.congestion.is_congested();
-        let resumed = resumed_first.then(|| self.resume(now_ns, worker)).flatten();
-        resumed
-            .or_else(|| self.queues.pop_for(own, worker))
-            .or_else(|| self.resume(now_ns, worker))
-            .map(|waiting| (waiting, HandOff::Own))
-            .or_else(|| Some((self.steal(worker)?, HandOff::Stolen)))
-    }
-
-    fn resume(&mut self, now_ns: u64, worker: WorkerId) -> Option<Waiting> {
-        let waiting = self.queues.pop_for(self.wait_queue(), worker)?;
-        self.congestion.took(now_ns);
-        Some(waiting)
-    }
-
-    /// Takes half of another worker's queue, the first request to run it.
-    fn steal(&mut self, thief: WorkerId) -> Option<Waiting> {
-        let others = || {
-            let after = thief.0 + 1..self.workers;
-            after.chain(0..thief.0).map(WorkerId)
-        };
-        let victim = others()
-            .find(|&victim| self.can_lose_behind_long(victim))
-            .or_else(|| others().find(|&victim| self.can_lose(victim)))?;
-        let from = victim.index();
-        let stolen = self.queues.lane_len(from).div_ceil(2).min(STOLEN_MAX);
-        let first = self.queues.pop(from);
-        for _ in 1..stolen {
-            self.queues.move_first(from, thief.index());
+    fn next(&mut self, look: &mut Look<'_, C>) -> Next {
+        let finds_own = !look.mine.own().is_empty();
+        if look.mine.wait_queue && (look.congested || !finds_own) {
+            Next::Resume
+        } else if finds_own {
+            Next::Own(LaneSet::ALL)
+        } else {
+            self.steal(look)
         }
-        if !self.queues.waits_behind(victim) {
-            self.timer.queue_is_empty(victim);
+    }
+
+    fn quantum(&self, look: &Look<'_, C>, slot: usize) -> Option<Quantum> {
+        look.knowledge.is_long(slot).then(|| Quantum {
+            ns: self.short.quantum_ns(look.congested),
+            yields_to: LaneSet::ALL,
+        })
+    }
+
+    fn requeue(&self) -> Requeue {
+        if self.settings.wait_queue {
+            Requeue::WaitQueue
+        } else {
+            Requeue::Tail
         }
-        first
     }
 
-    fn can_lose(&self, victim: WorkerId) -> bool {
-        let queued = self.queues.lane_len(victim.index());
-        self.settings.stealing
-            && (queued > self.settings.steal_threshold || self.can_lose_behind_long(victim))
-    }
-
-    fn can_lose_behind_long(&self, victim: WorkerId) -> bool {
-        let queued = self.queues.lane_len(victim.index());
-        self.settings.stealing
-            && queued > self.settings.steal_threshold_long
-            && self.running.on(victim).is_some_and(|turn| {
-                let slot = self.queues.slot(turn.waiting.request_type);
-                self.feedback.is_long(slot)
-            })
-    }
-}
-
-impl Scheduler for Synergy {
-    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
-        self.congestion.passes(now_ns);
-        match event {
-            Event::Arrived {
-                request,
-                request_type,
-                deadline_ns,
-            } => {
-                let worker = self.draw();
-                let lane = worker.index();
-                if self
-                    .queues
-                    .push(lane, now_ns, request, request_type, deadline_ns)
-                {
-                    self.arrived(now_ns, worker);
-                }
-            }
-            Event::Completed {
-                worker, samples, ..
-            } => {
-                self.running.finish(worker);
-                self.measured(worker, samples);
-                self.released(worker);
-            }
-            Event::Yielded { worker, served_ns } => {
-                let waiting = self.running.give_up(worker, served_ns);
-                self.gave_up(now_ns, worker, waiting);
-                self.released(worker);
-            }
-            Event::Blocked { worker, served_ns } => {
-                let blocked = self.running.give_up(worker, served_ns);
-                self.queues.block(now_ns, worker, blocked);
-                self.released(worker);
-            }
-            Event::Unblocked { request } => self.unblocked(now_ns, request),
-            Event::Workers { present } => self.set_present(now_ns, present),
-            Event::Tick => {}
-        }
-        self.feedback.passes(now_ns);
-    }
-
-    fn poll(&mut self, now_ns: u64) -> Option<Action> {
-        self.queues
-            .pop_refused()
-            .or_else(|| self.run_next(now_ns))
-            .or_else(|| self.timer.preempt_next(now_ns, &mut self.running))
-    }
-
-    fn deadline_ns(&self) -> Option<u64> {
-        let deadlines = [self.timer.deadline_ns(), self.congestion.deadline_ns()];
-        deadlines.into_iter().flatten().min()
-    }
-
-    fn handover(&mut self) -> Option<&mut dyn Handover> {
-        Some(self)
-    }
-
-    fn type_status(&self, slot: usize) -> TypeStatus {
-        TypeStatus {
-            service_ns_mean: self.feedback.profile.mean_ns(slot).unwrap_or(0.0),
-            share: self.feedback.profile.share(slot),
-            ..self.queues.type_status(slot)
+    fn measured(&mut self, knowledge: &Knowledge<C>, slot: usize, sample: &Sample) {
+        if !knowledge.is_long(slot) && sample.count > 0 {
+            let mean_ns = sample.service_ns as f64 / f64::from(sample.count);
+            self.short.record(sample.count, mean_ns);
         }
     }
 }
 
-impl Handover for Synergy {
-    fn hand_over(&mut self) -> Backlog {
-        backlog(&self.queues, &self.running)
-    }
+/// The objects of all workers.
+pub(crate) fn local<C: Word>(
+    setup: &SchedulerSetup<'_>,
+    settings: &settings::Synergy,
+) -> Local<C, Synergy, LongTypes> {
+    let feedback = |knowledge: &_| LongTypes::new(setup, settings.long_factor, knowledge);
+    let ways = Ways {
+        conditional: settings.conditional_preemption,
+        congestion_ns: (settings.congestion_threshold_us * 1000.0).round() as u64,
+        ..Ways::default()
+    };
+    Local::new(setup, feedback, || Synergy::new(settings)).with(ways)
+}
 
-    fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
-        let wait_queue = self.wait_queue();
-        let (random, present) = (&mut self.random, self.present);
-        let resumes = self.settings.wait_queue;
-        let mut resumed = 0;
-        self.queues.fill(&backlog, |waiting| match waiting.home {
-            _ if resumes && waiting.served_ns > 0 => {
-                resumed += 1;
-                wait_queue
-            }
-            Some(home) => home.index(),
-            None => random.random_range(0..present) as usize,
-        });
-        self.congestion.passes(now_ns);
-        self.congestion.put(resumed);
-        self.running.fill(&backlog);
-        self.idle.take_running(&self.running);
-        self.timer.take_over(now_ns, &self.running);
-        for worker in (0..self.workers).map(WorkerId) {
-            let Some(turn) = self.running.on(worker) else {
-                self.ready.add_if_able(&self.queues, worker, HandOff::Own);
-                continue;
-            };
-            let slot = self.queues.slot(turn.waiting.request_type);
-            if self.feedback.is_long(slot) {
-                self.arm(now_ns, worker, false);
-            }
-        }
-    }
+/// All workers as one scheduler.
+pub(crate) fn scheduler(
+    setup: &SchedulerSetup<'_>,
+    settings: &settings::Synergy,
+) -> Distributed<Synergy, LongTypes> {
+    Distributed::new(setup, local::<Plain>(setup, settings))
 }
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
     use super::*;
+    use crate::event::HandOff;
     use crate::policy::Policy;
     use crate::rehearsal::{Rehearsal, sample};
     use crate::request_type::RequestType;

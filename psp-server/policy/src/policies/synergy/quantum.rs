@@ -2,49 +2,47 @@
 //! times of the short requests that it ran, so that a request behind a long one waits for about as
 //! long as a short request takes.
 
-use crate::event::WorkerId;
 use crate::settings;
 use crate::settings::nanoseconds;
 
-/// See the [module](self).
+/// The short requests of one worker. See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Quantum {
+pub(crate) struct ShortRequests {
     adaptive: bool,
     weight: f64,
     factor: f64,
     congested_factor: f64,
-    /// Per worker: exponential moving average of short requests' service times.
-    short_ns: Vec<f64>,
+    /// Exponential moving average of their service times.
+    mean_ns: f64,
 }
 
-impl Quantum {
-    pub(crate) fn new(workers: usize, settings: &settings::Synergy) -> Self {
+impl ShortRequests {
+    pub(crate) fn new(settings: &settings::Synergy) -> Self {
         Self {
             adaptive: settings.adaptive_quantum,
             weight: settings.ema_weight,
             factor: settings.quantum_factor,
             congested_factor: settings.congested_quantum_factor,
-            short_ns: vec![nanoseconds(settings.quantum_us) as f64; workers],
+            mean_ns: nanoseconds(settings.quantum_us) as f64,
         }
     }
 
-    /// `worker` ran `count` short requests of that mean service time.
-    pub(crate) fn record(&mut self, worker: WorkerId, count: u32, mean_ns: f64) {
+    /// The worker ran `count` short requests of that mean service time.
+    pub(crate) fn record(&mut self, count: u32, mean_ns: f64) {
         if self.adaptive {
-            let average_ns = &mut self.short_ns[worker.index()];
             let left = (1.0 - self.weight).powf(f64::from(count));
-            *average_ns = mean_ns + (*average_ns - mean_ns) * left;
+            self.mean_ns = mean_ns + (self.mean_ns - mean_ns) * left;
         }
     }
 
-    /// What a long request gets that begins or goes on at `worker` now.
-    pub(crate) fn of_ns(&self, worker: WorkerId, congested: bool) -> u64 {
+    /// What a long request gets that begins or goes on at the worker now.
+    pub(crate) fn quantum_ns(&self, congested: bool) -> u64 {
         let factor = match (self.adaptive, congested) {
             (false, _) => 1.0,
             (true, false) => self.factor,
             (true, true) => self.congested_factor,
         };
-        ((self.short_ns[worker.index()] * factor).round() as u64).max(1)
+        ((self.mean_ns * factor).round() as u64).max(1)
     }
 }
 
@@ -52,35 +50,32 @@ impl Quantum {
 mod tests {
     use super::*;
 
-    const A: WorkerId = WorkerId(0);
-    const B: WorkerId = WorkerId(1);
-
     #[test]
-    fn each_worker_follows_its_own_short_requests() {
+    fn the_quantum_follows_the_short_requests() {
         let settings = settings::Synergy::default().congested_quantum_factor(20.0);
-        let mut quantum = Quantum::new(2, &settings);
-        assert_eq!(quantum.of_ns(A, false), 10_000, "twice 5 us at the start");
-        quantum.record(A, 1, 1_000.0);
-        assert_eq!(quantum.of_ns(A, false), 6_000, "twice the mean of 5 and 1");
-        quantum.record(A, 1, 1_000.0);
+        let mut short = ShortRequests::new(&settings);
+        assert_eq!(short.quantum_ns(false), 10_000, "twice 5 us at the start");
+        short.record(1, 1_000.0);
+        assert_eq!(short.quantum_ns(false), 6_000, "twice the mean of 5 and 1");
+        short.record(1, 1_000.0);
         assert_eq!(
-            (quantum.of_ns(A, false), quantum.of_ns(A, true)),
+            (short.quantum_ns(false), short.quantum_ns(true)),
             (4_000, 40_000)
         );
-        assert_eq!(quantum.of_ns(B, false), 10_000);
-        quantum.record(B, 2, 1_000.0);
-        assert_eq!(quantum.of_ns(B, false), 4_000, "two at once count as two");
-        quantum.record(B, 1_000, 0.0);
-        assert_eq!(quantum.of_ns(B, false), 1, "never nothing");
+        let mut other = ShortRequests::new(&settings);
+        other.record(2, 1_000.0);
+        assert_eq!(other.quantum_ns(false), 4_000, "two at once count as two");
+        other.record(1_000, 0.0);
+        assert_eq!(other.quantum_ns(false), 1, "never nothing");
     }
 
     #[test]
     fn a_fixed_quantum_knows_no_factors() {
         let settings = settings::Synergy::default().adaptive_quantum(false);
-        let mut quantum = Quantum::new(1, &settings);
-        quantum.record(A, 9, 100.0);
+        let mut short = ShortRequests::new(&settings);
+        short.record(9, 100.0);
         assert_eq!(
-            (quantum.of_ns(A, false), quantum.of_ns(A, true)),
+            (short.quantum_ns(false), short.quantum_ns(true)),
             (5_000, 5_000)
         );
     }

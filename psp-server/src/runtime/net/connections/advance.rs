@@ -14,7 +14,7 @@ use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::Stream;
 
 /// Output that the net worker sends in one go, in bytes; other connections wait meanwhile.
-const SEND_BYTES_MAX: usize = 256 * 1024;
+pub(super) const SEND_BYTES_MAX: usize = 256 * 1024;
 /// Unsent output of a worker's reply from which on a worker sends the rest, too.
 const BACKGROUND_FLUSH_BYTES_MIN: usize = 32 * 1024;
 
@@ -80,7 +80,7 @@ impl<F: Framing, C> Connections<F, C> {
                 }
                 continue;
             }
-            if connection.closing {
+            if connection.closing && connection.owed.is_empty() {
                 if connection.socket.say_goodbye() {
                     continue;
                 }
@@ -88,6 +88,11 @@ impl<F: Framing, C> Connections<F, C> {
             }
             if connection.is_abandoned() {
                 return self.close(index);
+            }
+            if connection.owed.len() >= self.owed_max
+                || (connection.closing && !connection.owed.is_empty())
+            {
+                return self.wait_for_peer(index, now_ns);
             }
             if let Some(stage) = connection.socket.handshake() {
                 if self.advance_handshake(index, stage, dispatcher, now_ns) {

@@ -85,7 +85,10 @@ impl<F: Framing, C> Slot<F, C> {
         let progress_ns = self.last_active_ns.max(self.received_ns);
         let is_stale = now_ns.saturating_sub(progress_ns) > STALE_NS;
         let is_of_less_worth = for_authenticated && !connection.is_authenticated;
-        (connection.counted_bytes > EXEMPT_BYTES && (is_stale || is_of_less_worth))
+        let waits_for_nothing = connection.owed.is_empty() || connection.has_unsent();
+        (waits_for_nothing
+            && connection.counted_bytes > EXEMPT_BYTES
+            && (is_stale || is_of_less_worth))
             .then_some((connection.is_authenticated, progress_ns))
     }
 }

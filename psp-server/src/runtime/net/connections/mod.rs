@@ -25,6 +25,7 @@
 //! | `holding.rs` | gives places to such runs, or refuses them |
 //! | `dropping.rs` | refuses runs, and drops those that nobody waits for |
 //! | `evicting.rs` | closes connections that hold much and wait for nothing |
+//! | `owing.rs` | sends replies that were deferred |
 //! | `peer_end.rs` | notices that a peer has gone |
 //! | `lingering.rs` | closing without losing the last reply |
 //! | `memory.rs` | buffers, and the bytes held for all peers |
@@ -38,6 +39,7 @@ mod held;
 mod holding;
 mod lingering;
 mod memory;
+mod owing;
 mod parse;
 pub(super) mod peer_end;
 mod per_address;

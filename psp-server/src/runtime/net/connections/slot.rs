@@ -110,9 +110,15 @@ impl<C, D> Phase<C, D> {
         matches!(self, Self::Free)
     }
 
-    /// Whether a run of the connection waits or runs.
+    /// Whether a run of the connection waits or runs, or a reply is deferred.
     pub(super) fn has_request(&self) -> bool {
-        matches!(self, Self::Held(_) | Self::Queued(_) | Self::Lent { .. })
+        matches!(self, Self::Held(_) | Self::Queued(_) | Self::Lent { .. }) || self.owes()
+    }
+
+    /// Whether replies of the connection, which the net worker has, are deferred.
+    pub(super) fn owes(&self) -> bool {
+        self.stream()
+            .is_some_and(|stream| !stream.connection.owed.is_empty())
     }
 
     pub(super) fn is_lingering(&self) -> bool {

@@ -14,11 +14,13 @@ use super::readiness::{Condition, Readiness};
 use super::ready_queue::ReadyQueue;
 use super::slot::{Phase, RanOn, Slot};
 use crate::peer::Peer;
+use crate::presence::State;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::shared::Shared;
 use crate::telemetry::NetCounters;
 use crate::transport::connection::{Accepted, Connection};
 use crate::transport::output::Flush;
+use crate::transport::owed::owed_max;
 use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::{Run, Stream};
 
@@ -35,12 +37,15 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     per_address: PerAddress,
     pub(super) lingering: usize,
     pub(super) draining: bool,
+    /// How many replies a connection may owe before its next request has to wait.
+    pub(super) owed_max: usize,
 }
 
 impl<F: Framing, C> Connections<F, C> {
     pub(in crate::runtime::net) fn new(framing: Arc<F>, shared: Arc<Shared>) -> Self {
         let backpressure_ns = shared.config.backpressure_ms.saturating_mul(1_000_000);
         Self {
+            owed_max: owed_max(framing.replies_in_order()),
             framing,
             slots: Vec::new(),
             free: Vec::new(),
@@ -224,6 +229,10 @@ impl<F: Framing, C> Connections<F, C> {
 
     pub(super) fn close(&mut self, index: ConnectionIndex) {
         let mut slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
+        if slot.phase.owes() {
+            // For those who write the replies.
+            slot.presence.inspect(|presence| presence.set(State::Gone));
+        }
         if let Phase::Home(stream) = &mut slot.phase {
             self.part_from(&mut stream.connection);
         }
@@ -246,6 +255,9 @@ impl<F: Framing, C> Connections<F, C> {
             let slot = &self.slots[index.get()];
             let config = &self.shared.config;
             let (timeout_s, since_ns) = match &slot.phase {
+                Phase::Home(stream) if !stream.connection.has_unsent() && slot.phase.owes() => {
+                    continue;
+                }
                 Phase::Home(stream) => match stream.connection.socket.handshake_since_ns() {
                     Some(since_ns) => (config.handshake_timeout_s, since_ns),
                     None if !stream.connection.has_unsent() => {

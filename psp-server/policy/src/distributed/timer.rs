@@ -1,9 +1,11 @@
 //! The timer core: which worker to preempt, and when (Synergy II-B, algorithm 3).
 //!
-//! A worker's timer runs while the worker runs a long request. When the timer expires and the worker's
+//! A worker's timer runs while the worker runs a request with a quantum. When the timer expires and the worker's
 //! own queue is empty, the timer is renewed for the same time; when a request waits there, the worker
-//! is preempted. So a request that arrives behind a long one waits for the rest of one quantum.
+//! is preempted. So a request that arrives behind a long one waits for the rest of one quantum. Where timers are not
+//! renewed, a worker is preempted for the first request that comes behind an expired one.
 
+use crate::distributed::local::Ways;
 use crate::event::{Action, WorkerId};
 use crate::parts::quanta::Quanta;
 use crate::parts::running::Running;
@@ -22,15 +24,18 @@ pub(crate) struct Timer {
     quanta: Quanta,
     /// Whether a worker is left alone while its own queue is empty.
     conditional: bool,
+    /// Whether a quantum that ends meanwhile is followed by another.
+    renewed: bool,
     /// Per worker; `None` unless it runs a long request.
     armed: Vec<Option<Armed>>,
 }
 
 impl Timer {
-    pub(crate) fn new(setup: &SchedulerSetup<'_>, conditional: bool) -> Self {
+    pub(crate) fn new(setup: &SchedulerSetup<'_>, ways: &Ways) -> Self {
         Self {
             quanta: Quanta::new(setup, u64::MAX),
-            conditional,
+            conditional: ways.conditional,
+            renewed: ways.renewed,
             armed: vec![None; setup.workers],
         }
     }
@@ -65,7 +70,7 @@ impl Timer {
 
     /// The own queue of `worker` has its first request, as the timer has been renewed until now.
     pub(crate) fn queue_begins(&mut self, now_ns: u64, worker: WorkerId, running: &Running) {
-        if !self.conditional {
+        if !(self.conditional && self.renewed) {
             self.quanta.expose(worker);
         } else if let Some(Armed { at_ns, quantum_ns }) = self.armed[worker.index()] {
             let left_ns = quantum_ns - now_ns.saturating_sub(at_ns) % quantum_ns;

@@ -4,9 +4,9 @@
 //! were ever put into the queue. If fewer have been taken out by the next time, some waited for all
 //! of that time, and the queue is congested until they are out.
 
-/// See the [module](self).
+/// Whether requests stay in the wait queue for too long (Synergy II-B.1).
 #[derive(Debug)]
-pub(crate) struct Congestion {
+pub struct Congestion {
     /// 0 if the queue is never congested.
     threshold_ns: u64,
     put: u64,
@@ -19,7 +19,8 @@ pub(crate) struct Congestion {
 
 impl Congestion {
     /// An empty queue.
-    pub(crate) const fn new(threshold_ns: u64) -> Self {
+    #[must_use]
+    pub const fn new(threshold_ns: u64) -> Self {
         Self {
             threshold_ns,
             put: 0,
@@ -31,7 +32,7 @@ impl Congestion {
     }
 
     /// Time passes. Call this before [`Congestion::put`] and [`Congestion::took`] at the same time.
-    pub(crate) const fn passes(&mut self, now_ns: u64) {
+    pub const fn passes(&mut self, now_ns: u64) {
         if self.threshold_ns > 0 && !self.congested && now_ns >= self.check_ns {
             self.congested = self.taken < self.mark;
             if !self.congested {
@@ -41,12 +42,12 @@ impl Congestion {
     }
 
     /// Requests were put into the queue.
-    pub(crate) const fn put(&mut self, requests: u64) {
+    pub const fn put(&mut self, requests: u64) {
         self.put += requests;
     }
 
     /// One was taken out.
-    pub(crate) const fn took(&mut self, now_ns: u64) {
+    pub const fn took(&mut self, now_ns: u64) {
         self.taken += 1;
         if self.congested && self.taken >= self.mark {
             self.congested = false;
@@ -55,12 +56,14 @@ impl Congestion {
     }
 
     /// Whether the queue is congested.
-    pub(crate) const fn is_congested(&self) -> bool {
+    #[must_use]
+    pub const fn is_congested(&self) -> bool {
         self.congested
     }
 
     /// When the queue must be checked next: never while it is empty, or congested already.
-    pub(crate) const fn deadline_ns(&self) -> Option<u64> {
+    #[must_use]
+    pub const fn deadline_ns(&self) -> Option<u64> {
         if self.threshold_ns > 0 && !self.congested && self.taken < self.put {
             Some(self.check_ns)
         } else {

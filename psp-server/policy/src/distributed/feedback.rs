@@ -1,0 +1,78 @@
+//! What all workers' measurements together say: central knowledge, off the path of requests.
+
+use crate::distributed::board::Board;
+use crate::distributed::knowledge::Knowledge;
+use crate::distributed::word::Word;
+use crate::event::{Sample, WorkerId};
+use crate::request_type::RequestType;
+use crate::scheduler::{Relief, TypeStatus};
+
+/// What is in the system, as well as the driver can tell.
+pub trait InSystem {
+    /// How many requests of the type at `slot` wait, run or are blocked.
+    fn requests(&self, slot: usize) -> u64;
+    /// For how long the oldest waiting request of the type has waited, in nanoseconds.
+    fn waited_ns(&self, slot: usize) -> u64;
+}
+
+/// Makes [`Knowledge`] of measurements. On live servers a slow thread feeds it every few milliseconds with what the
+/// workers collected; in the simulator it sees each sample at once.
+pub trait Feedback<C: Word>: Send {
+    /// Adds what a worker measured of the type at `slot`.
+    fn record(&mut self, slot: usize, sample: &Sample) {
+        let _ = (slot, sample);
+    }
+
+    /// A request of the type at `slot` begins on `worker` and had waited for so long.
+    fn begins(&mut self, slot: usize, worker: WorkerId, waited_ns: u64) {
+        let _ = (slot, worker, waited_ns);
+    }
+
+    /// Time passes. Publishes what changed, and returns whether requests may wait where they must not run: each
+    /// worker then [places](super::WorkerPolicy::place) what waits in its queue again.
+    fn passes(&mut self, now_ns: u64, in_system: &dyn InSystem, knowledge: &Knowledge<C>) -> bool {
+        let _ = (now_ns, in_system, knowledge);
+        false
+    }
+
+    /// Names an idle worker for each group of types whose own are all [stuck](crate::Scheduler::relief). Returns when
+    /// others will be. The board shows what runs. Not before the worker has taken a request is another one
+    /// named, so that no two take one at a time.
+    fn relieve(&mut self, now_ns: u64, board: &Board<C>, knowledge: &Knowledge<C>) -> Option<u64> {
+        let _ = (now_ns, board, knowledge);
+        None
+    }
+
+    /// As [`Scheduler::relief`](crate::Scheduler::relief).
+    fn relief(&self, now_ns: u64, board: &Board<C>, slot: usize) -> Relief {
+        let _ = (now_ns, board, slot);
+        Relief::NotNeeded
+    }
+
+    /// Workers `0..present` are present from now on. Publishes what changed.
+    fn set_present(&mut self, present: u32, knowledge: &Knowledge<C>) {
+        let _ = (present, knowledge);
+    }
+
+    /// What is known of the type at `slot`; nothing of queues.
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        let _ = slot;
+        TypeStatus::default()
+    }
+
+    /// As [`Scheduler::same_run`](crate::Scheduler::same_run).
+    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
+        first == next
+    }
+
+    /// How often workers were reserved.
+    fn reservation_updates(&self) -> u64 {
+        0
+    }
+}
+
+/// For policies that know nothing of types.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoFeedback;
+
+impl<C: Word> Feedback<C> for NoFeedback {}

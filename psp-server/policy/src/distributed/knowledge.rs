@@ -1,0 +1,172 @@
+//! What feedback has published: lengths of types, and the workers that each may use.
+//!
+//! [`Feedback`](super::Feedback) writes and workers read. Each word makes sense by itself: a worker that reads old and new
+//! ones side by side decides as it would have a moment earlier for one type, and as now for another.
+
+use crate::distributed::lanes::{LANES_MAX, LaneSet, lane_of};
+use crate::distributed::word::Word;
+use crate::event::WorkerId;
+use crate::parts::workers::WorkerRange;
+use crate::request_type::RequestType;
+
+/// What is known of one type.
+#[derive(Debug, Default)]
+struct TypeWords<C> {
+    mean_ns: C,
+    long: C,
+    rank: C,
+    group: C,
+    own: C,
+    further: C,
+    borrowed: C,
+}
+
+/// Where requests of a type may begin, and before which others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reservation {
+    /// Place among all types: the lowest goes first.
+    pub(crate) rank: u32,
+    /// Number of its group, by ascending service time. Types of one group are alike.
+    pub(crate) group: u32,
+    /// Workers reserved for it.
+    pub(crate) own: WorkerRange,
+    /// Other workers that it may use.
+    pub(crate) further: WorkerRange,
+    /// Workers that it may use until they are taken back.
+    pub(crate) borrowed: WorkerRange,
+}
+
+impl Reservation {
+    /// Whether its requests may begin on `worker`, for good.
+    pub(crate) const fn has(&self, worker: WorkerId) -> bool {
+        self.own.contains(worker.0) || self.further.contains(worker.0)
+    }
+}
+
+const fn pack(range: WorkerRange) -> u64 {
+    (range.first as u64) << 32 | range.end as u64
+}
+
+const fn unpack(word: u64) -> WorkerRange {
+    WorkerRange::new((word >> 32) as u32, word as u32)
+}
+
+/// What feedback has published: lengths of types, and the workers that each may use. Workers read it.
+#[derive(Debug)]
+pub struct Knowledge<C> {
+    /// Per type slot, `UNKNOWN` last.
+    types: Box<[TypeWords<C>]>,
+    /// Per worker: the lanes of types that it relieves.
+    reliefs: Box<[C]>,
+    /// The last slot, if slots beyond it share its lane.
+    shared_lane: bool,
+}
+
+impl<C: Word> Knowledge<C> {
+    /// Nothing is known of so many registered types: all are long, and none may use any of so many workers.
+    #[must_use]
+    pub fn new(types: usize, workers: usize) -> Self {
+        let knowledge = Self {
+            types: (0..=types).map(|_| TypeWords::default()).collect(),
+            reliefs: (0..workers).map(|_| C::default()).collect(),
+            shared_lane: types >= LANES_MAX,
+        };
+        for slot in 0..=types {
+            knowledge.set_length(slot, None, true);
+        }
+        knowledge
+    }
+
+    /// How many slots there are.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.types.len()
+    }
+
+    /// The slot of a type; types that are not registered are `UNKNOWN`.
+    #[must_use]
+    pub fn slot(&self, request_type: RequestType) -> usize {
+        let unknown = self.types.len() - 1;
+        let index = request_type.index();
+        index.map_or(unknown, |index| index.min(unknown))
+    }
+
+    /// Mean service time of the type at `slot` in nanoseconds, if known.
+    #[must_use]
+    pub fn mean_ns(&self, slot: usize) -> Option<f64> {
+        let word = self.types[slot].mean_ns.get();
+        (word != 0).then(|| f64::from_bits(word))
+    }
+
+    /// Whether requests of the type at `slot` are long.
+    #[must_use]
+    pub fn is_long(&self, slot: usize) -> bool {
+        self.types[slot].long.get() == 1
+    }
+
+    /// Publishes the length of a type.
+    pub(crate) fn set_length(&self, slot: usize, mean_ns: Option<f64>, long: bool) {
+        let words = &self.types[slot];
+        words.mean_ns.set(mean_ns.map_or(0, f64::to_bits));
+        words.long.set(u64::from(long));
+    }
+
+    /// Where the type at `slot` may run.
+    #[inline]
+    pub(crate) fn reservation(&self, slot: usize) -> Reservation {
+        let words = &self.types[slot];
+        Reservation {
+            rank: words.rank.get() as u32,
+            group: words.group.get() as u32,
+            own: unpack(words.own.get()),
+            further: unpack(words.further.get()),
+            borrowed: unpack(words.borrowed.get()),
+        }
+    }
+
+    /// Publishes where a type may run.
+    pub(crate) fn set_reservation(&self, slot: usize, reservation: &Reservation) {
+        let words = &self.types[slot];
+        words.rank.set(reservation.rank.into());
+        words.group.set(reservation.group.into());
+        words.own.set(pack(reservation.own));
+        words.further.set(pack(reservation.further));
+        words.borrowed.set(pack(reservation.borrowed));
+    }
+
+    /// The lanes of types whose own workers are all [stuck](crate::Scheduler::relief), and of which `worker` may
+    /// run a request.
+    #[inline]
+    pub(crate) fn relieves(&self, worker: WorkerId) -> LaneSet {
+        LaneSet::from_word(self.reliefs[worker.index()].get())
+    }
+
+    /// Publishes which lanes `worker` relieves.
+    pub(crate) fn set_relieves(&self, worker: WorkerId, lanes: LaneSet) {
+        self.reliefs[worker.index()].set(lanes.word());
+    }
+
+    /// The reservation of the types that wait in `lane`. Types that share a lane have the same.
+    #[inline]
+    pub(crate) fn of_lane(&self, lane: usize) -> Reservation {
+        let slot = if self.shared_lane && lane == LANES_MAX - 1 {
+            self.slots() - 1
+        } else {
+            lane
+        };
+        self.reservation(slot)
+    }
+
+    /// Whether requests of the types that wait in `lane` may begin on `worker`, and stay.
+    #[must_use]
+    pub fn may_run(&self, lane: usize, worker: WorkerId) -> bool {
+        self.of_lane(lane).has(worker)
+    }
+
+    /// The lanes of all types for which `such` holds.
+    #[inline]
+    pub(crate) fn lanes(&self, such: impl Fn(&Reservation) -> bool) -> LaneSet {
+        let lanes = 0..=lane_of(self.slots() - 1);
+        lanes.filter(|&lane| such(&self.of_lane(lane))).collect()
+    }
+}

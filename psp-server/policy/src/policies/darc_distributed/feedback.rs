@@ -1,0 +1,287 @@
+//! DARC's reservations as knowledge of all workers.
+
+use crate::distributed::knowledge::Reservation;
+use crate::distributed::{Board, Feedback, InSystem, Knowledge, LANES_MAX, LaneSet, Word, lane_of};
+use crate::event::{Sample, WorkerId};
+use crate::parts::own_thread::OwnThread;
+use crate::parts::plan::{Loan, Plan};
+use crate::parts::profile::Profile;
+use crate::parts::reservations::Reservations;
+use crate::parts::slos::Slos;
+use crate::parts::stuck::{Outlook, Scene, StuckRule};
+use crate::parts::workers::{WorkerRange, worker_count};
+use crate::request_type::RequestType;
+use crate::scheduler::{Relief, TypeStatus};
+use crate::settings;
+use crate::setup::SchedulerSetup;
+
+/// Rank of an untried type: before all groups.
+const UNTRIED: u32 = 0;
+/// Group of types of unknown length.
+const NO_GROUP: u32 = u32::MAX;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Reserving {
+    profile: Profile,
+    plan: Plan,
+    reservations: Reservations,
+    own_thread: OwnThread,
+    /// `None` where no worker is lent.
+    loans: Option<Loans>,
+    stuck: StuckRule,
+    /// Workers that relieve groups, and which.
+    relieving: Vec<(WorkerId, usize)>,
+    /// Per type slot: requests that ran on a worker reserved for a longer group.
+    steals: Vec<u64>,
+    /// A type is untried no longer.
+    tried: bool,
+}
+
+/// Which groups lend and borrow.
+#[derive(Debug)]
+struct Loans {
+    cost_ns: f64,
+    cost_max: f64,
+    slos: Slos,
+    /// Per type slot.
+    gives_way: Vec<bool>,
+    /// The first worker that is lent: worker 0 cannot be preempted if it is the driver's own thread.
+    first_lent: u32,
+    /// Per group, the rest last.
+    groups: Vec<Loan>,
+}
+
+impl Loans {
+    fn new(setup: &SchedulerSetup<'_>, settings: &settings::DarcDistributed) -> Option<Self> {
+        let preemption = setup.useful_preemption().filter(|_| settings.lends)?;
+        let slots = setup.types.len() + 1;
+        Some(Self {
+            cost_ns: preemption.cost_ns as f64,
+            cost_max: settings.cost_max,
+            slos: Slos::new(setup, settings.slo_slowdown),
+            gives_way: (0..slots).map(|slot| setup.types.gives_way(slot)).collect(),
+            first_lent: u32::from(setup.inline),
+            groups: Vec::with_capacity(slots + 1),
+        })
+    }
+
+    /// A group lends if a preemption costs little beside what its requests may wait. It borrows if its types
+    /// give way.
+    fn lend(&mut self, plan: &mut Plan, profile: &Profile) {
+        self.groups.clear();
+        for (_, members) in plan.groups() {
+            let allowance_ns = |&slot: &usize| {
+                let mean_ns = profile.mean_ns(slot)?;
+                Some(self.slos.of_mean(slot, mean_ns) - mean_ns - self.cost_ns)
+            };
+            let allowance_ns = members.iter().filter_map(allowance_ns);
+            let shortest_ns = allowance_ns.fold(f64::INFINITY, f64::min);
+            let is_known = shortest_ns.is_finite();
+            self.groups.push(Loan {
+                lends: is_known && self.cost_ns <= self.cost_max * shortest_ns,
+                borrows: members.iter().all(|&slot| self.gives_way[slot]),
+                borrow_after_ns: 0,
+                allowance_ns: 0,
+                aging: None,
+            });
+        }
+        plan.lend(self.first_lent, |number| self.groups[number]);
+    }
+}
+
+impl Reserving {
+    pub(crate) fn new<C: Word>(
+        setup: &SchedulerSetup<'_>,
+        settings: &settings::DarcDistributed,
+        knowledge: &Knowledge<C>,
+    ) -> Self {
+        let slots = setup.types.len() + 1;
+        let profile = Profile::new(setup, &settings.darc);
+        let mut plan = Plan::shared(slots, worker_count(setup.workers));
+        let reservations = Reservations::new(setup, &settings.darc, &mut plan, &profile);
+        let mut reserving = Self {
+            profile,
+            plan,
+            reservations,
+            own_thread: OwnThread::new(setup),
+            loans: Loans::new(setup, settings),
+            stuck: StuckRule::new(setup),
+            relieving: Vec::with_capacity(slots),
+            steals: vec![0; slots],
+            tried: false,
+        };
+        reserving.publish(knowledge);
+        reserving
+    }
+
+    fn publish<C: Word>(&mut self, knowledge: &Knowledge<C>) {
+        let Self {
+            profile,
+            plan,
+            own_thread,
+            loans,
+            ..
+        } = self;
+        if let Some(loans) = loans {
+            loans.lend(plan, profile);
+        }
+        let unknown = knowledge.slots() - 1;
+        let rest = plan.len() - 1;
+        for (number, (group, members)) in plan.groups().enumerate() {
+            for &slot in members {
+                let mean_ns = profile.mean_ns(slot);
+                let open = own_thread.open_to(profile.knows_length(slot));
+                let is_untried = plan.has_groups() && profile.is_untried(slot);
+                let number = number as u32;
+                let reservation = Reservation {
+                    rank: if is_untried { UNTRIED } else { number + 1 },
+                    group: if number as usize == rest {
+                        NO_GROUP
+                    } else {
+                        number
+                    },
+                    own: group.own.within(open),
+                    further: group.further.within(open),
+                    borrowed: group.borrowed.within(open),
+                };
+                knowledge.set_length(slot, mean_ns, true);
+                knowledge.set_reservation(slot, &reservation);
+            }
+        }
+        // Types that share the lane of `UNKNOWN` are served as such.
+        let of_unknown = knowledge.reservation(unknown);
+        for slot in LANES_MAX - 1..unknown.max(LANES_MAX - 1) {
+            knowledge.set_reservation(slot, &of_unknown);
+        }
+    }
+
+    /// What runs, as the board shows it; `None` if no request is ever stuck.
+    fn scene<'a, C: Word>(
+        &'a self,
+        now_ns: u64,
+        board: &'a Board<C>,
+    ) -> Option<Scene<'a, &'a Board<C>>> {
+        let present = WorkerRange::new(0, board.present());
+        self.stuck.scene(now_ns, board, &self.profile, present)
+    }
+
+    fn group_of(&self, request_type: RequestType) -> Option<usize> {
+        let index = request_type.index()?;
+        (index < self.profile.types()).then(|| self.plan.group_of(index))?
+    }
+}
+
+impl<C: Word> Feedback<C> for Reserving {
+    fn record(&mut self, slot: usize, sample: &Sample) {
+        self.tried |= self.profile.is_untried(slot);
+        self.profile.record(slot, sample);
+    }
+
+    fn begins(&mut self, slot: usize, worker: WorkerId, waited_ns: u64) {
+        self.reservations.note_delay(slot, waited_ns);
+        let groups = self
+            .plan
+            .groups()
+            .nth(self.plan.group_of(slot).unwrap_or(0));
+        let is_grouped = self.plan.group_of(slot).is_some();
+        let steals = groups.is_some_and(|(group, _)| is_grouped && group.steals(worker));
+        self.steals[slot] += u64::from(steals);
+        let number = self.plan.group_of(slot).unwrap_or(self.plan.len() - 1);
+        let relieves = |&named: &(WorkerId, usize)| named == (worker, number);
+        self.stuck.relieved[slot] += u64::from(self.relieving.iter().any(relieves));
+    }
+
+    fn passes(&mut self, now_ns: u64, in_system: &dyn InSystem, knowledge: &Knowledge<C>) -> bool {
+        let Self {
+            profile,
+            plan,
+            reservations,
+            ..
+        } = self;
+        let learned = profile.close_window_if_due(now_ns, |slot| in_system.requests(slot));
+        if let Some(learned) = learned {
+            reservations.learned(learned, plan, profile, |slot| in_system.waited_ns(slot));
+        } else if !std::mem::take(&mut self.tried) {
+            return false;
+        }
+        self.publish(knowledge);
+        learned.is_some()
+    }
+
+    fn relieve(&mut self, now_ns: u64, board: &Board<C>, knowledge: &Knowledge<C>) -> Option<u64> {
+        for (worker, _) in self.relieving.drain(..) {
+            knowledge.set_relieves(worker, LaneSet::NONE);
+        }
+        let mut relieving = std::mem::take(&mut self.relieving);
+        let scene = self.scene(now_ns, board)?;
+        let unknown = knowledge.slots() - 1;
+        let mut deadline_ns = None::<u64>;
+        for (number, (group, members)) in self.plan.groups().enumerate() {
+            let mine = |worker| group.may_use(worker, u64::MAX);
+            let outlook = scene.outlook(scene.among(mine));
+            if outlook == Outlook::Open(None) {
+                continue;
+            }
+            let is_away = scene.away(members, mine).next().is_some();
+            let Some(worker) = scene.spare(mine).filter(|_| !is_away) else {
+                continue;
+            };
+            let own_lane = |&&slot: &&usize| slot < LANES_MAX - 1 || slot == unknown;
+            let lanes = members.iter().filter(own_lane);
+            let lanes: LaneSet = lanes.map(|&slot| lane_of(slot)).collect();
+            let mut lines = (0..board.workers()).map(|worker| board.line(WorkerId(worker)));
+            if lines.all(|line| line.waiting().and(lanes).is_empty()) {
+                continue;
+            }
+            if let Outlook::Open(look_ns) = outlook {
+                deadline_ns = deadline_ns.into_iter().chain(look_ns).min();
+                continue;
+            }
+            knowledge.set_relieves(worker, knowledge.relieves(worker).or(lanes));
+            relieving.push((worker, number));
+        }
+        self.relieving = relieving;
+        deadline_ns
+    }
+
+    fn relief(&self, now_ns: u64, board: &Board<C>, slot: usize) -> Relief {
+        let mut groups = self.plan.groups();
+        let own = groups.find(|(_, members)| members.contains(&slot));
+        let scene = self.scene(now_ns, board).zip(own);
+        scene.map_or(Relief::NotNeeded, |(scene, (group, members))| {
+            scene.relief(members, |worker| group.may_use(worker, u64::MAX))
+        })
+    }
+
+    fn set_present(&mut self, present: u32, knowledge: &Knowledge<C>) {
+        self.own_thread.set_workers(present);
+        self.plan.set_workers(present);
+        self.reservations
+            .workers_changed(&mut self.plan, &self.profile);
+        self.publish(knowledge);
+    }
+
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        let (workers_reserved, worker_first) = self.plan.reservation(slot);
+        TypeStatus {
+            workers_reserved,
+            worker_first,
+            group: self.plan.group_of(slot),
+            service_ns_mean: self.profile.mean_ns(slot).unwrap_or(0.0),
+            share: self.profile.share(slot),
+            steals: self.steals[slot],
+            relieved: self.stuck.relieved[slot],
+            ..TypeStatus::default()
+        }
+    }
+
+    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
+        let group = self.group_of(first);
+        first == next || group.is_some_and(|group| self.group_of(next) == Some(group))
+    }
+
+    fn reservation_updates(&self) -> u64 {
+        self.reservations.updates()
+    }
+}

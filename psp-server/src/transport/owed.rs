@@ -1,0 +1,24 @@
+//! What a connection owes its peer: replies that are deferred.
+
+/// Deferred replies of a connection whose protocol matches replies to requests by their names.
+pub(crate) const OWED_MAX: usize = 64;
+
+/// Names a deferred reply. No two replies of a server have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket(pub(crate) u64);
+
+/// A request whose handler has returned without a reply.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    pub(crate) ticket: Ticket,
+    /// The request, for a refusal.
+    pub(crate) request: Box<[u8]>,
+    /// A part of the reply was sent before it was deferred.
+    pub(crate) is_committed: bool,
+}
+
+/// How many replies a connection may owe before its next request has to wait. With one, replies keep the order of their
+/// requests.
+pub(crate) fn owed_max(replies_in_order: bool) -> usize {
+    if replies_in_order { 1 } else { OWED_MAX }
+}
