@@ -25,6 +25,7 @@ pub mod long_double;
 pub mod memory;
 pub mod number_text;
 pub mod parse;
+mod rdb;
 pub mod scripts;
 pub mod settings;
 pub mod size_class;

@@ -85,7 +85,7 @@ enum Work {
     /// The number of connections and settings. It counts as small all the same: operators need these commands when
     /// nothing else answers.
     Administration,
-    /// A script's measured time.
+    /// The measured time of a script or a function.
     Script,
     /// More than a small request may take, unless rules of the classifier know the subcommand.
     Unbounded,
@@ -282,6 +282,8 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::AnyKey, &["randomkey"]),
     (Work::Administration, &["client", "config", "info"]),
     (Work::Script, &["eval", "eval_ro", "evalsha", "evalsha_ro"]),
+    (Work::Script, &["fcall", "fcall_ro"]),
+    (Work::Unbounded, &["function"]),
     (
         Work::Unbounded,
         &["command", "debug", "flushall", "flushdb", "script"],
@@ -371,6 +373,11 @@ pub fn of_transaction(count: usize, longest: RequestType) -> RequestType {
     by_count.max(longest)
 }
 
+const EVAL: CommandId = CommandId::of(b"eval");
+const EVAL_RO: CommandId = CommandId::of(b"eval_ro");
+const FCALL: CommandId = CommandId::of(b"fcall");
+const FCALL_RO: CommandId = CommandId::of(b"fcall_ro");
+
 /// Judges requests by what the server holds.
 struct Judge {
     store: Arc<Keyspace>,
@@ -378,18 +385,16 @@ struct Judge {
 }
 
 impl Judge {
-    /// What the runs of the script were like that the request calls; `None` for other requests.
+    /// What the runs of the script or the function were like that the request calls; `None` for other requests.
     fn kind_of_script(&self, frame: &[u8], head: &RespHead) -> Option<Kind> {
-        const BY_BODY: [CommandId; 2] = [CommandId::of(b"eval"), CommandId::of(b"eval_ro")];
         if WORK_BY_ID[head.command().index()] != Work::Script {
             return None;
         }
-        let script = head.arg(frame, 1).unwrap_or_default();
-        let tag = if BY_BODY.contains(&head.command()) {
-            self.scripts.tag_of_body(script)
-        } else {
-            let digest = Digest::parse(script);
-            digest.map(|digest| self.scripts.tag_of_digest(&digest))
+        let name = head.arg(frame, 1).unwrap_or_default();
+        let tag = match head.command() {
+            EVAL | EVAL_RO => self.scripts.tag_of_body(name),
+            FCALL | FCALL_RO => self.scripts.tag_of_function(name),
+            _by_digest => Digest::parse(name).map(|digest| self.scripts.tag_of_digest(&digest)),
         };
         let is_quoted = frame.first() != Some(&b'*');
         let kind = tag
@@ -741,6 +746,7 @@ fn scan_count(frame: &[u8], head: &RespHead, first: usize, span: Span) -> usize 
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::time::Duration;
 
     use psp_protocols::Framing;
     use psp_protocols::resp::{Resp, encode_command};
@@ -920,8 +926,23 @@ mod tests {
             ("evalsha", &[], vec!["a 0".into()]),
             ("evalsha_ro", &[], vec!["a 0".into()]),
             ("exists", &["L", "a b c"], vec![many("", " k")]),
+            ("fcall", &[], vec!["f 0".into()]),
+            ("fcall_ro", &[], vec!["f 0".into()]),
             ("flushall", &[], vec![String::new()]),
             ("flushdb", &[], vec![String::new()]),
+            (
+                "function",
+                &["kill", "stats"],
+                vec![
+                    "load x".into(),
+                    "list".into(),
+                    "dump".into(),
+                    "restore x".into(),
+                    "flush".into(),
+                    "delete x".into(),
+                    String::new(),
+                ],
+            ),
             ("geoadd", &["z 1 1 a"], vec![many("z", " 1 1 a")]),
             ("geohash", &["earth p0"], vec![many("earth", " p0")]),
             ("geopos", &["earth p0"], vec![many("earth", " p0")]),
@@ -1240,6 +1261,24 @@ mod tests {
         }
         let plain = type_of_frame(&session, b"HGETALL h\r\n");
         assert_eq!(plain, "range");
+    }
+
+    #[test]
+    fn functions_are_of_the_type_of_their_runs() {
+        let session = filled();
+        let profile = &session.server.scripts.profile;
+        let tag = profile.tag_of_function(b"f").expect("a short name");
+        assert_eq!(type_of(&session, "FCALL f 0"), "scan");
+        for (busy_us, expected) in [(2, "write"), (100, "range"), (1000, "scan")] {
+            for _ in 0..100 {
+                profile.record(tag, Duration::from_micros(busy_us));
+            }
+            for line in ["FCALL f 0", "fcall_ro F 1 k x"] {
+                assert_eq!(type_of(&session, line), expected, "{line}");
+            }
+            assert_eq!(type_of(&session, "FCALL g 0"), "scan");
+            assert_eq!(type_of_frame(&session, b"FCALL 'f' 0\r\n"), "scan");
+        }
     }
 
     #[test]

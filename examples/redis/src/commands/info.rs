@@ -137,6 +137,8 @@ fn clients(server: &ServerState, text: &mut String) -> fmt::Result {
 fn memory(server: &ServerState, text: &mut String) -> fmt::Result {
     let used = server.memory.used_bytes();
     let limit = server.settings.maxmemory_bytes();
+    let (scripts, _) = server.scripts.library.size();
+    let (libraries, functions) = server.scripts.functions.counts();
     lines!(text,
         "used_memory": used,
         "used_memory_human": human(used),
@@ -144,6 +146,9 @@ fn memory(server: &ServerState, text: &mut String) -> fmt::Result {
         "maxmemory": limit,
         "maxmemory_human": human(limit),
         "maxmemory_policy": "noeviction",
+        "number_of_cached_scripts": scripts,
+        "number_of_functions": functions,
+        "number_of_libraries": libraries,
     )
 }
 

@@ -10,6 +10,7 @@ mod config;
 mod connection;
 mod counts;
 mod expire;
+mod functions;
 pub(crate) mod geo;
 mod hashes;
 mod hyperloglog;
@@ -21,6 +22,7 @@ mod lcs;
 mod lists;
 mod pace;
 mod scan;
+mod script_call;
 mod scripting;
 mod server;
 mod sets;
@@ -49,6 +51,7 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("generic", keys::COMMANDS),
     ("string", lcs::COMMANDS),
     ("list", lists::COMMANDS),
+    ("scripting", functions::COMMANDS),
     ("scripting", scripting::COMMANDS),
     ("server", server::COMMANDS),
     ("set", sets::COMMANDS),

@@ -1,25 +1,19 @@
 //! EVAL, EVALSHA, their read-only forms, and SCRIPT.
-//!
-//! A script runs on a fork of the keyspace, as a transaction does: other clients see all that it did or nothing, and no
-//! lock is held while it runs. If another client changed one of its keys meanwhile, it runs again.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use psp_store::Keyspace;
-
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
+use crate::scripts::control::{Form, Task};
 use crate::scripts::digest::Digest;
 use crate::scripts::library::Script;
-use crate::scripts::pool::Lease;
+use crate::scripts::pool::{Killed, Lease};
 use crate::scripts::profile::Tag;
-use crate::scripts::run::{Ended, Run};
 use crate::scripts::shebang;
-use crate::transaction::TransactionState;
-use crate::transcript::Transcript;
 
+use super::script_call::{Arguments, Call, lease};
 use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
@@ -37,8 +31,27 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("debug", 3, debug),
     Subcommand::new("exists", -3, exists),
     Subcommand::new("flush", -2, flush),
+    Subcommand::new("help", 2, help),
     Subcommand::new("kill", 2, kill),
     Subcommand::new("load", 3, load),
+];
+
+/// The text of SCRIPT HELP, as in Redis.
+const HELP: &[&str] = &[
+    "DEBUG (YES|SYNC|NO)",
+    "    Set the debug mode for subsequent scripts executed.",
+    "EXISTS <sha1> [<sha1> ...]",
+    "    Return information about the existence of the scripts in the script cache.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Flush the Lua scripts cache. Very dangerous on replicas.",
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the scripts cache.",
+    "    * SYNC: Synchronously flush the scripts cache.",
+    "KILL",
+    "    Kill the currently executing Lua script.",
+    "LOAD <script>",
+    "    Load a script into the scripts cache without executing it.",
 ];
 
 fn eval(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -63,11 +76,11 @@ fn call_body(
     is_read_only: bool,
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    let arguments = Arguments::parse(args)?;
+    let arguments = arguments(args)?;
     let scripts = &context.server.scripts;
     let body = args[1];
     let digest = Digest::of(body);
-    let mut lease = lease(context)?;
+    let mut lease = lease(context, Task::Script)?;
     let script = match scripts.library.find(&digest) {
         Some(script) => script,
         None => {
@@ -76,13 +89,16 @@ fn call_body(
             script
         }
     };
-    let call = Call {
-        script: &script,
+    let body_tag = scripts.profile.tag_of_body(body);
+    call(
+        context,
+        &script,
         arguments,
         is_read_only,
-        body_tag: scripts.profile.tag_of_body(body),
-    };
-    call.run(context, &mut lease, out)
+        body_tag,
+        &mut lease,
+        out,
+    )
 }
 
 fn call_digest(
@@ -91,25 +107,26 @@ fn call_digest(
     is_read_only: bool,
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    let arguments = Arguments::parse(args)?;
+    let arguments = arguments(args)?;
     let scripts = &context.server.scripts;
     let found = Digest::parse(args[1]).and_then(|digest| scripts.library.find(&digest));
     let script = found.ok_or(CommandError::line(
         "NOSCRIPT No matching script. Please use EVAL.",
     ))?;
-    let mut lease = lease(context)?;
-    let call = Call {
-        script: &script,
+    let mut lease = lease(context, Task::Script)?;
+    call(
+        context,
+        &script,
         arguments,
         is_read_only,
-        body_tag: None,
-    };
-    call.run(context, &mut lease, out)
+        None,
+        &mut lease,
+        out,
+    )
 }
 
-fn lease<'s>(context: &Context<'s>) -> Result<Lease<'s>> {
-    let limit_ms = context.server.settings.script_time_limit_ms();
-    context.server.scripts.pool.lease(limit_ms)
+fn arguments<'a>(args: &'a [&'a [u8]]) -> Result<Arguments<'a>> {
+    Arguments::divide(parse::integer(args[2])?, &args[3..])
 }
 
 /// The script with this body, if it is Lua.
@@ -120,108 +137,48 @@ fn compile(lease: &mut Lease<'_>, digest: Digest, body: &[u8]) -> Result<Arc<Scr
     Ok(script)
 }
 
-/// The keys and the other arguments of a call.
-struct Arguments<'a> {
-    keys: &'a [&'a [u8]],
-    args: &'a [&'a [u8]],
-}
-
-impl<'a> Arguments<'a> {
-    fn parse(args: &'a [&'a [u8]]) -> Result<Self> {
-        let count = parse::integer(args[2])?;
-        let count = usize::try_from(count)
-            .map_err(|_negative| CommandError::line("ERR Number of keys can't be negative"))?;
-        let (keys, args) = args[3..].split_at_checked(count).ok_or(CommandError::line(
-            "ERR Number of keys can't be greater than number of args",
-        ))?;
-        Ok(Self { keys, args })
-    }
-}
-
-/// One call of a script.
-struct Call<'a> {
-    script: &'a Arc<Script>,
-    arguments: Arguments<'a>,
+/// Runs `script` and lets the classifier know how long that took. `body_tag` is the tag under which the classifier knows
+/// the body, too.
+fn call(
+    context: &mut Context<'_>,
+    script: &Script,
+    arguments: Arguments<'_>,
     is_read_only: bool,
-    /// Under which the classifier knows the body, too.
     body_tag: Option<Tag>,
-}
-
-impl Call<'_> {
-    fn run(
-        &self,
-        context: &mut Context<'_>,
-        lease: &mut Lease<'_>,
-        out: &mut ReplyEncoder<'_>,
-    ) -> Result<()> {
-        let function = lease.function(self.script)?;
-        let server = context.server;
-        let started = Instant::now();
-        let flags = self.script.flags;
-        let is_out_of_memory = !flags.allow_oom && server.is_out_of_memory(started);
-        let limit_bytes = server.settings.config.server.reply_bytes_max;
-        let is_within_transaction = context.store.is_fork();
-        let Arguments { keys, args } = self.arguments;
-        let run = |store: &Keyspace| {
-            let mut reply = Transcript::new(limit_bytes);
-            let run = Run {
-                context,
-                store,
-                is_read_only: self.is_read_only || flags.no_writes,
-                is_out_of_memory,
-                is_within_transaction,
-            };
-            let ended = run.run(
-                lease,
-                &function,
-                &self.script.digest,
-                (keys, args),
-                &mut reply,
-            );
-            if let Err(Ended::Stopped(_)) = ended
-                && !is_within_transaction
-            {
-                store.roll_back();
-            }
-            ended.map(|()| reply)
-        };
-        let ended = if is_within_transaction {
-            run(context.store)
-        } else {
-            TransactionState::commit(&server.store, &[], run)
-                .ok_or(CommandError::line("ERR the script was not carried out"))?
-        };
-        self.record(context, started);
-        match ended {
-            Ok(reply) if reply.is_too_long() => Err(CommandError::line(
-                "ERR the reply of the script, which was carried out, is longer than reply-bytes-max",
-            )),
-            Ok(reply) => {
-                reply.copy_to(out);
-                Ok(())
-            }
-            Err(Ended::Failed(error) | Ended::Stopped(error)) => Err(error),
-        }
+    lease: &mut Lease<'_>,
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    let function = lease.function(script)?;
+    let call = Call {
+        name: &script.digest,
+        function: &function,
+        arguments,
+        flags: script.flags,
+        is_read_only,
+    };
+    let started = Instant::now();
+    let result = call.run(context, lease, out);
+    let busy = started.elapsed();
+    let profile = &context.server.scripts.profile;
+    let tag = profile.tag_of_digest(&script.digest);
+    for tag in [Some(tag), body_tag].into_iter().flatten() {
+        profile.record(tag, busy);
     }
-
-    /// Lets the classifier know how long the call took.
-    fn record(&self, context: &Context<'_>, started: Instant) {
-        let busy = started.elapsed();
-        let profile = &context.server.scripts.profile;
-        let tag = profile.tag_of_digest(&self.script.digest);
-        for tag in [Some(tag), self.body_tag].into_iter().flatten() {
-            profile.record(tag, busy);
-        }
-    }
+    result
 }
 
 fn script(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     subcommand::run("script", SUBCOMMANDS, context, args, out)
 }
 
+fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    subcommand::write_help("script", HELP, out);
+    Ok(())
+}
+
 fn load(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let digest = Digest::of(args[2]);
-    let mut lease = lease(context)?;
+    let mut lease = lease(context, Task::Script)?;
     let library = &context.server.scripts.library;
     let script = match library.find(&digest) {
         Some(script) => script,
@@ -264,29 +221,47 @@ fn flush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 fn kill(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    stop(context, Form::Script, out)
+}
+
+/// SCRIPT KILL and FUNCTION KILL: stops all scripts, or all functions, that have been running for long.
+pub(super) fn stop(context: &Context<'_>, form: Form, out: &mut ReplyEncoder<'_>) -> Result<()> {
     let busy_ms = context.server.settings.busy_reply_threshold_ms();
-    match context.server.scripts.pool.kill(busy_ms) {
-        (0, 0) => Err(CommandError::line(
-            "NOTBUSY No scripts in execution right now.",
-        )),
-        (0, _) => Err(CommandError::line(
+    let Killed {
+        stopped,
+        unstoppable,
+        others,
+    } = context.server.scripts.pool.kill(form, busy_ms);
+    let line = match (stopped, unstoppable, others, form) {
+        (0, 0, 0, _) => "NOTBUSY No scripts in execution right now.",
+        (0, 0, _, Form::Script) => {
+            "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+        }
+        (0, 0, _, _) => {
+            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+        }
+        (0, ..) => {
             "UNKILLABLE Sorry the script already executed write commands against the dataset within a \
-             transaction. Wait until the transaction ends.",
-        )),
+             transaction. Wait until the transaction ends."
+        }
         _ => {
             out.simple("OK");
-            Ok(())
+            return Ok(());
         }
-    }
+    };
+    Err(CommandError::line(line))
 }
 
 /// There is no debugger.
 fn debug(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    if !parse::is(args[2], "NO") {
-        return Err(CommandError::line(
-            "ERR the debugger of scripts is not supported",
-        ));
+    let is = |mode| parse::is(args[2], mode);
+    if is("NO") {
+        out.simple("OK");
+        return Ok(());
     }
-    out.simple("OK");
-    Ok(())
+    Err(CommandError::line(if is("YES") || is("SYNC") {
+        "ERR the debugger of scripts is not supported"
+    } else {
+        "ERR Use SCRIPT DEBUG YES/SYNC/NO"
+    }))
 }

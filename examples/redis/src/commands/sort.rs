@@ -292,8 +292,9 @@ fn run(
         None => Vec::new(),
         Some(Value::List(list)) => list.iter().collect(),
         Some(Value::Set(set)) => {
-            if options.store.is_some() && matches!(options.by, By::Nothing) {
-                // A set has no order of its own that is worth storing.
+            let is_kept = options.store.is_some() || context.store.is_fork();
+            if is_kept && matches!(options.by, By::Nothing) {
+                // A set has no order of its own that is worth storing, or for scripts to depend on.
                 (options.by, options.alphabetic) = (By::Themselves, true);
             }
             set.iter().collect()

@@ -30,7 +30,10 @@ pub(super) fn run(
     match find(container, subcommands, args)? {
         Some(subcommand) => (subcommand.run)(context, args, out),
         None => {
-            write_help(container, subcommands, out);
+            let names = subcommands.iter().map(|it| it.name.to_uppercase());
+            let names: Vec<_> = names.collect();
+            let lines: Vec<_> = names.iter().map(String::as_str).collect();
+            write_help(container, &lines, out);
             Ok(())
         }
     }
@@ -65,17 +68,17 @@ pub(crate) fn find<'s>(
     Ok(Some(found))
 }
 
-/// The names of all subcommands, in the form of Redis.
-fn write_help(container: &str, subcommands: &[Subcommand], out: &mut ReplyEncoder<'_>) {
+/// Writes `lines` and what precedes and follows them in every HELP of Redis.
+pub(super) fn write_help(container: &str, lines: &[&str], out: &mut ReplyEncoder<'_>) {
     let title = format!(
         "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         container.to_uppercase()
     );
-    out.array(subcommands.len() + 3);
+    out.array(lines.len() + 3);
     out.simple(&title);
-    for subcommand in subcommands {
-        out.simple(&subcommand.name.to_uppercase());
+    for line in lines {
+        out.simple(line);
     }
     out.simple("HELP");
-    out.simple("    Print this help.");
+    out.simple("    Prints this help.");
 }

@@ -14,12 +14,14 @@ use crate::command::CommandTable;
 const VERSION: &str = "7.0.15";
 const VERSION_NUMBER: u32 = 0x0007_000f;
 
-const CONSTANTS: &[(&str, u32)] = &[
+const LOG_LEVELS: &[(&str, u32)] = &[
     ("LOG_DEBUG", 0),
     ("LOG_VERBOSE", 1),
     ("LOG_NOTICE", 2),
     ("LOG_WARNING", 3),
-    ("REDIS_VERSION_NUM", VERSION_NUMBER),
+];
+
+const REPLICATION: &[(&str, u32)] = &[
     ("REPL_NONE", 0),
     ("REPL_AOF", 1),
     ("REPL_SLAVE", 2),
@@ -31,6 +33,7 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("acl_check_cmd", acl_check_cmd),
     ("error_reply", error_reply),
     ("log", log),
+    ("set_repl", set_repl),
     ("setresp", setresp),
     ("sha1hex", sha1hex),
     ("status_reply", status_reply),
@@ -40,11 +43,20 @@ const WRONG_ARGUMENTS: &str = "wrong number or type of arguments";
 
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     let table = native::table(lua, FUNCTIONS, Errors::Objects)?;
-    for (name, value) in CONSTANTS {
+    for (name, value) in REPLICATION {
         table.raw_set(*name, *value)?;
     }
-    table.raw_set("REDIS_VERSION", VERSION)?;
+    set_versions_and_levels(&table)?;
     Ok(table)
+}
+
+/// Adds the constants that libraries see while they are loaded, too.
+pub(super) fn set_versions_and_levels(table: &Table) -> mlua::Result<()> {
+    for (name, value) in LOG_LEVELS {
+        table.raw_set(*name, *value)?;
+    }
+    table.raw_set("REDIS_VERSION_NUM", VERSION_NUMBER)?;
+    table.raw_set("REDIS_VERSION", VERSION)
 }
 
 fn sha1hex(lua: &Lua, args: &Arguments) -> Outcome {
@@ -101,7 +113,7 @@ fn setresp(lua: &Lua, args: &Arguments) -> Outcome {
     Ok(MultiValue::new())
 }
 
-fn log(lua: &Lua, args: &Arguments) -> Outcome {
+pub(super) fn log(lua: &Lua, args: &Arguments) -> Outcome {
     if args.len() < 2 {
         return Err("redis.log() requires two arguments or more.".into());
     }
@@ -125,8 +137,28 @@ fn log(lua: &Lua, args: &Arguments) -> Outcome {
     Ok(MultiValue::new())
 }
 
+/// Nothing is replicated.
+fn set_repl(lua: &Lua, args: &Arguments) -> Outcome {
+    if args.len() != 1 {
+        return Err("redis.set_repl() requires two arguments.".into());
+    }
+    let flags = args.number(lua, 0, "set_repl")?;
+    let is_known = REPLICATION
+        .iter()
+        .any(|(_, known)| f64::from(*known) == flags);
+    if !is_known {
+        return Err(
+            "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.".into(),
+        );
+    }
+    Ok(MultiValue::new())
+}
+
 /// Every client may run every command.
 fn acl_check_cmd(lua: &Lua, args: &Arguments) -> Outcome {
+    if args.len() == 0 {
+        return Err("Please specify at least one argument for this redis lib call".into());
+    }
     let name = match args.get(0) {
         Value::String(name) => CommandTable::get().find(CommandId::of(&name.as_bytes())),
         _ => None,

@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::native::{Arguments, Failure, NativeFn, Outcome, is_deep, one, type_name};
+use super::native::{Arguments, Failure, NativeFn, Outcome, Shape, is_deep, one, type_name};
 use super::number::general;
 
 mod decode;
@@ -58,9 +58,7 @@ fn append_table(lua: &Lua, table: &Table, depth: usize, out: &mut Vec<u8>) -> Ou
     if depth > DEPTH_MAX || is_deep(lua) {
         return Err(format!("Cannot serialise, excessive nesting ({depth})").into());
     }
-    let pairs: mlua::Result<Vec<(Value, Value)>> = table.pairs().collect();
-    let pairs = pairs?;
-    match array_len(&pairs)? {
+    match array_len(&Shape::of(table)?)? {
         Some(len) => {
             out.push(b'[');
             for index in 1..=len {
@@ -73,13 +71,14 @@ fn append_table(lua: &Lua, table: &Table, depth: usize, out: &mut Vec<u8>) -> Ou
         }
         None => {
             out.push(b'{');
-            for (index, (key, value)) in pairs.iter().enumerate() {
+            for (index, pair) in table.pairs::<Value, Value>().enumerate() {
+                let (key, value) = pair?;
                 if index > 0 {
                     out.push(b',');
                 }
-                append_key(lua, key, out)?;
+                append_key(lua, &key, out)?;
                 out.push(b':');
-                append(lua, value, depth, out)?;
+                append(lua, &value, depth, out)?;
             }
             out.push(b'}');
         }
@@ -88,23 +87,14 @@ fn append_table(lua: &Lua, table: &Table, depth: usize, out: &mut Vec<u8>) -> Ou
 }
 
 /// The length of an array; `None` for other tables, and for empty ones.
-fn array_len(pairs: &[(Value, Value)]) -> Outcome<Option<usize>> {
-    let mut len = 0;
-    for (key, _) in pairs {
-        let index = match key {
-            Value::Integer(index) => usize::try_from(*index).ok(),
-            Value::Number(index) if index.fract() == 0.0 && *index >= 1.0 => Some(*index as usize),
-            _ => None,
-        };
-        match index {
-            Some(index) if index >= 1 => len = len.max(index),
-            _ => return Ok(None),
-        }
-    }
-    if len > SPARSE_MIN && len > pairs.len().saturating_mul(SPARSE_RATIO) {
+fn array_len(shape: &Shape) -> Outcome<Option<usize>> {
+    let Some(len) = shape.last_index.filter(|last| *last > 0) else {
+        return Ok(None);
+    };
+    if len > SPARSE_MIN && len > shape.pairs.saturating_mul(SPARSE_RATIO) {
         return Err("Cannot serialise table: excessively sparse array".into());
     }
-    Ok((len > 0).then_some(len))
+    Ok(Some(len))
 }
 
 fn append_key(lua: &Lua, key: &Value, out: &mut Vec<u8>) -> Outcome<()> {

@@ -2,7 +2,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::native::{Arguments, NativeFn, Outcome, one};
+use super::native::{Arguments, NativeFn, Outcome, Shape, one};
 
 mod unpack;
 
@@ -141,32 +141,21 @@ fn append_number(number: f64, out: &mut Vec<u8>) {
     }
 }
 
+/// A table whose keys are 1, 2, ... without gaps is an array.
 fn append_table(table: &Table, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
-    let pairs: mlua::Result<Vec<(Value, Value)>> = table.pairs().collect();
-    let pairs = pairs?;
-    if is_array(&pairs) {
-        append_len(pairs.len(), (0x90, 16), [0, 0xdc, 0xdd], out);
-        for index in 1..=pairs.len() {
+    let Shape { pairs, last_index } = Shape::of(table)?;
+    if last_index.is_some_and(|last| last <= pairs) {
+        append_len(pairs, (0x90, 16), [0, 0xdc, 0xdd], out);
+        for index in 1..=pairs {
             append(&table.raw_get(index)?, depth, out)?;
         }
     } else {
-        append_len(pairs.len(), (0x80, 16), [0, 0xde, 0xdf], out);
-        for (key, value) in &pairs {
-            append(key, depth, out)?;
-            append(value, depth, out)?;
+        append_len(pairs, (0x80, 16), [0, 0xde, 0xdf], out);
+        for pair in table.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            append(&key, depth, out)?;
+            append(&value, depth, out)?;
         }
     }
     Ok(())
-}
-
-/// Whether the keys are 1, 2, ... without gaps.
-fn is_array(pairs: &[(Value, Value)]) -> bool {
-    pairs.iter().all(|(key, _)| {
-        let index = match key {
-            Value::Integer(index) => *index as f64,
-            Value::Number(index) => *index,
-            _ => return false,
-        };
-        index.fract() == 0.0 && index >= 1.0 && index <= pairs.len() as f64
-    })
 }

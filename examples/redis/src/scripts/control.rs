@@ -1,10 +1,12 @@
 //! What others may look at and change while a script runs: since when it runs, and whether it must stop.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use psp_protocols::resp::Version;
+use parking_lot::Mutex;
+use psp_protocols::Sink;
+use psp_protocols::resp::{Encoder, Version};
 use psp_server::{checkpoint, is_abandoned};
 
 /// Bytes of the stack that nested calls of Lua and Rust may take. Beyond it, a script gets an error.
@@ -15,6 +17,45 @@ pub(crate) const STACK_BYTES_MIN: usize = 2 << 20;
 
 /// No script runs.
 const IDLE: u64 = u64::MAX;
+
+/// Checkpoints that a library may pass while it is loaded: about half a second.
+const LOADING_CHECKPOINTS: u32 = 25_000;
+
+/// Arguments that FUNCTION STATS shows of a call, and bytes of each.
+const SHOWN_ARGS_MAX: usize = 32;
+const SHOWN_BYTES_MAX: usize = 128;
+
+/// What an interpreter does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task<'a> {
+    /// EVAL and its like.
+    Script,
+    /// FCALL, with these arguments.
+    Function(&'a [&'a [u8]]),
+    /// FUNCTION LOAD.
+    Load,
+}
+
+/// Who may be stopped by what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Form {
+    /// Scripts stop at SCRIPT KILL.
+    Script,
+    /// Functions stop at FUNCTION KILL.
+    Function,
+    /// A library that is loaded stops by itself.
+    Load,
+}
+
+/// A function that runs, for FUNCTION STATS.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Running {
+    /// Its name, as it was called.
+    pub(crate) name: Vec<u8>,
+    /// The request, as an array in RESP.
+    pub(crate) command: Vec<u8>,
+}
 
 /// Why a script stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +69,12 @@ pub enum Stop {
     /// The script ran longer than `script-time-limit-ms`.
     #[error("ERR Script stopped: it ran longer than script-time-limit-ms.")]
     TooLong,
+    /// FUNCTION KILL.
+    #[error("ERR Script killed by user with FUNCTION KILL.")]
+    FunctionKilled,
+    /// A library did not come to its end.
+    #[error("ERR FUNCTION LOAD timeout")]
+    LoadTooLong,
 }
 
 /// The control of one interpreter.
@@ -41,6 +88,10 @@ pub struct Control {
     stoppable: AtomicBool,
     resp: AtomicU8,
     stack_base: AtomicUsize,
+    form: AtomicU8,
+    /// Checkpoints that a library may still pass.
+    loading_left: AtomicU32,
+    running: Mutex<Running>,
 }
 
 impl Default for Control {
@@ -52,6 +103,9 @@ impl Default for Control {
             stoppable: AtomicBool::new(true),
             resp: AtomicU8::new(2),
             stack_base: AtomicUsize::new(0),
+            form: AtomicU8::new(Form::Script as u8),
+            loading_left: AtomicU32::new(0),
+            running: Mutex::default(),
         }
     }
 }
@@ -69,8 +123,18 @@ fn stack_address() -> usize {
 }
 
 impl Control {
-    /// A script begins, which may run for `limit_ms`; 0 for any time.
-    pub(crate) fn begin(&self, limit_ms: u64) {
+    /// A task begins, which may run for `limit_ms`; 0 for any time.
+    pub(crate) fn begin(&self, task: Task<'_>, limit_ms: u64) {
+        let form = match task {
+            Task::Script => Form::Script,
+            Task::Function(args) => {
+                self.running.lock().set(args);
+                Form::Function
+            }
+            Task::Load => Form::Load,
+        };
+        self.form.store(form as u8, Ordering::Relaxed);
+        self.restart();
         self.killed.store(false, Ordering::Relaxed);
         self.limit_ms.store(limit_ms, Ordering::Relaxed);
         self.stack_base.store(stack_address(), Ordering::Relaxed);
@@ -81,6 +145,22 @@ impl Control {
     pub(crate) fn restart(&self) {
         self.stoppable.store(true, Ordering::Relaxed);
         self.set_version(Version::Resp2);
+    }
+
+    /// A library is run next.
+    pub(crate) fn begin_library(&self) {
+        self.loading_left
+            .store(LOADING_CHECKPOINTS, Ordering::Relaxed);
+    }
+
+    /// Whether the interpreter does something of this form.
+    pub(crate) fn is(&self, form: Form) -> bool {
+        self.form.load(Ordering::Relaxed) == form as u8
+    }
+
+    /// The function that runs.
+    pub(crate) fn running(&self) -> Running {
+        self.running.lock().clone()
     }
 
     /// The script has ended.
@@ -115,13 +195,32 @@ impl Control {
         if !self.is_stoppable() {
             return Ok(());
         }
+        if self.is(Form::Load) {
+            return self.pause_of_library();
+        }
         let limit_ms = self.limit_ms.load(Ordering::Relaxed);
         if self.killed.load(Ordering::Relaxed) {
-            Err(Stop::Killed)
+            Err(match self.is(Form::Function) {
+                true => Stop::FunctionKilled,
+                false => Stop::Killed,
+            })
         } else if is_abandoned() {
             Err(Stop::Abandoned)
         } else if limit_ms > 0 && self.running_ms().is_some_and(|ms| ms > limit_ms) {
             Err(Stop::TooLong)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn pause_of_library(&self) -> Result<(), Stop> {
+        let left = self.loading_left.load(Ordering::Relaxed);
+        self.loading_left
+            .store(left.saturating_sub(1), Ordering::Relaxed);
+        if left == 0 {
+            Err(Stop::LoadTooLong)
+        } else if is_abandoned() {
+            Err(Stop::Abandoned)
         } else {
             Ok(())
         }
@@ -145,5 +244,73 @@ impl Control {
     pub(crate) fn set_version(&self, version: Version) {
         let number = crate::client::version_number(version);
         self.resp.store(number, Ordering::Relaxed);
+    }
+}
+
+impl Running {
+    /// Notes the arguments of FCALL, the long ones shortened as SLOWLOG shortens them.
+    fn set(&mut self, args: &[&[u8]]) {
+        self.name.clear();
+        self.name
+            .extend_from_slice(args.get(1).copied().unwrap_or_default());
+        self.command.clear();
+        let is_long = args.len() > SHOWN_ARGS_MAX;
+        let shown = if is_long {
+            SHOWN_ARGS_MAX - 1
+        } else {
+            args.len()
+        };
+        let out: &mut dyn Sink = &mut self.command;
+        let mut out = Encoder::new(out, Version::Resp2);
+        out.array(shown + usize::from(is_long));
+        for arg in &args[..shown] {
+            match arg.split_at_checked(SHOWN_BYTES_MAX) {
+                Some((start, rest)) if !rest.is_empty() => {
+                    let more = format!("... ({} more bytes)", rest.len());
+                    out.bulk(&[start, more.as_bytes()].concat());
+                }
+                _ => out.bulk(arg),
+            }
+        }
+        if is_long {
+            let more = args.len() - shown;
+            out.bulk(format!("... ({more} more arguments)").as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_calls_are_shown_in_part() {
+        let mut running = Running::default();
+        running.set(&[b"FCALL", b"f", b"0"]);
+        assert_eq!(running.name, b"f");
+        assert_eq!(
+            running.command,
+            b"*3\r\n$5\r\nFCALL\r\n$1\r\nf\r\n$1\r\n0\r\n"
+        );
+        let long = [b'x'; 200];
+        let args: Vec<&[u8]> = vec![&long; 40];
+        running.set(&args);
+        let command = String::from_utf8(running.command).unwrap();
+        assert!(command.starts_with("*32\r\n"), "{command}");
+        assert!(command.contains("xx... (72 more bytes)\r\n"), "{command}");
+        assert!(command.ends_with("... (9 more arguments)\r\n"), "{command}");
+    }
+
+    #[test]
+    fn a_library_stops_after_its_checkpoints() {
+        let control = Control::default();
+        control.begin(Task::Load, 0);
+        control.begin_library();
+        for _ in 0..LOADING_CHECKPOINTS {
+            assert_eq!(control.pause(), Ok(()));
+        }
+        assert_eq!(control.pause(), Err(Stop::LoadTooLong));
+        control.begin(Task::Script, 0);
+        assert_eq!(control.pause(), Ok(()));
     }
 }

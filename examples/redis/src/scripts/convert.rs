@@ -18,6 +18,7 @@ use mlua::{Lua, Table, Value};
 use psp_protocols::resp::{Version, parse_integer};
 
 use super::control::Control;
+use super::native::Shape;
 use crate::command::ReplyEncoder;
 
 /// Values between two checkpoints.
@@ -166,14 +167,23 @@ pub(super) fn write(
     match value {
         Value::String(text) => out.bulk(&text.as_bytes()),
         Value::Integer(number) => out.integer(*number),
-        // The cast saturates.
-        Value::Number(number) => out.integer(*number as i64),
+        Value::Number(number) => out.integer(truncated(*number)),
         Value::Boolean(value) if is_resp3 => out.boolean(*value),
         Value::Boolean(true) => out.integer(1),
         Value::Table(table) => return write_table(table, control, out),
         _ => out.null(),
     }
     Ok(())
+}
+
+/// `number` without its fraction. What no integer of 64 bits can hold is the least one, as the processor has it for Redis.
+fn truncated(number: f64) -> i64 {
+    const BOUND: f64 = 9_223_372_036_854_775_808.0;
+    if (-BOUND..BOUND).contains(&number) {
+        number as i64
+    } else {
+        i64::MIN
+    }
 }
 
 fn write_table(table: &Table, control: &Control, out: &mut ReplyEncoder<'_>) -> mlua::Result<()> {
@@ -204,42 +214,38 @@ fn write_table(table: &Table, control: &Control, out: &mut ReplyEncoder<'_>) -> 
     Ok(())
 }
 
+/// The tables are walked twice, for their lengths and their values: see [`Shape`].
 fn write_array(table: &Table, control: &Control, out: &mut ReplyEncoder<'_>) -> mlua::Result<()> {
-    let mut values = Vec::new();
-    for index in 1_i64.. {
-        pace(control, values.len())?;
-        match table.raw_get(index)? {
-            Value::Nil => break,
-            value => values.push(value),
-        }
+    let mut len = 0;
+    while !table.raw_get::<Value>(len + 1)?.is_nil() {
+        pace(control, len)?;
+        len += 1;
     }
-    out.array(values.len());
-    for (index, value) in values.iter().enumerate() {
+    out.array(len);
+    for index in 1..=len {
         pace(control, index)?;
-        write(value, control, out)?;
+        write(&table.raw_get(index)?, control, out)?;
     }
     Ok(())
 }
 
 fn write_map(map: &Table, control: &Control, out: &mut ReplyEncoder<'_>) -> mlua::Result<()> {
-    let pairs: mlua::Result<Vec<(Value, Value)>> = map.pairs().collect();
-    let pairs = pairs?;
-    out.map(pairs.len());
-    for (index, (key, value)) in pairs.iter().enumerate() {
+    out.map(Shape::of(map)?.pairs);
+    for (index, pair) in map.pairs::<Value, Value>().enumerate() {
+        let (key, value) = pair?;
         pace(control, index)?;
-        write(key, control, out)?;
-        write(value, control, out)?;
+        write(&key, control, out)?;
+        write(&value, control, out)?;
     }
     Ok(())
 }
 
 fn write_set(set: &Table, control: &Control, out: &mut ReplyEncoder<'_>) -> mlua::Result<()> {
-    let members: mlua::Result<Vec<(Value, Value)>> = set.pairs().collect();
-    let members = members?;
-    out.set(members.len());
-    for (index, (member, _)) in members.iter().enumerate() {
+    out.set(Shape::of(set)?.pairs);
+    for (index, pair) in set.pairs::<Value, Value>().enumerate() {
+        let (member, _) = pair?;
         pace(control, index)?;
-        write(member, control, out)?;
+        write(&member, control, out)?;
     }
     Ok(())
 }

@@ -31,6 +31,12 @@ impl Digest {
         Some(Self(bytes))
     }
 
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Eight of its bytes as a number.
     #[must_use]
     pub fn number(&self) -> u64 {

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 
-use super::control::Control;
-use super::digest::Digest;
+use super::control::{Control, Stop};
+use super::functions::FunctionSpec;
 use super::library::Script;
+use super::loading::{self, Loading};
 use super::native::{self, Errors, NativeFn};
 use super::shebang::code_of;
 use super::{api, bit, cjson, cmsgpack, structs};
+use crate::error::CommandError;
+use crate::parse;
 
 /// Instructions of Lua between two checkpoints.
 const INSTRUCTIONS: u32 = 2000;
@@ -18,11 +20,15 @@ const INSTRUCTIONS: u32 = 2000;
 const BYTES_MAX: usize = 256 << 20;
 /// A state that holds more after its script is not used again.
 const IDLE_BYTES_MAX: usize = 4 << 20;
-/// Bytes of compiled scripts of a state, counted by their bodies.
+/// Bytes of compiled scripts and libraries of a state, counted by their texts.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
+/// What a script or a library takes at least.
+const ENTRY_BYTES: usize = 200;
 
 /// The name that errors give to scripts.
 const SCRIPT_NAME: &str = "@user_script";
+/// The name that errors give to libraries.
+const LIBRARY_NAME: &str = "@user_function";
 const SANDBOX_NAME: &str = "@sandbox";
 
 /// Libraries by the names that scripts use.
@@ -33,22 +39,53 @@ const LIBRARIES: &[(&str, &[(&str, NativeFn)])] = &[
     ("struct", structs::FUNCTIONS),
 ];
 
+/// What a state has compiled, in tables of its own: there can be only 8000 references from Rust to values of Lua.
+struct Compiled {
+    /// Scripts by digest.
+    scripts: Table,
+    /// Libraries by number: tables of functions by name.
+    libraries: Table,
+    bytes: usize,
+}
+
+impl Compiled {
+    fn new(lua: &Lua) -> mlua::Result<Self> {
+        Ok(Self {
+            scripts: lua.create_table()?,
+            libraries: lua.create_table()?,
+            bytes: 0,
+        })
+    }
+
+    /// Counts a text of `len` bytes. If all are too long, those before it go.
+    fn make_room(&mut self, lua: &Lua, len: usize) -> mlua::Result<()> {
+        let bytes = len + ENTRY_BYTES;
+        if self.bytes + bytes > COMPILED_BYTES_MAX {
+            *self = Self::new(lua)?;
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
 /// One Lua state. It runs one script at a time.
 pub(crate) struct Interpreter {
     pub(super) lua: Lua,
     pub(super) control: Arc<Control>,
-    /// Runs a script with its `redis.call` and `redis.pcall`.
+    /// Runs a script with its `redis.call` and `redis.pcall`, or a function with its keys and arguments, too.
     pub(super) run: Function,
+    /// Runs the text of a library.
+    register: Function,
     globals: Table,
     environment: Table,
-    compiled: HashMap<Digest, Function>,
-    compiled_bytes: usize,
+    library_environment: Table,
+    compiled: Compiled,
 }
 
 impl std::fmt::Debug for Interpreter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Interpreter")
-            .field("compiled", &self.compiled.len())
+            .field("compiled_bytes", &self.compiled.bytes)
             .finish_non_exhaustive()
     }
 }
@@ -63,7 +100,8 @@ impl Interpreter {
             .load(include_str!("sandbox.lua"))
             .set_name(SANDBOX_NAME)
             .set_mode(ChunkMode::Text);
-        let (run, globals, environment) = sandbox.call(natives)?;
+        let (run, register, globals, environment, library_environment) = sandbox.call(natives)?;
+        let compiled = Compiled::new(&lua)?;
         lua.set_memory_limit(BYTES_MAX)?;
         let hooked = Arc::clone(&control);
         lua.set_global_hook(
@@ -77,10 +115,11 @@ impl Interpreter {
             lua,
             control,
             run,
+            register,
             globals,
             environment,
-            compiled: HashMap::new(),
-            compiled_bytes: 0,
+            library_environment,
+            compiled,
         })
     }
 
@@ -89,8 +128,9 @@ impl Interpreter {
     /// # Errors
     /// Its text is not Lua.
     pub(super) fn function(&mut self, script: &Script) -> mlua::Result<Function> {
-        if let Some(function) = self.compiled.get(&script.digest) {
-            return Ok(function.clone());
+        let digest = self.lua.create_string(script.digest.bytes())?;
+        if let Some(function) = self.compiled.scripts.raw_get(&digest)? {
+            return Ok(function);
         }
         let function = self
             .lua
@@ -99,25 +139,83 @@ impl Interpreter {
             .set_mode(ChunkMode::Text)
             .set_environment(self.environment.clone())
             .into_function()?;
-        self.compiled_bytes += script.body.len();
-        if self.compiled_bytes > COMPILED_BYTES_MAX {
-            self.compiled.clear();
-            self.compiled_bytes = script.body.len();
-        }
-        self.compiled.insert(script.digest, function.clone());
+        self.compiled.make_room(&self.lua, script.body.len())?;
+        self.compiled.scripts.raw_set(digest, &function)?;
         Ok(function)
+    }
+
+    /// The functions of a library that has run here.
+    fn library(&self, id: u64) -> mlua::Result<Option<Table>> {
+        self.compiled.libraries.raw_get(id)
+    }
+
+    /// Whether the library with this number has run here.
+    pub(super) fn has_library(&self, id: u64) -> bool {
+        matches!(self.library(id), Ok(Some(_)))
+    }
+
+    /// A function of a library that has run here.
+    pub(super) fn library_function(&self, id: u64, name: &str) -> Option<Function> {
+        self.library(id).ok()??.raw_get(name).ok()
+    }
+
+    /// Runs the text of the library that has the number `id`. Returns the functions that it registered.
+    ///
+    /// # Errors
+    /// The text is not Lua, or it ended with an error.
+    pub(super) fn load_library(
+        &mut self,
+        id: u64,
+        code: &[u8],
+    ) -> parse::Result<Vec<FunctionSpec>> {
+        let chunk = self
+            .lua
+            .load(code_of(code))
+            .set_name(LIBRARY_NAME)
+            .set_mode(ChunkMode::Text)
+            .set_environment(self.library_environment.clone())
+            .into_function()
+            .map_err(|error| failed("compiling function", &message_of(&error)))?;
+        self.control.begin_library();
+        let begun = Loading::new(&self.lua).map(|loading| self.lua.set_app_data(loading));
+        let ended = begun.and_then(|_| self.register.call::<Value>(chunk));
+        let loading = self.lua.remove_app_data::<Loading>();
+        match ended {
+            Ok(Value::Nil) => {}
+            Ok(Value::String(line)) => {
+                return Err(failed("registering functions", &line.to_string_lossy()));
+            }
+            Ok(Value::Error(error)) => return Err(stopped(&error)),
+            Ok(_) => return Err(failed("registering functions", "ERR unknown error")),
+            Err(error) => return Err(stopped(&error)),
+        }
+        let Some(Loading {
+            specs, callbacks, ..
+        }) = loading
+        else {
+            return Ok(Vec::new());
+        };
+        let kept = self.compiled.make_room(&self.lua, code.len());
+        kept.and_then(|()| self.compiled.libraries.raw_set(id, callbacks))
+            .map_err(|error| stopped(&error))?;
+        Ok(specs)
     }
 
     /// Sets KEYS and ARGV.
     pub(super) fn set_arguments(&self, keys: &[&[u8]], args: &[&[u8]]) -> mlua::Result<()> {
         for (name, values) in [("KEYS", keys), ("ARGV", args)] {
-            let table = self.lua.create_table_with_capacity(values.len(), 0)?;
-            for (index, value) in (1..).zip(values) {
-                table.raw_seti(index, self.lua.create_string(value)?)?;
-            }
-            self.globals.raw_set(name, table)?;
+            self.globals.raw_set(name, self.list(values)?)?;
         }
         Ok(())
+    }
+
+    /// A table of `values`.
+    pub(super) fn list(&self, values: &[&[u8]]) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(values.len(), 0)?;
+        for (index, value) in (1..).zip(values) {
+            table.raw_seti(index, self.lua.create_string(value)?)?;
+        }
+        Ok(table)
     }
 
     /// Whether another script may run in this state.
@@ -127,6 +225,17 @@ impl Interpreter {
         }
         self.lua.gc_collect().is_ok() && self.lua.used_memory() <= IDLE_BYTES_MAX
     }
+}
+
+fn failed(what: &str, reason: &str) -> CommandError {
+    CommandError::Other(format!("ERR Error {what}: {reason}").into())
+}
+
+/// The error for a library that the server stopped.
+fn stopped(error: &mlua::Error) -> CommandError {
+    let stop = error.chain().find_map(|cause| cause.downcast_ref::<Stop>());
+    let reason = stop.map_or_else(|| format!("ERR {}", message_of(error)), Stop::to_string);
+    failed("registering functions", &reason)
 }
 
 /// What `sandbox.lua` gets.
@@ -139,6 +248,7 @@ fn natives(lua: &Lua, control: &Arc<Control>) -> mlua::Result<Table> {
     natives.raw_set("libraries", libraries)?;
     natives.raw_set("null", Value::NULL)?;
     natives.raw_set("redis", api::table(lua)?)?;
+    natives.raw_set("loading", loading::table(lua)?)?;
     let value_of = lua.create_function(|lua, error: Value| match error {
         Value::Error(error) => native::value_of(lua, &error),
         _ => Ok(None),

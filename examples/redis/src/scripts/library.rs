@@ -26,15 +26,15 @@ pub struct Script {
     pub digest: Digest,
     /// Its text.
     pub body: Box<[u8]>,
-    /// What its first line declares.
-    pub flags: Flags,
+    /// What its first line declares; `None` without such a line.
+    pub flags: Option<Flags>,
     loaded: AtomicBool,
     used_at: AtomicU64,
 }
 
 impl Script {
     /// A script that no library has yet.
-    pub(crate) fn new(digest: Digest, body: &[u8], flags: Flags) -> Self {
+    pub(crate) fn new(digest: Digest, body: &[u8], flags: Option<Flags>) -> Self {
         Self {
             digest,
             body: body.into(),
@@ -172,7 +172,7 @@ mod tests {
     fn script(number: usize, len: usize) -> Arc<Script> {
         let mut body = format!("return {number} --").into_bytes();
         body.resize(len, b'x');
-        Arc::new(Script::new(Digest::of(&body), &body, Flags::default()))
+        Arc::new(Script::new(Digest::of(&body), &body, None))
     }
 
     #[test]

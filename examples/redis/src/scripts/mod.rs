@@ -1,10 +1,10 @@
-//! Scripts in Lua 5.1: what EVAL, EVALSHA and SCRIPT work with.
+//! Scripts in Lua 5.1: what EVAL, EVALSHA and SCRIPT, FCALL and FUNCTION work with.
 //!
 //! ```text
 //!   classifier ─► Profile: how long the script takes ─► type of the request
 //!
-//!   EVAL ─► Library: scripts by digest ─► Pool: an idle interpreter ─► Run, on a fork of the keyspace
-//!                                              │
+//!   EVAL ──► Library: scripts by digest ──┬─► Pool: an idle interpreter ─► Run, on a fork of the keyspace
+//!   FCALL ─► Functions: libraries by name ┘    │
 //!                                              └ sandbox.lua, native functions, compiled scripts, a hook
 //! ```
 //!
@@ -18,8 +18,10 @@ mod cmsgpack;
 pub mod control;
 mod convert;
 pub mod digest;
+pub mod functions;
 mod interpreter;
 pub mod library;
+mod loading;
 mod native;
 mod number;
 pub mod pool;
@@ -32,6 +34,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use functions::Functions;
 use library::Library;
 use pool::Pool;
 use profile::Profile;
@@ -41,7 +44,9 @@ use profile::Profile;
 pub struct Scripts {
     /// Scripts by digest.
     pub library: Library,
-    /// How long they take.
+    /// Libraries of functions.
+    pub functions: Functions,
+    /// How long scripts and functions take.
     pub profile: Arc<Profile>,
     /// Lua states.
     pub pool: Pool,

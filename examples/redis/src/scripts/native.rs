@@ -147,6 +147,39 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
+/// What the keys of a table are like. The table is walked: a list of its values would need a reference for each, of which
+/// there are no more than 8000.
+pub(super) struct Shape {
+    /// Number of pairs.
+    pub(super) pairs: usize,
+    /// The largest key if all are integers from 1 on; 0 for an empty table.
+    pub(super) last_index: Option<usize>,
+}
+
+impl Shape {
+    pub(super) fn of(table: &Table) -> mlua::Result<Self> {
+        let mut shape = Self {
+            pairs: 0,
+            last_index: Some(0),
+        };
+        for pair in table.pairs::<Value, Value>() {
+            let (key, _) = pair?;
+            shape.pairs += 1;
+            shape.last_index = shape.last_index.zip(index_of(&key)).map(|(a, b)| a.max(b));
+        }
+        Ok(shape)
+    }
+}
+
+fn index_of(key: &Value) -> Option<usize> {
+    let index = match key {
+        Value::Integer(index) => usize::try_from(*index).ok()?,
+        Value::Number(index) if index.fract() == 0.0 && *index >= 1.0 => *index as usize,
+        _ => return None,
+    };
+    (index >= 1).then_some(index)
+}
+
 /// Whether nested calls have used up the stack.
 pub(super) fn is_deep(lua: &Lua) -> bool {
     lua.app_data_ref::<Arc<Control>>()

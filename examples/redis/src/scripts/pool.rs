@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 use mlua::Function;
 use parking_lot::Mutex;
 
-use super::control::Control;
+use super::control::{Control, Form, Running, Task};
+use super::functions::{Found, FunctionLibrary, FunctionSpec};
 use super::interpreter::{Interpreter, message_of};
 use super::library::Script;
 use crate::error::CommandError;
@@ -33,11 +34,11 @@ pub(crate) struct Lease<'p> {
 }
 
 impl Pool {
-    /// An interpreter for a script that may run for `limit_ms`; 0 for any time.
-    pub(crate) fn lease(&self, limit_ms: u64) -> Result<Lease<'_>> {
+    /// An interpreter for a task that may run for `limit_ms`; 0 for any time.
+    pub(crate) fn lease(&self, task: Task<'_>, limit_ms: u64) -> Result<Lease<'_>> {
         let idle = self.idle.lock().pop();
         let interpreter = idle.map_or_else(|| self.create(), Ok)?;
-        interpreter.control.begin(limit_ms);
+        interpreter.control.begin(task, limit_ms);
         Ok(Lease {
             pool: self,
             interpreter: Some(interpreter),
@@ -74,22 +75,45 @@ impl Pool {
         self.len() == 0
     }
 
-    /// Stops the scripts that have been running for `busy_ms`. Returns how many could be stopped, and how many not.
-    pub(crate) fn kill(&self, busy_ms: u64) -> (usize, usize) {
-        let mut counts = (0, 0);
+    /// Stops all of one form that have been running for `busy_ms`.
+    pub(crate) fn kill(&self, form: Form, busy_ms: u64) -> Killed {
+        let mut counts = Killed::default();
         for control in self.controls.lock().iter().filter_map(Weak::upgrade) {
-            if control.running_ms().is_none_or(|ms| ms < busy_ms) {
+            if control.is(Form::Load) || control.running_ms().is_none_or(|ms| ms < busy_ms) {
                 continue;
             }
-            if control.is_stoppable() {
+            if !control.is_stoppable() {
+                counts.unstoppable += 1;
+            } else if control.is(form) {
                 control.kill();
-                counts.0 += 1;
+                counts.stopped += 1;
             } else {
-                counts.1 += 1;
+                counts.others += 1;
             }
         }
         counts
     }
+
+    /// The function that has been running longest, and for how many milliseconds.
+    pub(crate) fn longest_function(&self) -> Option<(Running, u64)> {
+        let controls = self.controls.lock();
+        let controls = controls.iter().filter_map(Weak::upgrade);
+        let functions = controls.filter(|control| control.is(Form::Function));
+        let running = functions.filter_map(|control| Some((control.running_ms()?, control)));
+        let (ms, control) = running.max_by_key(|(ms, _)| *ms)?;
+        Some((control.running(), ms))
+    }
+}
+
+/// How many scripts or functions KILL has found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Killed {
+    /// They stop.
+    pub(crate) stopped: usize,
+    /// They have written within a transaction, and go on.
+    pub(crate) unstoppable: usize,
+    /// They are of the other form.
+    pub(crate) others: usize,
 }
 
 impl Lease<'_> {
@@ -104,6 +128,38 @@ impl Lease<'_> {
             CommandError::Other(
                 format!("ERR Error compiling script (new function): {message}").into(),
             )
+        })
+    }
+
+    /// The function that `found` is.
+    ///
+    /// # Errors
+    /// Its library, which could be loaded before, cannot be loaded again.
+    pub(crate) fn library_function(&mut self, found: &Found) -> Result<Function> {
+        let Found { library, .. } = found;
+        let interpreter = self.interpreter.as_mut().ok_or(GONE)?;
+        if !interpreter.has_library(library.id) {
+            interpreter.load_library(library.id, &library.code)?;
+        }
+        let function = interpreter.library_function(library.id, &found.spec().name);
+        function.ok_or(CommandError::line("ERR Function not found"))
+    }
+
+    /// Runs the text of a library, and returns it with the functions that it registered.
+    ///
+    /// # Errors
+    /// Its text is not Lua, or it ended with an error.
+    pub(crate) fn load(&mut self, id: u64, name: &str, code: &[u8]) -> Result<FunctionLibrary> {
+        let interpreter = self.interpreter.as_mut().ok_or(GONE)?;
+        let functions: Vec<FunctionSpec> = interpreter.load_library(id, code)?;
+        if functions.is_empty() {
+            return Err(CommandError::line("ERR No functions registered"));
+        }
+        Ok(FunctionLibrary {
+            id,
+            name: name.into(),
+            code: code.into(),
+            functions,
         })
     }
 

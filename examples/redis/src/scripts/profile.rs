@@ -4,7 +4,8 @@
 //!   a run ends ─► record ─► [ tag | runs, mean ] ◄─ kind_of ◄─ classifier, on the net thread
 //! ```
 //!
-//! The net thread knows EVALSHA by its digest and EVAL by a keyed hash of its body. The table has a fixed size, and each
+//! The net thread knows EVALSHA by its digest, EVAL by a keyed hash of its body, and FCALL by one of the function's name,
+//! whose measure goes when another library brings the name. The table has a fixed size, and each
 //! number has four places in it. Readers and writers take no lock: two of them at once may lose a run, or give a
 //! script the measure of another one for some runs. Both cost a wrong type for a moment and nothing else.
 
@@ -29,6 +30,9 @@ const PLACES: usize = 1 << 13;
 const WAYS: usize = 4;
 /// Longest body of which the classifier makes a hash.
 const BODY_LEN_MAX: usize = 16 * 1024;
+
+/// Longest name of a function of which the classifier makes a hash.
+const NAME_LEN_MAX: usize = 64;
 
 /// What a script's runs are like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +83,26 @@ impl Profile {
     #[must_use]
     pub fn tag_of_body(&self, body: &[u8]) -> Option<Tag> {
         (body.len() <= BODY_LEN_MAX).then(|| Tag(self.keys.hash_one(body) | 1))
+    }
+
+    /// The tag of a function, whose name may be in either case; `None` if it is too long.
+    #[must_use]
+    pub fn tag_of_function(&self, name: &[u8]) -> Option<Tag> {
+        let mut lower = [0; NAME_LEN_MAX];
+        let lower = lower.get_mut(..name.len())?;
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        // Hashed with a word, lest a body of this text have the same tag.
+        Some(Tag(self.keys.hash_one(("function", &*lower)) | 1))
+    }
+
+    /// Forgets the runs of `tag`: it is another function's now.
+    pub fn forget(&self, tag: Tag) {
+        for place in self.places_of(tag) {
+            if place.tag.load(Ordering::Relaxed) == tag.0 {
+                place.measure.store(0, Ordering::Relaxed);
+            }
+        }
     }
 
     fn places_of(&self, tag: Tag) -> &[Place] {
@@ -164,6 +188,25 @@ mod tests {
         }
         profile.record(tag, LONG);
         assert_eq!(profile.kind_of(tag), Kind::Long, "one long run is enough");
+    }
+
+    #[test]
+    fn a_function_is_measured_by_its_name_until_it_is_another_one() {
+        let profile = Profile::default();
+        let tag = profile.tag_of_function(b"Sum").unwrap();
+        assert_eq!(profile.tag_of_function(b"sUM"), Some(tag));
+        assert_ne!(profile.tag_of_body(b"sum"), Some(tag));
+        assert_eq!(profile.tag_of_function(&[b'x'; NAME_LEN_MAX + 1]), None);
+        for _ in 0..RUNS_MIN {
+            profile.record(tag, SHORT);
+        }
+        assert_eq!(profile.kind_of(tag), Kind::Write);
+        profile.forget(tag);
+        assert_eq!(profile.kind_of(tag), Kind::Long);
+        for _ in 1..RUNS_MIN {
+            profile.record(tag, SHORT);
+            assert_eq!(profile.kind_of(tag), Kind::Long);
+        }
     }
 
     #[test]

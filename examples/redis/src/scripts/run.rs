@@ -1,11 +1,13 @@
 //! One run of a script.
 //!
 //! ```text
-//!   EVAL ─► fork of the keyspace ─► Run ─► Lua ─► redis.call ─► command on the fork ─► reply ─► Lua
-//!                 ▲                  │                                                          │
-//!                 └ commit ◄─────────┴───────────────── Transcript ◄────────────────────────────┘
+//!   EVAL, FCALL ─► fork of the keyspace ─► Run ─► Lua ─► redis.call ─► command on the fork ─► reply ─► Lua
+//!                        ▲                  │                                                          │
+//!                        └ commit ◄─────────┴───────────────── Transcript ◄────────────────────────────┘
 //! ```
 
+use std::cell::Cell;
+use std::fmt::Display;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -15,9 +17,8 @@ use psp_protocols::resp::{CommandId, Encoder};
 use psp_store::Keyspace;
 use smallvec::SmallVec;
 
-use super::control::Stop;
+use super::control::{Form, Stop};
 use super::convert::{self, ReplyReader};
-use super::digest::Digest;
 use super::interpreter::{Interpreter, message_of};
 use super::native::{self, Raised};
 use super::number;
@@ -38,14 +39,17 @@ pub(crate) struct Run<'a> {
     pub(crate) store: &'a Keyspace,
     /// Commands that write are refused.
     pub(crate) is_read_only: bool,
-    /// Memory was short at the start: commands that may store more are refused.
+    /// Memory was short at the start: commands that may store more are refused until one has written.
     pub(crate) is_out_of_memory: bool,
+    /// A command that writes was run.
+    pub(crate) has_written: Cell<bool>,
     /// What the script has written cannot be taken back.
     pub(crate) is_within_transaction: bool,
 }
 
 impl Run<'_> {
-    /// Runs `function`, the script with this digest, with `keys` and `args`, and writes its reply.
+    /// Runs `function`, which errors call `name`, with `keys` and `args`, and writes its reply. The lease says whether it
+    /// is a script or the function of a library.
     ///
     /// # Errors
     /// The script ended with an error, or was stopped.
@@ -53,7 +57,7 @@ impl Run<'_> {
         &self,
         lease: &Lease<'_>,
         function: &Function,
-        digest: &Digest,
+        name: &dyn Display,
         (keys, args): (&[&[u8]], &[&[u8]]),
         out: &mut Transcript,
     ) -> Result<(), Ended> {
@@ -62,7 +66,12 @@ impl Run<'_> {
         control.restart();
         let client_version = self.context.client.version();
         let ended = interpreter.lua.scope(|scope| {
-            interpreter.set_arguments(keys, args)?;
+            let arguments = if control.is(Form::Function) {
+                Some((interpreter.list(keys)?, interpreter.list(args)?))
+            } else {
+                interpreter.set_arguments(keys, args)?;
+                None
+            };
             let call = scope.create_function(|lua, args: MultiValue| {
                 let (reply, error) = self.command(lua, interpreter, &args)?;
                 error.map_or(Ok(reply), |error| Err(mlua::Error::external(error)))
@@ -75,12 +84,12 @@ impl Run<'_> {
                     (reply, None) => Ok(reply),
                 }
             })?;
-            let (ok, result) =
-                interpreter
-                    .run
-                    .call::<(bool, Value)>((function.clone(), call, pcall))?;
+            let (keys, args) = arguments.unzip();
+            let (ok, result) = interpreter
+                .run
+                .call::<(bool, Value)>((function, call, pcall, keys, args))?;
             if !ok {
-                return Ok(Some(failure(result, digest)));
+                return Ok(Some(failure(result, name)));
             }
             let out: &mut dyn Sink = out;
             convert::write(&result, control, &mut Encoder::new(out, client_version))?;
@@ -89,7 +98,7 @@ impl Run<'_> {
         match ended {
             Ok(None) => Ok(()),
             Ok(Some(ended)) => Err(ended),
-            Err(error) => Err(failure_of(&error, digest)),
+            Err(error) => Err(failure_of(&error, name)),
         }
     }
 
@@ -128,8 +137,11 @@ impl Run<'_> {
         ))?;
         let spec = table.specs()[index];
         self.admit(spec, args)?;
-        if self.is_within_transaction && spec.flags.contains(&Flag::Write) {
-            interpreter.control.forbid_stop();
+        if spec.flags.contains(&Flag::Write) {
+            self.has_written.set(true);
+            if self.is_within_transaction {
+                interpreter.control.forbid_stop();
+            }
         }
         let started = Instant::now();
         let mut context = Context {
@@ -152,13 +164,26 @@ impl Run<'_> {
     }
 
     fn admit(&self, spec: &CommandSpec, args: &[&[u8]]) -> Result<()> {
+        let line = match spec.check(args) {
+            Err(CommandError::Arity(_)) => {
+                "ERR Wrong number of args calling Redis command from script"
+            }
+            // A subcommand.
+            Err(_unknown) => "ERR Unknown Redis command called from script",
+            Ok(()) => return self.allow(spec),
+        };
+        Err(CommandError::line(line))
+    }
+
+    fn allow(&self, spec: &CommandSpec) -> Result<()> {
         let line = if spec.flags.contains(&Flag::NoScript) {
             "ERR This Redis command is not allowed from script"
-        } else if !spec.accepts(args.len()) {
-            "ERR Wrong number of args calling Redis command from script"
         } else if self.is_read_only && spec.flags.contains(&Flag::Write) {
             "ERR Write commands are not allowed from read-only scripts."
-        } else if self.is_out_of_memory && spec.flags.contains(&Flag::DenyOom) {
+        } else if self.is_out_of_memory
+            && !self.has_written.get()
+            && spec.flags.contains(&Flag::DenyOom)
+        {
             return Err(CommandError::OutOfMemory);
         } else {
             return Ok(());
@@ -231,18 +256,18 @@ impl Sink for Bounded {
 }
 
 /// The error that `result` is: an error object of `sandbox.lua`, or why the server has stopped the script.
-fn failure(result: Value, digest: &Digest) -> Ended {
+fn failure(result: Value, name: &dyn Display) -> Ended {
     let table = match result {
         Value::Table(table) => table,
-        Value::Error(error) => return failure_of(&error, digest),
-        Value::String(text) => return Ended::Failed(broken(&text.to_string_lossy(), digest)),
-        _ => return Ended::Failed(broken("execution failure", digest)),
+        Value::Error(error) => return failure_of(&error, name),
+        Value::String(text) => return Ended::Failed(broken(&text.to_string_lossy(), name)),
+        _ => return Ended::Failed(broken("execution failure", name)),
     };
     let mut line = text_in(&table, "err").unwrap_or_else(|| "ERR unknown error".to_owned());
     let number = table.raw_get::<Value>("line").ok();
     let number = number.and_then(|number| number.as_usize());
     if let (Some(source), Some(number)) = (text_in(&table, "source"), number) {
-        line.push_str(&format!(" script: {digest}, on {source}:{number}."));
+        line.push_str(&format!(" script: {name}, on {source}:{number}."));
     }
     Ended::Failed(CommandError::Other(line.into()))
 }
@@ -254,16 +279,16 @@ fn text_in(table: &Table, field: &str) -> Option<String> {
     }
 }
 
-fn failure_of(error: &mlua::Error, digest: &Digest) -> Ended {
+fn failure_of(error: &mlua::Error, name: &dyn Display) -> Ended {
     let stop = error.chain().find_map(|cause| cause.downcast_ref::<Stop>());
     match stop {
         Some(stop) => Ended::Stopped(CommandError::Other(stop.to_string().into())),
-        None => Ended::Failed(broken(&message_of(error), digest)),
+        None => Ended::Failed(broken(&message_of(error), name)),
     }
 }
 
 /// Redis's error for a script whose error is no error object.
-fn broken(reason: &str, digest: &Digest) -> CommandError {
+fn broken(reason: &str, name: &dyn Display) -> CommandError {
     let reason: String = reason.chars().take(100).collect();
-    CommandError::Other(format!("ERR Error running script {digest}, {reason}").into())
+    CommandError::Other(format!("ERR Error running script {name}, {reason}").into())
 }

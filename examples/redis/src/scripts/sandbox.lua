@@ -1,5 +1,5 @@
 -- What scripts see of Lua. The interpreter calls this chunk once, with `native`: functions in Rust, by table.
--- Returns `run`, the table of globals, and the environment through which scripts read it.
+-- Returns `run`, `register`, the table of globals, and the environments through which scripts and libraries read it.
 
 local native = ...
 
@@ -38,11 +38,18 @@ local function refuse_change()
   error('Attempt to modify a readonly table', 2)
 end
 
+-- What scripts get for the metatable of a readonly table.
+local sealed = setmetatable({}, {__newindex = refuse_change, __metatable = false})
+readonly_contents[sealed] = {}
+readonly_proxies[1] = sealed
+
+-- The second result decides what the first one shows.
 local function readonly(contents)
-  local proxy = setmetatable({}, {__index = contents, __newindex = refuse_change, __metatable = false})
+  local view = {__index = contents, __newindex = refuse_change, __metatable = sealed}
+  local proxy = setmetatable({}, view)
   readonly_contents[proxy] = contents
   readonly_proxies[#readonly_proxies + 1] = proxy
-  return proxy
+  return proxy, view
 end
 
 -- Some functions of Lua write into tables past their metatables.
@@ -188,15 +195,19 @@ end
 local redis = native.redis
 
 function redis.replicate_commands() return true end
-function redis.set_repl() end
 function redis.breakpoint() return false end
 function redis.debug() end
 
 globals.redis = readonly(redis)
 
-setmetatable(globals, {__index = function(_, name)
+local strict = {__index = function(_, name)
   error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
-end})
+end}
+setmetatable(globals, strict)
+
+-- While a library is loaded, it sees little more than the function with which it registers others.
+local loading = setmetatable({redis = readonly(setmetatable(native.loading, strict))}, strict)
+local library_environment, library_view = readonly(globals)
 
 -- Turns an error into Redis's error object, with the line of the script.
 local function handler(err)
@@ -212,12 +223,31 @@ local function handler(err)
   return err
 end
 
--- `call` and `pcall` are those of this run.
-local function run(script, call, pcall)
+-- `call` and `pcall` are those of this run. A function gets its keys and arguments, which scripts have as globals.
+local function run(script, call, pcall, keys, args)
   redis.call, redis.pcall = call, pcall
-  local ok, result = xpcall(script, handler)
+  local body = script
+  if keys then
+    rawset(globals, 'KEYS', nil)
+    rawset(globals, 'ARGV', nil)
+    body = function() return script(keys, args) end
+  end
+  local ok, result = xpcall(body, handler)
   wipe()
   return ok, result
 end
 
-return run, globals, environment
+-- Runs the text of a library. Returns nothing, or the line of an error, or why the server has stopped it.
+local function register(chunk)
+  library_view.__index = loading
+  local ok, err = pcall(chunk)
+  library_view.__index = globals
+  wipe()
+  if ok then return nil end
+  local value = value_of(err)
+  if value == nil and err ~= nil then return err end
+  if type(value) == 'table' then return rawget(value, 'err') end
+  return 'ERR ' .. tostring(value)
+end
+
+return run, register, globals, environment, library_environment

@@ -44,6 +44,9 @@ fn values_of_lua_become_replies() {
             ("return 7", ":7"),
             ("return 3.99", ":3"),
             ("return -3.99", ":-3"),
+            ("return 1/0", ":-9223372036854775808"),
+            ("return 0/0", ":-9223372036854775808"),
+            ("return 2^53", ":9007199254740992"),
             ("return true", ":1"),
             ("return false", "$-1"),
             ("return nil", "$-1"),
@@ -108,6 +111,10 @@ fn replies_of_commands_become_values_of_lua() {
             (
                 "return tostring(redis.call('mget', 'a', 'none')[2])",
                 "$5 false",
+            ),
+            (
+                "redis.call('sadd', 's2', 'd', 'b', 'c', 'a') return redis.call('sort', 's2', 'by', 'nothing')",
+                "*4 $1 a $1 b $1 c $1 d",
             ),
             (
                 "return redis.pcall('incr', 'l').err",
@@ -245,6 +252,18 @@ fn errors_are_those_of_redis() {
             ),
             (
                 "setmetatable(_G, {})",
+                "ERR Attempt to modify a readonly table",
+            ),
+            (
+                "getmetatable(_G).__index = {}",
+                "ERR user_script:1: Attempt to modify a readonly table",
+            ),
+            (
+                "rawset(getmetatable(_G), '__index', {})",
+                "ERR Attempt to modify a readonly table",
+            ),
+            (
+                "setmetatable(getmetatable(redis), {})",
                 "ERR Attempt to modify a readonly table",
             ),
             (
@@ -457,6 +476,41 @@ fn a_script_that_takes_too_long_has_no_effect() {
     );
     session.expect(&[("EXISTS a", ":0")]);
     assert_eq!(eval(&mut session, "return 1"), ":1");
+}
+
+/// Rust has room for 8000 references to values of Lua.
+#[test]
+fn tables_of_many_strings_and_many_scripts_are_no_error() {
+    let mut session = Session::new();
+    let table = "local t = {} for i = 1, 20000 do t[i] = 'x' .. i end";
+    let pairs = "local t = {} for i = 1, 20000 do t['x' .. i] = {'y'} end";
+    let reply = eval(&mut session, &format!("{table} return t"));
+    assert!(
+        reply.starts_with("*20000 $2 x1 ") && reply.ends_with("$6 x20000"),
+        "{reply:.100}"
+    );
+    for kind in ["map", "set"] {
+        let reply = eval(&mut session, &format!("{pairs} return {{{kind} = t}}"));
+        assert!(reply.contains(" $6 x20000"), "{kind}: {reply:.100}");
+    }
+    for (body, expected) in [
+        ("return #cjson.decode(cjson.encode(t))", ":20000"),
+        ("return #cmsgpack.unpack(cmsgpack.pack(t))", ":20000"),
+    ] {
+        let body = format!("{table} {body}");
+        assert_eq!(eval(&mut session, &body), expected, "{body}");
+    }
+    for (body, expected) in [
+        ("return cjson.decode(cjson.encode(t)).x20000", "*1 $1 y"),
+        ("return cmsgpack.unpack(cmsgpack.pack(t)).x20000", "*1 $1 y"),
+    ] {
+        let body = format!("{pairs} {body}");
+        assert_eq!(eval(&mut session, &body), expected, "{body}");
+    }
+    for number in 0..9000 {
+        let reply = eval(&mut session, &format!("return {number}"));
+        assert_eq!(reply, format!(":{number}"));
+    }
 }
 
 #[test]

@@ -239,11 +239,52 @@ def scripts(client):
     check(client.exists("lock"), 0)
 
 
+def functions(client):
+    check(client.function_flush(), True)
+    code = """#!lua name=lib
+        local function add(keys, args) return redis.call('INCRBY', keys[1], args[1]) end
+        redis.register_function('add', add)
+        redis.register_function{
+            function_name = 'peek',
+            callback = function(keys) return redis.call('GET', keys[1]) end,
+            flags = {'no-writes'},
+            description = 'Reads a key',
+        }"""
+    check(client.function_load(code), "lib")
+    check_error(lambda: client.function_load(code), redis.ResponseError, "Library 'lib' already exists")
+    check(client.function_load(code, replace=True), "lib")
+    check(client.fcall("add", 1, "counter", 5), 5)
+    check(client.fcall_ro("peek", 1, "counter"), "5")
+    check_error(lambda: client.fcall_ro("add", 1, "counter", 5), redis.ResponseError, "*_ro command")
+    check_error(lambda: client.fcall("nosuch", 0), redis.ResponseError, "Function not found")
+    with client.pipeline() as pipe:
+        pipe.fcall("add", 1, "counter", 1)
+        pipe.get("counter")
+        check(pipe.execute(), [6, "6"])
+    (library,) = client.function_list()
+    check("peek" in str(library) and "no-writes" in str(library), True)
+    check("Reads a key" in str(client.function_list("LIB*")), True)
+    check(client.function_list("nosuch"), [])
+    check("INCRBY" in str(client.function_list(withcode=True)), True)
+    check("functions_count" in str(client.function_stats()), True)
+    of = client.get_connection_kwargs()
+    binary = redis.Redis(port=of["port"], password=of["password"])
+    payload = binary.function_dump()
+    check(client.function_delete("lib"), True)
+    check(binary.function_restore(payload), True)
+    check_error(lambda: binary.function_restore(payload), redis.ResponseError, "Library lib already exists")
+    check(binary.function_restore(payload, "REPLACE"), True)
+    check(client.fcall("add", 1, "counter", 1), 7)
+    check_error(client.function_kill, redis.ResponseError, "No scripts in execution")
+    check(client.function_flush("ASYNC"), True)
+    check(client.function_list(), [])
+
+
 def main():
     port, password, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     connection(port, password)
     client = redis.Redis(port=port, password=password, decode_responses=True)
-    for suite in [strings, keys, lists, hashes, sets, sorted_sets, pipelines, transactions, scripts]:
+    for suite in [strings, keys, lists, hashes, sets, sorted_sets, pipelines, transactions, scripts, functions]:
         check(client.flushdb(), True)
         suite(client)
     resp2(port, password)

@@ -8,6 +8,7 @@ mod clients;
 mod common;
 mod costs;
 mod differential;
+mod functions;
 mod linearizable;
 mod local_sockets;
 mod memory;

@@ -1,0 +1,129 @@
+//! One call of a script or of a function, as EVAL and FCALL make it.
+//!
+//! It runs on a fork of the keyspace, as a transaction does: other clients see all that it did or nothing, and no
+//! lock is held while it runs. If another client changed one of its keys meanwhile, it runs again.
+
+use std::cell::Cell;
+use std::fmt::Display;
+use std::time::Instant;
+
+use mlua::Function;
+use psp_store::Keyspace;
+
+use crate::command::{Context, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::Result;
+use crate::scripts::control::Task;
+use crate::scripts::pool::Lease;
+use crate::scripts::run::{Ended, Run};
+use crate::scripts::shebang::Flags;
+use crate::transaction::TransactionState;
+use crate::transcript::Transcript;
+
+/// An interpreter for a task.
+pub(super) fn lease<'s>(context: &Context<'s>, task: Task<'_>) -> Result<Lease<'s>> {
+    let limit_ms = context.server.settings.script_time_limit_ms();
+    context.server.scripts.pool.lease(task, limit_ms)
+}
+
+/// The keys and the other arguments of a call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arguments<'a> {
+    keys: &'a [&'a [u8]],
+    args: &'a [&'a [u8]],
+}
+
+impl<'a> Arguments<'a> {
+    /// Divides what follows the number `count` of the keys.
+    pub(super) fn divide(count: i64, rest: &'a [&'a [u8]]) -> Result<Self> {
+        let count = usize::try_from(count)
+            .map_err(|_negative| CommandError::line("ERR Number of keys can't be negative"))?;
+        let (keys, args) = rest.split_at_checked(count).ok_or(CommandError::line(
+            "ERR Number of keys can't be greater than number of args",
+        ))?;
+        Ok(Self { keys, args })
+    }
+}
+
+/// One call.
+pub(super) struct Call<'a> {
+    /// What errors call the script or the function.
+    pub(super) name: &'a dyn Display,
+    pub(super) function: &'a Function,
+    pub(super) arguments: Arguments<'a>,
+    /// What it declares; `None` for a script without a first line for that.
+    pub(super) flags: Option<Flags>,
+    /// The command is one of those that write nothing.
+    pub(super) is_read_only: bool,
+}
+
+impl Call<'_> {
+    /// Runs the call and writes its reply.
+    pub(super) fn run(
+        &self,
+        context: &mut Context<'_>,
+        lease: &Lease<'_>,
+        out: &mut ReplyEncoder<'_>,
+    ) -> Result<()> {
+        let server = context.server;
+        let is_out_of_memory = self.is_out_of_memory(context)?;
+        let flags = self.flags.unwrap_or_default();
+        let limit_bytes = server.settings.config.server.reply_bytes_max;
+        let is_within_transaction = context.store.is_fork();
+        let Arguments { keys, args } = self.arguments;
+        let run = |store: &Keyspace| {
+            let mut reply = Transcript::new(limit_bytes);
+            let run = Run {
+                context,
+                store,
+                is_read_only: self.is_read_only || flags.has_any(Flags::NO_WRITES),
+                is_out_of_memory,
+                has_written: Cell::new(false),
+                is_within_transaction,
+            };
+            let ended = run.run(lease, self.function, self.name, (keys, args), &mut reply);
+            if let Err(Ended::Stopped(_)) = ended
+                && !is_within_transaction
+            {
+                store.roll_back();
+            }
+            ended.map(|()| reply)
+        };
+        let ended = if is_within_transaction {
+            run(context.store)
+        } else {
+            TransactionState::commit(&server.store, &[], run)
+                .ok_or(CommandError::line("ERR the script was not carried out"))?
+        };
+        match ended {
+            Ok(reply) if reply.is_too_long() => Err(CommandError::line(
+                "ERR the reply of the script, which was carried out, is longer than reply-bytes-max",
+            )),
+            Ok(reply) => {
+                reply.copy_to(out);
+                Ok(())
+            }
+            Err(Ended::Failed(error) | Ended::Stopped(error)) => Err(error),
+        }
+    }
+
+    /// Whether commands that may store more get an error because memory is short.
+    ///
+    /// # Errors
+    /// The call declares what it does, and may not do this now.
+    fn is_out_of_memory(&self, context: &Context<'_>) -> Result<bool> {
+        let is_out_of_memory = context.server.is_out_of_memory(Instant::now());
+        let Some(flags) = self.flags else {
+            return Ok(is_out_of_memory);
+        };
+        if is_out_of_memory && !flags.has_any(Flags::ALLOW_OOM.with(Flags::NO_WRITES)) {
+            return Err(CommandError::OutOfMemory);
+        }
+        if self.is_read_only && !flags.has_any(Flags::NO_WRITES) {
+            return Err(CommandError::line(
+                "ERR Can not execute a script with write flag using *_ro command.",
+            ));
+        }
+        Ok(false)
+    }
+}

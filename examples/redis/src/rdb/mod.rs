@@ -1,0 +1,119 @@
+//! Payloads in the format of Redis's RDB files, as FUNCTION DUMP and FUNCTION RESTORE exchange them.
+//!
+//! ```text
+//!   payload:  part, part, ...  |  version, 2 bytes  |  CRC-64, 8 bytes
+//!   part:     opcode  |  string
+//!   string:   length, bytes  |  an integer  |  compressed and plain length, LZF
+//! ```
+//!
+//! Integers of lengths are big-endian, those of the footer and of integer strings little-endian.
+
+mod crc64;
+mod lzf;
+mod reader;
+
+pub(crate) use reader::{Malformed, Reader};
+
+/// The version of the format that Redis 7.0 writes; it reads older ones, too.
+const VERSION: u16 = 10;
+/// Version and checksum.
+const FOOTER_LEN: usize = 10;
+const CHECKSUM_LEN: usize = 8;
+
+/// The payload cannot be read: it is damaged, or of a later version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Damaged;
+
+/// Appends a string as it is.
+pub(crate) fn put_string(bytes: &[u8], out: &mut Vec<u8>) {
+    match bytes.len() {
+        len @ ..0x40 => out.push(len as u8),
+        len @ ..0x4000 => out.extend([0x40 | (len >> 8) as u8, len as u8]),
+        len => match u32::try_from(len) {
+            Ok(len) => {
+                out.push(reader::LEN_OF_32_BITS);
+                out.extend(len.to_be_bytes());
+            }
+            Err(_longer) => {
+                out.push(reader::LEN_OF_64_BITS);
+                out.extend((len as u64).to_be_bytes());
+            }
+        },
+    }
+    out.extend_from_slice(bytes);
+}
+
+/// Makes a payload of `parts`.
+pub(crate) fn seal(mut parts: Vec<u8>) -> Vec<u8> {
+    parts.extend(VERSION.to_le_bytes());
+    let checksum = crc64::checksum(&parts);
+    parts.extend(checksum.to_le_bytes());
+    parts
+}
+
+/// The parts of a payload.
+///
+/// # Errors
+/// Its version or its checksum is wrong.
+pub(crate) fn open(payload: &[u8]) -> Result<Reader<'_>, Damaged> {
+    let parts_len = payload.len().checked_sub(FOOTER_LEN).ok_or(Damaged)?;
+    let (checked, checksum) = payload.split_at(payload.len() - CHECKSUM_LEN);
+    let version = u16::from_le_bytes([payload[parts_len], payload[parts_len + 1]]);
+    if version > VERSION || checksum != crc64::checksum(checked).to_le_bytes() {
+        return Err(Damaged);
+    }
+    Ok(Reader::new(&payload[..parts_len]))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn payloads_are_read_as_they_are_written() {
+        for len in [0, 1, 63, 64, 0x3fff, 0x4000, 100_000] {
+            let text = vec![b'x'; len];
+            let mut parts = vec![245];
+            put_string(&text, &mut parts);
+            put_string(b"next", &mut parts);
+            let payload = seal(parts);
+            let mut reader = open(&payload).unwrap();
+            assert_eq!(reader.byte(), Ok(245));
+            assert_eq!(reader.string(1 << 20).unwrap(), text);
+            assert_eq!(reader.string(1 << 20).unwrap(), b"next".as_slice());
+            assert!(reader.is_empty());
+            assert_eq!(reader.byte(), Err(Malformed));
+        }
+    }
+
+    #[test]
+    fn any_changed_byte_is_found() {
+        let mut parts = vec![245];
+        put_string(b"#!lua name=x", &mut parts);
+        let payload = seal(parts);
+        assert!(open(&payload).is_ok());
+        for index in 0..payload.len() {
+            let mut damaged = payload.clone();
+            damaged[index] ^= 4;
+            assert!(matches!(open(&damaged), Err(Damaged)), "{index}");
+        }
+        assert!(matches!(open(&payload[..9]), Err(Damaged)));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_parts_are_read_or_refused(parts: Vec<u8>) {
+            let payload = seal(parts);
+            let mut reader = open(&payload).unwrap();
+            while !reader.is_empty() {
+                let read = reader.byte().and_then(|_opcode| reader.string(4096));
+                match read {
+                    Ok(text) => prop_assert!(text.len() <= 4096),
+                    Err(Malformed) => break,
+                }
+            }
+        }
+    }
+}

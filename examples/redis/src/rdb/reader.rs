@@ -1,0 +1,133 @@
+//! Reads the parts of a payload.
+
+use std::borrow::Cow;
+
+use super::lzf;
+
+/// First byte of a length of 32 bits.
+pub(super) const LEN_OF_32_BITS: u8 = 0x80;
+/// First byte of a length of 64 bits.
+pub(super) const LEN_OF_64_BITS: u8 = 0x81;
+
+/// The parts are not what their payload says, or too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// The rest of a payload.
+#[derive(Debug)]
+pub(crate) struct Reader<'p> {
+    rest: &'p [u8],
+}
+
+/// A length, or the form of a string without one.
+enum Length {
+    Plain(u64),
+    /// An integer of this many bytes.
+    Integer(usize),
+    Compressed,
+}
+
+impl<'p> Reader<'p> {
+    pub(super) const fn new(parts: &'p [u8]) -> Self {
+        Self { rest: parts }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next byte.
+    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
+        let [byte] = self.array()?;
+        Ok(byte)
+    }
+
+    /// The next string, of up to `len_max` bytes.
+    pub(crate) fn string(&mut self, len_max: usize) -> Result<Cow<'p, [u8]>, Malformed> {
+        match self.length()? {
+            Length::Plain(len) => self.bytes(bounded(len, len_max)?).map(Cow::Borrowed),
+            Length::Integer(len) => self.integer(len).map(Cow::Owned),
+            Length::Compressed => {
+                let compressed_len = bounded(self.plain_length()?, len_max)?;
+                let len = bounded(self.plain_length()?, len_max)?;
+                let compressed = self.bytes(compressed_len)?;
+                lzf::expand(compressed, len).map(Cow::Owned)
+            }
+        }
+    }
+
+    fn length(&mut self) -> Result<Length, Malformed> {
+        let first = self.byte()?;
+        Ok(match (first >> 6, first) {
+            (0, _) => Length::Plain(first.into()),
+            (1, _) => Length::Plain(u64::from(first & 0x3f) << 8 | u64::from(self.byte()?)),
+            (_, LEN_OF_32_BITS) => Length::Plain(u32::from_be_bytes(self.array()?).into()),
+            (_, LEN_OF_64_BITS) => Length::Plain(u64::from_be_bytes(self.array()?)),
+            (3, _) if first & 0x3f < 3 => Length::Integer(1 << (first & 0x3f)),
+            (3, _) if first & 0x3f == 3 => Length::Compressed,
+            _ => return Err(Malformed),
+        })
+    }
+
+    fn plain_length(&mut self) -> Result<u64, Malformed> {
+        match self.length()? {
+            Length::Plain(len) => Ok(len),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// The digits of an integer of 1, 2 or 4 bytes.
+    fn integer(&mut self, len: usize) -> Result<Vec<u8>, Malformed> {
+        let number = match len {
+            1 => i8::from_le_bytes(self.array()?).into(),
+            2 => i16::from_le_bytes(self.array()?).into(),
+            _ => i32::from_le_bytes(self.array()?),
+        };
+        Ok(number.to_string().into_bytes())
+    }
+
+    fn bytes(&mut self, len: usize) -> Result<&'p [u8], Malformed> {
+        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Malformed)?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (array, rest) = self.rest.split_first_chunk().ok_or(Malformed)?;
+        self.rest = rest;
+        Ok(*array)
+    }
+}
+
+fn bounded(len: u64, len_max: usize) -> Result<usize, Malformed> {
+    let len = usize::try_from(len).ok().filter(|len| *len <= len_max);
+    len.ok_or(Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_digits_and_compressed_strings_expand() {
+        let parts = b"\xc0\xfb\xc1\x00\x01\xc2\x00\x00\x00\x80\xc3\x05\x0d\x00a\xe0\x03\x00";
+        let mut reader = Reader::new(parts);
+        for expected in ["-5", "256", "-2147483648", "aaaaaaaaaaaaa"] {
+            assert_eq!(reader.string(100).unwrap(), expected.as_bytes());
+        }
+        assert!(reader.is_empty());
+    }
+
+    #[test]
+    fn strings_have_a_bound() {
+        let read = |parts: &[u8]| Reader::new(parts).string(100).map(Cow::into_owned);
+        assert_eq!(read(b"\x40\x65"), Err(Malformed));
+        assert_eq!(read(b"\xc3\x05\x40\x65\x00a\xe0\x03\x00"), Err(Malformed));
+        assert_eq!(
+            read(b"\x81\xff\xff\xff\xff\xff\xff\xff\xff"),
+            Err(Malformed)
+        );
+        assert_eq!(read(b"\xc4"), Err(Malformed));
+        assert_eq!(read(b"\x05abc"), Err(Malformed));
+    }
+}

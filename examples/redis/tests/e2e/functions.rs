@@ -1,0 +1,165 @@
+//! Functions beside other requests, between many clients, and on their way to redis-server and back.
+
+use std::thread;
+
+use psp_harness::{NOT_PSP, skip};
+
+use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, wait_until};
+
+/// GETs and short calls that the server must answer while a long function runs: none if the function holds the net
+/// thread, thousands otherwise.
+const ANSWERS_MIN: usize = 5;
+/// The function may be over before this test's thread gets a core.
+const ATTEMPTS: usize = 20;
+/// Calls after which the server knows how long a function takes.
+const MEASURED: usize = 40;
+
+const LIBRARY: &str = "#!lua name=lib
+    local function add(keys, args) return redis.call('incrby', keys[1], args[1]) end
+    redis.register_function('add', add)
+    redis.register_function('move', function(keys, args)
+        redis.call('decrby', keys[1], args[1])
+        add({'account' .. args[2]}, args)
+        return redis.call('incr', 'moves')
+    end)
+    redis.register_function{function_name = 'sum', flags = {'no-writes'}, callback = function(keys, args)
+        local sum = 0
+        for i = 0, tonumber(args[1]) - 1 do sum = sum + redis.call('get', 'account' .. i) end
+        return sum
+    end}
+    redis.register_function('count', function(keys, args)
+        local n = 0
+        for i = 1, tonumber(args[1]) do n = n + i % 7 end
+        return redis.call('incr', 'long')
+    end)
+    redis.register_function('stay', function() redis.call('set', 'a', 1) while true do end end)";
+
+fn start(topology: &'static str) -> Server {
+    let server = Server::start_with(&Options {
+        topology: Some(topology),
+        workers: Some(2),
+        ..Options::default()
+    });
+    load(&mut server.connect(), LIBRARY);
+    server
+}
+
+fn load(client: &mut Connection, code: &str) {
+    let reply = client.request(&["FUNCTION", "LOAD", "REPLACE", code]);
+    assert_eq!(reply.to_string(), "\"lib\"");
+}
+
+#[test]
+fn sums_stay_whole_while_the_library_is_replaced() {
+    const CLIENTS: usize = 4;
+    const MOVES: usize = 200;
+    const ACCOUNTS: usize = 4;
+    const TOTAL: usize = 4000;
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut witness = server.connect();
+        for account in 0..ACCOUNTS {
+            witness.ask(&format!("SET account{account} {}", TOTAL / ACCOUNTS));
+        }
+        let sum = format!("FCALL_RO sum 0 {ACCOUNTS}");
+        thread::scope(|scope| {
+            let movers: Vec<_> = (0..CLIENTS)
+                .map(|seed| {
+                    let mut client = server.connect();
+                    scope.spawn(move || {
+                        for step in 0..MOVES {
+                            let from = (seed + step) % ACCOUNTS;
+                            let to = (seed * 3 + step * 7 + 1) % ACCOUNTS;
+                            let amount = step % 13;
+                            let reply =
+                                client.ask(&format!("FCALL move 1 account{from} {amount} {to}"));
+                            assert!(reply.parse::<usize>().is_ok(), "{reply}");
+                        }
+                    })
+                })
+                .collect();
+            let mut version = 0;
+            while !movers.iter().all(thread::ScopedJoinHandle::is_finished) {
+                assert_eq!(witness.ask(&sum), TOTAL.to_string(), "{topology}");
+                version += 1;
+                load(&mut witness, &format!("{LIBRARY} -- {version}"));
+            }
+        });
+        assert_eq!(witness.ask(&sum), TOTAL.to_string(), "{topology}");
+        let moves = witness.ask("GET moves");
+        assert_eq!(moves, format!("\"{}\"", CLIENTS * MOVES), "{topology}");
+    }
+}
+
+#[test]
+fn gets_and_short_functions_go_on_beside_a_long_one() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut witness = server.connect();
+        witness.ask("SET k 0");
+        let short = |witness: &mut Connection| {
+            assert!(witness.ask("FCALL add 1 k 1").parse::<u64>().is_ok());
+        };
+        for _ in 0..MEASURED {
+            short(&mut witness);
+        }
+        let mut long = server.connect();
+        let mut most = 0;
+        for attempt in 1..=ATTEMPTS {
+            let count = (5_000_000 * attempt).to_string();
+            long.send(&encode(&["FCALL", "count", "0", &count]));
+            let mut answered = 0;
+            while answered < ANSWERS_MIN && !long.has_received() {
+                witness.ask("GET k");
+                short(&mut witness);
+                answered += 1;
+            }
+            assert_eq!(long.reply().to_string(), attempt.to_string());
+            most = most.max(answered);
+            if most >= ANSWERS_MIN {
+                break;
+            }
+        }
+        assert!(most >= ANSWERS_MIN, "{topology}: {most} calls beside it");
+    }
+}
+
+#[test]
+fn a_function_that_does_not_end_is_shown_and_killed() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut witness = server.connect();
+        assert_eq!(witness.ask("CONFIG SET busy-reply-threshold 50"), "+OK");
+        let mut endless = server.connect();
+        endless.send(&encode(&["FCALL", "stay", "0"]));
+        wait_until("FUNCTION STATS", || {
+            witness.ask("FUNCTION STATS").contains("\"stay\"")
+        });
+        wait_until("FUNCTION KILL", || witness.ask("FUNCTION KILL") == "+OK");
+        let reply = endless.reply().to_string();
+        assert!(reply.contains("FUNCTION KILL"), "{topology}: {reply}");
+        assert_eq!(witness.ask("EXISTS a"), "0", "{topology}");
+        assert!(
+            !witness.ask("FUNCTION STATS").contains("stay"),
+            "{topology}"
+        );
+    }
+}
+
+#[test]
+fn libraries_outlive_the_keys() {
+    let server = Server::start();
+    let mut client = server.connect();
+    load(&mut client, LIBRARY);
+    assert_eq!(client.ask("FCALL add 1 k 5"), "5");
+    assert_eq!(client.ask("FLUSHALL"), "+OK");
+    assert_eq!(client.ask("FCALL add 1 k 5"), "5");
+    assert_eq!(client.ask("FUNCTION DELETE lib"), "+OK");
+    assert_eq!(client.ask("FCALL add 1 k 5"), "-ERR Function not found");
+}
