@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   net worker:  reset ────────────────────────────────► gone
+//!                orderly end, right behind input ──────► ended
 //!                orderly end, late, nothing unread ────► gone
-//!                the same while a worker has the socket ► unsure ── the worker looks for unread input ─► gone, here
+//!                the same while a worker has the socket ► unsure ── the worker looks for unread input ─► gone, ended
 //! ```
 
 use std::os::fd::RawFd;
@@ -22,13 +23,22 @@ pub(crate) struct Presence(Arc<AtomicU8>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// It may read replies.
+    /// It may send requests and read replies.
     #[default]
     Here,
+    /// It has ended its side right behind its last bytes. It may read replies.
+    Ended,
     /// It has ended its side. It is gone unless it has sent something together with the end.
     Unsure,
     /// Nobody reads replies any more.
     Gone,
+}
+
+impl State {
+    /// Whether nobody is known to be gone.
+    pub(crate) fn may_read(self) -> bool {
+        matches!(self, Self::Here | Self::Ended)
+    }
 }
 
 impl Presence {
@@ -37,6 +47,7 @@ impl Presence {
         match self.0.load(Ordering::Relaxed) {
             gone if gone == State::Gone as u8 => State::Gone,
             unsure if unsure == State::Unsure as u8 => State::Unsure,
+            ended if ended == State::Ended as u8 => State::Ended,
             _ => State::Here,
         }
     }
@@ -66,7 +77,7 @@ impl PeerWatch<'_> {
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         match self.presence.state() {
-            State::Here => false,
+            State::Here | State::Ended => false,
             State::Gone => true,
             State::Unsure => self.look(),
         }
@@ -75,8 +86,11 @@ impl PeerWatch<'_> {
     #[cold]
     fn look(&self) -> bool {
         let has_unread = self.has_unread();
-        self.presence
-            .decide(if has_unread { State::Here } else { State::Gone });
+        self.presence.decide(if has_unread {
+            State::Ended
+        } else {
+            State::Gone
+        });
         self.presence.state() == State::Gone
     }
 

@@ -100,6 +100,8 @@ const GROUPS: [Group; 5] = [
         share: 0.3,
         commands: &[
             "APPEND",
+            "BLMOVE",
+            "BRPOPLPUSH",
             "DECR",
             "DECRBY",
             "EXEC",
@@ -165,6 +167,12 @@ const GROUPS: [Group; 5] = [
             "BITFIELD",
             "BITFIELD_RO",
             "BITOP",
+            "BLMPOP",
+            "BLPOP",
+            "BRPOP",
+            "BZMPOP",
+            "BZPOPMAX",
+            "BZPOPMIN",
             "COMMAND",
             "DEBUG",
             "DEL",
@@ -268,13 +276,14 @@ const READS_OF_MANY: &[&str] = &[
 ];
 
 const WRITES_OF_MANY: &[&str] = &[
-    "BITFIELD", "DEL", "GEOADD", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "MSET", "MSETNX",
-    "PFADD", "RPUSH", "RPUSHX", "SADD", "SREM", "UNLINK", "ZADD", "ZREM",
+    "BITFIELD", "BLPOP", "BRPOP", "BZPOPMAX", "BZPOPMIN", "DEL", "GEOADD", "HDEL", "HMSET", "HSET",
+    "LPUSH", "LPUSHX", "MSET", "MSETNX", "PFADD", "RPUSH", "RPUSHX", "SADD", "SREM", "UNLINK",
+    "ZADD", "ZREM",
 ];
 
 const POPS: &[&str] = &["LPOP", "RPOP", "SPOP", "ZPOPMAX", "ZPOPMIN"];
 
-const POPS_OF_SEVERAL_KEYS: &[&str] = &["LMPOP", "ZMPOP"];
+const POPS_OF_SEVERAL_KEYS: &[&str] = &["BLMPOP", "BZMPOP", "LMPOP", "ZMPOP"];
 
 const RANDOM_MEMBERS: &[&str] = &["HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"];
 
@@ -416,6 +425,8 @@ mod tests {
             ("BITFIELD b INCRBY u8 0 1", "write"),
             ("BITFIELD_RO b GET u8 0", "read"),
             ("LPUSH l a", "write"),
+            ("BLPOP l 0", "write"),
+            ("BLMPOP 0 1 l LEFT COUNT 10000", "scan"),
             (&many("LPUSH", 9), "range"),
             (&many("MGET", 8), "read"),
             (&many("MGET", 128), "range"),

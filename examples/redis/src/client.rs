@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use psp_protocols::resp::Version;
 use psp_server::Peer;
 
+use crate::blocking::BlockedClients;
 use crate::command::CommandTable;
 use crate::transaction::TransactionState;
 
@@ -24,6 +25,7 @@ pub struct ClientInfo {
     connected_at: Instant,
     version: AtomicU8,
     authenticated: AtomicBool,
+    blocked: AtomicBool,
     /// MULTI and WATCH.
     pub transaction: TransactionState,
     last_command: AtomicUsize,
@@ -69,6 +71,17 @@ impl ClientInfo {
         self.authenticated.store(authenticated, Ordering::Relaxed);
     }
 
+    /// Whether the client waits for a key.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether the client waits for a key.
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.blocked.store(blocked, Ordering::Relaxed);
+    }
+
     /// The client's names for itself and its library.
     #[must_use]
     pub fn labels(&self) -> Labels {
@@ -102,13 +115,18 @@ impl ClientInfo {
         let queued = transaction
             .queued()
             .map_or(-1, |queued| i64::try_from(queued).unwrap_or(i64::MAX));
-        let (address, flags) = match self.peer.ip() {
-            Some(address) => (address.to_string(), 'N'),
+        let (address, connection) = match self.peer.ip() {
+            Some(address) => (address.to_string(), None),
             None => {
                 let path = unix.map_or_else(|| "unix".into(), Path::to_string_lossy);
-                (format!("{path}:0"), 'U')
+                (format!("{path}:0"), Some('U'))
             }
         };
+        let flags = [self.is_blocked().then_some('b'), connection];
+        let mut flags: String = flags.into_iter().flatten().collect();
+        if flags.is_empty() {
+            flags.push('N');
+        }
         let mut line = format!("id={} addr={address} ", self.id);
         // Writing to a String does not fail.
         let _ok = write!(
@@ -151,21 +169,44 @@ impl std::ops::Deref for Client {
     }
 }
 
+impl Client {
+    /// What others may know of it.
+    #[must_use]
+    pub fn info(&self) -> &Arc<ClientInfo> {
+        &self.info
+    }
+}
+
 impl Drop for Client {
     fn drop(&mut self) {
+        if self.info.is_blocked() {
+            self.registry.blocked.forget(self.info.id);
+        }
         self.registry.clients.lock().remove(&self.info.id);
     }
 }
 
 /// All open connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Registry {
     /// Persistent, so that `CLIENT LIST` walks a snapshot and blocks no other request.
     clients: Mutex<OrdMap<u64, Arc<ClientInfo>>>,
     accepted: AtomicU64,
+    /// Those that wait for a key.
+    pub blocked: BlockedClients,
 }
 
 impl Registry {
+    /// No connections yet.
+    #[must_use]
+    pub fn new(blocked: BlockedClients) -> Self {
+        Self {
+            clients: Mutex::default(),
+            accepted: AtomicU64::new(0),
+            blocked,
+        }
+    }
+
     /// Adds a connection.
     pub fn connect(self: &Arc<Self>, peer: Peer, authenticated: bool) -> Client {
         let id = self.accepted.fetch_add(1, Ordering::Relaxed) + 1;
@@ -175,6 +216,7 @@ impl Registry {
             connected_at: Instant::now(),
             version: AtomicU8::new(2),
             authenticated: AtomicBool::new(authenticated),
+            blocked: AtomicBool::new(false),
             transaction: TransactionState::default(),
             last_command: AtomicUsize::new(usize::MAX),
             active_ms: AtomicU64::new(0),

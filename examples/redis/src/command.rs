@@ -6,7 +6,8 @@ use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
 use psp_store::Keyspace;
 
-use crate::client::Client;
+use crate::blocking::Blocking;
+use crate::client::ClientInfo;
 use crate::commands;
 use crate::commands::subcommand::{self, Subcommand};
 use crate::error::CommandError;
@@ -33,11 +34,53 @@ pub struct Context<'a> {
     /// The state that all connections share.
     pub server: &'a ServerState,
     /// The connection that sent the command.
-    pub client: &'a Client,
+    pub client: &'a ClientInfo,
     /// The counters of the worker that runs it.
     pub stats: &'a WorkerStats,
     /// Set by a command to close the connection after its reply.
     pub close: bool,
+    /// Whether the command may wait for a key.
+    pub may_block: bool,
+    /// Set by a command that has written nothing and waits.
+    pub blocking: Option<Box<Blocking>>,
+}
+
+impl<'a> Context<'a> {
+    /// The context of a command that a client sent.
+    #[must_use]
+    pub fn new(server: &'a ServerState, client: &'a ClientInfo, stats: &'a WorkerStats) -> Self {
+        Self {
+            may_block: true,
+            ..Self::of_waiting(server, client, stats)
+        }
+    }
+
+    /// The context of a command whose client has waited.
+    #[must_use]
+    pub fn of_waiting(
+        server: &'a ServerState,
+        client: &'a ClientInfo,
+        stats: &'a WorkerStats,
+    ) -> Self {
+        Self {
+            store: &server.store,
+            server,
+            client,
+            stats,
+            close: false,
+            may_block: false,
+            blocking: None,
+        }
+    }
+
+    /// The context of a command within this one, which works on `store`.
+    #[must_use]
+    pub fn within(&self, store: &'a Keyspace) -> Self {
+        Self {
+            store,
+            ..Self::of_waiting(self.server, self.client, self.stats)
+        }
+    }
 }
 
 /// One row of the command table.
@@ -85,6 +128,8 @@ pub enum Flag {
     NoAuth,
     /// Not allowed in scripts.
     NoScript,
+    /// May wait.
+    Blocking,
 }
 
 impl Flag {
@@ -99,6 +144,7 @@ impl Flag {
             Self::Admin => "admin",
             Self::NoAuth => "no_auth",
             Self::NoScript => "noscript",
+            Self::Blocking => "blocking",
         }
     }
 }

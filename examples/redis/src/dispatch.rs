@@ -7,27 +7,30 @@ use psp_protocols::resp::{CommandId, Encoder};
 use psp_server::RequestType;
 
 use crate::admission::{self, Verdict};
-use crate::client::Client;
+use crate::blocking::Blocking;
+use crate::client::ClientInfo;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
 use crate::parse::Result;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
 
-/// Whether the connection stays open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What follows a command.
+#[derive(Debug)]
 pub enum Outcome {
     /// The connection stays open.
     Keep,
     /// The server closes the connection after the reply.
     Close,
+    /// There is no reply yet: the client waits.
+    Wait(Box<Blocking>),
 }
 
 /// Runs `command` with `args`, its name first, and writes its reply. Empty arguments get no reply. The classifier found
 /// the request to be of `request_type`.
 pub fn dispatch(
     server: &ServerState,
-    client: &Client,
+    client: &ClientInfo,
     stats: &WorkerStats,
     (command, request_type): (CommandId, RequestType),
     args: &[&[u8]],
@@ -71,29 +74,26 @@ pub fn dispatch(
         }
         return Outcome::Keep;
     }
-    let mut context = Context {
-        store: &server.store,
-        server,
-        client,
-        stats,
-        close: false,
-    };
+    let mut context = Context::new(server, client, stats);
     let result = (spec.run)(&mut context, args, &mut reply);
     if let Err(error) = &result {
         reply.error(&error.to_string());
     }
     stats.count_call(index, start.elapsed(), result.is_err());
-    if context.close {
-        Outcome::Close
-    } else {
-        Outcome::Keep
+    if !spec.flags.contains(&Flag::Readonly) {
+        server.clients.blocked.serve(server, stats);
+    }
+    match context.blocking {
+        Some(blocking) => Outcome::Wait(blocking),
+        None if context.close => Outcome::Close,
+        None => Outcome::Keep,
     }
 }
 
 fn admit(
     spec: &CommandSpec,
     server: &ServerState,
-    client: &Client,
+    client: &ClientInfo,
     args: &[&[u8]],
     now: Instant,
 ) -> Result<()> {

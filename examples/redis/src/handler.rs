@@ -87,8 +87,15 @@ impl Handler<RespHead> for RedisHandler {
         let stats = &worker.stats;
         let command = (head.command(), request.request_type);
         let outcome = dispatch(&self.server, client, stats, command, &args, out);
-        if outcome == Outcome::Close {
-            reply.close();
+        match outcome {
+            Outcome::Keep => {}
+            Outcome::Close => reply.close(),
+            Outcome::Wait(command) => {
+                let later = Box::new(reply.defer());
+                let server = &*self.server;
+                let blocked = &server.clients.blocked;
+                blocked.wait(server, stats, client.info(), *command, later);
+            }
         }
     }
 }

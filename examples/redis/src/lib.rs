@@ -10,6 +10,7 @@
 //! [`command`] defines what a command is. [`commands`] holds the commands, one file per family.
 
 pub mod admission;
+pub mod blocking;
 pub mod client;
 pub mod command;
 pub mod commands;

@@ -56,8 +56,8 @@ enum Work {
     CountedKeys(usize),
     /// The elements of all keys, unless rules of the classifier found that the request touches few of them.
     Range,
-    /// The elements of the keys that argument 1 counts, unless COUNT is small.
-    Pop,
+    /// The elements of the keys that this argument counts, unless COUNT is small.
+    Pop(usize),
     /// The elements of the key, their bytes, and what BY and GET look up.
     Sort,
     /// The bytes of the key's old value and of the offset in argument 2.
@@ -97,6 +97,8 @@ const WORK: &[(Work, &[&str])] = &[
         Work::Constant,
         &[
             "auth",
+            "blmove",
+            "brpoplpush",
             "cluster",
             "copy",
             "dbsize",
@@ -172,6 +174,10 @@ const WORK: &[(Work, &[&str])] = &[
         Work::Arguments,
         &[
             "bitfield_ro",
+            "blpop",
+            "brpop",
+            "bzpopmax",
+            "bzpopmin",
             "del",
             "exists",
             "geoadd",
@@ -256,7 +262,8 @@ const WORK: &[(Work, &[&str])] = &[
             "zrevrangebyscore",
         ],
     ),
-    (Work::Pop, &["lmpop", "zmpop"]),
+    (Work::Pop(1), &["lmpop", "zmpop"]),
+    (Work::Pop(2), &["blmpop", "bzmpop"]),
     (Work::Sort, &["sort", "sort_ro"]),
     (Work::Copy, &["append", "setrange"]),
     (Work::Patch, &["bitfield", "setbit"]),
@@ -417,7 +424,7 @@ impl Judge {
         match (work, span) {
             (Work::Constant | Work::Administration, _)
             | (
-                Work::Arguments | Work::Count | Work::Range | Work::Pop | Work::Unbounded,
+                Work::Arguments | Work::Count | Work::Range | Work::Pop(_) | Work::Unbounded,
                 Span::Few,
             ) => 0,
             (Work::Script | Work::Unbounded, _) => usize::MAX,
@@ -426,7 +433,7 @@ impl Judge {
             (Work::Count, _) => self.counted(frame, head),
             (Work::Elements | Work::Range, _) => self.of_keys(frame, head),
             (Work::CountedKeys(arg), _) => self.of_counted_keys(arg, frame, head),
-            (Work::Pop, _) => self.of_counted_keys(1, frame, head),
+            (Work::Pop(count_arg), _) => self.of_counted_keys(count_arg, frame, head),
             (Work::Sort, _) => self.sorted(frame, head),
             (Work::Copy, _) => self.copied(frame, head),
             (Work::Patch, _) => self.patched(frame, head),
@@ -914,6 +921,20 @@ mod tests {
                     "string 0 5 -1 bit".into(),
                 ],
             ),
+            (
+                "blmpop",
+                &["0 1 L left", "0 1 l left count 1000"],
+                vec!["0 1 L left count 1000".into()],
+            ),
+            ("blpop", &["L 0", "a b 0"], vec![many("", " k") + " 0"]),
+            ("brpop", &["L 0", "a b 0"], vec![many("", " k") + " 0"]),
+            (
+                "bzmpop",
+                &["0 1 Z min", "0 1 z min count 1000"],
+                vec!["0 1 Z min count 1000".into()],
+            ),
+            ("bzpopmax", &["Z 0", "a b 0"], vec![many("", " k") + " 0"]),
+            ("bzpopmin", &["Z 0", "a b 0"], vec![many("", " k") + " 0"]),
             (
                 "command",
                 &["count"],

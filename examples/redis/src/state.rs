@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use psp_server::{Peer, Policy, ServerHandle, Topology};
 use psp_store::{Keyspace, unix_time_ms};
 
+use crate::blocking::BlockedClients;
 use crate::client::{Client, Registry};
 use crate::command::CommandTable;
 use crate::memory::Memory;
@@ -56,12 +57,14 @@ impl ServerState {
     /// The state of a server that starts now, without keys.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
+        let store = Arc::new(Keyspace::new());
+        let blocked = BlockedClients::new(Arc::clone(&store));
         Self {
-            store: Arc::new(Keyspace::new()),
+            store,
             settings,
             scripts: Scripts::default(),
             memory: Memory::new(),
-            clients: Arc::default(),
+            clients: Arc::new(Registry::new(blocked)),
             started_at: Instant::now(),
             started_at_ms: unix_time_ms(),
             run_id: format!(
@@ -91,6 +94,12 @@ impl ServerState {
         let stats = Arc::new(WorkerStats::default());
         self.workers.lock().stats.push(Arc::clone(&stats));
         stats
+    }
+
+    /// Whether the server drains.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.runtime.get().is_some_and(ServerHandle::is_stopping)
     }
 
     /// Whether commands that may store more get an error, at `now`.

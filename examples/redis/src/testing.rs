@@ -3,10 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Version};
 use psp_server::{Peer, RequestType};
 use psp_store::Keyspace;
 
+use crate::blocking::LateReply;
 use crate::client::Client;
 use crate::config::Config;
 use crate::dispatch::{Outcome, dispatch};
@@ -24,6 +27,37 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     stats: Arc<WorkerStats>,
     pub(crate) closed: bool,
+    /// The reply to the last command that waited.
+    late: Arc<Mutex<Late>>,
+}
+
+/// What a reply that comes late has got so far.
+#[derive(Default)]
+struct Late {
+    bytes: Vec<u8>,
+    is_complete: bool,
+    is_abandoned: bool,
+}
+
+/// A late reply, of which the session has a share.
+struct LateSession(Arc<Mutex<Late>>);
+
+impl Sink for LateSession {
+    fn put(&mut self, bytes: &[u8]) {
+        self.0.lock().bytes.extend_from_slice(bytes);
+    }
+}
+
+impl LateReply for LateSession {
+    fn finish(self: Box<Self>) {
+        self.0.lock().is_complete = true;
+    }
+
+    fn discard(self: Box<Self>) {}
+
+    fn is_abandoned(&self) -> bool {
+        self.0.lock().is_abandoned
+    }
 }
 
 impl Session {
@@ -49,7 +83,20 @@ impl Session {
             client,
             stats,
             closed: false,
+            late: Arc::default(),
         }
+    }
+
+    /// The complete reply to the last command that waited, with a space for `\r\n`; `None` while it waits.
+    pub(crate) fn late(&self) -> Option<String> {
+        let late = self.late.lock();
+        let text = String::from_utf8_lossy(&late.bytes).replace("\r\n", " ");
+        late.is_complete.then(|| text.trim_end().to_owned())
+    }
+
+    /// Lets the client be gone, as far as the reply to its last command that waited can tell.
+    pub(crate) fn leave(&self) {
+        self.late.lock().is_abandoned = true;
     }
 
     pub(crate) fn store(&self) -> &Keyspace {
@@ -89,7 +136,23 @@ impl Session {
             args,
             &mut reply,
         );
-        self.closed |= outcome == Outcome::Close;
+        match outcome {
+            Outcome::Keep => {}
+            Outcome::Close => self.closed = true,
+            Outcome::Wait(command) => {
+                assert!(reply.is_empty(), "a command that waits has no reply yet");
+                self.late = Arc::default();
+                let late = Box::new(LateSession(Arc::clone(&self.late)));
+                let blocked = &self.server.clients.blocked;
+                blocked.wait(
+                    &self.server,
+                    &self.stats,
+                    self.client.info(),
+                    *command,
+                    late,
+                );
+            }
+        }
         reply
     }
 

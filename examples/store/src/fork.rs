@@ -278,6 +278,7 @@ impl Keyspace {
             return Err(Conflict { shards });
         }
         let mut garbage = Vec::new();
+        let mut stored = Vec::new();
         if touched.cleared {
             for index in shards {
                 let state = locks.state_mut(index);
@@ -292,9 +293,7 @@ impl Keyspace {
             if !touched.cleared && same(after, was) {
                 continue;
             }
-            if after.is_some() {
-                self.note_key(key);
-            }
+            stored.extend(after.map(|_| key));
             let index = self.shard_index(before.position);
             let state = locks.state_mut(index);
             let old = state.replace(before.position, key, after.cloned());
@@ -302,6 +301,7 @@ impl Keyspace {
             garbage.extend(old.map(Garbage::Entry));
         }
         drop(locks);
+        stored.into_iter().for_each(|key| self.note_key(key));
         self.add_stats(fork.stats());
         self.discard_all(garbage);
         Ok(())

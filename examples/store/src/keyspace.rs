@@ -13,6 +13,7 @@ use imbl::OrdMap;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use crate::awaited::AwaitedKeys;
 use crate::clock::unix_time_ms;
 use crate::entry::{Entry, Slot};
 use crate::fork::Origin;
@@ -47,6 +48,7 @@ pub struct Keyspace {
     reaper: Arc<Reaper>,
     /// The keyspace that this one is a [fork](crate::fork) of.
     pub(crate) origin: Option<Origin>,
+    pub(crate) awaited: AwaitedKeys,
     start: Instant,
     now_s: AtomicU32,
     contended_updates: AtomicU64,
@@ -108,6 +110,7 @@ impl Keyspace {
             shard_shift: POSITION_BITS - shard_bits,
             reaper,
             origin,
+            awaited: AwaitedKeys::default(),
             start: Instant::now(),
             now_s: AtomicU32::new(0),
             contended_updates: AtomicU64::new(0),
@@ -201,7 +204,7 @@ impl Keyspace {
         state.reindex(position, before, after);
         shard.publish(&state);
         drop(state);
-        if is_present && !was_present {
+        if is_present {
             self.note_key(key);
         }
         self.count_expired(expired);
@@ -236,6 +239,7 @@ impl Keyspace {
         let [first_slot, second_slot] = &mut slots;
         let result = change(first_slot, second_slot);
         let mut garbage = SmallVec::<[Garbage; 4]>::new();
+        let mut stored = [None; 2];
         for (index, mut slot) in slots.into_iter().enumerate() {
             if !slot.is_changed() {
                 continue;
@@ -243,9 +247,7 @@ impl Keyspace {
             let key = slot.key();
             garbage.extend(slot.finish(self.now_s()));
             let entry = slot.take_entry();
-            if entry.is_some() {
-                self.note_key(key);
-            }
+            stored[index] = entry.is_some().then_some(key);
             let state = guards.state(index);
             garbage.extend(
                 state
@@ -255,6 +257,10 @@ impl Keyspace {
             self.shard(positions[index]).publish(state);
         }
         drop(guards);
+        stored
+            .into_iter()
+            .flatten()
+            .for_each(|key| self.note_key(key));
         self.count_expired(expired);
         self.discard_all(garbage);
         result
@@ -286,9 +292,7 @@ impl Keyspace {
         let position = position_of(key);
         let mut garbage = slot.finish(self.now_s());
         let mut entry = slot.take_entry();
-        if entry.is_some() {
-            self.note_key(key);
-        }
+        let is_present = entry.is_some();
         let shard = self.shard(position);
         let mut state = shard.state.lock();
         let current = state
@@ -305,6 +309,9 @@ impl Keyspace {
             garbage.extend(old.map(Garbage::Entry));
         }
         drop(state);
+        if unchanged && is_present {
+            self.note_key(key);
+        }
         garbage.extend(entry.map(Garbage::Entry));
         self.discard_all(garbage);
         unchanged
@@ -341,13 +348,15 @@ impl Keyspace {
             return false;
         }
         let mut garbage = Vec::new();
-        for (position, entry) in entries {
-            self.note_key(entry.key());
-            let state = locks.state_mut(index_of(position));
-            garbage.extend(state.replace(position, entry.key(), Some(Arc::clone(&entry))));
-            self.shard(position).publish(state);
+        for (position, entry) in &entries {
+            let state = locks.state_mut(index_of(*position));
+            garbage.extend(state.replace(*position, entry.key(), Some(Arc::clone(entry))));
+            self.shard(*position).publish(state);
         }
         drop(locks);
+        entries
+            .iter()
+            .for_each(|(_, entry)| self.note_key(entry.key()));
         self.discard_all(garbage.into_iter().map(Garbage::Entry));
         true
     }
@@ -606,11 +615,12 @@ impl Keyspace {
         }
     }
 
-    /// Counts a key that has got a value.
+    /// Takes note of a key that was stored. No lock of a shard is held.
     pub(crate) fn note_key(&self, key: &[u8]) {
         if key.len() > self.key_len_max() {
             self.key_len_max.fetch_max(key.len(), Ordering::Relaxed);
         }
+        self.awaited.note(key);
     }
 
     /// Counts work that holds locks because of others' changes.

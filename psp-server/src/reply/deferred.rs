@@ -85,6 +85,15 @@ impl DeferredReply {
         presence.is_some_and(|presence| presence.state() == State::Gone)
     }
 
+    /// Whether the peer has ended its side. It is gone, unless it ended its requests right behind the last one and still
+    /// reads replies: see [`Config::half_close_grace_ms`](crate::Config::half_close_grace_ms). Who would wait for long
+    /// had better not wait for such a peer. Always `false` for datagrams.
+    #[must_use]
+    pub fn has_peer_ended(&self) -> bool {
+        let presence = self.presence.as_ref();
+        presence.is_some_and(|presence| presence.state() != State::Here)
+    }
+
     /// Bytes written so far, unless the reply is [too large](Self::is_too_large).
     #[must_use]
     pub fn len(&self) -> usize {

@@ -133,4 +133,11 @@ impl ServerHandle {
     pub fn shut_down(&self) {
         self.shared.shutdown.trigger();
     }
+
+    /// Whether the server drains, or is about to: because of [`shut_down`](Self::shut_down), a signal, or the shutdown
+    /// that it runs until.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.shared.shutdown.is_triggered()
+    }
 }

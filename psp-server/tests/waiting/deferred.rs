@@ -1,6 +1,6 @@
 //! Replies that are written after their handlers returned.
 
-use std::net::UdpSocket;
+use std::net::{Shutdown as Half, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -240,6 +240,29 @@ fn one_whose_peer_has_left_is_for_nobody() {
             server.handle.snapshot().net.buffered_bytes < 70_000
         });
         assert_eq!(server.stop().abandoned, 0, "{name}");
+    }
+}
+
+/// A handler may take the end of the peer's side for its end.
+#[test]
+fn one_whose_peer_has_only_ended_its_side_is_sent() {
+    const FOR_EVER_MS: u64 = 1_000_000_000;
+    for (policy, config) in servers() {
+        let name = named(&(policy.clone(), config.clone()));
+        let server = start(policy, config.half_close_grace_ms(FOR_EVER_MS));
+        let mut client = server.connect();
+        client.send("defer-kept\n");
+        let kept = take(&server, 1);
+        assert!(!kept[0].has_peer_ended(), "{name}");
+        client.stream.shutdown(Half::Write).unwrap();
+        until("the peer has ended its side", || kept[0].has_peer_ended());
+        assert!(!kept[0].is_abandoned(), "{name}");
+        kept.into_iter().for_each(DeferredReply::finish);
+        assert_eq!(client.rest(), "ok defer-kept\n", "{name}");
+        let handle = server.handle.clone();
+        assert!(!handle.is_stopping(), "{name}");
+        assert_eq!(server.stop().abandoned, 0, "{name}");
+        assert!(handle.is_stopping(), "{name}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The CLIENT command.
 
+use crate::blocking::Unblocked;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
@@ -19,6 +20,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("no-evict", 3, no_evict),
     Subcommand::new("setinfo", 4, setinfo),
     Subcommand::new("setname", 3, setname),
+    Subcommand::new("unblock", -3, unblock),
 ];
 
 fn client(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -123,6 +125,25 @@ fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         _ => return Err(CommandError::Syntax),
     }
     out.verbatim("txt", lines.as_bytes());
+    Ok(())
+}
+
+/// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`.
+fn unblock(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let end = match args[3..] {
+        [] => Unblocked::TimedOut,
+        [reason] if parse::is(reason, "TIMEOUT") => Unblocked::TimedOut,
+        [reason] if parse::is(reason, "ERROR") => Unblocked::ByError,
+        [_] => {
+            return Err(CommandError::line(
+                "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+            ));
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    let client = u64::try_from(parse::integer(args[2])?).unwrap_or(u64::MAX);
+    let unblocked = context.server.clients.blocked.unblock(client, end);
+    out.integer(unblocked.into());
     Ok(())
 }
 

@@ -130,7 +130,7 @@ fn clients(server: &ServerState, text: &mut String) -> fmt::Result {
     lines!(text,
         "connected_clients": server.clients.len(),
         "maxclients": server.connections_max(),
-        "blocked_clients": 0,
+        "blocked_clients": server.clients.blocked.len(),
     )
 }
 

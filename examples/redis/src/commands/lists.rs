@@ -72,16 +72,9 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("lmove", 5, lmove)
         .flags(GROW)
         .keys(1, 2, 1),
-    CommandSpec::new("rpoplpush", 3, |context, args, out| {
-        move_element(
-            context,
-            [args[1], args[2]],
-            [ListEnd::Right, ListEnd::Left],
-            out,
-        )
-    })
-    .flags(GROW)
-    .keys(1, 2, 1),
+    CommandSpec::new("rpoplpush", 3, rpoplpush)
+        .flags(GROW)
+        .keys(1, 2, 1),
     CommandSpec::new("lmpop", -4, lmpop).flags(&[Flag::Write]),
 ];
 
@@ -132,10 +125,7 @@ fn pop(
     end: ListEnd,
 ) -> Result<()> {
     match args[2..] {
-        [] => {
-            let popped = change(context.store, args[1], |list: &mut List| list.pop(end))?;
-            walk::element_or_null(out, popped.flatten().as_ref());
-        }
+        [] => walk::element_or_null(out, pop_one(context, args[1], end)?.as_ref()),
         [count] => match pop_many(context, args[1], pop_count(count)?, end)? {
             Some(popped) => write_popped(out, &popped, end),
             None => out.null_array(),
@@ -146,6 +136,12 @@ fn pop(
         }
     }
     Ok(())
+}
+
+/// Removes the element at `end`.
+pub(super) fn pop_one(context: &Context<'_>, key: &[u8], end: ListEnd) -> Result<Option<Element>> {
+    let popped = change(context.store, key, |list: &mut List| list.pop(end))?;
+    Ok(popped.flatten())
 }
 
 /// Removes up to `count` elements from `end`. Returns them in the order of the list.
@@ -370,7 +366,7 @@ fn lpos(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     Ok(())
 }
 
-fn parse_end(arg: &[u8]) -> Result<ListEnd> {
+pub(super) fn parse_end(arg: &[u8]) -> Result<ListEnd> {
     match arg {
         end if is(end, "left") => Ok(ListEnd::Left),
         end if is(end, "right") => Ok(ListEnd::Right),
@@ -379,32 +375,39 @@ fn parse_end(arg: &[u8]) -> Result<ListEnd> {
 }
 
 fn lmove(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let (from, to) = (parse_end(args[3])?, parse_end(args[4])?);
-    move_element(context, [args[1], args[2]], [from, to], out)
+    let ends = [parse_end(args[3])?, parse_end(args[4])?];
+    let moved = move_element(context, [args[1], args[2]], ends)?;
+    walk::element_or_null(out, moved.as_ref());
+    Ok(())
 }
 
-fn move_element(
+fn rpoplpush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let ends = [ListEnd::Right, ListEnd::Left];
+    let moved = move_element(context, [args[1], args[2]], ends)?;
+    walk::element_or_null(out, moved.as_ref());
+    Ok(())
+}
+
+/// Moves an element from one end of `source` to one end of `destination`, and returns it.
+pub(super) fn move_element(
     context: &Context<'_>,
     [source, destination]: [&[u8]; 2],
     [from, to]: [ListEnd; 2],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    let moved = if source == destination {
-        change(context.store, source, |list: &mut List| {
+) -> Result<Option<Element>> {
+    if source == destination {
+        let moved = change(context.store, source, |list: &mut List| {
             let element = list.pop(from)?;
             list.push(to, element.clone());
             Some(element)
-        })?
-        .flatten()
+        })?;
+        Ok(moved.flatten())
     } else {
         context
             .store
             .update_pair(source, destination, |source, destination| {
                 move_between(source, destination, from, to)
-            })?
-    };
-    walk::element_or_null(out, moved.as_ref());
-    Ok(())
+            })
+    }
 }
 
 fn move_between(
@@ -459,15 +462,29 @@ fn lmpop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     let MultiPop { keys, end, count } = MultiPop::parse(args)?;
     let end = parse_end(end)?;
     for key in keys {
-        if let Some(popped) = pop_many(context, key, count, end)? {
-            out.array(2);
-            out.bulk(key);
-            write_popped(out, &popped, end);
+        if multi_pop(context, key, count, end, out)? {
             return Ok(());
         }
     }
     out.null_array();
     Ok(())
+}
+
+/// Pops from one of the keys of LMPOP. Returns whether it had elements.
+pub(super) fn multi_pop(
+    context: &Context<'_>,
+    key: &[u8],
+    count: usize,
+    end: ListEnd,
+    out: &mut ReplyEncoder<'_>,
+) -> Result<bool> {
+    let Some(popped) = pop_many(context, key, count, end)? else {
+        return Ok(false);
+    };
+    out.array(2);
+    out.bulk(key);
+    write_popped(out, &popped, end);
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::command::CommandSpec;
 mod bitfield;
 mod bits;
 mod bytes;
+mod blocking;
 mod client;
 mod config;
 mod connection;
@@ -39,6 +40,8 @@ mod walk;
 pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("bitmap", bitfield::COMMANDS),
     ("bitmap", bits::COMMANDS),
+    ("list", blocking::LIST_COMMANDS),
+    ("sorted-set", blocking::SORTED_SET_COMMANDS),
     ("connection", client::COMMANDS),
     ("server", config::COMMANDS),
     ("connection", connection::COMMANDS),

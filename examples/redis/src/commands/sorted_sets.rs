@@ -231,7 +231,7 @@ fn zcard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 
 /// The end of a sorted set that counts as its first.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum From {
+pub(super) enum From {
     Lowest,
     Highest,
 }
@@ -273,7 +273,7 @@ fn rank(
 }
 
 /// Removes up to `count` members from one end. Returns them in the order of removal.
-fn pop_many(
+pub(super) fn pop_many(
     context: &Context<'_>,
     key: &[u8],
     count: usize,
@@ -324,21 +324,40 @@ fn pop(
 
 fn zmpop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let MultiPop { keys, end, count } = MultiPop::parse(args)?;
-    let from = match end {
-        end if is(end, "min") => From::Lowest,
-        end if is(end, "max") => From::Highest,
-        _ => return Err(CommandError::Syntax),
-    };
+    let from = parse_from(end)?;
     for key in keys {
-        if let Some(popped) = pop_many(context, key, count, from)? {
-            out.array(2);
-            out.bulk(key);
-            walk::scored(out, popped.iter(), Pairing::PairedAlways);
+        if multi_pop(context, key, count, from, out)? {
             return Ok(());
         }
     }
     out.null_array();
     Ok(())
+}
+
+/// MIN or MAX.
+pub(super) fn parse_from(arg: &[u8]) -> Result<From> {
+    match arg {
+        arg if is(arg, "min") => Ok(From::Lowest),
+        arg if is(arg, "max") => Ok(From::Highest),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+/// Pops from one of the keys of ZMPOP. Returns whether it had members.
+pub(super) fn multi_pop(
+    context: &Context<'_>,
+    key: &[u8],
+    count: usize,
+    from: From,
+    out: &mut ReplyEncoder<'_>,
+) -> Result<bool> {
+    let Some(popped) = pop_many(context, key, count, from)? else {
+        return Ok(false);
+    };
+    out.array(2);
+    out.bulk(key);
+    walk::scored(out, popped.iter(), Pairing::PairedAlways);
+    Ok(true)
 }
 
 fn zrandmember(

@@ -109,11 +109,7 @@ fn run(
     replies: &mut dyn Sink,
 ) -> bool {
     let started = Instant::now();
-    let mut context = Context {
-        store,
-        close: false,
-        ..*context
-    };
+    let mut context = context.within(store);
     let mut reply = Encoder::new(replies, context.client.version());
     let result = (spec_of(command).run)(&mut context, &command.args(), &mut reply);
     if let Err(error) = &result {

@@ -144,11 +144,7 @@ impl Run<'_> {
             }
         }
         let started = Instant::now();
-        let mut context = Context {
-            store: self.store,
-            close: false,
-            ..*self.context
-        };
+        let mut context = self.context.within(self.store);
         let out: &mut dyn Sink = reply;
         let mut encoder = Encoder::new(out, interpreter.control.version());
         let result = (spec.run)(&mut context, args, &mut encoder);

@@ -99,6 +99,24 @@ async function sortedSets(redis) {
   equal(await redis.zrem('zset', 'a', 'b'), 2);
 }
 
+async function blocking(redis) {
+  await redis.rpush('queue', 'a', 'b');
+  deepEqual(await redis.blpop('none', 'queue', 0), ['queue', 'a']);
+  equal(await redis.blmove('queue', 'running', 'LEFT', 'RIGHT', 1), 'b');
+  equal(await redis.brpop('none', 0.01), null);
+  await redis.zadd('zset', 1, 'a');
+  deepEqual(await redis.bzpopmin('zset', 0), ['zset', 'a', '1']);
+
+  const worker = redis.duplicate();
+  const popped = worker.blpop('queue', 'other', 0);
+  const behind = worker.llen('queue');
+  while (!(await redis.info('clients')).includes('blocked_clients:1')) {}
+  await redis.multi().rpush('queue', 'job').rpush('queue', 'next').exec();
+  deepEqual(await popped, ['queue', 'job']);
+  equal(await behind, 1);
+  equal(await worker.quit(), 'OK');
+}
+
 async function pipelines(redis) {
   const pipeline = redis.pipeline();
   for (let index = 0; index < 1000; index += 1) {
@@ -158,7 +176,8 @@ async function autoPipelining() {
 
 await connection();
 const redis = new Redis({ port, password });
-for (const suite of [strings, keys, lists, hashes, sets, sortedSets, pipelines, transactions, scripts]) {
+const suites = [strings, keys, lists, hashes, sets, sortedSets, blocking, pipelines, transactions, scripts];
+for (const suite of suites) {
   equal(await redis.flushall(), 'OK');
   await suite(redis);
 }

@@ -1,6 +1,8 @@
 """Drives a server with redis-py and its defaults. Usage: redis_py.py PORT PASSWORD UNIX_SOCKET"""
 
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import redis
 
@@ -280,11 +282,56 @@ def functions(client):
     check(client.function_list(), [])
 
 
+def waiting(client, command):
+    """Runs `command` on a thread, which has a connection of its own, until the server says that it waits."""
+    pool = ThreadPoolExecutor(max_workers=1)
+    reply = pool.submit(command)
+    pool.shutdown(wait=False)
+    while client.info("clients")["blocked_clients"] == 0:
+        assert not reply.done(), reply.result()
+        time.sleep(0.01)
+    return reply
+
+
+def blocking(client):
+    check(client.rpush("queue", "a", "b", "c"), 3)
+    check(client.blpop(["none", "queue"], timeout=0), ("queue", "a"))
+    check(client.brpop("queue"), ("queue", "c"))
+    check(client.blmove("queue", "running", 1), "b")
+    check(client.brpoplpush("running", "done", 1), "b")
+    check(client.blmpop(0, 1, "done", direction="LEFT"), ["done", ["b"]])
+    check(client.zadd("zset", {"a": 1, "b": 2, "c": 3}), 3)
+    check(client.bzpopmin("zset", 1), ("zset", "a", 1.0))
+    check(client.bzpopmax("zset", 1), ("zset", "c", 3.0))
+    for nothing in [
+        client.blpop("none", timeout=0.01),
+        client.blmove("none", "running", 0.01),
+        client.bzpopmin("none", 0.01),
+        client.blmpop(0.01, 1, "none", direction="LEFT"),
+    ]:
+        check(nothing, None)
+    popped = waiting(client, lambda: client.blpop("queue"))
+    check(client.rpush("queue", "job"), 1)
+    check(popped.result(), ("queue", "job"))
+    moved = waiting(client, lambda: client.blmove("queue", "running", 60))
+    with client.pipeline() as pipe:
+        pipe.rpush("queue", "job").llen("queue")
+        check(pipe.execute(), [1, 1])
+    check(moved.result(), "job")
+    check(client.lrange("running", 0, -1), ["job"])
+    unblocked = waiting(client, lambda: client.bzpopmax("none", 0))
+    waits = [entry for entry in client.client_list() if entry["flags"] == "b"]
+    check([entry["cmd"] for entry in waits], ["bzpopmax"])
+    check(client.client_unblock(int(waits[0]["id"]), error=True), True)
+    check_error(unblocked.result, redis.ResponseError, "UNBLOCKED")
+
+
 def main():
     port, password, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     connection(port, password)
     client = redis.Redis(port=port, password=password, decode_responses=True)
-    for suite in [strings, keys, lists, hashes, sets, sorted_sets, pipelines, transactions, scripts, functions]:
+    suites = [strings, keys, lists, hashes, sets, sorted_sets, pipelines, transactions, scripts, functions, blocking]
+    for suite in suites:
         check(client.flushdb(), True)
         suite(client)
     resp2(port, password)

@@ -91,6 +91,11 @@ const FORMS: &[&str] = &[
     "RPOP {l} ?{c}",
     "RPOPLPUSH {l} {l}",
     "RPUSHX {l} *{v}",
+    "BLMOVE {l} {l} !LEFT|RIGHT !LEFT|RIGHT 0.001",
+    "BLMPOP 0.001 {c} {l} {l} !LEFT|RIGHT ?COUNT,{c}",
+    "BLPOP *{l} 0.001",
+    "BRPOP *{l} 0.001",
+    "BRPOPLPUSH {l} {l} 0.001",
     "HDEL {h} *{m}",
     "HEXISTS {h} {m}",
     "HGET {h} {m}",
@@ -121,6 +126,9 @@ const FORMS: &[&str] = &[
     "SREM {e} *{m}",
     "SUNION *{e}",
     "SUNIONSTORE {e} *{e}",
+    "BZMPOP 0.001 {c} {z} {z} !MIN|MAX ?COUNT,{c}",
+    "BZPOPMAX *{z} 0.001",
+    "BZPOPMIN *{z} 0.001",
     "ZADD {z} ?NX|XX ?GT|LT ?CH *{f},{m}",
     "ZADD {z} *{f},{m}",
     "ZADD {z} ?NX|XX|GT|LT INCR {f} {m}",
@@ -227,6 +235,18 @@ const BY_CLOCK: &[&str] = &["EXPIRETIME", "HELLO", "PTTL", "TTL"];
 /// Commands that have arguments which redis-server 7.0 does not know.
 const NEWER: &[&str] = &["ZRANK", "ZREVRANK"];
 
+/// Commands that could wait for long if another argument came to stand in the place of their timeout.
+const BLOCKING: &[&str] = &[
+    "BLMOVE",
+    "BLMPOP",
+    "BLPOP",
+    "BRPOP",
+    "BRPOPLPUSH",
+    "BZMPOP",
+    "BZPOPMAX",
+    "BZPOPMIN",
+];
+
 struct Generator {
     rng: Xoshiro256PlusPlus,
 }
@@ -253,7 +273,9 @@ impl Generator {
                 words.extend(chosen.split(',').flat_map(|word| self.fill_words(word)));
             }
         }
-        let is_spoilt = self.rng.random_bool(0.03) && !NEWER.contains(&words[0].as_str());
+        let name = words[0].as_str();
+        let is_spoilt =
+            self.rng.random_bool(0.03) && !NEWER.contains(&name) && !BLOCKING.contains(&name);
         if is_spoilt {
             self.spoil(&mut words);
         }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod bad_input;
+mod blocking;
 mod buffers;
 mod bursts;
 mod clients;

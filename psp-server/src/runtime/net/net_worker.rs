@@ -202,6 +202,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.now_ns = self.clock.now_ns();
             let stop = shutdown.is_triggered() || self.shared.shutdown.is_triggered();
             if stop && self.draining_until_ns.is_none() {
+                // So that handles say so.
+                self.shared.shutdown.trigger();
                 self.start_draining();
             }
             self.receive_reports();

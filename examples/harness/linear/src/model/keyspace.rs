@@ -1,5 +1,6 @@
 //! Strings, counters and lists with the commands of psp-redis, as docs/redis.md promises them: atomic on one key, and
-//! RENAME, COPY, LMOVE, MSETNX and transactions on all of theirs. MSET and MGET are atomic key by key.
+//! RENAME, COPY, LMOVE, MSETNX and transactions on all of theirs. MSET and MGET are atomic key by key. Commands that wait
+//! give up after some milliseconds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -30,6 +31,9 @@ pub enum Value {
     /// A list. It is never empty. The states of a search share it until it changes.
     List(Arc<VecDeque<Text>>),
 }
+
+/// How long commands wait, in seconds: so short that clients which wait for each other go on soon.
+const TIMEOUT: &str = "0.002";
 
 /// All keys that exist.
 pub type Keyspace = BTreeMap<Key, Value>;
@@ -72,10 +76,14 @@ pub enum Request {
     Push(Side, Key, Vec<Text>),
     /// LPOP or RPOP of one element.
     Pop(Side, Key),
+    /// BLPOP or BRPOP of one key.
+    PopWaiting(Side, Key),
     /// LRANGE of the whole list.
     Range(Key),
     /// LMOVE from a side of a list to a side of a list; RPOPLPUSH where it means the same.
     Move(Key, Side, Key, Side),
+    /// BLMOVE, as [`Request::Move`].
+    MoveWaiting(Key, Side, Key, Side),
     /// RENAME of the first to the second.
     Rename(Key, Key),
     /// COPY of the first to the second; with REPLACE or without.
@@ -93,8 +101,8 @@ pub enum Request {
 }
 
 use Request::{
-    Append, Copy, Del, Get, GetSet, IncrBy, Mget, Move, Mset, MsetNx, Peek, Pop, Push, Range,
-    Rename, Set, SetNx, Transaction,
+    Append, Copy, Del, Get, GetSet, IncrBy, Mget, Move, MoveWaiting, Mset, MsetNx, Peek, Pop,
+    PopWaiting, Push, Range, Rename, Set, SetNx, Transaction,
 };
 
 impl Request {
@@ -131,14 +139,17 @@ impl Request {
             36..44 => IncrBy(keys.text(random), random.random_range(-99..100)),
             44..48 => Del(keys.any(random)),
             48..60 => Push(side(random), keys.list(random), elements(random, number)),
-            60..72 => Pop(side(random), keys.list(random)),
+            60..67 => Pop(side(random), keys.list(random)),
+            67..72 => PopWaiting(side(random), keys.list(random)),
             72..80 => Range(keys.list(random)),
-            80..85 => Move(
-                keys.list(random),
-                side(random),
-                keys.list(random),
-                side(random),
-            ),
+            80..83 => {
+                let [(from, from_side), (to, to_side)] = keys.ends(random);
+                Move(from, from_side, to, to_side)
+            }
+            83..85 => {
+                let [(from, from_side), (to, to_side)] = keys.ends(random);
+                MoveWaiting(from, from_side, to, to_side)
+            }
             85..88 => Rename(keys.any(random), keys.any(random)),
             88..92 => {
                 let [from, to] = keys.two(random);
@@ -185,11 +196,20 @@ impl Request {
                 (command, [key(name)].into_iter().chain(elements).collect())
             }
             Pop(side, name) => (side.choose("LPOP", "RPOP"), vec![key(name)]),
+            PopWaiting(side, name) => {
+                let command = side.choose("BLPOP", "BRPOP");
+                (command, vec![key(name), TIMEOUT.into()])
+            }
             Range(name) => ("LRANGE", vec![key(name), "0".into(), "-1".into()]),
             Move(from, Side::Right, to, Side::Left) => ("RPOPLPUSH", vec![key(from), key(to)]),
             Move(from, from_side, to, to_side) => {
                 let sides = [from_side, to_side].map(|side| side.choose("LEFT", "RIGHT").into());
                 ("LMOVE", [[key(from), key(to)], sides].concat())
+            }
+            MoveWaiting(from, from_side, to, to_side) => {
+                let sides = [from_side, to_side].map(|side| side.choose("LEFT", "RIGHT").into());
+                let keys = [key(from), key(to)];
+                ("BLMOVE", [&keys[..], &sides, &[TIMEOUT.into()]].concat())
             }
             Rename(from, to) => ("RENAME", vec![key(from), key(to)]),
             Copy(from, to, replace) => {
@@ -229,6 +249,11 @@ impl Keys {
             true => self.any(random),
             false => self.first_key + start + random.random_range(0..3),
         }
+    }
+
+    /// Ends of two lists, which may be the same list.
+    fn ends(&self, random: &mut StdRng) -> [(Key, Side); 2] {
+        [(); 2].map(|()| (self.list(random), side(random)))
     }
 
     fn any(&self, random: &mut StdRng) -> Key {
@@ -320,8 +345,9 @@ impl Operation for Request {
         match self {
             Get(key) | Set(key, _) | SetNx(key, _) | GetSet(key, _) | Append(key, _) => vec![*key],
             IncrBy(key, _) | Del(key) | Push(_, key, _) | Pop(_, key) => vec![*key],
-            Range(key) | Peek(key) => vec![*key],
-            Move(from, _, to, _) | Rename(from, to) | Copy(from, to, _) => vec![*from, *to],
+            PopWaiting(_, key) | Range(key) | Peek(key) => vec![*key],
+            Move(from, _, to, _) | MoveWaiting(from, _, to, _) => vec![*from, *to],
+            Rename(from, to) | Copy(from, to, _) => vec![*from, *to],
             MsetNx(pairs) | Mset(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
             Mget(keys) => keys.clone(),
             Transaction(requests) => requests.iter().flat_map(Self::keys).collect(),
@@ -388,11 +414,15 @@ fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
             number(push(state, *side, *key, elements))
         }
         Pop(side, key) => pop(state, *side, *key)?.into(),
+        PopWaiting(side, key) => pop(state, *side, *key)?.map_or(Reply::Nil, |element| {
+            let name = Text::from(format!("k{key}"));
+            Reply::List([name, element].map(Reply::Text).into())
+        }),
         Range(key) => {
             let elements = list(state, *key)?.into_iter().flatten();
             Reply::List(elements.cloned().map(Reply::Text).collect())
         }
-        Move(from, from_side, to, to_side) => {
+        Move(from, from_side, to, to_side) | MoveWaiting(from, from_side, to, to_side) => {
             if list(state, *from)?.is_none() {
                 return Ok(Reply::Nil);
             }
@@ -528,11 +558,16 @@ mod tests {
             (Move(3, Side::Right, 3, Side::Left), word("c")),
             (Move(3, Side::Left, 0, Side::Left), wrong_type()),
             (Move(9, Side::Left, 0, Side::Left), Reply::Nil),
+            (MoveWaiting(9, Side::Left, 0, Side::Left), Reply::Nil),
+            (MoveWaiting(3, Side::Right, 3, Side::Left), word("a")),
+            (MoveWaiting(3, Side::Left, 3, Side::Right), word("a")),
+            (PopWaiting(Side::Left, 9), Reply::Nil),
+            (PopWaiting(Side::Left, 0), wrong_type()),
             (Copy(3, 4, false), Reply::Number(1)),
             (Copy(0, 4, false), Reply::Number(0)),
             (Copy(0, 4, true), Reply::Number(1)),
             (Pop(Side::Left, 3), word("c")),
-            (Pop(Side::Left, 3), word("b")),
+            (PopWaiting(Side::Left, 3), items(&["k3", "b"])),
             (Pop(Side::Right, 3), word("a")),
             (Pop(Side::Right, 3), Reply::Nil),
             (Rename(3, 5), Refusal::NoSuchKey.into()),

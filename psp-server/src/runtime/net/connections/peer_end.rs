@@ -61,9 +61,9 @@ impl<F: Framing, C> Slot<F, C> {
         let Some(presence) = &self.presence else {
             return false;
         };
-        let was_here = presence.state() == State::Here;
+        let could_read = presence.state().may_read();
         presence.set(state);
-        was_here && state != State::Here
+        could_read && !state.may_read()
     }
 
     fn state_at_end(&self, at: EventTime, grace_ns: u64) -> State {
@@ -72,7 +72,7 @@ impl<F: Framing, C> Slot<F, C> {
             return State::Gone;
         }
         if !is_late {
-            return State::Here;
+            return State::Ended;
         }
         if self.readiness.has(Condition::Readable) {
             // What is not read came with an earlier event.
@@ -82,7 +82,7 @@ impl<F: Framing, C> Slot<F, C> {
             Phase::Lent { .. } => State::Unsure,
             // Bytes that came with the end are the last bytes.
             phase => match phase.stream() {
-                Some(stream) if stream.connection.has_unread() => State::Here,
+                Some(stream) if stream.connection.has_unread() => State::Ended,
                 _ => State::Gone,
             },
         }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn an_end_right_behind_the_last_bytes_is_half_a_close() {
-        for (after_ms, state) in [(0, State::Here), (100, State::Here), (101, State::Gone)] {
+        for (after_ms, state) in [(0, State::Ended), (100, State::Ended), (101, State::Gone)] {
             let (mut slot, _client) = slot();
             assert_eq!(noted(&mut slot, READABLE, at(7)), State::Here);
             assert_eq!(noted(&mut slot, END, at(7 + after_ms)), state);
@@ -181,7 +181,7 @@ mod tests {
             earliest_ns: 8 * MS,
             latest_ns: 900 * MS,
         };
-        assert_eq!(noted(&mut slot, END, unseen), State::Here);
+        assert_eq!(noted(&mut slot, END, unseen), State::Ended);
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         let (mut slot, mut client) = slot();
         client.write_all(b"request").unwrap();
         while !slot.phase.stream().unwrap().connection.has_unread() {}
-        assert_eq!(noted(&mut slot, END, at(900)), State::Here);
+        assert_eq!(noted(&mut slot, END, at(900)), State::Ended);
 
         let (mut slot, mut client) = self::slot();
         noted(&mut slot, READABLE, at(7));
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(noted(&mut slot, reset, at(0)), State::Gone);
 
         let (mut slot, _client) = self::slot();
-        assert_eq!(noted(&mut slot, END, at(1)), State::Here);
+        assert_eq!(noted(&mut slot, END, at(1)), State::Ended);
         let hang_up = SocketEvent {
             hung_up: true,
             ..END

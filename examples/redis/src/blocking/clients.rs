@@ -1,0 +1,431 @@
+//! The clients that wait, in order, and how they are served.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use psp_protocols::Sink;
+use psp_protocols::resp::Encoder;
+use psp_server::ServerHandle;
+use psp_store::{Entry, Keyspace};
+
+use super::delivery::{Deliveries, Delivery};
+use super::{Blocking, LateReply, ValueType};
+use crate::client::ClientInfo;
+use crate::command::Context;
+use crate::state::ServerState;
+use crate::stats::WorkerStats;
+use crate::transcript::Transcript;
+
+/// Memory that all waiting commands may hold for their keys, in bytes.
+const HELD_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Clients that are served, or whose waits end, before other threads have a turn.
+const CLIENTS_PER_TURN: usize = 32;
+/// How often the timer thread looks whether the server still runs, while clients wait.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the timer thread looks for clients that have left. The net thread notices all but those that leave right
+/// behind their command.
+const LEAVERS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How a client stops waiting without an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unblocked {
+    /// It gets the reply of a timeout.
+    TimedOut,
+    /// It gets an error, as `CLIENT UNBLOCK` wants it.
+    ByError,
+    /// It gets an error, because the server stops.
+    Stopped,
+    /// It gets an error, because those who wait hold too much memory.
+    Refused,
+}
+
+impl Unblocked {
+    const fn error(self) -> Option<&'static str> {
+        match self {
+            Self::TimedOut => None,
+            Self::ByError => Some("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            Self::Stopped => Some("UNBLOCKED the server is shutting down"),
+            Self::Refused => Some("BUSY clients wait for too many keys"),
+        }
+    }
+}
+
+/// All clients that wait.
+#[derive(Debug)]
+pub struct BlockedClients {
+    store: Arc<Keyspace>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    waiting: Mutex<Waiting>,
+    /// The timer thread has something to do before the time for which it waits.
+    changed: Condvar,
+}
+
+/// In the order of the numbers, clients are served.
+#[derive(Debug, Default)]
+struct Waiting {
+    last: u64,
+    clients: BTreeMap<u64, Blocked>,
+    by_key: HashMap<Box<[u8]>, Vec<Queue>>,
+    /// The number of a client's wait, by the client's id.
+    by_client: HashMap<u64, u64>,
+    deadlines: BTreeSet<(Instant, u64)>,
+    /// Until when the timer thread waits; `None` while nobody needs it.
+    timer_until: Option<Instant>,
+    /// What the commands hold.
+    held_bytes: usize,
+    /// The server, once somebody has waited.
+    runtime: Option<ServerHandle>,
+    /// Nobody will wait any more.
+    is_over: bool,
+}
+
+/// Those who wait for a value of one type at one key. Never empty.
+#[derive(Debug)]
+struct Queue {
+    awaited: ValueType,
+    numbers: BTreeSet<u64>,
+}
+
+/// A client that waits.
+struct Blocked {
+    command: Blocking,
+    client: Arc<ClientInfo>,
+    reply: Box<dyn LateReply>,
+}
+
+impl std::fmt::Debug for Blocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Blocked")
+            .field("client", &self.client.id)
+            .field("command", &self.command)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Blocked {
+    /// Ends the wait without an element.
+    fn end(mut self, end: Unblocked) {
+        {
+            let out: &mut dyn Sink = &mut *self.reply;
+            let mut out = Encoder::new(out, self.client.version());
+            match end.error() {
+                None => (self.command.nothing)(&mut out),
+                Some(error) => out.error(error),
+            }
+        }
+        self.reply.finish();
+    }
+}
+
+impl BlockedClients {
+    /// None yet. Clients will wait for keys of `store`. Starts the thread that ends waits.
+    #[must_use]
+    pub fn new(store: Arc<Keyspace>) -> Self {
+        let inner = Arc::<Inner>::default();
+        let (served, keys) = (Arc::clone(&inner), Arc::clone(&store));
+        let spawned = thread::Builder::new()
+            .name("psp-blocked".to_owned())
+            .spawn(move || end_waits(&served, &keys));
+        if let Err(error) = spawned {
+            tracing::error!(%error, "no thread for timeouts: blocked clients wait for ever");
+        }
+        Self { store, inner }
+    }
+
+    /// Number of clients that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.waiting.lock().clients.len()
+    }
+
+    /// Whether no client waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Lets `client` wait. If an element came after its command looked for one, it is served at once, unless others
+    /// wait for it, too.
+    pub fn wait(
+        &self,
+        server: &ServerState,
+        stats: &WorkerStats,
+        client: &Arc<ClientInfo>,
+        command: Blocking,
+        reply: Box<dyn LateReply>,
+    ) {
+        let blocked = Blocked {
+            command,
+            client: Arc::clone(client),
+            reply,
+        };
+        psp_server::no_preempt(|| {
+            let mut waiting = self.inner.waiting.lock();
+            if waiting.runtime.is_none() {
+                waiting.runtime = server.runtime.get().cloned();
+            }
+            if waiting.is_stopping() {
+                return blocked.end(Unblocked::Stopped);
+            }
+            if waiting.held_bytes + blocked.command.held_bytes() > HELD_BYTES_MAX {
+                return blocked.end(Unblocked::Refused);
+            }
+            if waiting.needs_timer(blocked.command.deadline) {
+                self.inner.changed.notify_one();
+            }
+            waiting.last += 1;
+            let number = waiting.last;
+            waiting.add(&self.store, number, blocked);
+            if self.store.has_ready() {
+                serve(waiting, server, stats);
+            }
+        });
+    }
+
+    /// Serves those who wait for keys that have been stored. Every command that may store one calls this when it has
+    /// ended.
+    #[inline]
+    pub fn serve(&self, server: &ServerState, stats: &WorkerStats) {
+        if self.store.has_ready() {
+            // Another request of this worker could need the lock.
+            psp_server::no_preempt(|| serve(self.inner.waiting.lock(), server, stats));
+        }
+    }
+
+    /// `CLIENT UNBLOCK`: whether the client waited.
+    pub fn unblock(&self, client: u64, end: Unblocked) -> bool {
+        let blocked = psp_server::no_preempt(|| {
+            let mut waiting = self.inner.waiting.lock();
+            let number = waiting.by_client.get(&client).copied();
+            number.and_then(|number| waiting.remove(&self.store, number))
+        });
+        blocked.map(|blocked| blocked.end(end)).is_some()
+    }
+
+    /// Forgets a client whose connection is gone.
+    pub fn forget(&self, client: u64) {
+        let _gone = psp_server::no_preempt(|| {
+            let mut waiting = self.inner.waiting.lock();
+            let number = waiting.by_client.get(&client).copied();
+            number.and_then(|number| waiting.remove(&self.store, number))
+        });
+    }
+}
+
+impl Drop for BlockedClients {
+    fn drop(&mut self) {
+        self.inner.waiting.lock().is_over = true;
+        self.inner.changed.notify_one();
+    }
+}
+
+/// Ready keys whose clients are being served. They count as served in the end, even if a command panics.
+struct Served<'a>(&'a Keyspace, usize);
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        self.0.served(self.1);
+    }
+}
+
+/// What the timer thread does, until the server is gone.
+fn end_waits(inner: &Inner, store: &Keyspace) {
+    let mut waiting = inner.waiting.lock();
+    let (mut ended, mut look_at) = (0_usize, Instant::now());
+    while !waiting.is_over {
+        let now = Instant::now();
+        if let Some((number, end)) = waiting.next_to_end(now) {
+            if let Some(blocked) = waiting.remove(store, number) {
+                blocked.end(end);
+            }
+            ended += 1;
+            if ended.is_multiple_of(CLIENTS_PER_TURN) {
+                MutexGuard::bump(&mut waiting);
+            }
+        } else if waiting.clients.is_empty() {
+            waiting.timer_until = None;
+            inner.changed.wait(&mut waiting);
+        } else if look_at <= now {
+            discard_leavers(&mut waiting, store);
+            look_at = Instant::now() + LEAVERS_INTERVAL;
+        } else {
+            let check = now + STOP_CHECK_INTERVAL;
+            let first = waiting.deadlines.first();
+            let until = first.map_or(check, |(deadline, _)| check.min(*deadline));
+            waiting.timer_until = Some(until);
+            inner.changed.wait_until(&mut waiting, until);
+        }
+    }
+}
+
+/// Looks at all clients, and lets those go that have left.
+fn discard_leavers(waiting: &mut MutexGuard<'_, Waiting>, store: &Keyspace) {
+    let mut from = 0;
+    loop {
+        let clients = waiting.clients.range(from..).take(CLIENTS_PER_TURN);
+        let looked_at: Vec<_> = clients
+            .map(|(&number, blocked)| (number, blocked.reply.is_abandoned()))
+            .collect();
+        let Some(&(last, _)) = looked_at.last() else {
+            return;
+        };
+        for (number, _) in looked_at.into_iter().filter(|(_, has_left)| *has_left) {
+            if let Some(blocked) = waiting.remove(store, number) {
+                blocked.reply.discard();
+            }
+        }
+        from = last + 1;
+        MutexGuard::bump(waiting);
+    }
+}
+
+/// Serves clients until no awaited key is ready. A client that moves an element makes another key ready.
+fn serve(mut waiting: MutexGuard<'_, Waiting>, server: &ServerState, stats: &WorkerStats) {
+    let mut deliveries = Deliveries::default();
+    let mut clients = 0_usize;
+    loop {
+        let ready = server.store.take_ready();
+        if ready.is_empty() {
+            break;
+        }
+        let _served = Served(&server.store, ready.len());
+        for key in &ready {
+            let mut from = 0;
+            while let Some(number) = waiting.next_for(&server.store, key, from) {
+                from = number + 1;
+                let delivery = waiting.serve_client(number, key, server, stats);
+                deliveries.extend(delivery);
+                clients += 1;
+                if clients.is_multiple_of(CLIENTS_PER_TURN) {
+                    MutexGuard::unlocked_fair(&mut waiting, || deliveries.send());
+                }
+            }
+        }
+    }
+    drop(waiting);
+    deliveries.send();
+}
+
+impl Waiting {
+    fn is_stopping(&self) -> bool {
+        let runtime = self.runtime.as_ref();
+        runtime.is_some_and(ServerHandle::is_stopping)
+    }
+
+    /// Whether the timer thread waits for too long for a wait that ends at `deadline`.
+    fn needs_timer(&self, deadline: Option<Instant>) -> bool {
+        self.timer_until
+            .is_none_or(|until| deadline.is_some_and(|deadline| deadline < until))
+    }
+
+    /// Lets a client wait at its place. Keys that hold something are ready.
+    fn add(&mut self, store: &Keyspace, number: u64, blocked: Blocked) {
+        let awaited = blocked.command.awaited;
+        for key in &blocked.command.keys {
+            store.await_key(key);
+            if store.peek(key, |entry| entry.is_some()) {
+                store.make_ready(key);
+            }
+            let queues = self.by_key.entry(key.clone()).or_default();
+            match queues.iter_mut().find(|queue| queue.awaited == awaited) {
+                Some(queue) => drop(queue.numbers.insert(number)),
+                None => queues.push(Queue {
+                    awaited,
+                    numbers: BTreeSet::from([number]),
+                }),
+            }
+        }
+        let deadline = blocked.command.deadline;
+        self.deadlines
+            .extend(deadline.map(|deadline| (deadline, number)));
+        self.held_bytes += blocked.command.held_bytes();
+        self.by_client.insert(blocked.client.id, number);
+        blocked.client.set_blocked(true);
+        self.clients.insert(number, blocked);
+    }
+
+    fn remove(&mut self, store: &Keyspace, number: u64) -> Option<Blocked> {
+        let blocked = self.clients.remove(&number)?;
+        for key in &blocked.command.keys {
+            store.stop_awaiting(key);
+            if let Some(queues) = self.by_key.get_mut(key) {
+                queues.retain_mut(|queue| {
+                    queue.numbers.remove(&number);
+                    !queue.numbers.is_empty()
+                });
+                if queues.is_empty() {
+                    self.by_key.remove(key);
+                }
+            }
+        }
+        let deadline = blocked.command.deadline;
+        if let Some(deadline) = deadline {
+            self.deadlines.remove(&(deadline, number));
+        }
+        self.held_bytes -= blocked.command.held_bytes();
+        self.by_client.remove(&blocked.client.id);
+        blocked.client.set_blocked(false);
+        Some(blocked)
+    }
+
+    /// A client whose wait ends by now without an element, and how.
+    fn next_to_end(&self, now: Instant) -> Option<(u64, Unblocked)> {
+        if self.is_stopping() {
+            let first = self.clients.first_key_value();
+            return first.map(|(&number, _)| (number, Unblocked::Stopped));
+        }
+        let &(deadline, number) = self.deadlines.first()?;
+        (deadline <= now).then_some((number, Unblocked::TimedOut))
+    }
+
+    /// The first client from number `from` on that waits for what the key holds.
+    fn next_for(&self, store: &Keyspace, key: &[u8], from: u64) -> Option<u64> {
+        let value_type = |entry: &Entry| ValueType::of(entry.value());
+        let held = store.peek(key, |entry| entry.map(value_type))?;
+        let mut queues = self.by_key.get(key)?.iter();
+        let queue = queues.find(|queue| queue.awaited == held)?;
+        queue.numbers.range(from..).next().copied()
+    }
+
+    /// Serves a client with what the key holds, if that is still there. The client does not wait meanwhile: should its
+    /// command panic, it gets an error.
+    fn serve_client(
+        &mut self,
+        number: u64,
+        key: &[u8],
+        server: &ServerState,
+        stats: &WorkerStats,
+    ) -> Option<Delivery> {
+        let blocked = self.remove(&server.store, number)?;
+        if blocked.reply.is_abandoned() {
+            blocked.reply.discard();
+            return None;
+        }
+        let context = Context::of_waiting(server, &blocked.client, stats);
+        let version = blocked.client.version();
+        let mut text = Transcript::new(usize::MAX);
+        let out: &mut dyn Sink = &mut text;
+        let mut out = Encoder::new(out, version);
+        match (blocked.command.attempt)(&context, key, &mut out) {
+            Ok(false) => {
+                self.add(&server.store, number, blocked);
+                return None;
+            }
+            Ok(true) => {}
+            Err(error) => out.error(&error.to_string()),
+        }
+        Some(Delivery {
+            reply: blocked.reply,
+            version,
+            text,
+        })
+    }
+}

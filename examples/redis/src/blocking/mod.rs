@@ -1,0 +1,151 @@
+//! Blocking commands: a client that finds nothing to pop waits, and holds neither a worker nor a stack meanwhile.
+//!
+//! ```text
+//!   BLPOP k ─► nothing there ─► Blocking ─► BlockedClients::wait ── k is awaited, the reply is deferred
+//!                                                  │
+//!   RPUSH k ─► stored, k is ready ─► serve ────────┤ the first client that waits for k gets its element
+//!   timer thread, CLIENT UNBLOCK ──────────────────┘ or nothing
+//! ```
+//!
+//! The worker that ran the writing command serves those who waited, before its own client gets its reply. They are
+//! served in the order in which they began to wait.
+
+mod clients;
+mod delivery;
+mod timeout;
+
+use std::fmt;
+use std::mem::{Discriminant, discriminant};
+use std::time::Instant;
+
+use psp_protocols::Sink;
+use psp_server::DeferredReply;
+use psp_store::Value;
+
+pub use clients::{BlockedClients, Unblocked};
+pub(crate) use timeout::deadline;
+
+use crate::command::{Context, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::Result;
+use crate::typed::Typed;
+
+/// Memory that one command may hold for the keys that it waits for, in bytes.
+const COMMAND_BYTES_MAX: usize = 1024 * 1024;
+/// Memory of one key beside three copies of its name, about.
+const KEY_BYTES: usize = 384;
+
+/// Tries to serve a command with the key: `true` if it has written the reply.
+type Attempt = Box<dyn Fn(&Context<'_>, &[u8], &mut ReplyEncoder<'_>) -> Result<bool> + Send>;
+
+/// The type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ValueType(Discriminant<Value>);
+
+impl ValueType {
+    fn of(value: &Value) -> Self {
+        Self(discriminant(value))
+    }
+}
+
+/// A command that waits for one of its keys.
+pub struct Blocking {
+    keys: Vec<Box<[u8]>>,
+    /// The type that the command waits for. Values of others do not end the wait.
+    awaited: ValueType,
+    attempt: Attempt,
+    /// When the command ends without an element; `None` for never.
+    deadline: Option<Instant>,
+    /// Writes the reply of a command that ends so.
+    nothing: fn(&mut ReplyEncoder<'_>),
+}
+
+impl Blocking {
+    /// A command that waits until one of `keys` holds a `T` and `attempt` has served it.
+    pub(crate) fn on<T: Typed + Default>(
+        keys: &[&[u8]],
+        deadline: Option<Instant>,
+        nothing: fn(&mut ReplyEncoder<'_>),
+        attempt: impl Fn(&Context<'_>, &[u8], &mut ReplyEncoder<'_>) -> Result<bool> + Send + 'static,
+    ) -> Self {
+        Self {
+            keys: keys.iter().map(|key| Box::from(*key)).collect(),
+            awaited: ValueType::of(&T::default().into_value()),
+            attempt: Box::new(attempt),
+            deadline,
+            nothing,
+        }
+    }
+
+    /// Runs the command: it is served now, or the client waits. In transactions and scripts it does not wait.
+    ///
+    /// # Errors
+    /// Those of the attempt; the client would wait for too many keys.
+    pub(crate) fn run(self, context: &mut Context<'_>, out: &mut ReplyEncoder<'_>) -> Result<()> {
+        for key in &self.keys {
+            // Others came first. They are about to be served.
+            let is_behind =
+                context.may_block && context.store.is_awaited(key) && self.fits(context, key);
+            if !is_behind && (self.attempt)(context, key, out)? {
+                return Ok(());
+            }
+        }
+        if !context.may_block {
+            (self.nothing)(out);
+        } else if self.held_bytes() > COMMAND_BYTES_MAX {
+            return Err(CommandError::line("ERR too many keys to wait for"));
+        } else {
+            context.blocking = Some(Box::new(self));
+        }
+        Ok(())
+    }
+
+    /// Memory that the keys take while the client waits.
+    fn held_bytes(&self) -> usize {
+        let keys = self.keys.iter();
+        keys.map(|key| 3 * key.len() + KEY_BYTES).sum()
+    }
+
+    /// Whether the key holds nothing, or what the command waits for.
+    fn fits(&self, context: &Context<'_>, key: &[u8]) -> bool {
+        context.store.peek(key, |entry| {
+            entry.is_none_or(|entry| ValueType::of(entry.value()) == self.awaited)
+        })
+    }
+}
+
+impl fmt::Debug for Blocking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocking")
+            .field("keys", &self.keys.len())
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A reply that is written after its handler has returned.
+pub trait LateReply: Sink + Send {
+    /// Sends it.
+    fn finish(self: Box<Self>);
+
+    /// Closes the connection without it.
+    fn discard(self: Box<Self>);
+
+    /// Whether the client has ended its side of the connection. For Redis it has left then.
+    fn is_abandoned(&self) -> bool;
+}
+
+impl LateReply for DeferredReply {
+    fn finish(self: Box<Self>) {
+        (*self).finish();
+    }
+
+    fn discard(mut self: Box<Self>) {
+        self.close();
+        (*self).finish();
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.has_peer_ended()
+    }
+}
