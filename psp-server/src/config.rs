@@ -76,12 +76,16 @@ pub struct Config {
     /// Number of workers, 1024 at most, or a range within which they come and go with the load
     /// ([`elastic`](psp_policy::elastic)). Without it the server chooses a number by the number of cores.
     pub workers: Option<Workers>,
-    /// A worker comes when so many requests run and wait for each worker. For a range of workers, as the next two.
+    /// A worker comes when so many requests run and wait for each worker. For a range of workers, as the next three.
     pub elastic_load_factor: f64,
     /// A worker goes when the load has fallen by this part below the load at which it came.
     pub elastic_hysteresis: f64,
     /// The load is averaged over this time before workers come or go.
     pub elastic_interval_ms: u64,
+    /// A worker comes when more than one in a hundred requests of a type take longer than the 99th percentile of the
+    /// type's service times, times this, because they wait; 0 to go by the requests that run and wait alone, as Arachne
+    /// does.
+    pub elastic_tail_factor: f64,
     /// The socket of a [psp-arbiter](psp_arbiter), which is asked for a core for each thread that the load needs. A
     /// worker is present while it has one; the fewest of the range, and the net thread, run without, too. Needs a range
     /// of [`workers`](field@Self::workers), and another mechanism than `kernel-thread`.
@@ -198,6 +202,7 @@ impl Default for Config {
             elastic_load_factor: ElasticSettings::default().load_factor,
             elastic_hysteresis: ElasticSettings::default().hysteresis,
             elastic_interval_ms: ElasticSettings::default().interval_ms,
+            elastic_tail_factor: ElasticSettings::default().tail_factor,
             arbiter: None,
             arbiter_priority: ARBITER_PRIORITY,
             topology: Topology::Auto,
@@ -267,6 +272,7 @@ impl Config {
         elastic_load_factor: f64,
         elastic_hysteresis: f64,
         elastic_interval_ms: u64,
+        elastic_tail_factor: f64,
         arbiter_priority: u8,
         topology: Topology,
         queue_capacity: usize,
@@ -416,6 +422,7 @@ impl Config {
             .load_factor(self.elastic_load_factor)
             .hysteresis(self.elastic_hysteresis)
             .interval_ms(self.elastic_interval_ms)
+            .tail_factor(self.elastic_tail_factor)
     }
 
     /// Checks the address space that the contexts of so many workers reserve at most.

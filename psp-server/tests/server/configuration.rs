@@ -78,6 +78,10 @@ fn the_ranges_are_those_that_are_checked() {
         } else if let Some(min) = range.strip_prefix("above ") {
             let min: i64 = min.parse().unwrap();
             assert!(!is_valid(min) && is_valid(min + 1), "{}", key(&row));
+        } else if let Some(min) = range.strip_prefix("0, or at least ") {
+            let min: i64 = min.parse().unwrap();
+            assert!(is_valid(0) && is_valid(min), "{}", key(&row));
+            assert!(!is_valid(-1), "{}", key(&row));
         } else if let Some(min) = range.strip_prefix("at least ") {
             let min: i64 = min.parse().unwrap();
             assert!(!is_valid(min - 1) && is_valid(min), "{}", key(&row));

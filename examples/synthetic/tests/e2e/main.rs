@@ -5,6 +5,7 @@ mod elastic;
 mod lag;
 mod policies;
 mod queueing;
+mod ramp;
 mod shutdown;
 mod simulated;
 mod starting;

@@ -6,6 +6,7 @@ mod conditions;
 mod quantiles;
 mod settings;
 mod sim_report;
+mod staffing;
 
 pub use capacity::{Capacity, CapacityError, Miss, Scope, Slo, capacity, probes};
 pub use capacity_report::{CAPACITY_SCHEMA, CapacityReport, CapacityResult};
@@ -13,3 +14,4 @@ pub use conditions::{Conditions, Found};
 pub use quantiles::Quantiles;
 pub use settings::{Assignment, SettingError, SimSettings};
 pub use sim_report::{ElasticPoint, Overall, Point, SIM_SCHEMA, SimReport, TypePoint};
+pub use staffing::{TailGoal, workers_needed};

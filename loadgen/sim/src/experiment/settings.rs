@@ -37,6 +37,9 @@ pub struct SimSettings {
     pub elastic_hysteresis: f64,
     /// The load is averaged over this time, in milliseconds.
     pub elastic_interval_ms: u64,
+    /// A worker comes when more than one in a hundred requests of a type take longer than the 99th percentile of its
+    /// service times, times this, because they wait; 0: never for that.
+    pub elastic_tail_factor: f64,
 }
 
 impl Default for SimSettings {
@@ -52,6 +55,7 @@ impl Default for SimSettings {
             elastic_load_factor: ElasticSettings::default().load_factor,
             elastic_hysteresis: ElasticSettings::default().hysteresis,
             elastic_interval_ms: ElasticSettings::default().interval_ms,
+            elastic_tail_factor: ElasticSettings::default().tail_factor,
         }
     }
 }
@@ -70,7 +74,8 @@ impl SimSettings {
             elastic.settings = ElasticSettings::default()
                 .load_factor(self.elastic_load_factor)
                 .hysteresis(self.elastic_hysteresis)
-                .interval_ms(self.elastic_interval_ms);
+                .interval_ms(self.elastic_interval_ms)
+                .tail_factor(self.elastic_tail_factor);
         }
     }
 

@@ -10,6 +10,8 @@ use super::phases::Phases;
 use super::ramp::{Line, Ramp};
 use super::saturation::Saturation;
 use super::sweep::{Sweep, System};
+use super::tradeoff::TradeOff;
+use super::waits::Waits;
 
 /// A figure of a paper.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub(super) enum Body {
     Phases(Phases),
     Ramp(Ramp),
     Connections(Connections),
+    TradeOff(TradeOff),
+    Waits(Waits),
     Saturation(Saturation),
 }
 
@@ -60,6 +64,22 @@ impl Figure {
                     simulated(ramp.workers, &systems, &ramp.words(scale)),
                 )
             }
+            Body::TradeOff(tradeoff) => (
+                tradeoff.series(),
+                tradeoff.panels(),
+                tradeoff.systems.len(),
+                simulated(
+                    tradeoff.ramp.workers,
+                    tradeoff.systems,
+                    &tradeoff.words(scale),
+                ),
+            ),
+            Body::Waits(waits) => (
+                waits.series(),
+                vec![waits.panel()],
+                1,
+                waits.conditions(scale),
+            ),
             Body::Connections(connections) => (
                 vec![connections.name.to_owned()],
                 vec![connections.panel()],
@@ -90,6 +110,8 @@ impl Figure {
             Body::Phases(phases) => phases.jobs(scale),
             Body::Ramp(ramp) => ramp.jobs(scale),
             Body::Connections(connections) => Ok(connections.jobs(scale)),
+            Body::TradeOff(tradeoff) => tradeoff.jobs(scale),
+            Body::Waits(waits) => waits.jobs(scale),
             Body::Saturation(saturation) => Ok(saturation.jobs()),
         }
     }

@@ -22,7 +22,7 @@ pub(super) struct Point {
     pub(super) at: (f64, f64),
 }
 
-type Progress<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
+pub(super) type Progress<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
 type Work = dyn Fn(&mut Progress<'_>) -> Result<Vec<Point>, SimError> + Send + Sync;
 
 /// One computation of a figure.

@@ -26,6 +26,8 @@ mod saturation;
 mod shinjuku;
 mod sweep;
 mod synergy;
+mod tradeoff;
+mod waits;
 
 pub use catalogue::{all, named};
 pub use claim::{Claim, HEADER as CLAIMS_HEADER, Reading, rows as claim_rows};

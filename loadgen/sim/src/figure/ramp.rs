@@ -35,6 +35,19 @@ pub(super) struct Ramp {
 pub(super) struct Line {
     pub(super) system: System,
     pub(super) workers: (usize, usize),
+    /// Whether workers come for late requests, too, or by Arachne's rule alone.
+    pub(super) sees_tail: bool,
+}
+
+impl Line {
+    fn settings(&self) -> ElasticSettings {
+        let settings = ElasticSettings::default();
+        if self.sees_tail {
+            settings
+        } else {
+            settings.tail_factor(0.0)
+        }
+    }
 }
 
 impl Ramp {
@@ -93,14 +106,35 @@ impl Ramp {
         busy_ns / mean / scale.requests.max(1) as f64
     }
 
-    /// The loads in the order of time.
-    fn loads(&self) -> impl Iterator<Item = f64> {
-        let (low, high) = self.load;
-        let up = (0..STEPS).map(move |step| low + (high - low) * step as f64 / (STEPS - 1) as f64);
-        up.clone().chain(up.rev())
+    /// For how long the load is the same.
+    pub(super) const fn step_ns(&self) -> u64 {
+        self.seconds * 1_000_000_000 / (2 * STEPS)
     }
 
-    fn workload(&self, scale: &Scale) -> Workload {
+    /// A simulation of the ramp from its first request to its last.
+    pub(super) fn plan(
+        &self,
+        workload: &Workload,
+        system: &System,
+        workers: usize,
+        load: f64,
+        scale: &Scale,
+    ) -> Result<SimPlan, FigureError> {
+        Ok(SimPlan {
+            // Slightly fewer than arrive in all the time, which chance would make longer.
+            requests: scale.requests - scale.requests / 50,
+            warmup: 0,
+            ..system.plan(workload, workers, load, None, scale)?
+        })
+    }
+
+    /// The loads of the way up, in the order of time.
+    pub(super) fn loads_up(&self) -> impl DoubleEndedIterator<Item = f64> + Clone + use<> {
+        let (low, high) = self.load;
+        (0..STEPS).map(move |step| low + (high - low) * step as f64 / (STEPS - 1) as f64)
+    }
+
+    pub(super) fn workload(&self, scale: &Scale) -> Workload {
         let service_ns = self.service_ns(scale);
         let types = self.types.map(|(name, share, times)| WorkloadType {
             name: name.to_owned(),
@@ -110,9 +144,10 @@ impl Ramp {
             wait_ns: 0,
             slo_ns: None,
         });
-        let phases = self.loads().map(|load| Phase {
+        let loads = self.loads_up().chain(self.loads_up().rev());
+        let phases = loads.map(|load| Phase {
             length: PhaseLength::Time {
-                duration_ns: self.seconds * 1_000_000_000 / (2 * STEPS),
+                duration_ns: self.step_ns(),
             },
             load,
             types: types.to_vec(),
@@ -132,15 +167,12 @@ impl Ramp {
             // All lines have the same arrivals.
             let load = self.workers as f64 / max as f64;
             let plan = SimPlan {
-                // Slightly fewer than arrive in all the time, which chance would make longer.
-                requests: scale.requests - scale.requests / 50,
-                warmup: 0,
-                timeline_ns: Some(self.seconds * 1_000_000_000 / (2 * STEPS * BUCKETS)),
+                timeline_ns: Some(self.step_ns() / BUCKETS),
                 elastic: (min < max).then(|| ElasticPlan {
                     workers_min: min,
-                    settings: ElasticSettings::default(),
+                    settings: line.settings(),
                 }),
-                ..line.system.plan(&workload, max, load, None, scale)?
+                ..self.plan(&workload, &line.system, max, load, scale)?
             };
             Ok(Job::of_plan(plan, move |outcome| {
                 let mut points = Vec::new();

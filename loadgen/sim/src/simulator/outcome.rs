@@ -161,6 +161,9 @@ pub struct TimelinePoint {
     pub rejected: u64,
     /// Mean time from arrival to completion in nanoseconds; 0 when nothing completed.
     pub latency_ns_mean: f64,
+    /// 99th percentile of the time from arrival to completion in nanoseconds, to two digits; 0 when nothing
+    /// completed.
+    pub latency_ns_p99: u64,
     /// 99.9th percentile of the time from arrival to completion in nanoseconds, to two digits; 0
     /// when nothing completed.
     pub latency_ns_p999: u64,

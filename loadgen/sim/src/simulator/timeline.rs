@@ -116,6 +116,7 @@ impl Timeline {
                     completed: 0,
                     rejected: 0,
                     latency_ns_mean: 0.0,
+                    latency_ns_p99: 0,
                     latency_ns_p999: 0,
                     workers_reserved,
                 })
@@ -165,6 +166,7 @@ impl Timeline {
                 point.completed = ty.latency_ns.len();
                 point.rejected = ty.rejected;
                 point.latency_ns_mean = ty.latency_ns.mean();
+                point.latency_ns_p99 = ty.latency_ns.value_at_quantile(0.99);
                 point.latency_ns_p999 = ty.latency_ns.value_at_quantile(0.999);
                 ty.latency_ns.reset();
                 self.spare.push(ty.latency_ns);

@@ -1,7 +1,7 @@
 //! When a worker comes, and when one goes (Arachne 6.2).
 //!
-//! - **Up**, one worker an interval, by the *load factor*: the requests that run and wait for each worker, on
-//!   average over the interval. It is a measure of how long requests wait, whatever their service times.
+//! - **Up**, by the *load factor*: the requests that run and wait for each worker, on average over the interval. It
+//!   is a measure of how long requests wait, whatever their service times.
 //! - **Down**, one worker at a time, by the *utilisation*: how many workers are busy. The estimator remembers the
 //!   utilisation at which each number of workers was too few. A worker goes when the utilisation of the last
 //!   [`SETTLING`] intervals is lower than that by more than the hysteresis.
@@ -11,6 +11,12 @@
 //!    at ramp-up  ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─╮ 3 workers were too few here
 //!    less 9 %    ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─┴─ ─ ─ below this the 4th goes
 //! ```
+//!
+//! What the paper does not have, and a [`tail_factor`](super::ElasticSettings::tail_factor) of 0 switches off:
+//!
+//! - A worker comes when too many requests of a type are late (`lateness.rs`). The load factor is a mean over all
+//!   requests, and does not see that a few wait behind long ones.
+//! - Where more work arrives than one worker more can do, as many come at once as can.
 //!
 //! What the paper does not say: a worker that must come back soon after one went has gone too early. Then the
 //! utilisation at which it went was too much for those that were left, and is remembered in place of the one at
@@ -38,6 +44,8 @@ pub struct GroupLoad {
     pub busy: f64,
     /// How many of its requests waited.
     pub queued: f64,
+    /// How many workers the requests that arrived will keep busy.
+    pub offered: f64,
     /// Workers reserved for it; 0 if it has none of its own.
     pub reserved: usize,
 }
@@ -106,15 +114,16 @@ impl Estimator {
         self.workers
     }
 
-    /// An interval is over. Returns how many workers shall be present: one more or one fewer than before, or as
-    /// many. Types that have no group are one without a reservation.
-    pub fn decide(&mut self, groups: &[GroupLoad]) -> usize {
+    /// An interval is over. Returns how many workers shall be present: more than before, one fewer, or as many.
+    /// Types that have no group are one without a reservation. `is_late` says whether more requests of a type are
+    /// late than [`tail_factor`](field@ElasticSettings::tail_factor) allows.
+    pub fn decide(&mut self, groups: &[GroupLoad], is_late: bool) -> usize {
         let utilisation: f64 = groups.iter().map(|group| group.busy).sum();
         self.utilisations[self.age % SETTLING] = utilisation;
         self.age += 1;
-        if self.workers < self.workers_max && self.load_factor(groups) >= self.settings.load_factor
-        {
-            self.ramp_up(utilisation);
+        let is_loaded = self.load_factor(groups) >= self.settings.load_factor;
+        if self.workers < self.workers_max && (is_loaded || is_late) {
+            self.ramp_up(utilisation, groups);
         } else if self.workers > self.workers_min && self.age >= SETTLING {
             self.ramp_down_if_unneeded(groups);
         }
@@ -126,7 +135,7 @@ impl Estimator {
         let all = GroupLoad {
             busy: groups.iter().map(|group| group.busy).sum(),
             queued: groups.iter().map(|group| group.queued).sum(),
-            reserved: 0,
+            ..GroupLoad::default()
         };
         let reserved = groups.iter().filter(|group| group.reserved > 0);
         let reserved = reserved.map(|group| group.load_factor(group.reserved));
@@ -140,10 +149,19 @@ impl Estimator {
         }
     }
 
-    fn ramp_up(&mut self, utilisation: f64) {
+    fn ramp_up(&mut self, utilisation: f64, groups: &[GroupLoad]) {
         let went_at = self.went_at.filter(|_| self.age <= REGRETTING);
         self.too_much[self.workers] = went_at.map_or(utilisation, |went| went.min(utilisation));
-        self.change_to(self.workers + 1, None);
+        let offered: f64 = groups.iter().map(|group| group.offered).sum();
+        let mut workers = self.workers + 1;
+        while self.settings.tail_factor > 0.0
+            && workers < self.workers_max
+            && workers as f64 <= offered
+        {
+            self.too_much[workers] = workers as f64;
+            workers += 1;
+        }
+        self.change_to(workers, None);
     }
 
     fn ramp_down_if_unneeded(&mut self, groups: &[GroupLoad]) {
@@ -173,11 +191,11 @@ mod tests {
         Estimator::new(workers_min, workers_max, ElasticSettings::default())
     }
 
-    const fn load(busy: f64, queued: f64) -> GroupLoad {
+    fn load(busy: f64, queued: f64) -> GroupLoad {
         GroupLoad {
             busy,
             queued,
-            reserved: 0,
+            ..GroupLoad::default()
         }
     }
 
@@ -199,7 +217,7 @@ mod tests {
     fn follow(estimator: &mut Estimator, demand: f64, intervals: usize) -> Vec<usize> {
         let mut backlog = 0.0;
         (0..intervals)
-            .map(|_| estimator.decide(&[offered(demand, &mut backlog, estimator.workers())]))
+            .map(|_| estimator.decide(&[offered(demand, &mut backlog, estimator.workers())], false))
             .collect()
     }
 
@@ -210,11 +228,11 @@ mod tests {
     #[test]
     fn workers_come_one_an_interval_and_go_when_the_load_has_fallen_below_what_fewer_carry() {
         let mut workers = estimator(1, 8);
-        assert_eq!(workers.decide(&[load(1.0, 0.4)]), 1);
-        assert_eq!(workers.decide(&[load(1.0, 0.5)]), 2, "1.5 for each");
-        assert_eq!(workers.decide(&[load(2.0, 1.0)]), 3);
+        assert_eq!(workers.decide(&[load(1.0, 0.4)], false), 1);
+        assert_eq!(workers.decide(&[load(1.0, 0.5)], false), 2, "1.5 for each");
+        assert_eq!(workers.decide(&[load(2.0, 1.0)], false), 3);
         let gone = |workers: &mut Estimator, busy| {
-            (0..2 * SETTLING).find(|_| workers.decide(&[load(busy, 0.0)]) < 3)
+            (0..2 * SETTLING).find(|_| workers.decide(&[load(busy, 0.0)], false) < 3)
         };
         assert_eq!(gone(&mut workers, 1.83), None, "within 9 % of 2");
         assert!(gone(&mut workers, 1.81).is_some());
@@ -239,6 +257,51 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_comes_when_requests_are_late_although_few_wait() {
+        let mut workers = estimator(1, 4);
+        assert_eq!(workers.decide(&[load(0.4, 0.1)], false), 1);
+        assert_eq!(workers.decide(&[load(0.4, 0.1)], true), 2);
+        let busy = |workers: &mut Estimator, busy| {
+            (0..4 * SETTLING).for_each(|_| {
+                workers.decide(&[load(busy, 0.0)], false);
+            });
+            workers.workers()
+        };
+        assert_eq!(busy(&mut workers, 0.39), 2, "one was too few for it");
+        assert_eq!(busy(&mut workers, 0.3), 1);
+    }
+
+    #[test]
+    fn several_workers_come_at_once_for_what_one_more_could_not_do() {
+        let steep = GroupLoad {
+            offered: 4.5,
+            ..load(1.0, 50.0)
+        };
+        for (tail_factor, come) in [(1.0, 5), (0.0, 2)] {
+            let settings = ElasticSettings::default().tail_factor(tail_factor);
+            let mut workers = Estimator::new(1, 8, settings);
+            assert_eq!(workers.decide(&[steep], false), come);
+            let most = GroupLoad {
+                offered: 40.0,
+                ..steep
+            };
+            workers.decide(&[most], false);
+            assert_eq!(workers.workers(), if come == 2 { 3 } else { 8 });
+        }
+        // They are remembered as too few, and go one after the other.
+        let mut workers = estimator(1, 8);
+        workers.decide(&[steep], false);
+        let idle: Vec<usize> = (0..6 * SETTLING)
+            .map(|_| workers.decide(&[load(0.1, 0.0)], false))
+            .collect();
+        assert!(
+            idle.windows(2).all(|pair| pair[0] - pair[1] <= 1),
+            "{idle:?}"
+        );
+        assert_eq!(idle.last(), Some(&1));
+    }
+
+    #[test]
     fn a_group_without_enough_reserved_workers_calls_for_more_while_others_idle() {
         let mut workers = estimator(4, 8);
         let idle = GroupLoad {
@@ -250,11 +313,11 @@ mod tests {
             ..load(1.0, 0.6)
         };
         assert_eq!(
-            workers.clone().decide(&[load(1.1, 0.6)]),
+            workers.clone().decide(&[load(1.1, 0.6)], false),
             4,
             "without groups"
         );
-        assert_eq!(workers.decide(&[idle, full]), 5);
+        assert_eq!(workers.decide(&[idle, full], false), 5);
     }
 
     #[test]
@@ -268,36 +331,43 @@ mod tests {
         };
         for (short, left) in [(0.01, 2), (0.0, 1)] {
             let mut workers = estimator(1, 4);
-            assert_eq!(workers.decide(&[load(1.0, 2.0)]), 2);
-            assert_eq!(workers.decide(&[load(2.0, 4.0)]), 3);
+            assert_eq!(workers.decide(&[load(1.0, 2.0)], false), 2);
+            assert_eq!(workers.decide(&[load(2.0, 4.0)], false), 3);
             for _ in 0..4 * SETTLING {
-                workers.decide(&groups(short));
+                workers.decide(&groups(short), false);
             }
             assert_eq!(workers.workers(), left);
         }
     }
 
     fn group() -> impl Strategy<Value = GroupLoad> {
-        (0.0..20.0_f64, 0.0..100.0_f64, 0..9_usize).prop_map(|(busy, queued, reserved)| GroupLoad {
+        let loads = (0.0..20.0_f64, 0.0..100.0_f64, 0.0..20.0_f64, 0..9_usize);
+        loads.prop_map(|(busy, queued, offered, reserved)| GroupLoad {
             busy,
             queued,
+            offered,
             reserved,
         })
     }
 
     proptest! {
         #[test]
-        fn the_number_stays_between_its_bounds_and_changes_by_one(
+        fn the_number_stays_between_its_bounds_falls_by_one_and_rises_as_far_as_the_load(
             workers_min in 1..9_usize,
             more in 0..9_usize,
-            loads in prop::collection::vec(prop::collection::vec(group(), 0..4), 0..100),
+            tail_factor in prop_oneof![Just(0.0), 1.0..3.0_f64],
+            loads in prop::collection::vec((prop::collection::vec(group(), 0..4), any::<bool>()), 0..100),
         ) {
-            let mut estimator = estimator(workers_min, workers_min + more);
-            for groups in loads {
+            let settings = ElasticSettings::default().tail_factor(tail_factor);
+            let mut estimator = Estimator::new(workers_min, workers_min + more, settings);
+            for (groups, is_late) in loads {
                 let before = estimator.workers();
-                let after = estimator.decide(&groups);
+                let after = estimator.decide(&groups, is_late);
                 prop_assert!((workers_min..=workers_min + more).contains(&after));
-                prop_assert!(before.abs_diff(after) <= 1);
+                prop_assert!(after + 1 >= before);
+                let offered: f64 = groups.iter().map(|group| group.offered).sum();
+                let several = if tail_factor > 0.0 { offered as usize + 1 } else { 0 };
+                prop_assert!(after <= several.max(before + 1));
             }
         }
 

@@ -1,10 +1,14 @@
-//! Measures how many workers each type keeps busy, and how many of its requests wait, both on average over an
-//! interval. It hears what the scheduler hears and answers, so that the averages are exact.
+//! Measures how many workers each type keeps busy, how many of its requests wait, both on average over an interval, and
+//! whether too many of them wait for too long. It hears what the scheduler hears and answers, so that the averages are
+//! exact.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::estimator::GroupLoad;
-use crate::event::{RequestId, WorkerId};
+use super::lateness::Lateness;
+use super::settings::ElasticSettings;
+use crate::event::{RequestId, Sample, WorkerId};
 use crate::scheduler::Scheduler;
 use crate::setup::SchedulerSetup;
 
@@ -13,6 +17,7 @@ use crate::setup::SchedulerSetup;
 struct Counted {
     running: u32,
     waiting: u32,
+    arrived: u32,
     /// Until when the times below are counted.
     until_ns: u64,
     /// Worker time.
@@ -33,15 +38,59 @@ impl Counted {
     }
 }
 
+/// A request that waits for a worker.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    since_ns: u64,
+    /// For how long it waited before its last turn.
+    before_ns: u64,
+}
+
+/// A request that runs, or is blocked.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    request: RequestId,
+    slot: usize,
+    /// For how long it waited for workers.
+    waited_ns: u64,
+}
+
+type Requests<T> = HashMap<RequestId, T, BuildHasherDefault<IdHasher>>;
+
+/// Drivers choose the names of requests, so that no peer can make them collide.
+#[derive(Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    #[inline]
+    fn write_u32(&mut self, id: u32) {
+        // The golden ratio spreads neighbours over high and low bits.
+        let spread = u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ (spread >> 32);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Meter {
     /// Per type slot, `UNKNOWN` last.
     types: Vec<Counted>,
-    /// Per worker: what runs, and its type slot.
-    running: Vec<Option<(RequestId, usize)>>,
-    /// The type slots of blocked requests.
-    blocked: HashMap<RequestId, usize>,
+    /// The same.
+    lateness: Vec<Lateness>,
+    /// Per worker: what runs.
+    running: Vec<Option<Begun>>,
+    waiting: Requests<Waiting>,
+    blocked: Requests<Begun>,
     /// Requests that run or wait.
     requests: usize,
     began_ns: u64,
@@ -49,12 +98,17 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
+    pub(super) fn new(setup: &SchedulerSetup<'_>, settings: &ElasticSettings) -> Self {
         let slots = setup.types.len() + 1;
         Self {
             types: vec![Counted::default(); slots],
+            lateness: vec![Lateness::new(settings.tail_factor); slots],
             running: vec![None; setup.workers],
-            blocked: HashMap::new(),
+            waiting: Requests::with_capacity_and_hasher(
+                setup.queue_capacity,
+                BuildHasherDefault::default(),
+            ),
+            blocked: Requests::default(),
             requests: 0,
             began_ns: 0,
             groups: Vec::with_capacity(slots + 1),
@@ -62,15 +116,39 @@ impl Meter {
     }
 
     #[inline]
-    pub(super) fn arrived(&mut self, now_ns: u64, slot: usize) {
+    pub(super) fn arrived(&mut self, now_ns: u64, request: RequestId, slot: usize) {
+        self.types[slot].arrived += 1;
+        self.waits(now_ns, request, slot, 0);
+    }
+
+    /// A request waits for a worker, after it has waited before for so long.
+    #[inline]
+    fn waits(&mut self, now_ns: u64, request: RequestId, slot: usize, before_ns: u64) {
         self.types[slot].count(now_ns).waiting += 1;
         self.requests += 1;
+        let since_ns = now_ns;
+        self.waiting.insert(
+            request,
+            Waiting {
+                since_ns,
+                before_ns,
+            },
+        );
+    }
+
+    /// A request waits no longer. For how long has it waited for workers?
+    #[inline]
+    fn waited_ns(&mut self, now_ns: u64, request: RequestId, slot: usize) -> u64 {
+        let counted = self.types[slot].count(now_ns);
+        counted.waiting = counted.waiting.saturating_sub(1);
+        self.waiting.remove(&request).map_or(0, |waiting| {
+            waiting.before_ns + now_ns.saturating_sub(waiting.since_ns)
+        })
     }
 
     #[inline]
-    pub(super) fn refused(&mut self, now_ns: u64, slot: usize) {
-        let counted = self.types[slot].count(now_ns);
-        counted.waiting = counted.waiting.saturating_sub(1);
+    pub(super) fn refused(&mut self, now_ns: u64, request: RequestId, slot: usize) {
+        self.waited_ns(now_ns, request, slot);
         self.requests = self.requests.saturating_sub(1);
     }
 
@@ -82,43 +160,54 @@ impl Meter {
         request: RequestId,
         slot: usize,
     ) {
-        self.running[worker.index()] = Some((request, slot));
-        let counted = self.types[slot].count(now_ns);
-        counted.waiting = counted.waiting.saturating_sub(1);
-        counted.running += 1;
+        let waited_ns = self.waited_ns(now_ns, request, slot);
+        self.types[slot].running += 1;
+        self.running[worker.index()] = Some(Begun {
+            request,
+            slot,
+            waited_ns,
+        });
     }
 
     #[inline]
-    pub(super) fn completed(&mut self, now_ns: u64, worker: WorkerId) {
-        self.requests -= usize::from(self.stop(now_ns, worker).is_some());
+    pub(super) fn completed(&mut self, now_ns: u64, worker: WorkerId, samples: &[Sample]) {
+        if let Some(Begun {
+            slot, waited_ns, ..
+        }) = self.stop(now_ns, worker)
+        {
+            let service_ns = samples.iter().map(|sample| sample.service_ns).sum();
+            if service_ns > 0 {
+                self.lateness[slot].completed(waited_ns, service_ns);
+            }
+        }
     }
 
     pub(super) fn yielded(&mut self, now_ns: u64, worker: WorkerId) {
-        if let Some((_, slot)) = self.stop(now_ns, worker) {
-            self.types[slot].waiting += 1;
+        if let Some(begun) = self.stop(now_ns, worker) {
+            self.waits(now_ns, begun.request, begun.slot, begun.waited_ns);
         }
     }
 
     /// The request on `worker` neither runs nor waits for a worker.
     pub(super) fn blocked(&mut self, now_ns: u64, worker: WorkerId) {
-        if let Some((request, slot)) = self.stop(now_ns, worker) {
-            self.requests -= 1;
-            self.blocked.insert(request, slot);
+        if let Some(begun) = self.stop(now_ns, worker) {
+            self.blocked.insert(begun.request, begun);
         }
     }
 
     pub(super) fn unblocked(&mut self, now_ns: u64, request: RequestId) {
-        if let Some(slot) = self.blocked.remove(&request) {
-            self.arrived(now_ns, slot);
+        if let Some(begun) = self.blocked.remove(&request) {
+            self.waits(now_ns, request, begun.slot, begun.waited_ns);
         }
     }
 
     /// Nothing runs on `worker` any more. What did?
     #[inline]
-    fn stop(&mut self, now_ns: u64, worker: WorkerId) -> Option<(RequestId, usize)> {
-        let (request, slot) = self.running[worker.index()].take()?;
-        self.types[slot].count(now_ns).running -= 1;
-        Some((request, slot))
+    fn stop(&mut self, now_ns: u64, worker: WorkerId) -> Option<Begun> {
+        let begun = self.running[worker.index()].take()?;
+        self.types[begun.slot].count(now_ns).running -= 1;
+        self.requests -= 1;
+        Some(begun)
     }
 
     /// Whether nothing runs or waits.
@@ -126,9 +215,23 @@ impl Meter {
         self.requests == 0
     }
 
-    /// The load of each group of types since the interval began, and another begins. Types without a group are
-    /// the first.
-    pub(super) fn end_interval(&mut self, now_ns: u64, scheduler: &dyn Scheduler) -> &[GroupLoad] {
+    /// Whether too many requests of a type wait for too long.
+    pub(super) fn is_late(&self) -> bool {
+        self.lateness.iter().any(Lateness::is_late)
+    }
+
+    /// Another number of workers is present, and lateness counts from now on.
+    pub(super) fn forgive(&mut self) {
+        self.lateness.iter_mut().for_each(Lateness::forgive);
+    }
+
+    /// The load of each group of types in the last interval. Types without a group are the first.
+    pub(super) fn groups(&self) -> &[GroupLoad] {
+        &self.groups
+    }
+
+    /// An interval ends, and another begins.
+    pub(super) fn end_interval(&mut self, now_ns: u64, scheduler: &dyn Scheduler) {
         let interval_ns = now_ns.saturating_sub(self.began_ns).max(1) as f64;
         self.began_ns = now_ns;
         self.groups.clear();
@@ -141,8 +244,13 @@ impl Meter {
             }
             let group = &mut self.groups[place];
             let Counted {
-                busy_ns, queued_ns, ..
+                arrived,
+                busy_ns,
+                queued_ns,
+                ..
             } = *counted.count(now_ns);
+            group.offered +=
+                f64::from(arrived) * self.lateness[slot].service_ns_mean() / interval_ns;
             group.busy += busy_ns as f64 / interval_ns;
             group.queued += queued_ns as f64 / interval_ns;
             group.reserved = if place > 0 {
@@ -150,9 +258,10 @@ impl Meter {
             } else {
                 0
             };
+            counted.arrived = 0;
             counted.busy_ns = 0;
             counted.queued_ns = 0;
         }
-        &self.groups
+        self.lateness.iter_mut().for_each(Lateness::end_interval);
     }
 }

@@ -11,6 +11,7 @@
 //! `docs/elastic.md` says how it decides and what was measured.
 
 mod estimator;
+mod lateness;
 mod meter;
 mod scheduler;
 mod settings;
@@ -49,7 +50,7 @@ impl Elastic {
     pub fn new(setup: &SchedulerSetup<'_>, workers_min: usize, settings: ElasticSettings) -> Self {
         Self {
             types: setup.types.clone(),
-            meter: Meter::new(setup),
+            meter: Meter::new(setup, &settings),
             estimator: Estimator::new(workers_min, setup.workers, settings),
             workers_min,
             interval_ns: settings.interval_ns(),
@@ -67,14 +68,22 @@ impl Elastic {
     #[inline]
     pub fn on_event(&mut self, now_ns: u64, event: &Event<'_>) {
         match *event {
-            Event::Arrived { request_type, .. } => {
-                self.meter.arrived(now_ns, self.types.slot(request_type));
+            Event::Arrived {
+                request,
+                request_type,
+                ..
+            } => {
+                let slot = self.types.slot(request_type);
+                self.meter.arrived(now_ns, request, slot);
             }
-            Event::Completed { worker, .. } => self.meter.completed(now_ns, worker),
+            Event::Completed {
+                worker, samples, ..
+            } => self.meter.completed(now_ns, worker, samples),
             Event::Yielded { worker, .. } => self.meter.yielded(now_ns, worker),
             Event::Blocked { worker, .. } => self.meter.blocked(now_ns, worker),
             Event::Unblocked { request } => self.meter.unblocked(now_ns, request),
-            Event::Workers { .. } | Event::Tick => {}
+            Event::Workers { .. } => self.meter.forgive(),
+            Event::Tick => {}
         }
     }
 
@@ -91,8 +100,13 @@ impl Elastic {
                 let slot = self.types.slot(request_type);
                 self.meter.started(now_ns, worker, request, slot);
             }
-            Action::Reject { request_type, .. } => {
-                self.meter.refused(now_ns, self.types.slot(request_type));
+            Action::Reject {
+                request,
+                request_type,
+                ..
+            } => {
+                let slot = self.types.slot(request_type);
+                self.meter.refused(now_ns, request, slot);
             }
             Action::Preempt { .. } => {}
         }
@@ -112,8 +126,11 @@ impl Elastic {
             return None;
         }
         self.since_ns = now_ns;
-        let groups = self.meter.end_interval(now_ns, scheduler);
-        Some(self.estimator.decide(groups))
+        self.meter.end_interval(now_ns, scheduler);
+        Some(
+            self.estimator
+                .decide(self.meter.groups(), self.meter.is_late()),
+        )
     }
 
     /// So many workers are present, whatever was decided: others need the cores.
@@ -150,11 +167,15 @@ mod tests {
 
     impl Driver {
         fn new() -> Self {
+            Self::with(ElasticSettings::default())
+        }
+
+        fn with(settings: ElasticSettings) -> Self {
             let types: TypeTable = [TypeSpec::new("ONE")].into_iter().collect();
             let setup = SchedulerSetup::new(4, &types).present(1);
             Self {
                 scheduler: Policy::c_fcfs().scheduler(&setup),
-                elastic: Elastic::new(&setup, 1, ElasticSettings::default()),
+                elastic: Elastic::new(&setup, 1, settings),
                 now_ns: 0,
                 arrivals: 0,
                 running: Vec::new(),
@@ -169,7 +190,11 @@ mod tests {
         /// A millisecond passes, in which each running request ends and so many arrive.
         fn pass(&mut self, arrivals: u32) {
             self.now_ns += MILLI;
-            let samples: &[Sample] = &[];
+            let samples: &[Sample] = &[Sample {
+                request_type: RequestType::new(0),
+                count: 1,
+                service_ns: MILLI,
+            }];
             for worker in std::mem::take(&mut self.running) {
                 let dropped = false;
                 self.report(&Event::Completed {
@@ -216,6 +241,23 @@ mod tests {
         assert_eq!(driver.pass_all(3, 2_000), 4, "one to drain the backlog");
         assert_eq!(driver.pass_all(0, 3_000), 1);
         assert_eq!(driver.elastic.deadline_ns(), None);
+    }
+
+    /// Four milliseconds with two requests at once, one of which waits beside one worker. Returns how many workers are
+    /// present.
+    fn pair(driver: &mut Driver) -> usize {
+        driver.pass(2);
+        driver.pass_all(0, 3)
+    }
+
+    #[test]
+    fn a_worker_comes_when_requests_are_late_at_a_low_load() {
+        for (tail_factor, present) in [(1.0, 2), (2.0, 1), (0.0, 1)] {
+            let mut driver = Driver::with(ElasticSettings::default().tail_factor(tail_factor));
+            let workers: Vec<usize> = (0..2_000).map(|_| pair(&mut driver)).collect();
+            assert_eq!(workers.iter().max(), Some(&present), "{tail_factor}");
+            assert_eq!(workers.last(), Some(&present), "{tail_factor}");
+        }
     }
 
     #[test]

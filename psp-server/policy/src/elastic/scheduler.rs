@@ -87,7 +87,7 @@ impl ElasticScheduler {
 
     /// At the end of an interval, how many workers the load needs. For a driver that gives no more than it has cores for:
     /// it calls this in place of [`follow_load`](Self::follow_load), and says with [`set_present`](Self::set_present) how
-    /// many there are. The estimator goes on from these, so that it asks for one more at a time.
+    /// many there are. The estimator goes on from these.
     pub fn needed(&mut self, now_ns: u64) -> Option<usize> {
         let elastic = self.elastic.as_mut()?;
         if elastic
@@ -102,7 +102,7 @@ impl ElasticScheduler {
     /// So many workers are present from now on. The driver polls.
     pub fn set_present(&mut self, now_ns: u64, present: usize) {
         self.present = present;
-        self.scheduler.on_event(now_ns, Event::Workers { present });
+        self.on_event(now_ns, Event::Workers { present });
     }
 }
 

@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 
-/// When workers come and go. The defaults are Arachne's (section 6.2).
+/// When workers come and go. The defaults are Arachne's (section 6.2), but for [`tail_factor`](field@Self::tail_factor),
+/// which Arachne does not have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct ElasticSettings {
@@ -13,6 +14,9 @@ pub struct ElasticSettings {
     pub hysteresis: f64,
     /// How long an interval is, in milliseconds. At least 1.
     pub interval_ms: u64,
+    /// A worker comes when more than one in a hundred requests of a type take longer than the 99th percentile of the
+    /// type's service times, times this, because they wait. At least 1; 0 for the paper's rule alone.
+    pub tail_factor: f64,
 }
 
 impl Default for ElasticSettings {
@@ -21,6 +25,7 @@ impl Default for ElasticSettings {
             load_factor: 1.5,
             hysteresis: 0.09,
             interval_ms: 50,
+            tail_factor: 1.0,
         }
     }
 }
@@ -59,6 +64,7 @@ impl ElasticSettings {
         load_factor: f64,
         hysteresis: f64,
         interval_ms: u64,
+        tail_factor: f64,
     }
 
     /// Checks the settings.
@@ -86,6 +92,14 @@ impl ElasticSettings {
             ))
         } else if self.interval_ms == 0 {
             Err(error("elastic_interval_ms", 0.0, "at least 1"))
+        } else if !(self.tail_factor == 0.0
+            || self.tail_factor >= 1.0 && self.tail_factor.is_finite())
+        {
+            Err(error(
+                "elastic_tail_factor",
+                self.tail_factor,
+                "0, or at least 1",
+            ))
         } else {
             Ok(())
         }

@@ -12,7 +12,7 @@
 //!      └──────► simulate ───────────────────────────────► latency of each ──┘
 //! ```
 
-mod client;
+pub(crate) mod client;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
