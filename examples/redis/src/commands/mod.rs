@@ -4,8 +4,8 @@ use crate::command::CommandSpec;
 
 mod bitfield;
 mod bits;
-mod bytes;
 mod blocking;
+mod bytes;
 mod client;
 mod config;
 mod connection;
