@@ -237,8 +237,8 @@ fn many_functions_and_many_libraries_are_no_error() {
     for number in 0..9000 {
         let code = format!("redis.register_function('f', function() return {number} end)");
         assert_eq!(load(&mut session, "many", &code), "$4 many");
-        session.expect(&[("FCALL f 0", &format!(":{number}"))]);
     }
+    session.expect(&[("FCALL f 0", ":8999")]);
 }
 
 #[test]
