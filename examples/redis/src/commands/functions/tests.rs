@@ -507,7 +507,7 @@ fn a_function_is_measured_until_its_library_changes() {
         profile.kind_of(profile.tag_of_function(b"get").unwrap())
     };
     let measure = |session: &mut Session| {
-        for _ in 0..100 {
+        for _ in 0..10_000 {
             session.expect(&[("FCALL get 1 a", "$-1")]);
             if kind(session) != Kind::Long {
                 return;
