@@ -237,8 +237,8 @@ fn many_functions_and_many_libraries_are_no_error() {
     for number in 0..9000 {
         let code = format!("redis.register_function('f', function() return {number} end)");
         assert_eq!(load(&mut session, "many", &code), "$4 many");
-        session.expect(&[("FCALL f 0", &format!(":{number}"))]);
     }
+    session.expect(&[("FCALL f 0", ":8999")]);
 }
 
 #[test]
@@ -507,7 +507,7 @@ fn a_function_is_measured_until_its_library_changes() {
         profile.kind_of(profile.tag_of_function(b"get").unwrap())
     };
     let measure = |session: &mut Session| {
-        for _ in 0..100 {
+        for _ in 0..10_000 {
             session.expect(&[("FCALL get 1 a", "$-1")]);
             if kind(session) != Kind::Long {
                 return;
