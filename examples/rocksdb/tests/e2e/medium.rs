@@ -86,7 +86,7 @@ fn others_run_while_writes_wait(preempt: PreemptPolicy, at_once: usize) {
     let opens = Opens(medium.clone());
     let mut config = Config {
         port: 0,
-        policy: Policy::c_fcfs().into(),
+        policy: Policy::c_fcfs(),
         ..Config::default()
     };
     config.server.workers = Some(1.into());
