@@ -99,7 +99,7 @@
 //! | answer requests | [`Handler`], [`Request`], [`Reply`] |
 //! | choose how requests are scheduled | [`Policy`], [`policy`](mod@policy) |
 //! | let long requests give way | [`checkpoint`], [`preempt`] |
-//! | wait for other servers, locks and timers | [`wait()`], [`task`] |
+//! | wait for other servers, locks and timers | [`wait()`], [`task`], [`sync`] |
 //! | read settings from a file | [`Settings`], [`Config`] |
 //! | watch and steer a running server | [`ServerHandle`], [`telemetry`], [`reload`] |
 //!
@@ -222,6 +222,7 @@ mod shared;
 pub mod shutdown;
 mod signal_preemptible;
 mod spawned_server;
+pub mod sync;
 pub mod task;
 pub mod telemetry;
 #[cfg(feature = "tls")]

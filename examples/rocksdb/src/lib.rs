@@ -6,8 +6,8 @@
 //!        ▲                                              │ typed queues, policy
 //!        │                                              ▼
 //!        └────────────── response ◄── RpcHandler ◄─ KeyValue ─► Engine: Memory or RocksDb
-//!                                                      │
-//!                                                      └ checkpoint every 32 entries of a SCAN
+//!                                                      ├ checkpoint every 32 entries of a SCAN
+//!                                                      └ without the worker while a write waits for the medium
 //! ```
 //!
 //! The messages are defined in [`psp_protocols::kv`]. [`limits`] bounds them.

@@ -1,5 +1,6 @@
 //! The methods of the service: from the payload of a request to the payload of its response.
 
+use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use prost::Message;
 use psp_protocols::kv::{self, DeleteRequest, GetRequest, PutRequest, ScanRequest, ScanResponse};
 use psp_protocols::rpc::{Failure, Status};
 use psp_rpc_service::{Call, Service};
-use psp_server::WorkerId;
+use psp_server::{WorkerId, blocking};
 
 use crate::engine::{Engine, EngineError};
 use crate::limits::Limits;
@@ -98,16 +99,33 @@ impl KeyValue {
         Ok(())
     }
 
-    fn put(&self, request: &PutRequest) -> Result<(), Failure> {
+    fn put(&self, request: &mut PutRequest) -> Result<(), Failure> {
         self.limits.check_key(&request.key)?;
         self.limits.check_value(&request.value)?;
-        let stored = self.engine.put(&request.key, &request.value);
-        stored.map_err(internal)
+        self.write(request, |engine, request| {
+            engine.put(&request.key, &request.value)
+        })
     }
 
-    fn delete(&self, request: &DeleteRequest) -> Result<(), Failure> {
+    fn delete(&self, request: &mut DeleteRequest) -> Result<(), Failure> {
         self.limits.check_key(&request.key)?;
-        self.engine.delete(&request.key).map_err(internal)
+        self.write(request, |engine, request| engine.delete(&request.key))
+    }
+
+    /// Calls `write`. If the engine waits for the medium, other requests have the worker meanwhile, and the call takes
+    /// the request's memory with it.
+    fn write<R: Default + Send + 'static>(
+        &self,
+        request: &mut R,
+        write: fn(&dyn Engine, &R) -> Result<(), EngineError>,
+    ) -> Result<(), Failure> {
+        let written = if self.engine.waits_for_medium() {
+            let (engine, request) = (self.engine.clone(), mem::take(request));
+            blocking(move || write(&*engine, &request))
+        } else {
+            write(&*self.engine, request)
+        };
+        written.map_err(internal)
     }
 }
 
@@ -135,7 +153,7 @@ impl Service for KeyValue {
 }
 
 /// Decodes the payload of `call` into `message`, reusing its memory.
-fn decoded<'a, M: Message>(message: &'a mut M, call: &Call<'_>) -> Result<&'a M, Failure> {
+fn decoded<'a, M: Message>(message: &'a mut M, call: &Call<'_>) -> Result<&'a mut M, Failure> {
     message.clear();
     match message.merge(call.payload) {
         Ok(()) => Ok(message),

@@ -11,7 +11,7 @@ use psp_rpc_service::RpcHandler;
 use psp_server::{Server, TypeSpec};
 
 use crate::config::Config;
-use crate::engine::{Engine, Storage};
+use crate::engine::Engine;
 use crate::preload::preload;
 use crate::service::KeyValue;
 
@@ -19,10 +19,8 @@ use crate::service::KeyValue;
 const GET_SERVICE_TIME: Duration = Duration::from_micros(3);
 /// Estimated service time of a scan of some thousand entries.
 const SCAN_SERVICE_TIME: Duration = Duration::from_millis(1);
-/// Estimated service time of a write without sync.
+/// Estimated service time of a write. Time for which it waits for the medium is none.
 const WRITE_SERVICE_TIME: Duration = Duration::from_micros(6);
-/// Estimated service time of a write that waits for the medium.
-const SYNC_SERVICE_TIME: Duration = Duration::from_micros(500);
 
 /// A key-value server, bound to its addresses.
 pub struct KeyValueServer {
@@ -37,12 +35,19 @@ pub struct KeyValueServer {
 /// # Errors
 /// The store cannot be opened, a setting is out of range, or an address is not available.
 pub fn build(config: Config) -> anyhow::Result<KeyValueServer> {
-    let storage = config.storage()?;
-    let engine = storage.open().context("cannot open the store")?;
+    let engine = config.storage()?.open().context("cannot open the store")?;
     preload(&*engine, config.preload, config.preload_value_len).context("cannot preload")?;
+    serve(engine, config)
+}
+
+/// Binds the addresses and sets everything up, on a store that is open.
+///
+/// # Errors
+/// A setting is out of range, or an address is not available.
+pub fn serve(engine: Arc<dyn Engine>, config: Config) -> anyhow::Result<KeyValueServer> {
     let builder = Server::builder()
         .framing(config.limits.framing())
-        .classifier(classifier(&storage))
+        .classifier(classifier())
         .policy(config.policy)
         .config(config.server)
         .handler(RpcHandler(KeyValue::new(engine.clone(), config.limits)));
@@ -54,16 +59,12 @@ pub fn build(config: Config) -> anyhow::Result<KeyValueServer> {
 }
 
 /// The classifier: each method is a request type of the same name.
-fn classifier(storage: &Storage) -> RpcClassifier {
-    let write = match storage {
-        Storage::RocksDb { sync: true, .. } => SYNC_SERVICE_TIME,
-        Storage::Memory | Storage::RocksDb { sync: false, .. } => WRITE_SERVICE_TIME,
-    };
+fn classifier() -> RpcClassifier {
     [
         (kv::GET, GET_SERVICE_TIME),
         (kv::SCAN, SCAN_SERVICE_TIME),
-        (kv::PUT, write),
-        (kv::DELETE, write),
+        (kv::PUT, WRITE_SERVICE_TIME),
+        (kv::DELETE, WRITE_SERVICE_TIME),
     ]
     .into_iter()
     .fold(RpcClassifier::new(), |classifier, (method, time)| {

@@ -18,7 +18,8 @@ use std::task::{Context, Poll};
 /// }
 /// ```
 ///
-/// Whenever one is woken, all that are not ready are polled: this is for some dozens.
+/// Whenever one is woken, all that are not ready are polled: this is for some dozens. A panic of one is a panic of the
+/// request. [`Tasks`](super::tasks::Tasks) polls only those that were woken, and keeps panics apart.
 pub fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> JoinAll<F> {
     let parts = futures
         .into_iter()

@@ -4,12 +4,14 @@
 //! | --- | --- |
 //! | `sleep.rs` | a future that is ready after a time; giving up another one after a time |
 //! | `join.rs` | several futures at once |
+//! | `tasks.rs` | futures that go on beside each other, joined as they end |
 //! | `blocking.rs` | calls that block in the kernel |
 //! | `yielding.rs` | letting others have the worker once |
 
 pub(crate) mod blocking;
 pub(crate) mod join;
 pub(crate) mod sleep;
+pub(crate) mod tasks;
 pub(crate) mod yielding;
 
 use std::pin::pin;

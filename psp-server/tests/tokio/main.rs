@@ -167,7 +167,7 @@ fn the_example_of_the_page_answers() {
     for topology in [Topology::Inline, Topology::Dedicated] {
         let upstreams = example::Upstreams {
             servers: vec![address; 3],
-            last: tokio::sync::Mutex::default(),
+            last: psp_server::sync::Mutex::default(),
         };
         let server = start(
             &runtime,
@@ -175,6 +175,7 @@ fn the_example_of_the_page_answers() {
             move |request: Request<'_, ()>, reply: &mut Reply<'_>| match request.payload {
                 b"1\n" | b"60000\n" => upstreams.forward(&request, reply),
                 b"2\n" => upstreams.gather(&request, reply),
+                b"4\n" => upstreams.quorum(&request, reply),
                 _ => upstreams.refresh(&request, reply),
             },
         );
@@ -185,6 +186,12 @@ fn the_example_of_the_page_answers() {
         assert_eq!(
             [(); 3].map(|()| client.line()),
             ["after 2"; 3],
+            "{topology}"
+        );
+        client.send("4\n");
+        assert_eq!(
+            [(); 2].map(|()| client.line()),
+            ["after 4"; 2],
             "{topology}"
         );
         let mut others: Vec<Client> = (0..8).map(|_| connect(&server)).collect();

@@ -3,10 +3,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use psp_server::protocols::Sink;
+use psp_server::sync::Mutex;
 use psp_server::{Reply, Request, task, wait};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
 
 /// Asks another server: one line there, and its answer back.
 async fn ask(server: SocketAddr, line: &[u8]) -> io::Result<Vec<u8>> {
@@ -45,6 +45,27 @@ impl Upstreams {
         match answers {
             Ok(answers) => reply.put(&answers.concat()),
             Err(error) => reply.fail(error),
+        }
+    }
+
+    /// The first two good answers: who fails or panics is left out, and who is late is cancelled.
+    pub fn quorum(&self, request: &Request<'_, ()>, reply: &mut Reply<'_>) {
+        let mut asked = task::Tasks::new(self.servers.len());
+        for &server in &self.servers {
+            if let Err(too_many) = asked.spawn(ask(server, request.payload)) {
+                return reply.fail(too_many);
+            }
+        }
+        let mut missing = 2;
+        while missing > 0 {
+            match wait(asked.join_next()) {
+                Some((_, Ok(Ok(answer)))) => {
+                    reply.put(&answer);
+                    missing -= 1;
+                }
+                Some(_) => {}
+                None => return reply.fail("too few answers"),
+            }
         }
     }
 

@@ -24,7 +24,7 @@ impl Random {
 /// A request, and the beginning of its reply.
 fn request(random: &mut Random) -> (String, &'static str) {
     let number = random.below(4);
-    match random.below(14) {
+    match random.below(20) {
         0 | 1 => (format!("nap {number}"), "ok nap"),
         2 => (format!("limit {number}"), "late limit"),
         3 => (format!("fail {number}"), "!failed fail"),
@@ -37,6 +37,11 @@ fn request(random: &mut Random) -> (String, &'static str) {
         11 => (format!("block {number}"), "ok block"),
         12 => (format!("block-fail {number}"), "!failed block-fail"),
         10 => (format!("defer-panic {number}"), "!failed defer-panic"),
+        13 => (format!("fan {number}"), "ok fan"),
+        14 | 15 => (format!("lock {number}"), "ok lock"),
+        16 => ("lock-limit 60000".to_owned(), "ok lock-limit"),
+        17 => (format!("oneshot {number}"), "ok oneshot"),
+        18 => (format!("oneshot-drop {number}"), "ok oneshot-drop"),
         _ => ("short".to_owned(), "ok short"),
     }
 }

@@ -12,7 +12,7 @@ use psp_server::protocols::{Framing, Sink};
 use psp_server::{
     Config, DeferredReply, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request,
     RequestType, Server, ServerHandle, SignalPreemptible, SpawnedServer, Topology, TypeSpec,
-    WorkerId, blocking, checkpoint, no_preempt, sleep, task, wait,
+    WorkerId, blocking, checkpoint, no_preempt, sleep, sync, task, wait,
 };
 
 use crate::common::{Client, Lines};
@@ -74,6 +74,13 @@ impl WaitingGate {
 /// | `block MS` | blocks in the kernel |
 /// | `block-gate` | blocks in the kernel until the gate is open |
 /// | `block-fail MS` | blocks in the kernel, and panics there |
+/// | `fan N` | joins so many tasks that sleep, and one that panics, and cancels one more |
+/// | `lock MS` | has the lock for so long, and counts |
+/// | `lock-gate` | has the lock until the gate is open, and counts |
+/// | `lock-limit MS` | has the lock if it gets it in so long, and counts |
+/// | `count N` | waits until so many have counted |
+/// | `oneshot MS` | waits for what another thread sends after so long |
+/// | `oneshot-drop MS` | the same, which sends nothing |
 /// | `defer MS` | has another thread answer after so long |
 /// | `defer-fail MS`, `defer-drop MS` | the same, which fails it, or drops it |
 /// | `defer-panic MS` | the same, and panics at once |
@@ -90,6 +97,7 @@ pub(crate) struct WaitingServer {
     pub(crate) at_gate: Arc<AtomicUsize>,
     /// Replies that the test completes.
     pub(crate) kept: Arc<Mutex<Vec<DeferredReply>>>,
+    pub(crate) counter: Arc<Counter>,
     server: Option<SpawnedServer>,
 }
 
@@ -115,6 +123,7 @@ pub(crate) fn start_framed(
     let handler = Waits::default();
     let (gate, begun) = (handler.gate.clone(), handler.begun.clone());
     let (at_gate, kept) = (handler.at_gate.clone(), handler.kept.clone());
+    let counter = handler.counter.clone();
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .udp("127.0.0.1:0")
@@ -145,6 +154,7 @@ pub(crate) fn start_framed(
         begun,
         at_gate,
         kept,
+        counter,
         server: Some(server),
     }
 }
@@ -155,6 +165,30 @@ struct Waits {
     at_gate: Arc<AtomicUsize>,
     begun: Arc<AtomicUsize>,
     kept: Arc<Mutex<Vec<DeferredReply>>>,
+    counter: Arc<Counter>,
+}
+
+/// How many requests have had the lock.
+#[derive(Default)]
+pub(crate) struct Counter {
+    pub(crate) count: sync::Mutex<u64>,
+    changed: sync::Condvar,
+}
+
+impl Counter {
+    /// Counts, with the lock for as long as `hold` takes.
+    fn count(&self, mut count: sync::MutexGuard<'_, u64>, hold: impl FnOnce()) {
+        let before = *count;
+        hold();
+        *count = before + 1;
+        drop(count);
+        self.changed.notify_all();
+    }
+
+    async fn reaches(&self, least: u64) {
+        let count = self.count.lock().await;
+        drop(self.changed.wait_while(count, |count| *count < least).await);
+    }
 }
 
 // SAFETY: locks are held, and threads started, within `no_preempt`; the binary's allocator is not preempted. Nothing
@@ -185,6 +219,21 @@ impl Handler for Waits {
         let mut passed = true;
         match word {
             "nap" => sleep(time),
+            "fan" => passed = fan(number),
+            "lock" => self
+                .counter
+                .count(wait(self.counter.count.lock()), || sleep(time)),
+            "lock-gate" => {
+                let count = wait(self.counter.count.lock());
+                self.counter.count(count, || wait(self.gate.pass()));
+            }
+            "lock-limit" => match wait(task::timeout(time, self.counter.count.lock())) {
+                Ok(count) => self.counter.count(count, || {}),
+                Err(_) => passed = false,
+            },
+            "count" => wait(self.counter.reaches(number)),
+            "oneshot" => passed = wait(sent_by_a_thread(time, Some(number))) == Ok(number),
+            "oneshot-drop" => passed = wait(sent_by_a_thread(time, None)).is_err(),
             "nap-held" => no_preempt(|| sleep(time)),
             "gate" => wait(self.gate.pass()),
             "deep" => {
@@ -266,6 +315,48 @@ pub(crate) const DEEP_BYTES: usize = 32 * 1024;
 #[inline(never)]
 fn use_stack() {
     std::hint::black_box(&mut [1_u8; DEEP_BYTES]);
+}
+
+/// Whether so many tasks that sleep, and one that panics, end beside one that does not.
+fn fan(sleeping: u64) -> bool {
+    let mut tasks = task::Tasks::new(usize::try_from(sleeping).unwrap() + 2);
+    tasks.spawn(std::future::pending()).unwrap();
+    tasks.spawn(fails()).unwrap();
+    for ms in 1..=sleeping {
+        let sleeps = async move {
+            task::sleep(Duration::from_millis(ms)).await;
+            task::yield_now().await;
+            ms
+        };
+        tasks.spawn(sleeps).unwrap();
+    }
+    let is_full = tasks.spawn(fails()).is_err();
+    let (mut sum, mut panicked) = (0, 0);
+    for _ in 0..=sleeping {
+        match wait(tasks.join_next()).unwrap().1 {
+            Ok(ms) => sum += ms,
+            Err(_) => panicked += 1,
+        }
+    }
+    let is_joined = sum == (1..=sleeping).sum::<u64>() && panicked == 1;
+    is_full && is_joined && tasks.len() == 1
+}
+
+async fn fails() -> u64 {
+    panic!("the test asked for it")
+}
+
+fn sent_by_a_thread(time: Duration, value: Option<u64>) -> sync::oneshot::Receiver<u64> {
+    let (sender, receiver) = sync::oneshot::channel();
+    let send = move || {
+        std::thread::sleep(time);
+        match value {
+            Some(value) => drop(sender.send(value)),
+            None => drop(sender),
+        }
+    };
+    no_preempt(|| std::thread::spawn(send));
+    receiver
 }
 
 async fn woken_by_a_thread(time: Duration) {

@@ -64,6 +64,12 @@ pub trait Engine: Send + Sync + 'static {
     fn sync(&self) -> Result<(), EngineError> {
         Ok(())
     }
+
+    /// Whether [`Engine::put`] and [`Engine::delete`] block their thread in the kernel until the write is on the
+    /// medium.
+    fn waits_for_medium(&self) -> bool {
+        false
+    }
 }
 
 /// A function that receives the key and value of an entry.

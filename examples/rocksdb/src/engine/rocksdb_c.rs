@@ -154,6 +154,8 @@ pub struct RocksDb {
     read: Owned<ReadOptions>,
     write: Owned<WriteOptions>,
     fill: Owned<WriteOptions>,
+    /// Whether `write` syncs.
+    syncs: bool,
 }
 
 // SAFETY: any thread may use and close a `rocksdb::DB`, as its documentation says ("Concurrency").
@@ -210,6 +212,7 @@ impl RocksDb {
             read,
             write,
             fill,
+            syncs: sync,
         })
     }
 
@@ -316,6 +319,10 @@ impl Engine for RocksDb {
     fn sync(&self) -> Result<(), EngineError> {
         // SAFETY: the database is alive while `self` is borrowed.
         checked(|error| unsafe { rocksdb_flush_wal(self.database.as_ptr(), 1, error) })
+    }
+
+    fn waits_for_medium(&self) -> bool {
+        self.syncs
     }
 }
 
@@ -463,6 +470,7 @@ mod tests {
                 rocksdb_writeoptions_get_sync(options.as_ptr()) != 0
             };
             assert_eq!((told(&database.write), told(&database.fill)), (sync, false));
+            assert_eq!(database.waits_for_medium(), sync);
         }
     }
 

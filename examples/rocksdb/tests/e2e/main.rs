@@ -4,6 +4,7 @@ mod api;
 mod common;
 mod durability;
 mod engines;
+mod medium;
 mod preemption;
 mod program;
 mod steering;
