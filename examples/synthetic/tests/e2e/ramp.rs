@@ -27,6 +27,8 @@ const STEP: Duration = Duration::from_secs(3);
 /// Mean service time of both types, and the share of the second.
 const SERVICE: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(80)];
 const LONG_SHARE: f64 = 0.1;
+/// Most requests without a reply.
+const WINDOW: usize = 250;
 /// How often the workers that are present are counted.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -108,7 +110,8 @@ impl Ramp {
         let mut ramp = None;
         with_config(config, Policy::c_fcfs(), |address, handle| {
             let requests = simulator::requests(&plan(workers.min)).unwrap();
-            let (exchange, seen) = with_presence(handle, || exchange(address, &requests, 1));
+            let (exchange, seen) =
+                with_presence(handle, || exchange(address, &requests, 1, WINDOW));
             let latency_s = |index: usize| {
                 let latency = exchange.latency[index].expect("every request has a reply");
                 latency.as_secs_f64()

@@ -5,6 +5,7 @@
 //! ```
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,8 +25,14 @@ pub(crate) struct Exchange {
     pub(crate) latency: Vec<Option<Duration>>,
 }
 
-/// Sends `requests` to the server at `address`, which multiplies run times by `stretch`.
-pub(crate) fn exchange(address: SocketAddr, requests: &[SimRequest], stretch: u32) -> Exchange {
+/// Sends `requests` to the server at `address`, which multiplies run times by `stretch`. No more than `window` are without
+/// a reply at a time; further ones are late. A socket holds 250 or more, so that none is lost where the server stalls.
+pub(crate) fn exchange(
+    address: SocketAddr,
+    requests: &[SimRequest],
+    stretch: u32,
+    window: usize,
+) -> Exchange {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -33,14 +40,31 @@ pub(crate) fn exchange(address: SocketAddr, requests: &[SimRequest], stretch: u3
     let since_first = |request: &SimRequest| request.at_ns - requests[0].at_ns;
     let due = |request| start + Duration::from_nanos(since_first(request));
     let due: Vec<_> = requests.iter().map(due).collect();
+    let replies = AtomicUsize::new(0);
     let latency = thread::scope(|scope| {
-        scope.spawn(|| send(&socket, requests, &due, stretch));
-        receive(&socket, &due)
+        scope.spawn(|| {
+            let wait = |sent: usize| {
+                while sent.saturating_sub(replies.load(Ordering::Relaxed)) >= window {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            };
+            send(&socket, requests, &due, stretch, wait);
+        });
+        let latency = receive(&socket, &due, &replies);
+        // The sender waits for no reply that does not come.
+        replies.store(due.len(), Ordering::Relaxed);
+        latency
     });
     Exchange { due, latency }
 }
 
-fn send(socket: &UdpSocket, requests: &[SimRequest], due: &[Instant], stretch: u32) {
+fn send(
+    socket: &UdpSocket,
+    requests: &[SimRequest],
+    due: &[Instant],
+    stretch: u32,
+    wait: impl Fn(usize),
+) {
     for (id, (request, due)) in requests.iter().zip(due).enumerate() {
         let header = Header {
             kind: Kind::Request,
@@ -52,11 +76,12 @@ fn send(socket: &UdpSocket, requests: &[SimRequest], due: &[Instant], stretch: u
                 .unwrap(),
         };
         thread::sleep(due.saturating_duration_since(Instant::now()));
+        wait(id);
         socket.send(&header.encode()).unwrap();
     }
 }
 
-fn receive(socket: &UdpSocket, due: &[Instant]) -> Vec<Option<Duration>> {
+fn receive(socket: &UdpSocket, due: &[Instant], replies: &AtomicUsize) -> Vec<Option<Duration>> {
     let mut latency = vec![None; due.len()];
     let mut reply = [0; 64];
     for _ in due {
@@ -65,6 +90,7 @@ fn receive(socket: &UdpSocket, due: &[Instant]) -> Vec<Option<Duration>> {
             break;
         };
         let now = Instant::now();
+        replies.fetch_add(1, Ordering::Relaxed);
         let header = Header::decode(&reply[..len]).unwrap();
         assert_eq!(header.kind, Kind::Reply);
         let id = header.id as usize;

@@ -145,7 +145,7 @@ impl Point {
         let serving = thread::spawn(move || server.run_until(&shutdown).unwrap());
         until_served(&handle, address);
         let requests = simulator::requests(&self.plan()).unwrap();
-        let exchange = exchange(address, &requests, self.stretch);
+        let exchange = exchange(address, &requests, self.stretch, usize::MAX);
         stopper.trigger();
         serving.join().unwrap();
         let answered = exchange.latency.iter().flatten().count();
