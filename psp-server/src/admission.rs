@@ -1,11 +1,12 @@
 //! Which policies a server can run, at its start and later, and which topology `Auto` is.
 //!
-//! | policy | `preempt = none` | topology `inline` | `dedicated` |
-//! | --- | --- | --- | --- |
-//! | runs requests to completion | yes | yes | yes |
-//! | `darc-lending` | as `darc` | as `darc` | yes |
-//! | `darc-distributed` | lends nothing | lends nothing | yes |
-//! | needs preemption | no | no | yes |
+//! | policy | `preempt = none` | topology `inline` | `dedicated` | `distributed` |
+//! | --- | --- | --- | --- | --- |
+//! | `d-fcfs` | yes | yes | yes | yes |
+//! | runs requests to completion | yes | yes | yes | no |
+//! | `darc-lending` | as `darc` | as `darc` | yes | no |
+//! | `darc-distributed` | lends nothing | lends nothing | yes | no |
+//! | needs preemption | no | no | yes | no |
 //!
 //! The net thread cannot preempt a request that it runs itself as worker 0.
 
@@ -24,6 +25,9 @@ pub(crate) fn admit(
     workers: usize,
 ) -> Result<(), PolicyError> {
     policy.validate(workers)?;
+    if topology == Topology::Distributed && !matches!(policy, Policy::DFcfs(_)) {
+        return Err(PolicyError::NotDistributed(policy.name().to_owned()));
+    }
     if !policy.needs_preemption() {
         Ok(())
     } else if config.preempt == PreemptPolicy::None {
@@ -64,7 +68,7 @@ pub(crate) fn topology(config: &Config, policy: &Policy, cores: usize) -> Topolo
 pub(crate) fn preemption(config: &Config, topology: Topology, polls: bool) -> Option<Preemption> {
     let cost_ns = cost_ns(config.preempt)?;
     let preemption = Preemption::new(cost_ns).quantum_ns_min(quantum_ns_min(config.preempt, polls));
-    (topology != Topology::Inline).then_some(preemption)
+    (topology == Topology::Dedicated).then_some(preemption)
 }
 
 /// The shortest quantum that a server chooses itself. `docs/preemption.md` has the measurements. A net thread that sleeps
@@ -128,6 +132,8 @@ mod tests {
             }
             let refused = refusal(PreemptPolicy::Cooperative, Topology::Dedicated);
             assert_eq!(refused, None, "{name}");
+            let refused = refusal(PreemptPolicy::Cooperative, Topology::Distributed);
+            assert_eq!(refused.is_none(), name == "d-fcfs", "{refused:?}");
         }
         let error = admit(&Policy::darc(), &Config::default(), Topology::Inline, 0);
         assert_eq!(error, Err(PolicyError::NoWorkers));

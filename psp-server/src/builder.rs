@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Instant;
 
-use mio::{Poll, Waker};
 use psp_policy::elastic::Workers;
 use psp_policy::{Policy, PreemptPolicy, RequestType, TypeSpec, TypeTable};
 use psp_protocols::Framing;
@@ -23,7 +22,7 @@ use crate::listen::{Place, Places, resolve};
 use crate::preempt;
 use crate::reply::Deferrals;
 use crate::request_types;
-use crate::runtime::WAKER;
+use crate::runtime::Port;
 use crate::runtime::host::cores::Cores;
 use crate::server::Server;
 use crate::settings;
@@ -418,7 +417,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let topology = admission::topology(config, policy, cores.count);
         let by_cores = match topology {
             // One more for long requests than there are cores costs nothing while they are idle.
-            Topology::Inline => cores.count.max(2),
+            Topology::Inline | Topology::Distributed => cores.count.max(2),
             _ => cores.count.saturating_sub(1).max(2),
         };
         let Workers {
@@ -438,12 +437,18 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let policy = self.settings.policy();
         let preempt_by_slot = request_types::preempt_by_slot(&types, config.preempt)?;
         admission::admit(policy, config, topology, workers)?;
+        if topology == Topology::Distributed {
+            self.settings.admit_distributed(workers_min < workers)?;
+        }
         let datagrams = self.settings.datagrams(&types, workers)?;
 
-        let poll = Poll::new().map_err(BuildError::EventQueue)?;
-        let waker = Waker::new(poll.registry(), WAKER).map_err(BuildError::Waker)?;
-        let waker = Arc::new(waker);
-        let bound = std::mem::take(&mut self.settings.places).bind()?;
+        let receivers = match topology {
+            Topology::Distributed => workers,
+            _ => 1,
+        };
+        let mut bound = std::mem::take(&mut self.settings.places).bind(receivers)?;
+        let listeners = std::mem::take(&mut bound.listeners).into_iter();
+        let ports = listeners.map(Port::new).collect::<Result<_, _>>()?;
         let mut local_addrs = bound.local_addrs();
         let packet_port = self.settings.open_packet_port(workers, datagrams)?;
         local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
@@ -452,8 +457,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let buffers = Arc::new(Budget::new(self.settings.config.buffered_bytes_max));
         let owed_max = owed_max(self.framing.replies_in_order());
         let shared = Arc::new(Shared {
-            telemetry: Telemetry::new(types.len() + 1, workers),
-            deferrals: Arc::new(Deferrals::new(buffers.clone(), owed_max)),
+            telemetry: Telemetry::new(types.len() + 1, receivers, workers),
+            deferrals: (0..receivers)
+                .map(|_| Arc::new(Deferrals::new(buffers.clone(), owed_max)))
+                .collect(),
             buffers,
             connections_max: AtomicUsize::new(self.settings.config.connections_max),
             idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),
@@ -478,9 +485,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             handler: self.handler,
             shared,
             cores,
-            poll,
-            waker,
-            listeners: bound.listeners,
+            ports,
             udp_sockets: bound.udp_sockets,
             packet_port,
             datagrams,
@@ -518,6 +523,43 @@ impl Settings {
             });
         }
         Ok(datagrams)
+    }
+
+    /// Refuses what workers that receive for themselves cannot do.
+    fn admit_distributed(&self, come_and_go: bool) -> Result<(), BuildError> {
+        let Config {
+            connections_per_address_max,
+            arbiter,
+            ..
+        } = &self.config;
+        let refused = [
+            (
+                !self.places.can_be_shared(),
+                "an address of another kind than plain TCP",
+            ),
+            (self.has_packet_port(), "a polled port"),
+            (come_and_go, "a range of workers"),
+            (arbiter.is_some(), "arbiter"),
+            (
+                *connections_per_address_max > 0,
+                "connections_per_address_max",
+            ),
+        ];
+        match refused.into_iter().find(|&(is_set, _)| is_set) {
+            Some((_, what)) => Err(BuildError::NotDistributed(what)),
+            None => Ok(()),
+        }
+    }
+
+    #[cfg(feature = "dpdk")]
+    fn has_packet_port(&self) -> bool {
+        self.dpdk.is_some()
+    }
+
+    #[cfg(not(feature = "dpdk"))]
+    #[expect(clippy::unused_self, reason = "the signature with the feature")]
+    fn has_packet_port(&self) -> bool {
+        false
     }
 
     fn has_no_address(&self) -> bool {

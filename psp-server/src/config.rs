@@ -37,6 +37,9 @@ pub enum Topology {
     Inline,
     /// The net worker and the dispatcher share a thread, and each worker has a thread.
     Dedicated,
+    /// There is no net thread: each worker receives for itself, on TCP ports that all share, and runs the requests of
+    /// its own connections. For the policy `d-fcfs`.
+    Distributed,
 }
 
 impl std::str::FromStr for Topology {
@@ -47,8 +50,9 @@ impl std::str::FromStr for Topology {
             "auto" => Ok(Self::Auto),
             "inline" => Ok(Self::Inline),
             "dedicated" => Ok(Self::Dedicated),
+            "distributed" => Ok(Self::Distributed),
             _ => Err(format!(
-                "unknown topology '{name}' (auto, inline, dedicated)"
+                "unknown topology '{name}' (auto, inline, dedicated, distributed)"
             )),
         }
     }
@@ -60,6 +64,7 @@ impl std::fmt::Display for Topology {
             Self::Auto => "auto",
             Self::Inline => "inline",
             Self::Dedicated => "dedicated",
+            Self::Distributed => "distributed",
         })
     }
 }

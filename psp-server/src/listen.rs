@@ -10,7 +10,7 @@ use mio::net::{TcpListener, UdpSocket, UnixListener};
 use crate::error::BuildError;
 use crate::transport::TlsConfig;
 use crate::transport::listen_fds::{Passed, take_passed};
-use crate::transport::listener::{bind_udp, listen_tcp};
+use crate::transport::listener::{bind_udp, listen_tcp, listen_tcp_shared};
 use crate::transport::listening::Listening;
 use crate::transport::socket::ListenerSocket;
 use crate::transport::socket_file::{SocketFile, listen_unix};
@@ -47,7 +47,8 @@ pub(crate) enum Place {
 /// The sockets of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Bound {
-    pub(crate) listeners: Vec<Listening>,
+    /// Of each thread that receives requests.
+    pub(crate) listeners: Vec<Vec<Listening>>,
     pub(crate) udp_sockets: Vec<(UdpSocket, SocketAddr)>,
     /// Addresses of the TCP listeners, in their order.
     pub(crate) tcp_addrs: Vec<SocketAddr>,
@@ -112,10 +113,19 @@ impl Places {
         }
     }
 
-    /// Binds all of them. A client that finds a TCP port open takes the server for ready, so the addresses of UDP are
-    /// bound before.
-    pub(crate) fn bind(mut self) -> Result<Bound, BuildError> {
-        let mut bound = Bound::default();
+    /// Whether each of several threads can have a socket on every place: they are all addresses of TCP without TLS.
+    pub(crate) fn can_be_shared(&self) -> bool {
+        let is_tcp = |place: &Place| matches!(place, Place::Tcp(_));
+        self.places.iter().all(is_tcp)
+    }
+
+    /// Binds all of them, for so many threads that receive requests. A client that finds a TCP port open takes the
+    /// server for ready, so the addresses of UDP are bound before.
+    pub(crate) fn bind(mut self, receivers: usize) -> Result<Bound, BuildError> {
+        let mut bound = Bound {
+            listeners: (0..receivers).map(|_| Vec::new()).collect(),
+            ..Bound::default()
+        };
         self.places
             .sort_by_key(|place| !matches!(place, Place::Udp(_)));
         for place in self.places {
@@ -128,9 +138,17 @@ impl Places {
 impl Bound {
     fn add(&mut self, place: Place, unix_mode: Option<u32>) -> Result<(), BuildError> {
         match place {
-            Place::Tcp(addresses) => {
+            Place::Tcp(addresses) if self.listeners.len() == 1 => {
                 for (listener, address) in listen_tcp(&addresses)? {
                     self.add_tcp(listener, address);
+                }
+            }
+            Place::Tcp(addresses) => {
+                for (listeners, address) in listen_tcp_shared(&addresses, self.listeners.len())? {
+                    for (of_thread, listener) in self.listeners.iter_mut().zip(listeners) {
+                        of_thread.push(ListenerSocket::Tcp(listener).into());
+                    }
+                    self.tcp_addrs.push(address);
                 }
             }
             Place::Udp(addresses) => self.udp_sockets.extend(bind_udp(&addresses)?),
@@ -157,9 +175,9 @@ impl Bound {
                 }
             }
             Place::Tls(config, place) => {
-                let first = self.listeners.len();
+                let first = self.listeners[0].len();
                 self.add(*place, unix_mode)?;
-                for listening in &mut self.listeners[first..] {
+                for listening in &mut self.listeners[0][first..] {
                     listening.tls = Some(config.clone());
                 }
             }
@@ -168,7 +186,7 @@ impl Bound {
     }
 
     fn add_tcp(&mut self, listener: TcpListener, address: SocketAddr) {
-        self.listeners.push(ListenerSocket::Tcp(listener).into());
+        self.listeners[0].push(ListenerSocket::Tcp(listener).into());
         self.tcp_addrs.push(address);
     }
 
@@ -177,7 +195,7 @@ impl Bound {
             _file: file,
             listener,
         };
-        self.listeners.push(listener.into());
+        self.listeners[0].push(listener.into());
     }
 
     fn adopt_tcp(&mut self, listener: net::TcpListener) -> io::Result<()> {

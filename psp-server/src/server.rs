@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use mio::Waker;
 use mio::net::UdpSocket;
-use mio::{Poll, Waker};
 use psp_protocols::Framing;
 
 use crate::classifier::Classifier;
@@ -17,13 +17,12 @@ use crate::handler::Handler;
 use crate::peer::Peer;
 use crate::request_types;
 use crate::runtime::host::cores::Cores;
-use crate::runtime::{Launch, launch};
+use crate::runtime::{Launch, Port, launch};
 use crate::shared::{ServerHandle, Shared};
 use crate::shutdown::Shutdown;
 use crate::spawned_server::SpawnedServer;
 use crate::transport::PacketPort;
 use crate::transport::endpoint::{Endpoint, Outlet};
-use crate::transport::listening::Listening;
 
 pub use crate::runtime::DrainReport;
 
@@ -37,9 +36,8 @@ pub struct Server<F, K, H> {
     pub(crate) handler: H,
     pub(crate) shared: Arc<Shared>,
     pub(crate) cores: Cores,
-    pub(crate) poll: Poll,
-    pub(crate) waker: Arc<Waker>,
-    pub(crate) listeners: Vec<Listening>,
+    /// Of each thread that receives requests.
+    pub(crate) ports: Vec<Port>,
     pub(crate) udp_sockets: Vec<(UdpSocket, SocketAddr)>,
     pub(crate) packet_port: Option<PacketPort>,
     /// Datagrams of sockets, or of a port, that may wait or be in flight.
@@ -130,18 +128,17 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             handler,
             shared,
             cores,
-            poll,
-            waker,
-            listeners,
+            ports,
             udp_sockets,
             packet_port,
             datagrams,
             local_addrs,
             unix_paths,
         } = self;
-        shutdown.attach(waker.clone());
-        shared.shutdown.attach(waker.clone());
-        shared.policy.attach(waker.clone());
+        let wakers: Vec<Arc<Waker>> = ports.iter().map(|port| port.waker.clone()).collect();
+        shutdown.attach(wakers.clone());
+        shared.policy.attach(wakers[0].clone());
+        shared.shutdown.attach(wakers);
         let policy = shared.policy.policy();
         let scheduler = shared.scheduler(&policy);
         let handler = Arc::new(handler);
@@ -191,9 +188,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         };
         launch(
             Launch {
-                poll,
-                waker,
-                listeners,
+                ports,
                 endpoints,
                 port,
                 classifier,

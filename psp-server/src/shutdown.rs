@@ -74,7 +74,7 @@ impl Shutdown {
         self.inner.triggered.load(Ordering::Acquire)
     }
 
-    pub(crate) fn attach(&self, waker: Arc<Waker>) {
-        self.inner.waker.attach(waker);
+    pub(crate) fn attach(&self, wakers: Vec<Arc<Waker>>) {
+        self.inner.waker.attach(wakers);
     }
 }

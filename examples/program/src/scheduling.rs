@@ -15,7 +15,7 @@ pub(crate) struct SchedulingFlags {
     /// Preemption of long requests: none, cooperative or kernel-thread [default: cooperative].
     #[arg(long, value_name = "NAME", value_parser = PreemptPolicy::from_str)]
     preempt: Option<PreemptPolicy>,
-    /// Threads: auto, inline or dedicated [default: auto].
+    /// Threads: auto, inline, dedicated or distributed [default: auto].
     #[arg(long, value_name = "NAME", value_parser = Topology::from_str)]
     topology: Option<Topology>,
 }

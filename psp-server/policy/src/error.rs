@@ -42,6 +42,11 @@ pub enum PolicyError {
         "policy {0} preempts requests, and the net thread runs some itself; it needs topology dedicated"
     )]
     NeedsDedicated(String),
+    /// The server's workers receive for themselves, and the policy needs a dispatcher.
+    #[error(
+        "policy {0} needs a net thread, and topology distributed has none; that topology runs d-fcfs"
+    )]
+    NotDistributed(String),
     /// A custom policy has no name, or that of a policy of this crate.
     #[error("a custom policy cannot be called `{0}`")]
     CustomName(String),

@@ -32,6 +32,7 @@ use crate::runtime::task::Task;
 use crate::runtime::worker::executor::{Executor, Sending};
 use crate::runtime::worker_link::{WorkerLink, channel, wake_parked};
 use crate::server::Server;
+use crate::shared::Receiver;
 use crate::transport::datagram::{Datagram, DatagramPool};
 use crate::transport::endpoint::{Endpoint, Outlet};
 use crate::transport::request_key::{DatagramIndex, RequestKey};
@@ -60,12 +61,13 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         classifier,
         handler,
         shared,
-        waker,
+        mut ports,
         packet_port,
         datagrams,
         ..
     } = server;
     let (framing, handler) = (Arc::new(framing), Arc::new(handler));
+    let waker = ports.pop()?.waker;
     let port = packet_port?;
     let state = handler.connect(Peer::Ip(port.address()));
     let (mut packets, transmitters) = port.serve();
@@ -74,9 +76,15 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let policy = shared.policy.policy();
     let scheduler = shared.scheduler(&policy);
     let starts = (0..shared.workers).map(|_| Arc::new(TurnStart::new()));
-    let mut dispatcher = Dispatcher::new(classifier, scheduler, shared.clone(), starts.collect());
+    let mut dispatcher = Dispatcher::new(
+        classifier,
+        scheduler,
+        Receiver::new(shared.clone(), 0),
+        starts.collect(),
+    );
     let clock = Clock::new();
-    let net = &shared.telemetry.net.0;
+    let receiver = Receiver::new(shared.clone(), 0);
+    let net = receiver.net();
     let mut pool = DatagramPool::new(0, 0, datagrams);
     let doorbell = Arc::new(Doorbell::new(waker));
     let mut workers: Vec<Worker<F, H>> = (0..shared.workers as u32)

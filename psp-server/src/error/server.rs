@@ -24,6 +24,9 @@ pub enum BuildError {
         /// The values that it may have.
         expected: String,
     },
+    /// A setting that workers which receive for themselves cannot have.
+    #[error("{0} needs topology inline or dedicated")]
+    NotDistributed(&'static str),
     /// Workers, contexts and stacks reserve too much address space together.
     #[error(
         "stack_bytes is {stack_bytes}: {workers} workers with contexts_per_worker = {contexts} reserve \

@@ -35,8 +35,9 @@ use crate::transport::request_key::RequestKey;
 ///
 /// The limit of a reply holds, [`limit_bytes`](Self::limit_bytes). All its bytes count in the server's
 /// `buffered_bytes_max` from the first one on. If that has no room, the net thread closes connections whose peers do not
-/// read, and the thread that writes waits for this, up to a second. Short replies need no room: those to datagrams, and
-/// up to 64 KiB for all deferred replies that a connection may have.
+/// read, and the thread that writes waits for this, up to a second; in the topology `distributed` the reply becomes an
+/// error at once. Short replies need no room: those to datagrams, and up to 64 KiB for all deferred replies that a
+/// connection may have.
 #[must_use = "a reply that is dropped is an error for its peer"]
 pub struct DeferredReply {
     /// `None` once it is complete.
@@ -242,7 +243,7 @@ impl Completed {
     }
 }
 
-/// The deferred replies of a server.
+/// The deferred replies of a thread that receives requests.
 pub(crate) struct Deferrals {
     budget: Arc<Budget>,
     /// Bytes that the reply to a connection's request may have whatever others hold.

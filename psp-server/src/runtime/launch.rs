@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use mio::{Poll, Waker};
-use psp_policy::{PreemptPolicy, Scheduler, WorkerId};
+use psp_policy::{PreemptPolicy, WorkerId};
 use psp_protocols::Framing;
 
 use super::channel::doorbell::Doorbell;
@@ -14,11 +13,12 @@ use super::channel::turn_start::TurnStart;
 use super::dispatch::dispatcher::Dispatcher;
 use super::drain_report::DrainReport;
 use super::host::clock::Clock;
-use super::host::cores::Cores;
 use super::host::scheduling::{can_be_raised, sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
 use super::net::net_worker::{NetWorker, Parts};
 use super::net::workers::Link;
+use super::receivers;
+use super::start::{Launch, Port};
 use super::team::Team;
 use super::worker::contexts::{ContextPreempter, serve_on_contexts};
 use super::worker::inline::InlineWorker;
@@ -31,31 +31,11 @@ use crate::config::Topology;
 use crate::error::{RunError, WorkerFault};
 use crate::fiber::{Timers, WakeList};
 use crate::handler::Handler;
-use crate::shared::Shared;
+use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
-use crate::transport::Packets;
-use crate::transport::endpoint::Endpoint;
-use crate::transport::listening::Listening;
 
 /// How long workers may take to end once the net worker is done.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// What a server's threads start with.
-pub(crate) struct Launch<F: Framing, K, H: Handler<F::Head>> {
-    pub(crate) poll: Poll,
-    pub(crate) waker: Arc<Waker>,
-    pub(crate) listeners: Vec<Listening>,
-    pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
-    pub(crate) port: Option<(Packets, Arc<Endpoint<H::Connection>>)>,
-    pub(crate) classifier: K,
-    pub(crate) scheduler: Box<dyn Scheduler>,
-    pub(crate) handler: Arc<H>,
-    pub(crate) framing: Arc<F>,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) cores: Cores,
-    /// Datagrams of sockets, and of the port, that may wait or be in flight.
-    pub(crate) datagrams: usize,
-}
 
 /// Runs a server on this thread and its workers' threads until its shutdown is triggered. Calls `on_ready` when all
 /// workers are ready, before the first request.
@@ -66,7 +46,12 @@ pub(crate) fn launch<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
 ) -> Result<DrainReport, RunError> {
     let notices = Notices::new();
     let mut threads = Threads::default();
-    let served = serve(launch, shutdown, &notices, &mut threads, on_ready);
+    let served = match launch.shared.topology {
+        Topology::Distributed => {
+            receivers::serve(launch, shutdown, &notices, &mut threads.handles, on_ready)
+        }
+        _ => serve(launch, shutdown, &notices, &mut threads, on_ready),
+    };
     threads.join();
     let abandoned = served?;
     notices.death().map_or(Ok(DrainReport { abandoned }), Err)
@@ -74,17 +59,23 @@ pub(crate) fn launch<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
 
 /// The same. The workers' threads may still run when it returns, but were told to stop.
 fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
-    launch: Launch<F, K, H>,
+    mut launch: Launch<F, K, H>,
     shutdown: &Shutdown,
     notices: &Notices,
     threads: &mut Threads,
     on_ready: impl FnOnce(),
 ) -> Result<usize, RunError> {
     let clock = Clock::new();
-    let doorbell = Arc::new(Doorbell::new(launch.waker.clone()));
+    let Port {
+        poll,
+        waker,
+        listeners,
+    } = launch.ports.pop().expect("a server has a net thread");
+    let doorbell = Arc::new(Doorbell::new(waker));
     let wakes = Arc::new(WakeList::new(doorbell.clone()));
-    let deferrals = &launch.shared.deferrals;
-    deferrals.run(doorbell.clone(), launch.datagrams);
+    for deferrals in &launch.shared.deferrals {
+        deferrals.run(doorbell.clone(), launch.datagrams);
+    }
     let timers = Arc::new(Timers::new(doorbell.clone()));
     let Launch { shared, cores, .. } = &launch;
     let inline = shared.topology == Topology::Inline;
@@ -167,8 +158,6 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     }
     sharpen_timers();
     let Launch {
-        poll,
-        listeners,
         endpoints,
         port,
         classifier,
@@ -179,8 +168,9 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         datagrams,
         ..
     } = launch;
-    let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone(), starts);
     let workers = shared.workers;
+    let shared = Receiver::new(shared, 0);
+    let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone(), starts);
     let mut net_worker = NetWorker::new(Parts {
         poll,
         doorbell,

@@ -24,6 +24,8 @@
 //! | `dispatch/` | classifies requests, drives the scheduler, asks requests to give way |
 //! | `net/` | the net worker |
 //! | `launch.rs` | starts and ends the threads |
+//! | `receivers.rs` | the same for workers that receive for themselves |
+//! | `start.rs` | what threads start with: an event queue and the sockets on which a thread receives |
 
 pub(crate) mod channel;
 pub(crate) mod dispatch;
@@ -31,6 +33,8 @@ mod drain_report;
 pub(crate) mod host;
 mod launch;
 pub(crate) mod net;
+mod receivers;
+mod start;
 pub(crate) mod task;
 mod team;
 pub(crate) mod worker;
@@ -38,5 +42,5 @@ pub(crate) mod worker_link;
 
 pub use drain_report::DrainReport;
 pub use host::scheduling::shorten_slice;
-pub(crate) use launch::{Launch, launch};
-pub(crate) use net::WAKER;
+pub(crate) use launch::launch;
+pub(crate) use start::{Launch, Port};

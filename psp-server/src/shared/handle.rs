@@ -42,7 +42,7 @@ impl ServerHandle {
             &shared.telemetry,
             &shared.types,
             shared.buffers.held_bytes(),
-            shared.deferrals.open(),
+            shared.replies_deferred(),
         )
     }
 

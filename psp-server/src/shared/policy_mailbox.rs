@@ -34,7 +34,7 @@ impl PolicyMailbox {
 
     /// Sets what wakes the net thread.
     pub(crate) fn attach(&self, waker: Arc<Waker>) {
-        self.waker.attach(waker);
+        self.waker.attach(vec![waker]);
     }
 
     /// The policy that was set last.

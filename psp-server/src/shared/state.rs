@@ -43,7 +43,8 @@ pub(crate) struct Shared {
     pub(crate) telemetry: Telemetry,
     /// The memory that is held for all peers.
     pub(crate) buffers: Arc<Budget>,
-    pub(crate) deferrals: Arc<Deferrals>,
+    /// One entry for each thread that receives requests.
+    pub(crate) deferrals: Vec<Arc<Deferrals>>,
     /// Threads that run what blocks in the kernel for requests on contexts.
     pub(crate) helpers: Arc<Helpers>,
     /// What each poll of a request that waits runs within.
@@ -67,6 +68,28 @@ impl fmt::Debug for PollWithin {
 }
 
 impl Shared {
+    /// How many workers run the requests that one thread receives.
+    pub(crate) fn workers_each(&self) -> usize {
+        match self.topology {
+            Topology::Distributed => 1,
+            _ => self.workers,
+        }
+    }
+
+    /// The deferred replies of the thread that receives the requests of `worker`.
+    #[inline]
+    pub(crate) fn deferrals_of(&self, worker: WorkerId) -> &Arc<Deferrals> {
+        &self.deferrals[worker.index() / self.workers_each()]
+    }
+
+    /// How many replies are deferred and not complete.
+    pub(crate) fn replies_deferred(&self) -> usize {
+        self.deferrals
+            .iter()
+            .map(|deferrals| deferrals.open())
+            .sum()
+    }
+
     /// What each poll of a request that waits runs within.
     #[inline]
     pub(crate) fn surroundings(&self) -> Option<&Surroundings> {
@@ -104,12 +127,13 @@ impl Shared {
         self.config.reply_bytes_max.min(self.buffers.share_bytes())
     }
 
-    /// The setup of every scheduler of this server.
+    /// The setup of every scheduler of this server: one for each thread that receives requests.
     pub(crate) fn scheduler_setup(&self) -> SchedulerSetup<'_> {
-        SchedulerSetup::new(self.workers, &self.types)
-            .present(self.workers_min)
+        let workers = self.workers_each();
+        SchedulerSetup::new(workers, &self.types)
+            .present(self.workers_min.min(workers))
             .queue_capacity(self.config.queue_capacity)
-            .inline(self.topology == Topology::Inline)
+            .inline(self.topology != Topology::Dedicated)
             .preemption(admission::preemption(
                 &self.config,
                 self.topology,
@@ -140,8 +164,8 @@ impl Shared {
     pub(crate) fn example(config: Config, types: TypeTable, workers: usize) -> Self {
         let buffers = Arc::new(Budget::new(config.buffered_bytes_max));
         Self {
-            telemetry: Telemetry::new(types.len() + 1, workers),
-            deferrals: Arc::new(Deferrals::new(buffers.clone(), 1)),
+            telemetry: Telemetry::new(types.len() + 1, 1, workers),
+            deferrals: vec![Arc::new(Deferrals::new(buffers.clone(), 1))],
             buffers,
             connections_max: AtomicUsize::new(config.connections_max),
             idle_timeout_s: AtomicU64::new(config.idle_timeout_s),

@@ -32,9 +32,8 @@ impl Counter {
 /// All counters of one server.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
-    pub(crate) net: Padded<NetCounters>,
-    /// One entry for each registered type, and the last one for `UNKNOWN`.
-    pub(crate) types: Vec<Padded<DispatchCounters>>,
+    /// One entry for each thread that receives requests.
+    pub(crate) receivers: Vec<ReceiverCounters>,
     pub(crate) workers: Vec<WorkerCounters>,
     /// One entry for each worker.
     pub(crate) turns: Vec<Padded<TurnCounters>>,
@@ -76,6 +75,14 @@ pub(crate) struct ArbiterCounters {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub(crate) T);
+
+/// Written by one thread that receives requests: by its net worker, and by its dispatcher.
+#[derive(Debug)]
+pub(crate) struct ReceiverCounters {
+    pub(crate) net: Padded<NetCounters>,
+    /// One entry for each registered type, and the last one for `UNKNOWN`.
+    pub(crate) types: Vec<Padded<DispatchCounters>>,
+}
 
 /// Written by the net worker.
 #[derive(Debug, Default)]
@@ -195,7 +202,17 @@ impl Telemetry {
         service_ns as f64 / completions.max(1) as f64
     }
 
-    pub(crate) fn new(type_slots: usize, workers: usize) -> Self {
+    /// Connections that are open at all receivers.
+    pub(crate) fn connections_open(&self) -> u64 {
+        let open = |receiver: &ReceiverCounters| receiver.net.0.connections_open.get();
+        self.receivers.iter().map(open).sum()
+    }
+
+    pub(crate) fn new(type_slots: usize, receivers: usize, workers: usize) -> Self {
+        let receiver = || ReceiverCounters {
+            net: Padded::default(),
+            types: (0..type_slots).map(|_| Padded::default()).collect(),
+        };
         let worker = || WorkerCounters {
             types: (0..type_slots).map(|_| Padded::default()).collect(),
             panics: Counter::default(),
@@ -208,8 +225,7 @@ impl Telemetry {
             contexts_exhausted: Counter::default(),
         };
         Self {
-            net: Padded::default(),
-            types: (0..type_slots).map(|_| Padded::default()).collect(),
+            receivers: (0..receivers).map(|_| receiver()).collect(),
             workers: (0..workers).map(|_| worker()).collect(),
             turns: (0..workers).map(|_| Padded::default()).collect(),
             reservation_updates: Counter::default(),

@@ -1,7 +1,7 @@
 //! What a server counts, and how other threads read it.
 //!
 //! ```text
-//!   net worker ──► NetCounters ───────┐
+//!   net worker ──► NetCounters ───────┐    (one pair for each thread that receives requests)
 //!   dispatcher ──► DispatchCounters ──┼──► Snapshot ──► INFO, metrics, tests
 //!   worker k   ──► WorkerCounters ────┘    (any thread, relaxed reads)
 //! ```

@@ -3,7 +3,9 @@
 use psp_policy::TypeTable;
 use psp_protocols::packet::DropReason;
 
-use super::counters::{Counter, PacketCounters, Telemetry, TurnCounters, WaitCounters};
+use super::counters::{
+    Counter, DispatchCounters, NetCounters, PacketCounters, Telemetry, TurnCounters, WaitCounters,
+};
 
 /// All counters of a server at about one moment: each figure is exact, but two figures may be some
 /// events apart.
@@ -218,11 +220,15 @@ impl WaitSnapshot {
         self.waits.saturating_sub(self.blocked)
     }
 
-    fn read(counters: &WaitCounters) -> Self {
+    fn sum<'a>(counters: impl IntoIterator<Item = &'a WaitCounters> + Clone) -> Self {
+        let all = |counter: fn(&WaitCounters) -> &Counter| {
+            let counters = counters.clone().into_iter();
+            sum(counters.map(counter))
+        };
         Self {
-            blocked: counters.blocked.get(),
-            waits: counters.waits.get(),
-            wait_ns_total: counters.wait_ns.get(),
+            blocked: all(|counters| &counters.blocked),
+            waits: all(|counters| &counters.waits),
+            wait_ns_total: all(|counters| &counters.wait_ns),
         }
     }
 }
@@ -245,13 +251,17 @@ pub struct TurnSnapshot {
 }
 
 impl TurnSnapshot {
-    fn read(counters: &TurnCounters) -> Self {
+    fn sum<'a>(counters: impl IntoIterator<Item = &'a TurnCounters> + Clone) -> Self {
+        let all = |counter: fn(&TurnCounters) -> &Counter| {
+            let counters = counters.clone().into_iter();
+            sum(counters.map(counter))
+        };
         Self {
-            turns: counters.turns.get(),
-            preemptions_asked: counters.preemptions_asked.get(),
-            preemptions_honoured: counters.preemptions_honoured.get(),
-            preemptions_late: counters.preemptions_late.get(),
-            stuck: counters.stuck.get(),
+            turns: all(|counters| &counters.turns),
+            preemptions_asked: all(|counters| &counters.preemptions_asked),
+            preemptions_honoured: all(|counters| &counters.preemptions_honoured),
+            preemptions_late: all(|counters| &counters.preemptions_late),
+            stuck: all(|counters| &counters.stuck),
         }
     }
 }
@@ -293,8 +303,13 @@ impl Snapshot {
         buffered_bytes: usize,
         replies_deferred: usize,
     ) -> Self {
-        let types = telemetry.types.iter().enumerate().map(|(slot, dispatch)| {
-            let dispatch = &dispatch.0;
+        let receivers = &telemetry.receivers;
+        let types = (0..receivers[0].types.len()).map(|slot| {
+            let dispatch = &receivers[0].types[slot].0;
+            let of_receivers = receivers.iter().map(|receiver| &receiver.types[slot].0);
+            let all = |counter: fn(&DispatchCounters) -> &Counter| -> u64 {
+                sum(of_receivers.clone().map(counter))
+            };
             let work = || {
                 telemetry
                     .workers
@@ -305,13 +320,13 @@ impl Snapshot {
             let workers_reserved = dispatch.workers_reserved.get();
             TypeSnapshot {
                 name: table.name_of_slot(slot).to_owned(),
-                arrivals: dispatch.arrivals.get(),
+                arrivals: all(|counters| &counters.arrivals),
                 completions: work().map(|work| work.completions.get()).sum(),
-                held: dispatch.held.get(),
-                rejections: dispatch.rejections.get(),
-                abandoned: dispatch.abandoned.get(),
-                expired: dispatch.expired.get(),
-                queued: dispatch.queued.get(),
+                held: all(|counters| &counters.held),
+                rejections: all(|counters| &counters.rejections),
+                abandoned: all(|counters| &counters.abandoned),
+                expired: all(|counters| &counters.expired),
+                queued: all(|counters| &counters.queued),
                 service_ns_total: work().map(|work| work.service_ns.get()).sum(),
                 service_ns_max: work()
                     .map(|work| work.service_ns_max.get())
@@ -321,10 +336,10 @@ impl Snapshot {
                 workers_reserved,
                 worker_first: (workers_reserved > 0 && worker_first != u64::MAX)
                     .then_some(worker_first),
-                steals: dispatch.steals.get(),
-                relieved: dispatch.relieved.get(),
-                turns: TurnSnapshot::read(&dispatch.turns),
-                waits: WaitSnapshot::read(&dispatch.waits),
+                steals: all(|counters| &counters.steals),
+                relieved: all(|counters| &counters.relieved),
+                turns: TurnSnapshot::sum(of_receivers.clone().map(|counters| &counters.turns)),
+                waits: WaitSnapshot::sum(of_receivers.clone().map(|counters| &counters.waits)),
             }
         });
         let workers = telemetry.workers.iter().zip(&telemetry.turns);
@@ -347,33 +362,35 @@ impl Snapshot {
             replies_unsent: worker.replies_unsent.get(),
             preemptions_missed: worker.preemptions_missed.get(),
             contexts_exhausted: worker.contexts_exhausted.get(),
-            turns: TurnSnapshot::read(&turns.0),
+            turns: TurnSnapshot::sum([&turns.0]),
         });
-        let net = &telemetry.net.0;
+        let net = |counter: fn(&NetCounters) -> &Counter| {
+            sum(receivers.iter().map(|receiver| counter(&receiver.net.0)))
+        };
         Self {
             net: NetSnapshot {
-                connections_accepted: net.connections_accepted.get(),
-                connections_open: net.connections_open.get(),
-                connections_refused: net.connections_refused.get(),
-                connections_refused_by_handler: net.connections_refused_by_handler.get(),
-                connections_over_address_limit: net.connections_over_address_limit.get(),
-                connections_timed_out: net.connections_timed_out.get(),
-                connections_over_budget: net.connections_over_budget.get(),
-                connections_abandoned: net.connections_abandoned.get(),
-                handshakes: net.handshakes.get(),
-                handshakes_failed: net.handshakes_failed.get(),
-                bytes_received: net.bytes_received.get(),
-                bytes_sent: net.bytes_sent.get()
+                connections_accepted: net(|net| &net.connections_accepted),
+                connections_open: net(|net| &net.connections_open),
+                connections_refused: net(|net| &net.connections_refused),
+                connections_refused_by_handler: net(|net| &net.connections_refused_by_handler),
+                connections_over_address_limit: net(|net| &net.connections_over_address_limit),
+                connections_timed_out: net(|net| &net.connections_timed_out),
+                connections_over_budget: net(|net| &net.connections_over_budget),
+                connections_abandoned: net(|net| &net.connections_abandoned),
+                handshakes: net(|net| &net.handshakes),
+                handshakes_failed: net(|net| &net.handshakes_failed),
+                bytes_received: net(|net| &net.bytes_received),
+                bytes_sent: net(|net| &net.bytes_sent)
                     + sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),
-                datagrams_received: net.datagrams_received.get(),
-                datagrams_reflected: net.datagrams_reflected.get(),
-                datagrams_over_budget: net.datagrams_over_budget.get(),
-                malformed: net.malformed.get(),
+                datagrams_received: net(|net| &net.datagrams_received),
+                datagrams_reflected: net(|net| &net.datagrams_reflected),
+                datagrams_over_budget: net(|net| &net.datagrams_over_budget),
+                malformed: net(|net| &net.malformed),
                 buffered_bytes: buffered_bytes as u64,
-                background_flushes: net.background_flushes.get(),
+                background_flushes: net(|net| &net.background_flushes),
                 replies_deferred: replies_deferred as u64,
-                deferred_failed: net.deferred_failed.get(),
-                packets: PacketSnapshot::read(&net.packets),
+                deferred_failed: net(|net| &net.deferred_failed),
+                packets: PacketSnapshot::read(&receivers[0].net.0.packets),
             },
             types: types.collect(),
             workers: workers.collect(),

@@ -21,25 +21,56 @@ type Bound<S> = (S, SocketAddr);
 /// Listening TCP sockets on each of `addresses`, which are those of one name.
 pub(crate) fn listen_tcp(addresses: &[SocketAddr]) -> Result<Vec<Bound<TcpListener>>, BuildError> {
     bind_each("tcp", addresses, |address| {
-        let socket = bound(address, Type::STREAM, Protocol::TCP)?;
-        socket.listen(BACKLOG)?;
-        let listener = TcpListener::from_std(socket.into());
-        let address = listener.local_addr()?;
-        Ok((listener, address))
+        let socket = unbound(address, Type::STREAM, Protocol::TCP)?;
+        listening(bound(socket, address)?)
     })
+}
+
+/// So many listening TCP sockets on each of `addresses`, which are those of one name. The kernel gives each connection
+/// to one of the sockets of its address.
+pub(crate) fn listen_tcp_shared(
+    addresses: &[SocketAddr],
+    sockets: usize,
+) -> Result<Vec<Bound<Vec<TcpListener>>>, BuildError> {
+    bind_each("tcp", addresses, |address| {
+        // Another server that shares its port as well would get some of the connections.
+        drop(bound(
+            unbound(address, Type::STREAM, Protocol::TCP)?,
+            address,
+        )?);
+        let socket = |address| {
+            let socket = unbound(address, Type::STREAM, Protocol::TCP)?;
+            socket.set_reuse_port(true)?;
+            listening(bound(socket, address)?)
+        };
+        let (first, address) = socket(address)?;
+        let mut listeners = vec![first];
+        for _ in 1..sockets {
+            listeners.push(socket(address)?.0);
+        }
+        Ok((listeners, address))
+    })
+}
+
+fn listening(socket: Socket) -> io::Result<Bound<TcpListener>> {
+    socket.listen(BACKLOG)?;
+    let listener = TcpListener::from_std(socket.into());
+    let address = listener.local_addr()?;
+    Ok((listener, address))
 }
 
 /// UDP sockets on each of `addresses`, which are those of one name.
 pub(crate) fn bind_udp(addresses: &[SocketAddr]) -> Result<Vec<Bound<UdpSocket>>, BuildError> {
     bind_each("udp", addresses, |address| {
-        let socket = bound(address, Type::DGRAM, Protocol::UDP)?;
+        let socket = unbound(address, Type::DGRAM, Protocol::UDP)?;
+        let socket = bound(socket, address)?;
         let socket = UdpSocket::from_std(socket.into());
         let address = socket.local_addr()?;
         Ok((socket, address))
     })
 }
 
-fn bound(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
+fn unbound(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
     socket.set_nonblocking(true)?;
     if kind == Type::STREAM {
@@ -48,6 +79,10 @@ fn bound(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Sock
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
+    Ok(socket)
+}
+
+fn bound(socket: Socket, address: SocketAddr) -> io::Result<Socket> {
     socket.bind(&address.into())?;
     Ok(socket)
 }

@@ -3,7 +3,7 @@
 /// Deferred replies of a connection whose protocol matches replies to requests by their names.
 pub(crate) const OWED_MAX: usize = 64;
 
-/// Names a deferred reply. No two replies of a server have the same.
+/// Names a deferred reply. No two replies of a thread that receives requests have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(pub(crate) u64);
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
 use psp_server::{
-    Config, DrainReport, Policy, Reply, Request, RequestType, Server, ServerHandle, SpawnedServer,
-    Topology, TypeSpec, checkpoint,
+    Config, DrainReport, Missing, OneType, Policy, Reply, Request, RequestType, Server,
+    ServerBuilder, ServerHandle, SpawnedServer, Topology, TypeSpec, checkpoint,
 };
 
 /// Long enough for any machine; reached only when a test fails.
@@ -92,6 +92,7 @@ const LONG: [&[u8]; 3] = [b"wait", b"big", b"spin"];
 
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
+    /// The address of UDP, if there is one.
     pub(crate) udp: SocketAddr,
     pub(crate) handle: ServerHandle,
     pub(crate) gate: Arc<Gate>,
@@ -120,11 +121,34 @@ pub(crate) fn start_typed(
     config: Config,
     types: [TypeSpec; 2],
 ) -> TestServer {
+    start_on(
+        Server::builder().udp("127.0.0.1:0"),
+        policy,
+        config.topology(topology),
+        types,
+    )
+}
+
+/// The server of [`start`] without UDP.
+pub(crate) fn start_tcp(policy: Policy, topology: Topology, config: Config) -> TestServer {
+    start_on(
+        Server::builder(),
+        policy,
+        config.topology(topology),
+        types(),
+    )
+}
+
+fn start_on(
+    builder: ServerBuilder<Missing, OneType, Missing>,
+    policy: Policy,
+    config: Config,
+    types: [TypeSpec; 2],
+) -> TestServer {
     let gate = Arc::new(Gate::default());
     let at = gate.clone();
-    let server = Server::builder()
+    let server = builder
         .tcp("127.0.0.1:0")
-        .udp("127.0.0.1:0")
         .framing(Lines)
         .types(types)
         .classifier(|line: &[u8]| match line {
@@ -133,7 +157,7 @@ pub(crate) fn start_typed(
             _ => RequestType::new(0),
         })
         .policy(policy)
-        .config(config.topology(topology))
+        .config(config)
         .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
             let line = std::str::from_utf8(request.payload)
                 .unwrap_or("binary")
@@ -169,12 +193,12 @@ pub(crate) fn start_typed(
         .unwrap()
         .spawn()
         .unwrap();
-    let [address, udp] = server.local_addrs() else {
-        panic!("two addresses")
-    };
+    let addresses = server.local_addrs();
+    let (address, udp) = (addresses.first(), addresses.last());
+    let (address, udp) = (*address.unwrap(), *udp.unwrap());
     TestServer {
-        address: *address,
-        udp: *udp,
+        address,
+        udp,
         handle: server.handle().clone(),
         gate,
         server: Some(server),

@@ -6,6 +6,8 @@ mod backpressure;
 mod common;
 mod configuration;
 mod deadlines;
+#[cfg(target_os = "linux")]
+mod distributed;
 mod hints;
 mod readme;
 mod refused;

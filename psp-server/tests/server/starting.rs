@@ -81,6 +81,7 @@ fn kinds() -> impl Iterator<Item = Kind> {
         (Topology::Dedicated, PreemptPolicy::None, Policy::darc()),
         (Topology::Dedicated, cooperative, Policy::darc()),
         (Topology::Dedicated, cooperative, Policy::mq()),
+        (Topology::Distributed, cooperative, Policy::d_fcfs()),
     ]
     .into_iter()
     .chain(kernel_thread)
@@ -122,7 +123,7 @@ fn a_worker_that_cannot_start_is_an_error_with_its_cause() {
             (Failure::Error, "its state cannot be made: no database"),
             (Failure::Panic, "panicked: no database"),
         ] {
-            // In the topology `inline` the net thread is worker 0.
+            // In the topologies `inline` and `distributed` the first thread is worker 0.
             for worker in [0, 1] {
                 let handler = Failing::new(failure, worker, 0);
                 let error = run(handler, 2, kind.clone(), |_, _| {}).unwrap_err();

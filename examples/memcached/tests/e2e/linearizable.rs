@@ -61,7 +61,8 @@ impl Client<Command> for Caching {
 fn check(topology: &str, policies: &[&str]) {
     let workers = WORKERS.to_string();
     let flags = ["--topology", topology];
-    let server = Server::start_psp(&["-t", &workers], &flags, "policy = 'darc'");
+    let first = format!("policy = '{}'", policies[0]);
+    let server = Server::start_psp(&["-t", &workers], &flags, &first);
     let fits = |name: &&&str| {
         let policy: Policy = name.parse().expect("a policy's name");
         policy.validate(WORKERS).is_ok()
@@ -83,6 +84,11 @@ fn check(topology: &str, policies: &[&str]) {
 #[test]
 fn inline() {
     check("inline", &Policy::names_to_completion());
+}
+
+#[test]
+fn distributed() {
+    check("distributed", &["d-fcfs"]);
 }
 
 #[test]

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use psp_harness::{NOT_PSP, skip};
 
 use crate::common::{
-    Connection, Options, Server, TOPOLOGIES, encode, encode_line, raise_descriptor_limit,
-    wait_until,
+    Connection, Options, Server, encode, encode_line, raise_descriptor_limit, wait_until,
 };
+
+/// A reply that was deferred goes to whichever thread has its connection.
+const TOPOLOGIES: [&str; 3] = ["inline", "dedicated", "distributed"];
 
 /// Descriptors of this process that tests of other suites may have at the same time.
 const DESCRIPTORS_LEFT: usize = 4000;
@@ -23,6 +25,7 @@ fn start(topology: &'static str) -> Server {
 fn start_with(topology: &'static str, options: Options) -> Server {
     Server::start_with(&Options {
         topology: Some(topology),
+        policy: (topology == "distributed").then_some("d-fcfs"),
         workers: Some(2),
         ..options
     })

@@ -57,6 +57,7 @@ fn spelled(reply: common::Reply) -> Reply {
 fn check(topology: &'static str, policies: &[&'static str]) {
     let server = Server::start_with(&Options {
         topology: Some(topology),
+        policy: policies.first().copied(),
         workers: Some(WORKERS),
         ..Options::default()
     });
@@ -79,6 +80,11 @@ fn check(topology: &'static str, policies: &[&'static str]) {
 #[test]
 fn inline() {
     check("inline", &Policy::names_to_completion());
+}
+
+#[test]
+fn distributed() {
+    check("distributed", &["d-fcfs"]);
 }
 
 #[test]

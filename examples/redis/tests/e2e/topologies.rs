@@ -189,6 +189,11 @@ fn inline() {
 }
 
 #[test]
+fn distributed() {
+    run_policies("distributed", &["d-fcfs"]);
+}
+
+#[test]
 fn dedicated() {
     run_policies("dedicated", &Policy::NAMES);
 }

@@ -1,16 +1,14 @@
 //! Requests that wait for a wake, and what is counted of them.
 
-use std::sync::Arc;
-
 use hashbrown::HashMap;
 use psp_policy::{RequestId, RequestType};
 
-use crate::shared::Shared;
+use crate::shared::Receiver;
 use crate::telemetry::WaitCounters;
 
 /// See the [module](self). There are no more than workers have contexts.
 pub(crate) struct Blocked {
-    shared: Arc<Shared>,
+    shared: Receiver,
     requests: HashMap<RequestId, Wait>,
 }
 
@@ -21,7 +19,7 @@ struct Wait {
 }
 
 impl Blocked {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Receiver) -> Self {
         Self {
             shared,
             requests: HashMap::new(),
@@ -54,7 +52,7 @@ impl Blocked {
 
     fn counters(&self, request_type: RequestType) -> &WaitCounters {
         let slot = self.shared.types.slot(request_type);
-        &self.shared.telemetry.types[slot].0.waits
+        &self.shared.counters(slot).waits
     }
 }
 
@@ -67,11 +65,11 @@ mod tests {
     #[test]
     fn waits_are_counted_by_type() {
         let types = [TypeSpec::new("ONE")].into_iter().collect();
-        let shared = Arc::new(Shared::example(Config::default(), types, 1));
+        let shared = Receiver::example(Config::default(), types, 1);
         let mut blocked = Blocked::new(shared.clone());
         let one = RequestType::new(0);
         let read = |slot: usize| {
-            let counters = &shared.telemetry.types[slot].0.waits;
+            let counters = &shared.counters(slot).waits;
             let WaitCounters {
                 blocked,
                 waits,

@@ -13,7 +13,7 @@ use super::places::Places;
 use super::turns::{StuckTurn, Turns};
 use crate::classifier::Classifier;
 use crate::runtime::channel::turn_start::TurnStart;
-use crate::shared::Shared;
+use crate::shared::Receiver;
 use crate::telemetry::DispatchCounters;
 
 /// How often queue lengths and reservations are published for other threads.
@@ -29,7 +29,7 @@ const UNMOVED_DEADLINE_NS: u64 = 10_000;
 pub(crate) struct Dispatcher<K> {
     classifier: K,
     scheduler: ElasticScheduler,
-    shared: Arc<Shared>,
+    shared: Receiver,
     turns: Turns,
     /// Per type slot: how long requests may wait.
     waits_max: Vec<Option<Duration>>,
@@ -57,7 +57,7 @@ impl<K> Dispatcher<K> {
     pub(crate) fn new(
         classifier: K,
         scheduler: Box<dyn Scheduler>,
-        shared: Arc<Shared>,
+        shared: Receiver,
         starts: Vec<Arc<TurnStart>>,
     ) -> Self {
         Self {
@@ -157,7 +157,7 @@ impl<K> Dispatcher<K> {
     }
 
     fn counters(&self, request_type: RequestType) -> &DispatchCounters {
-        &self.shared.telemetry.types[self.shared.types.slot(request_type)].0
+        self.shared.counters(self.shared.types.slot(request_type))
     }
 
     /// Until when a request that arrived at `arrived_ns` may wait for its turn: by its type, and by the deadline of
@@ -365,17 +365,16 @@ impl<K> Dispatcher<K> {
     }
 
     fn publish(&self) {
-        let telemetry = &self.shared.telemetry;
-        for (slot, counters) in telemetry.types.iter().enumerate() {
+        for slot in 0..=self.shared.types.len() {
             let status = self.scheduler.type_status(slot);
-            counters.0.publish(&TypeStatus {
+            self.shared.counters(slot).publish(&TypeStatus {
                 steals: status.steals + self.before.steals[slot],
                 relieved: status.relieved + self.before.relieved[slot],
                 ..status
             });
         }
         let updates = self.before.reservation_updates + self.scheduler.reservation_updates();
-        telemetry.reservation_updates.set(updates);
+        self.shared.telemetry.reservation_updates.set(updates);
     }
 }
 
@@ -393,7 +392,7 @@ mod tests {
         let types: TypeTable = [TypeSpec::new("ONE").queue_capacity(3)]
             .into_iter()
             .collect();
-        let shared = Arc::new(Shared::example(Config::default(), types, 1));
+        let shared = Receiver::example(Config::default(), types, 1);
         let scheduler = Policy::c_fcfs().scheduler(&shared.scheduler_setup());
         let starts = vec![Arc::new(TurnStart::new())];
         let classify = |_: &[u8]| RequestType::new(0);
@@ -425,11 +424,8 @@ mod tests {
     fn the_earlier_of_two_deadlines_holds() {
         let ms = Duration::from_millis;
         let types = [TypeSpec::new("ANY"), TypeSpec::new("SOON").max_wait(ms(5))];
-        let shared = Arc::new(Shared::example(
-            Config::default(),
-            types.into_iter().collect(),
-            1,
-        ));
+        let types = types.into_iter().collect();
+        let shared = Receiver::example(Config::default(), types, 1);
         let scheduler = Policy::c_fcfs().scheduler(&shared.scheduler_setup());
         let classify = |_: &[u8]| RequestType::UNKNOWN;
         let dispatcher = Dispatcher::new(classify, scheduler, shared, Vec::new());

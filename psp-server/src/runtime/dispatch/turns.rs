@@ -17,7 +17,7 @@ use std::sync::Arc;
 use psp_policy::{Action, PreemptPolicy, RequestId, RequestType, StuckAfter, WorkerId};
 
 use crate::runtime::channel::turn_start::TurnStart;
-use crate::shared::Shared;
+use crate::shared::Receiver;
 use crate::telemetry::TurnCounters;
 
 /// There is at most one warning in this time, for all workers together.
@@ -31,7 +31,7 @@ const STUCK_LOOKS: u64 = 8;
 
 /// See the [module](self).
 pub(crate) struct Turns {
-    shared: Arc<Shared>,
+    shared: Receiver,
     workers: Vec<Turn>,
     starts: Vec<Arc<TurnStart>>,
     quantum_ns_min: u64,
@@ -92,7 +92,7 @@ const fn quantum_ns_min(preempt: PreemptPolicy) -> u64 {
 
 impl Turns {
     /// `starts` says when the turns of each worker begin.
-    pub(crate) fn new(shared: Arc<Shared>, starts: Vec<Arc<TurnStart>>) -> Self {
+    pub(crate) fn new(shared: Receiver, starts: Vec<Arc<TurnStart>>) -> Self {
         let idle = Turn {
             request: None,
             is_woken: false,
@@ -104,7 +104,7 @@ impl Turns {
         };
         let warn_ms = shared.config.preempt_warn_ms;
         Self {
-            workers: vec![idle; shared.workers],
+            workers: vec![idle; shared.workers_each()],
             starts,
             quantum_ns_min: quantum_ns_min(shared.config.preempt),
             look_ns: None,
@@ -330,13 +330,12 @@ impl Turns {
     /// Counts for `worker` and for the type of the request that runs there.
     #[inline]
     fn count(&self, worker: WorkerId, count: impl Fn(&TurnCounters)) {
-        let telemetry = &self.shared.telemetry;
         let slot = self
             .shared
             .types
             .slot(self.workers[worker.index()].request_type);
-        count(&telemetry.types[slot].0.turns);
-        count(&telemetry.turns[worker.index()].0);
+        count(&self.shared.counters(slot).turns);
+        count(self.shared.turns(worker));
     }
 }
 
@@ -363,7 +362,7 @@ mod tests {
             ..Config::default()
         };
         let types = [TypeSpec::new("LONG")].into_iter().collect();
-        let shared = Arc::new(Shared::example(config, types, 2));
+        let shared = Receiver::example(config, types, 2);
         let starts = (0..2).map(|_| Arc::new(TurnStart::new())).collect();
         Turns::new(shared, starts)
     }
@@ -415,10 +414,10 @@ mod tests {
                 counters.preemptions_late.get(),
             ]
         };
-        let telemetry = &turns.shared.telemetry;
+        let worker = WorkerId(worker as u32);
         (
-            read(&telemetry.turns[worker].0),
-            read(&telemetry.types[0].0.turns),
+            read(turns.shared.turns(worker)),
+            read(&turns.shared.counters(0).turns),
         )
     }
 
@@ -587,7 +586,7 @@ mod tests {
             turns.next_stuck(184 * MS, |_| 0.0).map(worker),
             Some((1, 89))
         );
-        let stuck = |turns: &Turns| turns.shared.telemetry.types[0].0.turns.stuck.get();
+        let stuck = |turns: &Turns| turns.shared.counters(0).turns.stuck.get();
         assert_eq!(stuck(&turns), 2);
         turns.stuck_after = None;
         run(&mut turns, 200 * MS, 0);

@@ -14,7 +14,7 @@ use super::tokens::Tokens;
 use crate::handler::Handler;
 use crate::peer::Peer;
 use crate::refusal::Refusal;
-use crate::shared::Shared;
+use crate::shared::{Receiver, Shared};
 use crate::telemetry::NetCounters;
 use crate::transport::connection::Accepted;
 use crate::transport::listening::Listening;
@@ -28,7 +28,7 @@ pub(super) struct Acceptor<F, H> {
     listeners: Vec<Listener>,
     framing: Arc<F>,
     handler: Arc<H>,
-    shared: Arc<Shared>,
+    shared: Receiver,
     /// There were no file descriptors for a connection since the last retry.
     exhausted: bool,
 }
@@ -47,7 +47,7 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
         tokens: Tokens,
         framing: Arc<F>,
         handler: Arc<H>,
-        shared: Arc<Shared>,
+        shared: Receiver,
     ) -> io::Result<Self> {
         let mut listeners = Vec::with_capacity(sockets.len());
         for (index, listening) in sockets.into_iter().enumerate() {
@@ -104,7 +104,7 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
         tokens: Tokens,
         now_ns: u64,
     ) {
-        let net = &self.shared.telemetry.net.0;
+        let net = self.shared.net();
         for listener in &mut self.listeners {
             if !listener.readable {
                 continue;
@@ -187,7 +187,8 @@ fn admit<F: Framing, H: Handler<F::Head>>(
     handler: &H,
     shared: &Shared,
 ) -> Result<Admitted<H::Connection>, Refused> {
-    if connections.open() >= shared.connections_max.load(Ordering::Relaxed) {
+    if shared.telemetry.connections_open() >= shared.connections_max.load(Ordering::Relaxed) as u64
+    {
         return Err(Refused::ConnectionsMax);
     }
     if !connections.has_room_for(&peer) {

@@ -33,7 +33,7 @@ use crate::runtime::host::alarm::Alarm;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::spin::Spin;
 use crate::runtime::worker::inline::EndedTurn;
-use crate::shared::Shared;
+use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
 use crate::telemetry::NetCounters;
 use crate::transport::Packets;
@@ -69,7 +69,7 @@ pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) dispatcher: Dispatcher<K>,
     pub(crate) handler: Arc<H>,
     pub(crate) framing: Arc<F>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Receiver,
     pub(crate) clock: Clock,
     /// Requests that were woken.
     pub(crate) wakes: Arc<WakeList>,
@@ -97,7 +97,7 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     cores: Option<GrantedCores>,
     dispatcher: Dispatcher<K>,
     framing: Arc<F>,
-    shared: Arc<Shared>,
+    shared: Receiver,
     clock: Clock,
     wakes: Arc<WakeList>,
     timers: Arc<Timers>,
@@ -185,7 +185,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     pub(crate) fn ask_for_cores(&mut self, workers: &[ThreadId]) -> io::Result<()> {
         if let Some(path) = &self.shared.config.arbiter {
             let registry = self.poll.registry();
-            let cores = GrantedCores::new(path, workers, self.shared.clone(), registry)?;
+            let cores = GrantedCores::new(path, workers, self.shared.shared().clone(), registry)?;
             self.cores = Some(cores);
         }
         Ok(())
@@ -196,7 +196,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// given up.
     pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
         let (shared, doorbell) = (self.shared.clone(), self.doorbell.clone());
-        let _kept = shared.buffers.room.keep(move || doorbell.ring());
+        // A worker that receives for itself has nobody to ask.
+        let _kept = (shared.topology != Topology::Distributed)
+            .then(|| shared.buffers.room.keep(move || doorbell.ring()));
         loop {
             self.wait().map_err(RunError::Events)?;
             self.now_ns = self.clock.now_ns();
@@ -256,7 +258,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             let peer = self.requests.peer(stuck.request);
             let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
             let request_type = self.dispatcher.type_name(stuck.request_type);
-            let (worker, for_ms) = (stuck.worker.0, stuck.for_ns / 1_000_000);
+            let worker = self.shared.global(stuck.worker).0;
+            let for_ms = stuck.for_ns / 1_000_000;
             let others = match relief {
                 Relief::NotNeeded => "",
                 Relief::OtherWorker => ": others of its type may use another worker",
@@ -423,7 +426,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 self.look_at_workers();
             }
         }
-        let packets = &self.shared.telemetry.net.0.packets;
+        let packets = &self.shared.net().packets;
         if self.port.as_mut().is_some_and(|port| port.poll(packets)) {
             self.busy_at_ns = self.now_ns;
             while self.read_frames() {
@@ -437,7 +440,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let intake = Intake {
             framing: &*self.framing,
             dispatcher: &mut self.dispatcher,
-            net: &self.shared.telemetry.net.0,
+            net: self.shared.net(),
             now_ns: self.now_ns,
         };
         let Requests {
@@ -451,7 +454,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let intake = Intake {
             framing: &*self.framing,
             dispatcher: &mut self.dispatcher,
-            net: &self.shared.telemetry.net.0,
+            net: self.shared.net(),
             now_ns: self.now_ns,
         };
         let Requests {
@@ -480,7 +483,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.timers.wake_due();
         let received = self.receive_reports_of_workers();
         // Behind the reports: their connections are here.
-        let (framing, shared) = (&*self.framing, &*self.shared);
+        let (framing, shared) = (&*self.framing, &self.shared);
         received + self.requests.send_deferred(framing, shared, self.now_ns)
     }
 
@@ -491,7 +494,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
         let workers = &mut self.workers;
+        let shared = &self.shared;
         self.wakes.take(|worker, request| {
+            let worker = shared.local(worker);
             received += 1;
             workers.woken(worker);
             dispatcher.woken(now_ns, worker, request);
@@ -640,6 +645,6 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     }
 
     fn net(&self) -> &NetCounters {
-        &self.shared.telemetry.net.0
+        self.shared.net()
     }
 }

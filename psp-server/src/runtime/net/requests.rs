@@ -9,7 +9,7 @@ use crate::peer::Peer;
 use crate::reply::{Completed, refuse};
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::task::Task;
-use crate::shared::Shared;
+use crate::shared::Receiver;
 use crate::transport::datagram::DatagramPool;
 use crate::transport::request_key::{DatagramIndex, RequestKey};
 
@@ -66,8 +66,8 @@ impl<F: Framing, C> Requests<F, C> {
     /// Sends the deferred replies that are complete. Returns how many there are. Those of requests that workers still
     /// have are kept until these are back.
     #[inline]
-    pub(super) fn send_deferred(&mut self, framing: &F, shared: &Shared, now_ns: u64) -> usize {
-        shared.deferrals.take(&mut self.completed);
+    pub(super) fn send_deferred(&mut self, framing: &F, shared: &Receiver, now_ns: u64) -> usize {
+        shared.deferrals().take(&mut self.completed);
         if self.completed.is_empty() {
             return 0;
         }
@@ -91,13 +91,13 @@ impl<F: Framing, C> Requests<F, C> {
         index: DatagramIndex,
         mut completed: Completed,
         framing: &F,
-        shared: &Shared,
+        shared: &Receiver,
         now_ns: u64,
     ) -> Option<Completed> {
         let Some(datagram) = self.datagrams.held(index) else {
             return Some(completed);
         };
-        shared.deferrals.forget(&completed);
+        shared.deferrals().forget(&completed);
         if datagram.owed != Some(completed.ticket) {
             return None;
         }
@@ -107,7 +107,7 @@ impl<F: Framing, C> Requests<F, C> {
             Some(rejection) => refuse(framing, &rejection, request, room),
             None => completed.output.copy_to(room),
         };
-        let net = &shared.telemetry.net.0;
+        let net = shared.net();
         net.deferred_failed
             .add(u64::from(completed.refusal().is_some()));
         if written > 0

@@ -143,7 +143,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             let origin = Origin {
                 request: RequestKey::Connection(connection.index),
                 presence: Some(&connection.presence),
-                deferrals: &self.shared.deferrals,
+                deferrals: self.shared.deferrals_of(self.worker),
             };
             let Connection { output, socket, .. } = connection;
             let mut reply = Reply::to_stream(output, socket, limit_bytes, budget, origin);
@@ -297,7 +297,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let origin = Origin {
             request: RequestKey::Datagram(*index),
             presence: None,
-            deferrals: &self.shared.deferrals,
+            deferrals: self.shared.deferrals_of(self.worker),
         };
         let mut reply = Reply::to_datagram(room, Some(origin));
         let request = Request {

@@ -14,7 +14,7 @@ use psp_policy::{Action, Policy, PreemptPolicy, RequestId, RequestType, TypeTabl
 use super::Dispatcher;
 use crate::config::Config;
 use crate::runtime::channel::turn_start::TurnStart;
-use crate::shared::Shared;
+use crate::shared::Receiver;
 
 const US: u64 = 1_000;
 /// From the dispatcher's `Run` to the request's first instruction.
@@ -56,7 +56,7 @@ impl Machine {
             preempt,
             ..Config::default()
         };
-        let shared = Arc::new(Shared::example(config, TypeTable::new(), 1));
+        let shared = Receiver::example(config, TypeTable::new(), 1);
         let policy = Policy::sq().quantum_us(quantum_us);
         let scheduler = policy.scheduler(&shared.scheduler_setup());
         let start = Arc::new(TurnStart::new());

@@ -74,7 +74,7 @@ impl<F: Framing, C> Connections<F, C> {
                 let blocked = connection.flush == Flush::Blocked;
                 slot.readiness.set(Condition::Blocked, blocked);
                 slot.last_active_ns = now_ns;
-                self.shared.telemetry.net.0.bytes_sent.add(sent as u64);
+                self.shared.net().bytes_sent.add(sent as u64);
                 if connection.flush == Flush::Budget && !connection.failed {
                     return self.ready.push(index);
                 }
@@ -170,7 +170,7 @@ impl<F: Framing, C> Connections<F, C> {
                 if self.draining {
                     slot.drain_read_left = slot.drain_read_left.saturating_sub(count);
                 }
-                let net = &self.shared.telemetry.net.0;
+                let net = self.shared.net();
                 net.bytes_received.add(count as u64);
                 let large = connection.held_bytes().max(connection.counted_bytes) > POOLED_LEN;
                 if large && !self.may_hold(index, now_ns) {
@@ -181,7 +181,7 @@ impl<F: Framing, C> Connections<F, C> {
             Ok(Fill::Blocked) => slot.readiness.set(Condition::Readable, false),
             Ok(Fill::End) => slot.readiness.set(Condition::InputEnded, true),
             Ok(Fill::Broken) => {
-                self.shared.telemetry.net.0.malformed.add(1);
+                self.shared.net().malformed.add(1);
                 connection.closing = true;
                 connection.input = InputBuffer::default();
             }

@@ -22,7 +22,7 @@ impl<F: Framing, C> Connections<F, C> {
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
     ) -> bool {
-        let net = &self.shared.telemetry.net.0;
+        let net = self.shared.net();
         let slot = &mut self.slots[index.get()];
         let Phase::Home(stream) = &mut slot.phase else {
             return false;
@@ -96,7 +96,7 @@ impl<F: Framing, C> Connections<F, C> {
 
     /// Takes leave of a peer whose connection is about to close. Counts a handshake that did not come to its end.
     pub(super) fn part_from(&self, connection: &mut Connection<C>) {
-        let net = &self.shared.telemetry.net.0;
+        let net = self.shared.net();
         if connection.socket.handshake().is_some() {
             net.handshakes_failed.add(u64::from(!connection.closing));
         } else if !connection.failed && !connection.has_unsent() && connection.socket.say_goodbye()

@@ -33,16 +33,16 @@ impl<F: Framing, C> Connections<F, C> {
             Some((connection, owed))
         });
         let Some((connection, owed)) = owing else {
-            self.shared.deferrals.forget(&completed);
+            self.shared.deferrals().forget(&completed);
             return None;
         };
         if !connection.has_unsent() {
             slot.last_active_ns = now_ns;
         }
-        let net = &self.shared.telemetry.net.0;
+        let net = self.shared.net();
         if let Some(rejection) = completed.refusal() {
             net.deferred_failed.add(1);
-            self.shared.deferrals.forget(&completed);
+            self.shared.deferrals().forget(&completed);
             if owed.is_committed {
                 connection.closing = true;
             } else {

@@ -16,7 +16,7 @@ use super::slot::{Phase, RanOn, Slot};
 use crate::peer::Peer;
 use crate::presence::State;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
-use crate::shared::Shared;
+use crate::shared::Receiver;
 use crate::telemetry::NetCounters;
 use crate::transport::connection::{Accepted, Connection};
 use crate::transport::output::Flush;
@@ -27,7 +27,7 @@ use crate::transport::run::{Run, Stream};
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     pub(super) framing: Arc<F>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Receiver,
     pub(super) slots: Vec<Slot<F, C>>,
     free: Vec<ConnectionIndex>,
     pub(super) ready: ReadyQueue,
@@ -42,7 +42,7 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
 }
 
 impl<F: Framing, C> Connections<F, C> {
-    pub(in crate::runtime::net) fn new(framing: Arc<F>, shared: Arc<Shared>) -> Self {
+    pub(in crate::runtime::net) fn new(framing: Arc<F>, shared: Receiver) -> Self {
         let backpressure_ns = shared.config.backpressure_ms.saturating_mul(1_000_000);
         Self {
             owed_max: owed_max(framing.replies_in_order()),
@@ -147,7 +147,7 @@ impl<F: Framing, C> Connections<F, C> {
         let grace_ms = self.shared.config.half_close_grace_ms;
         if slot.note_peer(event, at, grace_ms.saturating_mul(1_000_000)) && slot.phase.has_request()
         {
-            self.shared.telemetry.net.0.connections_abandoned.add(1);
+            self.shared.net().connections_abandoned.add(1);
         }
         let SocketEvent { writable, .. } = event;
         if event.readable || event.ended || event.failed {
@@ -295,6 +295,6 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     pub(super) fn net(&self) -> &NetCounters {
-        &self.shared.telemetry.net.0
+        self.shared.net()
     }
 }

@@ -1,0 +1,249 @@
+//! Starts and ends the threads of a server whose workers receive for themselves.
+//!
+//! ```text
+//!   worker 0   port: epoll, listeners ─► connections ─► queue ─► handler ─► replies
+//!   worker 1   port: epoll, listeners ─► connections ─► queue ─► handler ─► replies
+//!      ...       ▲
+//!   kernel: SO_REUSEPORT: a connection stays with the worker that accepted it
+//! ```
+//!
+//! The calling thread sleeps until the shutdown, so that no request can hold it.
+//! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory, and
+//! nothing on the way of a request.
+
+use std::io;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll, Waker};
+use psp_policy::{RequestType, TypeTable, WorkerId};
+use psp_protocols::Framing;
+
+use super::channel::doorbell::Doorbell;
+use super::channel::turn_start::TurnStart;
+use super::dispatch::dispatcher::Dispatcher;
+use super::host::clock::Clock;
+use super::host::scheduling::{sharpen_timers, shorten_slice};
+use super::host::spin::Spin;
+use super::net::WAKER;
+use super::net::net_worker::{NetWorker, Parts};
+use super::net::workers::Link;
+use super::start::{Launch, Port};
+use super::worker::inline::{InlineThread, InlineWorker};
+use super::worker::notices::Notices;
+use super::worker::setup::WorkerSetup;
+use crate::classifier::Classifier;
+use crate::error::{RunError, WorkerFault};
+use crate::fiber::{Timers, WakeList};
+use crate::handler::Handler;
+use crate::shared::{Receiver, Shared};
+use crate::shutdown::Shutdown;
+
+/// How long workers may take to return after the drain timeout.
+const LATE: Duration = Duration::from_millis(200);
+
+/// The classifier of all workers.
+struct Common<K>(Arc<K>);
+
+impl<K: Classifier<T>, T> Classifier<T> for Common<K> {
+    fn classify(&self, request: &[u8], head: &T) -> RequestType {
+        self.0.classify(request, head)
+    }
+
+    fn types(&self) -> TypeTable {
+        self.0.types()
+    }
+}
+
+/// A worker before it has a thread.
+struct Start<F, K, H> {
+    port: Port,
+    doorbell: Arc<Doorbell>,
+    setup: WorkerSetup<F, H>,
+    classifier: Arc<K>,
+    receiver: Receiver,
+    spin: Spin,
+}
+
+/// A worker on its thread.
+type Worker<F, K, H> = (NetWorker<F, Common<K>, H>, InlineThread<F, H>);
+
+impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
+    /// The worker, on the calling thread.
+    fn start(self) -> Result<Worker<F, K, H>, WorkerFault> {
+        let Self {
+            port,
+            doorbell,
+            setup,
+            classifier,
+            receiver,
+            spin,
+        } = self;
+        if setup.background {
+            shorten_slice(receiver.config.net_slice_us);
+        } else {
+            setup.cores.pin(setup.core_index, setup.threads);
+        }
+        sharpen_timers();
+        let start = Arc::new(TurnStart::new());
+        let inline = InlineWorker::new(setup.clone(), start.clone())?;
+        let thread = inline.thread();
+        let scheduler = receiver.scheduler(&receiver.policy.policy());
+        let classifier = Common(classifier);
+        let dispatcher = Dispatcher::new(classifier, scheduler, receiver.clone(), vec![start]);
+        let net_worker = NetWorker::new(Parts {
+            poll: port.poll,
+            doorbell,
+            listeners: port.listeners,
+            endpoints: Vec::new(),
+            port: None,
+            links: vec![Link::Inline(inline)],
+            dispatcher,
+            handler: setup.handler,
+            framing: setup.framing,
+            shared: receiver,
+            clock: setup.clock,
+            wakes: setup.wakes,
+            timers: setup.timers,
+            datagrams: 0,
+            spin,
+        })
+        .map_err(|error| WorkerFault::State(error.into()))?;
+        Ok((net_worker, thread))
+    }
+}
+
+/// Runs all workers until the shutdown is triggered. Returns the number of connections that were given up. Threads of
+/// workers may still run when it returns, but were told to stop.
+pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
+    launch: Launch<F, K, H>,
+    shutdown: &Shutdown,
+    notices: &Notices,
+    threads: &mut Vec<JoinHandle<()>>,
+    on_ready: impl FnOnce(),
+) -> Result<usize, RunError> {
+    let Launch {
+        ports,
+        classifier,
+        handler,
+        framing,
+        shared,
+        cores,
+        ..
+    } = launch;
+    let count = shared.workers;
+    let spin_longest = Duration::from_micros(shared.config.spin_us);
+    let spin = Spin::new(&cores, count, false, spin_longest);
+    let (clock, classifier) = (Clock::new(), Arc::new(classifier));
+    let start = |index: usize, port: Port| {
+        let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
+        let doorbell = Arc::new(Doorbell::new(port.waker.clone()));
+        let receiver = Receiver::new(shared.clone(), index);
+        // There are no datagrams.
+        receiver.deferrals().run(doorbell.clone(), 0);
+        let setup = WorkerSetup {
+            worker,
+            notifier: notices.notifier(worker),
+            handler: handler.clone(),
+            framing: framing.clone(),
+            shared: shared.clone(),
+            clock: clock.clone(),
+            wakes: Arc::new(WakeList::new(doorbell.clone())),
+            timers: Arc::new(Timers::new(doorbell.clone())),
+            spin: spin.turn,
+            cores: cores.clone(),
+            core_index: index,
+            threads: count,
+            background: count > cores.count,
+        };
+        Start {
+            port,
+            doorbell,
+            setup,
+            classifier: classifier.clone(),
+            receiver,
+            spin,
+        }
+    };
+    let poll = Poll::new().map_err(RunError::Events)?;
+    let waker = Waker::new(poll.registry(), WAKER).map_err(RunError::Events)?;
+    let wakers = ports.iter().map(|port| port.waker.clone());
+    let wakers: Vec<Arc<Waker>> = wakers.chain([Arc::new(waker)]).collect();
+    shutdown.attach(wakers.clone());
+    shared.shutdown.attach(wakers);
+    let _stops_all = Stop(shared.clone());
+    let (answer, answers) = mpsc::channel();
+    let mut gates = Vec::with_capacity(count);
+    for (index, port) in ports.into_iter().enumerate() {
+        let (gate, opened) = mpsc::channel::<()>();
+        gates.push(gate);
+        let start = start(index, port);
+        let (answer, shutdown) = (answer.clone(), shutdown.clone());
+        let setup = start.setup.clone();
+        let life = move |setup: &WorkerSetup<F, H>| {
+            let (net_worker, thread) = start.start()?;
+            setup.notifier.ready();
+            if opened.recv().is_ok() {
+                let served = thread.occupy(|| net_worker.serve(&shutdown))?;
+                if served.is_err() {
+                    setup.shared.shutdown.trigger();
+                }
+                // Nothing receives answers that come too late.
+                let _ = answer.send((index, served));
+            }
+            Ok(())
+        };
+        threads.push(setup.spawn(format!("psp-worker-{index}"), life)?);
+    }
+    drop(answer);
+    notices.wait_until_ready(count, shutdown)?;
+    on_ready();
+    for gate in &gates {
+        // A worker that died has said so.
+        let _ = gate.send(());
+    }
+    wait_for_shutdown(poll, &[shutdown, &shared.shutdown]).map_err(RunError::Events)?;
+    let drain_timeout = Duration::from_millis(shared.config.drain_timeout_ms);
+    let deadline = Instant::now() + drain_timeout.saturating_add(LATE);
+    let mut abandoned = 0;
+    let mut serving: Vec<usize> = (0..count).collect();
+    while !serving.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Ok((index, served)) = answers.recv_timeout(left) else {
+            break;
+        };
+        abandoned += served?;
+        serving.retain(|&other| other != index);
+    }
+    // Workers that are stuck in a request, or have died.
+    let open = |index| {
+        Receiver::new(shared.clone(), index)
+            .net()
+            .connections_open
+            .get()
+    };
+    let left = serving.into_iter().map(open);
+    Ok(abandoned + left.sum::<u64>() as usize)
+}
+
+/// Sleeps until one of these is triggered, each of which wakes `poll`.
+fn wait_for_shutdown(mut poll: Poll, shutdowns: &[&Shutdown]) -> io::Result<()> {
+    let mut events = Events::with_capacity(1);
+    while !shutdowns.iter().any(|shutdown| shutdown.is_triggered()) {
+        match poll.poll(&mut events, None) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Stops all workers in the end, whatever its reason.
+struct Stop(Arc<Shared>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.shutdown.trigger();
+    }
+}

@@ -1,0 +1,333 @@
+//! Workers that receive for themselves: each has connections of its own, and runs their requests.
+
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use psp_server::policy::PolicyError;
+use psp_server::protocols::Sink;
+use psp_server::{
+    Config, DeferredReply, Policy, Reply, Request, RequestType, Server, ServerBuilder, Topology,
+    WorkerId, no_preempt, sleep,
+};
+
+use crate::common::{Client, Lines, TestServer, start_tcp, until};
+
+/// Enough connections for every worker to have some: one of three has none once in 10^10 times.
+const CLIENTS: usize = 64;
+
+fn start(config: Config) -> TestServer {
+    start_tcp(Policy::d_fcfs(), Topology::Distributed, config)
+}
+
+fn two_workers() -> Config {
+    Config::default().workers(2)
+}
+
+fn clients(server: &TestServer) -> Vec<Client> {
+    (0..CLIENTS).map(|_| server.connect()).collect()
+}
+
+/// Requests that each worker has completed.
+fn completions(server: &TestServer) -> Vec<u64> {
+    let workers = server.handle.snapshot().workers;
+    workers.iter().map(|worker| worker.completions).collect()
+}
+
+#[test]
+fn replies_keep_their_order_and_each_worker_serves_its_own_connections() {
+    for workers in [1, 2, 3] {
+        let server = start(Config::default().workers(workers));
+        server.gate.open();
+        let mut clients = clients(&server);
+        let requests: Vec<String> = (0..200)
+            .map(|i| match i % 7 {
+                3 => format!("wait {i}"),
+                5 => format!("?unknown {i}"),
+                _ => format!("short {i}"),
+            })
+            .collect();
+        for client in &mut clients {
+            client.send(&(requests.join("\n") + "\n"));
+        }
+        for client in &mut clients {
+            for request in &requests {
+                assert_eq!(client.line(), format!("ok {request}"));
+            }
+        }
+        let all = (CLIENTS * requests.len()) as u64;
+        let snapshot = server.handle.snapshot();
+        let arrived: u64 = snapshot.types.iter().map(|ty| ty.arrivals).sum();
+        let completed: u64 = snapshot.types.iter().map(|ty| ty.completions).sum();
+        assert_eq!((arrived, completed), (all, all));
+        let turns: u64 = snapshot.types.iter().map(|ty| ty.turns.turns).sum();
+        let of_workers: Vec<u64> = { snapshot.workers.iter() }
+            .map(|worker| worker.turns.turns)
+            .collect();
+        assert_eq!(turns, of_workers.iter().sum::<u64>());
+        let completions = completions(&server);
+        assert_eq!(completions.len(), workers);
+        assert_eq!(completions.iter().sum::<u64>(), all);
+        for (completed, turns) in completions.iter().zip(of_workers) {
+            assert!(*completed > 0 && turns > 0, "{completions:?}");
+            assert_eq!(completed % requests.len() as u64, 0, "whole connections");
+        }
+        assert_eq!(snapshot.net.connections_open, CLIENTS as u64);
+        assert_eq!(server.stop().abandoned, 0);
+    }
+}
+
+#[test]
+fn a_long_request_holds_up_the_connections_of_its_worker_alone() {
+    let server = start(two_workers());
+    let mut clients = clients(&server);
+    for client in &mut clients {
+        assert_eq!(client.ask("short"), "ok short");
+    }
+    let before = completions(&server);
+    clients[0].send("wait here\n");
+    until("the long request runs", || {
+        server.gate.waiting.load(Ordering::SeqCst) == 1
+    });
+    for client in &mut clients[1..] {
+        client.send("next\n");
+    }
+    // The connections of the other worker: as many as completed a request there.
+    let is_held = |worker: usize| completions(&server)[worker] == before[worker];
+    until("a worker answers", || !is_held(0) || !is_held(1));
+    let free = usize::from(is_held(0));
+    until("the other worker answers all", || {
+        completions(&server)[free] == 2 * before[free]
+    });
+    assert!(is_held(1 - free), "the long request still runs");
+    server.gate.open();
+    assert_eq!(clients[0].line(), "ok wait here");
+    for client in &mut clients[1..] {
+        assert_eq!(client.line(), "ok next");
+    }
+}
+
+#[test]
+fn a_server_that_stops_answers_what_all_its_workers_have_received() {
+    let server = start(two_workers());
+    let mut clients = clients(&server);
+    for client in &mut clients {
+        assert_eq!(client.ask("short"), "ok short");
+    }
+    for client in &mut clients {
+        client.send("wait here\n");
+    }
+    until("both workers run a request", || {
+        server.gate.waiting.load(Ordering::SeqCst) == 2
+    });
+    server.handle.shut_down();
+    server.gate.open();
+    for client in &mut clients {
+        assert_eq!(client.rest(), "ok wait here\n");
+    }
+    assert_eq!(server.stop().abandoned, 0);
+}
+
+#[test]
+fn a_worker_that_is_stuck_is_left_behind() {
+    let server = start(two_workers().drain_timeout_ms(50));
+    let mut client = server.connect();
+    client.send("wait here\n");
+    until("the request runs", || {
+        server.gate.waiting.load(Ordering::SeqCst) == 1
+    });
+    let gate = server.gate.clone();
+    assert_eq!(server.handle.snapshot().net.connections_open, 1);
+    assert_eq!(server.stop().abandoned, 1);
+    gate.open();
+}
+
+#[test]
+fn a_second_server_does_not_share_the_port_of_a_first() {
+    let server = start(two_workers());
+    let second = Server::builder()
+        .tcp(server.address)
+        .framing(Lines)
+        .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
+        .policy(Policy::d_fcfs())
+        .workers(2)
+        .topology(Topology::Distributed)
+        .build();
+    let refused = second.err().expect("the port is taken").to_string();
+    assert!(refused.contains("in use"), "{refused}");
+}
+
+#[test]
+fn the_limit_of_connections_is_that_of_all_workers() {
+    let server = start(two_workers().connections_max(CLIENTS));
+    let mut clients = clients(&server);
+    for client in &mut clients {
+        assert_eq!(client.ask("short"), "ok short");
+    }
+    assert_eq!(server.connect().line(), "!too many connections");
+    clients.pop();
+    until("a place is free", || {
+        server.handle.snapshot().net.connections_open < CLIENTS as u64
+    });
+    assert_eq!(server.connect().ask("short"), "ok short");
+}
+
+#[test]
+fn a_panic_costs_its_own_request_on_any_worker() {
+    let server = start(two_workers());
+    let mut clients = clients(&server);
+    for client in &mut clients {
+        assert_eq!(client.ask("panic now"), "!failed panic now");
+        assert_eq!(client.ask("short"), "ok short");
+    }
+    let workers = server.handle.snapshot().workers;
+    let panics: Vec<u64> = workers.iter().map(|worker| worker.panics).collect();
+    assert!(panics.iter().all(|&panics| panics > 0), "{panics:?}");
+    assert_eq!(panics.iter().sum::<u64>(), CLIENTS as u64);
+}
+
+#[test]
+fn another_policy_is_refused() {
+    let server = start(two_workers());
+    for name in Policy::NAMES {
+        let policy: Policy = name.parse().unwrap();
+        let set = server.handle.set_policy(policy);
+        let refused = matches!(&set, Err(PolicyError::NotDistributed(policy)) if policy == name);
+        assert_eq!(refused, name != "d-fcfs", "{set:?}");
+    }
+    assert_eq!(server.handle.policy(), Policy::d_fcfs());
+    assert_eq!(server.connect().ask("short"), "ok short");
+}
+
+/// Replies that are deferred, and the workers that have their connections.
+type Kept = Arc<Mutex<Vec<(WorkerId, DeferredReply)>>>;
+
+fn finish_all(kept: &Kept) {
+    let kept = no_preempt(|| std::mem::take(&mut *kept.lock().unwrap()));
+    kept.into_iter().for_each(|(_, reply)| reply.finish());
+}
+
+/// Another thread writes the replies first, then another worker, and then nobody does.
+#[test]
+fn a_deferred_reply_finds_its_connection_whoever_writes_it() {
+    let kept = Kept::default();
+    let at = kept.clone();
+    let server = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            if request.payload == b"finish all\n" {
+                finish_all(&at);
+                return reply.put(b"finished\n");
+            }
+            if request.payload == b"nap\n" {
+                sleep(Duration::from_millis(1));
+                return reply.put(b"awake\n");
+            }
+            let mut later = reply.defer();
+            later.put(request.payload);
+            no_preempt(|| at.lock().unwrap().push((request.worker, later)));
+        })
+        .policy(Policy::d_fcfs())
+        .config(two_workers())
+        .topology(Topology::Distributed)
+        .build()
+        .unwrap()
+        .spawn()
+        .unwrap();
+    let (handle, address) = (server.handle().clone(), server.local_addrs()[0]);
+    let connect = || Client::new(TcpStream::connect(address).unwrap());
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| connect()).collect();
+    let defer_all = |clients: &mut [Client]| {
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.send(&format!("later {number}\n"));
+        }
+        until("all replies are deferred", || {
+            kept.lock().unwrap().len() == CLIENTS
+        });
+        assert_eq!(handle.snapshot().net.replies_deferred, CLIENTS as u64);
+        for worker in [0, 1] {
+            let is_there = |(at, _): &(WorkerId, _)| *at == WorkerId(worker);
+            assert!(kept.lock().unwrap().iter().any(is_there));
+        }
+    };
+    let by_worker = || assert_eq!(connect().ask("finish all"), "finished");
+    let finishes: [&dyn Fn(); 2] = [&|| finish_all(&kept), &by_worker];
+    for finish in finishes {
+        defer_all(&mut clients);
+        finish();
+        for (number, client) in clients.iter_mut().enumerate() {
+            assert_eq!(client.line(), format!("later {number}"));
+        }
+        assert_eq!(handle.snapshot().net.replies_deferred, 0);
+    }
+    defer_all(&mut clients);
+    kept.lock().unwrap().clear();
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.line(), format!("!failed later {number}"));
+    }
+    assert_eq!(handle.snapshot().net.deferred_failed, CLIENTS as u64);
+    for client in &mut clients {
+        assert_eq!(client.ask("nap"), "awake");
+    }
+    let waits = handle.snapshot().types.into_iter().map(|ty| ty.waits);
+    let counted = waits.fold((0, 0), |(waits, blocked), counted| {
+        (waits + counted.waits, blocked + counted.blocked)
+    });
+    assert_eq!(counted, (CLIENTS as u64, 0));
+    // Those who wait for deferred replies keep the server from its end.
+    defer_all(&mut clients);
+    handle.shut_down();
+    until("it stops", || handle.is_stopping());
+    finish_all(&kept);
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.rest(), format!("later {number}\n"));
+    }
+    assert_eq!(server.join().unwrap().abandoned, 0);
+}
+
+type Handle = fn(Request<'_, ()>, &mut Reply<'_>);
+type Builder = ServerBuilder<Lines, fn(&[u8]) -> RequestType, Handle>;
+type Change = fn(Builder) -> Builder;
+
+#[test]
+fn what_workers_of_their_own_cannot_do_is_refused() {
+    fn reply(_: Request<'_, ()>, _: &mut Reply<'_>) {}
+    let refusal = |change: Change| {
+        let builder = Server::builder()
+            .tcp("127.0.0.1:0")
+            .framing(Lines)
+            .types([psp_server::TypeSpec::new("any")])
+            .classifier((|_| RequestType::new(0)) as fn(&[u8]) -> RequestType)
+            .handler(reply as Handle)
+            .policy(Policy::d_fcfs())
+            .workers(2)
+            .topology(Topology::Distributed);
+        change(builder).build().err().map(|error| error.to_string())
+    };
+    assert_eq!(refusal(|builder| builder), None);
+    let refused: [(Change, &str); 5] = [
+        (
+            |builder| builder.udp("127.0.0.1:0"),
+            "an address of another kind than plain TCP",
+        ),
+        (
+            |builder| builder.unix("/tmp/psp-none"),
+            "an address of another kind than plain TCP",
+        ),
+        (|builder| builder.workers(1..=2), "range of workers"),
+        (
+            |builder| builder.config(Config::default().connections_per_address_max(1)),
+            "connections_per_address_max",
+        ),
+        (
+            |builder| builder.policy(Policy::darc()),
+            "policy darc needs a net thread",
+        ),
+    ];
+    for (change, reason) in refused {
+        let message = refusal(change).expect(reason);
+        assert!(message.contains(reason), "{message}");
+    }
+}
