@@ -202,21 +202,22 @@ impl BlockedClients {
 
     /// `CLIENT UNBLOCK`: whether the client waited.
     pub fn unblock(&self, client: u64, end: Unblocked) -> bool {
-        let blocked = psp_server::no_preempt(|| {
-            let mut waiting = self.inner.waiting.lock();
-            let number = waiting.by_client.get(&client).copied();
-            number.and_then(|number| waiting.remove(&self.store, number))
-        });
+        let blocked = self.remove(client);
         blocked.map(|blocked| blocked.end(end)).is_some()
     }
 
     /// Forgets a client whose connection is gone.
     pub fn forget(&self, client: u64) {
-        let _gone = psp_server::no_preempt(|| {
+        drop(self.remove(client));
+    }
+
+    /// The wait of a client, by the client's id, which waits no longer.
+    fn remove(&self, client: u64) -> Option<Blocked> {
+        psp_server::no_preempt(|| {
             let mut waiting = self.inner.waiting.lock();
-            let number = waiting.by_client.get(&client).copied();
-            number.and_then(|number| waiting.remove(&self.store, number))
-        });
+            let number = waiting.by_client.get(&client).copied()?;
+            waiting.remove(&self.store, number)
+        })
     }
 }
 

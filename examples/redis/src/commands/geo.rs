@@ -73,7 +73,7 @@ fn place(longitude: &[u8], latitude: &[u8]) -> Result<Place> {
     })
 }
 
-/// A measure of an area, which must not be negative.
+/// A measure of an area. `no_number` is the error for what is no number.
 fn measure(arg: &[u8], no_number: &'static str) -> Result<f64> {
     parse::float(arg).map_err(|_| CommandError::line(no_number))
 }

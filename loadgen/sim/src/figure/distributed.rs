@@ -2,7 +2,7 @@
 
 use super::definition::{Body, Figure};
 use super::saturation::Saturation;
-use super::sweep::{Across, LOADS, Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
+use super::sweep::{Across, LOADS, PanelOf, Sweep, System, Unit};
 
 /// The costs of all systems; each pays those of its own ways.
 const COSTS: [&str; 8] = [
@@ -27,9 +27,9 @@ pub(super) const FIGURES: &[Figure] = &[
             effort: 1,
             across: Across::Load(Unit::Percent, LOADS),
             panels: &[
-                worst("High Bimodal", "high-bimodal"),
-                worst("TPC-C", "tpcc"),
-                worst("ZippyDB", "zippydb"),
+                PanelOf::worst_type("High Bimodal", "high-bimodal"),
+                PanelOf::worst_type("TPC-C", "tpcc"),
+                PanelOf::worst_type("ZippyDB", "zippydb"),
             ],
             systems: &[
                 with_costs("stealing", "stealing"),
@@ -71,16 +71,4 @@ const fn with_costs(name: &'static str, policy: &'static str) -> System {
 const fn without_lending() -> [&'static str; 9] {
     let [a, b, c, d, e, f, g, h] = COSTS;
     ["lends=false", a, b, c, d, e, f, g, h]
-}
-
-const fn worst(title: &'static str, workload: &'static str) -> PanelOf {
-    PanelOf {
-        title,
-        workload,
-        load: None,
-        quantity: Quantity::Slowdown(Of::WorstType),
-        percentile: TAIL,
-        range: (1.0, 1000.0),
-        slo: Some(10.0),
-    }
 }

@@ -1,7 +1,7 @@
 //! DARC with lending beside other policies on four workloads (`docs/lending.md`).
 
 use super::definition::{Body, Figure};
-use super::sweep::{Across, LOADS, Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
+use super::sweep::{Across, LOADS, PanelOf, Sweep, System, Unit};
 
 /// The cost of a preemption, equal for all policies that preempt.
 const PREEMPT: &[&str] = &["preempt-ns=700"];
@@ -16,10 +16,10 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
         effort: 3,
         across: Across::Load(Unit::Percent, LOADS),
         panels: &[
-            worst("High Bimodal", "high-bimodal"),
-            worst("Extreme Bimodal", "extreme-bimodal"),
-            worst("TPC-C", "tpcc"),
-            worst("ZippyDB", "zippydb"),
+            PanelOf::worst_type("High Bimodal", "high-bimodal"),
+            PanelOf::worst_type("Extreme Bimodal", "extreme-bimodal"),
+            PanelOf::worst_type("TPC-C", "tpcc"),
+            PanelOf::worst_type("ZippyDB", "zippydb"),
         ],
         systems: &[
             System::plain("c-FCFS", "c-fcfs"),
@@ -37,17 +37,5 @@ const fn preemptive(name: &'static str, policy: &'static str) -> System {
         name,
         policy,
         set: PREEMPT,
-    }
-}
-
-const fn worst(title: &'static str, workload: &'static str) -> PanelOf {
-    PanelOf {
-        title,
-        workload,
-        load: None,
-        quantity: Quantity::Slowdown(Of::WorstType),
-        percentile: TAIL,
-        range: (1.0, 1000.0),
-        slo: Some(10.0),
     }
 }

@@ -71,6 +71,21 @@ pub(super) struct PanelOf {
     pub(super) slo: Option<f64>,
 }
 
+impl PanelOf {
+    /// The slowdown of the worst type by load, beside an objective of 10.
+    pub(super) const fn worst_type(title: &'static str, workload: &'static str) -> Self {
+        Self {
+            title,
+            workload,
+            load: None,
+            quantity: Quantity::Slowdown(Of::WorstType),
+            percentile: TAIL,
+            range: (1.0, 1000.0),
+            slo: Some(10.0),
+        }
+    }
+}
+
 /// The usual percentile of figures.
 pub(super) const TAIL: f64 = 99.9;
 
