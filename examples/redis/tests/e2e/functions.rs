@@ -1,9 +1,8 @@
 //! Functions beside other requests, between many clients, and on their way to redis-server and back.
 
-use std::thread;
-
 use psp_harness::{NOT_PSP, skip};
 
+use crate::accounts::{self, ACCOUNTS, CLIENTS};
 use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, wait_until};
 
 /// GETs and short calls that the server must answer while a long function runs: none if the function holds the net
@@ -51,42 +50,24 @@ fn load(client: &mut Connection, code: &str) {
 
 #[test]
 fn sums_stay_whole_while_the_library_is_replaced() {
-    const CLIENTS: usize = 4;
     const MOVES: usize = 200;
-    const ACCOUNTS: usize = 4;
-    const TOTAL: usize = 4000;
     for topology in TOPOLOGIES {
         let server = start(topology);
-        let mut witness = server.connect();
-        for account in 0..ACCOUNTS {
-            witness.ask(&format!("SET account{account} {}", TOTAL / ACCOUNTS));
-        }
-        let sum = format!("FCALL_RO sum 0 {ACCOUNTS}");
-        thread::scope(|scope| {
-            let movers: Vec<_> = (0..CLIENTS)
-                .map(|seed| {
-                    let mut client = server.connect();
-                    scope.spawn(move || {
-                        for step in 0..MOVES {
-                            let from = (seed + step) % ACCOUNTS;
-                            let to = (seed * 3 + step * 7 + 1) % ACCOUNTS;
-                            let amount = step % 13;
-                            let reply =
-                                client.ask(&format!("FCALL move 1 account{from} {amount} {to}"));
-                            assert!(reply.parse::<usize>().is_ok(), "{reply}");
-                        }
-                    })
-                })
-                .collect();
-            let mut version = 0;
-            while !movers.iter().all(thread::ScopedJoinHandle::is_finished) {
-                assert_eq!(witness.ask(&sum), TOTAL.to_string(), "{topology}");
-                version += 1;
-                load(&mut witness, &format!("{LIBRARY} -- {version}"));
-            }
-        });
-        assert_eq!(witness.ask(&sum), TOTAL.to_string(), "{topology}");
-        let moves = witness.ask("GET moves");
+        let transfer = |client: &mut Connection, seed, step| {
+            let [from, to, amount] = accounts::step(seed, step);
+            let reply = client.ask(&format!("FCALL move 1 account{from} {amount} {to}"));
+            assert!(reply.parse::<usize>().is_ok(), "{reply}");
+            true
+        };
+        let mut version = 0;
+        let sum = |witness: &mut Connection| {
+            let sum = witness.ask(&format!("FCALL_RO sum 0 {ACCOUNTS}"));
+            version += 1;
+            load(witness, &format!("{LIBRARY} -- {version}"));
+            sum
+        };
+        accounts::sums_stay_whole(&server, topology, MOVES, transfer, sum);
+        let moves = server.connect().ask("GET moves");
         assert_eq!(moves, format!("\"{}\"", CLIENTS * MOVES), "{topology}");
     }
 }

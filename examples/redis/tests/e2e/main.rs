@@ -1,5 +1,6 @@
 //! End-to-end tests of psp-redis: they start the program and talk to it.
 
+mod accounts;
 mod admission;
 mod bad_input;
 mod blocking;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use psp_harness::{NOT_PSP, skip};
 
+use crate::accounts::{self, ACCOUNTS, CLIENTS};
 use crate::common::{Connection, Options, Server, TOPOLOGIES, encode};
 
 /// GETs that the server must answer while a long script runs: none if the script holds the net thread, thousands
@@ -47,38 +48,19 @@ fn eval(client: &mut Connection, words: &[&str]) -> String {
 
 #[test]
 fn sums_stay_whole_among_many_clients() {
-    const CLIENTS: usize = 4;
     const MOVES: usize = 200;
-    const ACCOUNTS: usize = 4;
-    const TOTAL: usize = 4000;
     for topology in TOPOLOGIES {
         let server = start(topology);
-        let mut witness = server.connect();
-        for account in 0..ACCOUNTS {
-            witness.ask(&format!("SET account{account} {}", TOTAL / ACCOUNTS));
-        }
+        let transfer = |client: &mut Connection, seed, step| {
+            let [from, to, amount] = accounts::step(seed, step).map(|number| number.to_string());
+            let from = format!("account{from}");
+            let reply = eval(client, &[MOVE, "1", &from, &amount, &to]);
+            assert!(reply.parse::<usize>().is_ok(), "{reply}");
+            true
+        };
         let sum = |witness: &mut Connection| eval(witness, &[SUM, "0", &ACCOUNTS.to_string()]);
-        thread::scope(|scope| {
-            let movers: Vec<_> = (0..CLIENTS)
-                .map(|seed| {
-                    let mut client = server.connect();
-                    scope.spawn(move || {
-                        for step in 0..MOVES {
-                            let from = format!("account{}", (seed + step) % ACCOUNTS);
-                            let to = ((seed * 3 + step * 7 + 1) % ACCOUNTS).to_string();
-                            let amount = (step % 13).to_string();
-                            let reply = eval(&mut client, &[MOVE, "1", &from, &amount, &to]);
-                            assert!(reply.parse::<usize>().is_ok(), "{reply}");
-                        }
-                    })
-                })
-                .collect();
-            while !movers.iter().all(thread::ScopedJoinHandle::is_finished) {
-                assert_eq!(sum(&mut witness), TOTAL.to_string(), "{topology}");
-            }
-        });
-        assert_eq!(sum(&mut witness), TOTAL.to_string(), "{topology}");
-        let moves = witness.ask("GET moves");
+        accounts::sums_stay_whole(&server, topology, MOVES, transfer, sum);
+        let moves = server.connect().ask("GET moves");
         assert_eq!(moves, format!("\"{}\"", CLIENTS * MOVES), "{topology}");
     }
 }

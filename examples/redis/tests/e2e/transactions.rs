@@ -1,9 +1,8 @@
 //! MULTI, EXEC and WATCH between many clients.
 
-use std::thread;
-
 use psp_harness::{NOT_PSP, skip};
 
+use crate::accounts::{ACCOUNTS, CLIENTS, sums_stay_whole};
 use crate::common::{Connection, Options, Reply, Server, TOPOLOGIES, encode_line};
 
 /// Commands of a long transaction.
@@ -58,47 +57,22 @@ fn a_pipelined_transaction_is_carried_out_as_a_whole() {
 
 #[test]
 fn sums_stay_whole_among_many_clients() {
-    const CLIENTS: usize = 4;
     const TRANSFERS: usize = 300;
-    const ACCOUNTS: usize = 4;
-    const TOTAL: i64 = 4000;
     for topology in TOPOLOGIES {
         let server = start(topology);
-        let mut witness = server.connect();
-        for account in 0..ACCOUNTS {
-            witness.ask(&format!("SET account{account} {}", TOTAL / ACCOUNTS as i64));
-        }
-        let sum = |witness: &mut Connection| -> i64 {
+        let sum = |witness: &mut Connection| {
             let gets: Vec<_> = (0..ACCOUNTS).map(|n| format!("GET account{n}")).collect();
             let mut lines = vec!["MULTI"];
             lines.extend(gets.iter().map(String::as_str));
             lines.push("EXEC");
             let replies = pipeline(witness, &lines);
             let numbers = replies.last().unwrap().replace(['[', ']', '"', ','], " ");
-            numbers
-                .split_whitespace()
-                .map(|number| number.parse::<i64>().unwrap())
-                .sum()
+            let numbers = numbers.split_whitespace();
+            let sum: i64 = numbers.map(|number| number.parse::<i64>().unwrap()).sum();
+            sum.to_string()
         };
-        let carried_out = thread::scope(|scope| {
-            let movers: Vec<_> = (0..CLIENTS)
-                .map(|seed| {
-                    let mut client = server.connect();
-                    scope.spawn(move || {
-                        (0..TRANSFERS)
-                            .filter(|step| transfer(&mut client, seed, *step, ACCOUNTS))
-                            .count()
-                    })
-                })
-                .collect();
-            while !movers.iter().all(thread::ScopedJoinHandle::is_finished) {
-                assert_eq!(sum(&mut witness), TOTAL, "{topology}");
-            }
-            let counts = movers.into_iter().map(|mover| mover.join().unwrap());
-            counts.sum::<usize>()
-        });
-        assert_eq!(sum(&mut witness), TOTAL, "{topology}");
-        let counted = witness.ask("GET transfers");
+        let carried_out = sums_stay_whole(&server, topology, TRANSFERS, transfer, sum);
+        let counted = server.connect().ask("GET transfers");
         assert_eq!(counted, format!("\"{carried_out}\""), "{topology}");
         assert!(
             carried_out >= CLIENTS,
@@ -109,9 +83,9 @@ fn sums_stay_whole_among_many_clients() {
 
 /// Moves 1 from one account to another, half of the time by values that the client read under WATCH. Returns whether it
 /// was carried out.
-fn transfer(client: &mut Connection, seed: usize, step: usize, accounts: usize) -> bool {
-    let from = format!("account{}", (seed + step) % accounts);
-    let to = format!("account{}", (seed + step + 1) % accounts);
+fn transfer(client: &mut Connection, seed: usize, step: usize) -> bool {
+    let from = format!("account{}", (seed + step) % ACCOUNTS);
+    let to = format!("account{}", (seed + step + 1) % ACCOUNTS);
     let count = "INCR transfers";
     if step.is_multiple_of(2) {
         let (decrement, increment) = (format!("DECR {from}"), format!("INCR {to}"));
