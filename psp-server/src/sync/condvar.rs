@@ -38,10 +38,10 @@ impl Condvar {
         Self(WaitList::keeping_none())
     }
 
-    /// Unlocks, waits until another one notifies this one, and locks again. Who is notified has to look whether what it
-    /// waits for is so: another one may have had the lock in between.
+    /// Unlocks, waits for a notification, and locks again. The caller then has to look whether what it waits for is so:
+    /// another request may have had the lock in between.
     ///
-    /// A notification for a future that is dropped before it has the lock again goes to the next who waits.
+    /// A notification for a future that is dropped before it has the lock again goes to the next future that waits.
     pub async fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let mutex = guard.mutex();
         let mut place = self.0.enter(1);

@@ -1,16 +1,17 @@
-//! Locks, semaphores, condition variables and channels for handlers: who waits suspends its request, not its worker.
+//! Locks, semaphores, condition variables and channels for handlers. A request that waits for one leaves its worker to
+//! others.
 //!
 //! | | |
 //! | --- | --- |
 //! | [`Mutex`] | a value that one request at a time has |
 //! | [`Semaphore`] | permits, such as those to use an upstream server |
 //! | [`Condvar`] | waiting for a change of what a [`Mutex`] has |
-//! | [`oneshot`] | one value, from any thread to who waits for it |
+//! | [`oneshot`] | one value, which any thread sends and one request receives |
 //!
 //! Their methods return futures, for [`wait`](crate::wait()), [`timeout`](crate::task::timeout) and
-//! [`Tasks`](crate::task::Tasks). Those who wait are served in the order in which they came: a lock goes from who had
-//! it to who has waited longest. A future that is dropped leaves the queue; if it had its turn already, the next one
-//! has it.
+//! [`Tasks`](crate::task::Tasks). Waiting requests are served in the order in which they came: a lock that is released
+//! passes to the request that has waited longest. A future that is dropped leaves the queue. If it was its turn
+//! already, the next one has the turn.
 //!
 //! They work between requests on all workers, and with other threads: there [`wait`](crate::wait()) parks the thread.
 //! No memory is allocated for a wait once the queue was as long.

@@ -7,11 +7,11 @@ use std::sync::{self, PoisonError, TryLockError};
 use super::semaphore::granted;
 use super::wait_list::WaitList;
 
-/// A lock that may be held while its request waits or gives way: those who want it suspend their requests, not their
-/// workers. They have it in the order in which they asked.
+/// A lock that a request may hold while it waits or gives way. Other requests that want the lock leave their workers to
+/// others meanwhile. They get it in the order in which they asked.
 ///
-/// Where nobody waits while the lock is held, `std::sync::Mutex` within [`no_preempt`](crate::no_preempt) is cheaper. A
-/// panic of who holds the lock releases it, and leaves the value as it is.
+/// Where nobody waits while the lock is held, `std::sync::Mutex` within [`no_preempt`](crate::no_preempt) is cheaper.
+/// If a request panics while it holds the lock, the lock is released, and the value stays as it is.
 ///
 /// ```no_run
 /// # use psp_server::protocols::Sink;
@@ -27,7 +27,7 @@ use super::wait_list::WaitList;
 pub struct Mutex<T: ?Sized> {
     /// Whether the lock is free, and who waits for it.
     turns: WaitList,
-    /// Locked only by who has the turn, and so never waited for.
+    /// Locked only in one's turn, and so never waited for.
     value: sync::Mutex<T>,
 }
 
@@ -58,7 +58,7 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until the lock is free and those have had it who asked before.
+    /// Waits until the lock is free and all earlier callers have had it.
     pub async fn lock(&self) -> MutexGuard<'_, T> {
         granted(&self.turns, 1).await.consume();
         self.locked()
@@ -75,7 +75,7 @@ impl<T: ?Sized> Mutex<T> {
         value.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of who has the turn.
+    /// To be called in one's turn.
     fn locked(&self) -> MutexGuard<'_, T> {
         let turn = Turn(self);
         let value = match self.value.try_lock() {

@@ -1,4 +1,4 @@
-//! One value, from any thread to who waits for it.
+//! One value, which any thread sends and one request receives.
 //!
 //! ```no_run
 //! # use psp_server::protocols::Sink;

@@ -5,8 +5,8 @@ use std::future::poll_fn;
 
 use super::wait_list::{Place, WaitList};
 
-/// Permits: at most so many requests use an upstream server at once, say. Who has waited longest is served first, also
-/// before those who want fewer.
+/// Permits: at most so many requests use an upstream server at once, say. The request that has
+/// waited longest is served first, even if later ones want fewer.
 ///
 /// ```no_run
 /// # use psp_server::sync::Semaphore;
@@ -69,7 +69,7 @@ impl Semaphore {
     }
 }
 
-/// The place of who has the permits.
+/// The place to which the permits were granted.
 pub(super) async fn granted(list: &WaitList, permits: usize) -> Place<'_> {
     let mut place = list.enter(permits);
     poll_fn(|context| place.poll(context)).await;

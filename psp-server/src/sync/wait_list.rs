@@ -8,8 +8,8 @@
 //!                 └ dropped ──► leaves; the next may be first now
 //! ```
 //!
-//! A permit goes from who gives it to who waited longest, under one lock: nobody overtakes, and a permit is never both
-//! free and waited for. Wakers are called without the lock. Checked by loom.
+//! A permit that is given passes to the place that has waited longest, under one lock. No other place overtakes it, and
+//! a permit is never both free and waited for. Wakers are called without the lock. Checked by loom.
 
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
@@ -37,7 +37,7 @@ pub(super) struct WaitList {
 
 struct State {
     permits: usize,
-    /// The ticket of who enters next.
+    /// The ticket of the next place.
     next: u64,
     /// By ticket.
     waiting: VecDeque<Waiting>,
@@ -100,7 +100,7 @@ impl WaitList {
         Self::with(permits, true)
     }
 
-    /// Without permits. Those that are given are for who waits then.
+    /// Without permits. Those that are given are for the places that wait at that moment.
     pub(super) fn keeping_none() -> Self {
         Self::with(0, false)
     }
@@ -363,7 +363,8 @@ mod tests {
     }
 
     proptest! {
-        /// Who is granted is a prefix of those who entered and have not left; no permit is lost, and none is made.
+        /// The granted places are the first of those that entered and have not left.
+        /// No permit is lost, and none is made.
         #[test]
         fn permits_go_to_the_first(steps in prop::collection::vec(step(), 0..80)) {
             let list = WaitList::new(2);

@@ -334,8 +334,8 @@ impl<K> Dispatcher<K> {
         }
     }
 
-    /// At the end of an interval, how many workers the load needs. It is for who [sets](Self::set_present) how many there
-    /// are, as an arbiter allows.
+    /// At the end of an interval, how many workers the load needs. Servers with an arbiter ask for as many cores, and
+    /// [set](Self::set_present) how many workers they got.
     pub(crate) fn needed(&mut self, now_ns: u64) -> Option<usize> {
         self.scheduler.needed(now_ns)
     }
