@@ -13,6 +13,7 @@ use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::parse_bytes;
+use crate::pubsub::OutputLimit;
 use crate::tls::TlsFlags;
 
 /// The whole configuration. A file sets any part of it; the rest keeps its defaults.
@@ -37,6 +38,8 @@ pub struct Config {
     /// process's control group, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maxmemory: Option<u64>,
+    /// What may wait for a subscriber that reads slowly, as `pubsub HARD SOFT SECONDS`; `pubsub 32mb 8mb 60` by default.
+    pub client_output_buffer_limit: OutputLimit,
     /// Milliseconds after which SCRIPT KILL stops a script; 5000 by default.
     pub busy_reply_threshold: u64,
     /// Milliseconds after which a script is stopped; 0, the default, for never.
@@ -65,6 +68,7 @@ impl Default for Config {
             protected_mode: true,
             enable_debug_command: DebugAccess::default(),
             maxmemory: None,
+            client_output_buffer_limit: OutputLimit::default(),
             busy_reply_threshold: 5000,
             script_time_limit_ms: 0,
             log_level: LogLevel::default(),
@@ -161,6 +165,9 @@ pub struct Flags {
     /// Memory beyond which writes get an error, such as 100mb; 0 for no limit [default: 3/4 of the control group's].
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     maxmemory: Option<u64>,
+    /// What may wait for a subscriber that reads slowly: at once, and for so many seconds [default: pubsub 32mb 8mb 60].
+    #[arg(long, value_name = "pubsub HARD SOFT SECONDS")]
+    client_output_buffer_limit: Option<OutputLimit>,
     /// Most connections at once [default: 10000].
     #[arg(long, value_name = "N")]
     maxclients: Option<usize>,
@@ -207,6 +214,10 @@ impl ProgramFlags for Flags {
         replace(&mut config.protected_mode, self.protected_mode);
         replace(&mut config.enable_debug_command, self.enable_debug_command);
         config.maxmemory = self.maxmemory.or(config.maxmemory);
+        replace(
+            &mut config.client_output_buffer_limit,
+            self.client_output_buffer_limit,
+        );
         let Config { limits, server, .. } = config;
         replace(&mut limits.proto_max_bulk_len, self.proto_max_bulk_len);
         replace(&mut limits.arguments_max, self.arguments_max);

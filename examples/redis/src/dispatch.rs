@@ -15,6 +15,19 @@ use crate::parse::Result;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
 
+/// What a client may do that has subscriptions and speaks RESP2.
+const SUBSCRIBED: &[&str] = &[
+    "ping",
+    "psubscribe",
+    "punsubscribe",
+    "quit",
+    "reset",
+    "ssubscribe",
+    "subscribe",
+    "sunsubscribe",
+    "unsubscribe",
+];
+
 /// What follows a command.
 #[derive(Debug)]
 pub enum Outcome {
@@ -103,6 +116,14 @@ fn admit(
     }
     if spec.flags.contains(&Flag::DenyOom) && server.is_out_of_memory(now) {
         return Err(CommandError::OutOfMemory);
+    }
+    if client.is_in_subscribed_mode() && !SUBSCRIBED.contains(&spec.name) {
+        let name = spec.full_name(args);
+        let line = format!(
+            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+             allowed in this context"
+        );
+        return Err(CommandError::Other(line.into()));
     }
     Ok(())
 }

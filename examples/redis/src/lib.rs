@@ -26,6 +26,7 @@ pub mod long_double;
 pub mod memory;
 pub mod number_text;
 pub mod parse;
+pub mod pubsub;
 mod rdb;
 pub mod scripts;
 pub mod settings;

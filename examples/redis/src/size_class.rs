@@ -17,6 +17,7 @@ use crate::command::{CommandTable, KeyPositions};
 use crate::commands::geo;
 use crate::glob::StepsBound;
 use crate::hyperloglog::{REGISTERS, SPARSE_BYTES_MAX, Sketch};
+use crate::pubsub::{PubSub, TopicKind};
 use crate::scripts::digest::Digest;
 use crate::scripts::profile::{Kind, Profile};
 
@@ -85,6 +86,8 @@ enum Work {
     /// The number of connections and settings. It counts as small all the same: operators need these commands when
     /// nothing else answers.
     Administration,
+    /// The subscribers of the channel in argument 1, and of all patterns, which are matched with it.
+    Subscribers,
     /// The measured time of a script or a function.
     Script,
     /// More than a small request may take, unless rules of the classifier know the subcommand.
@@ -192,13 +195,19 @@ const WORK: &[(Work, &[&str])] = &[
             "mget",
             "mset",
             "msetnx",
+            "psubscribe",
+            "punsubscribe",
             "rpush",
             "rpushx",
             "sadd",
             "smismember",
             "srem",
+            "ssubscribe",
+            "subscribe",
+            "sunsubscribe",
             "touch",
             "unlink",
+            "unsubscribe",
             "watch",
             "zadd",
             "zmscore",
@@ -288,9 +297,10 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::Keyspace, &["keys"]),
     (Work::AnyKey, &["randomkey"]),
     (Work::Administration, &["client", "config", "info"]),
+    (Work::Subscribers, &["publish", "spublish"]),
     (Work::Script, &["eval", "eval_ro", "evalsha", "evalsha_ro"]),
     (Work::Script, &["fcall", "fcall_ro"]),
-    (Work::Unbounded, &["function"]),
+    (Work::Unbounded, &["function", "pubsub"]),
     (
         Work::Unbounded,
         &["command", "debug", "flushall", "flushdb", "script"],
@@ -327,7 +337,11 @@ enum Span {
 /// The classifier of Redis commands. It judges the cost of commands by the sizes of their keys in `store`, too: a small
 /// request keeps a short type, a large one is a `scan`. A script is of the type that its runs were like.
 #[must_use]
-pub fn classifier(store: &Arc<Keyspace>, scripts: &Arc<Profile>) -> RespClassifier {
+pub fn classifier(
+    store: &Arc<Keyspace>,
+    scripts: &Arc<Profile>,
+    pubsub: &Arc<PubSub>,
+) -> RespClassifier {
     let by_name = RespClassifier::redis();
     let types = by_name.types();
     let type_of = |name| types.by_name(name).unwrap_or(RequestType::UNKNOWN);
@@ -343,6 +357,7 @@ pub fn classifier(store: &Arc<Keyspace>, scripts: &Arc<Profile>) -> RespClassifi
         let judge = Judge {
             store: Arc::clone(store),
             scripts: Arc::clone(scripts),
+            pubsub: Arc::clone(pubsub),
         };
         let small = type_of(small);
         classifier.refine(name, move |frame, head| {
@@ -360,6 +375,14 @@ pub fn classifier(store: &Arc<Keyspace>, scripts: &Arc<Profile>) -> RespClassifi
         })
     });
     judged.oversized(SMALL_BYTES_MAX, SMALL_ARGS_MAX, "scan")
+}
+
+/// The type of a request that ends `count` subscriptions.
+#[must_use]
+pub fn of_unsubscribing(count: usize) -> Option<RequestType> {
+    static SCAN: LazyLock<Option<RequestType>> =
+        LazyLock::new(|| RespClassifier::redis().types().by_name("scan"));
+    (count > SMALL_ELEMENTS_MAX).then_some(*SCAN).flatten()
 }
 
 /// The type of an EXEC that runs `count` commands, the longest of which is `longest`. The types ascend by length.
@@ -389,6 +412,7 @@ const FCALL_RO: CommandId = CommandId::of(b"fcall_ro");
 struct Judge {
     store: Arc<Keyspace>,
     scripts: Arc<Profile>,
+    pubsub: Arc<PubSub>,
 }
 
 impl Judge {
@@ -438,6 +462,7 @@ impl Judge {
             (Work::Copy, _) => self.copied(frame, head),
             (Work::Patch, _) => self.patched(frame, head),
             (Work::Bits(first), _) => self.bits(first, frame, head),
+            (Work::Subscribers, _) => self.subscribers(frame, head),
             (Work::Sketch, _) => self.added_to_sketch(frame, head),
             (Work::Sketches, _) => self.sketches(frame, head),
             (Work::Places(key), _) => self.places(key, frame, head),
@@ -576,6 +601,21 @@ impl Judge {
             _ => 0,
         });
         len.min(span) / COMPARED_BYTES_PER_ELEMENT
+    }
+
+    /// Each subscriber is work as of one element.
+    fn subscribers(&self, frame: &[u8], head: &RespHead) -> usize {
+        const SPUBLISH: CommandId = CommandId::of(b"spublish");
+        let channel = head.arg(frame, 1).unwrap_or_default();
+        if head.command() == SPUBLISH {
+            return self.pubsub.subscribers(TopicKind::Shard, channel);
+        }
+        let patterns = self.pubsub.len(TopicKind::Pattern);
+        let steps = StepsBound::longest(self.pubsub.pattern_len_max()).for_text(channel.len());
+        let matched = patterns.saturating_mul(1 + steps / STEPS_PER_ELEMENT);
+        self.pubsub.subscribers(TopicKind::Channel, channel)
+            + self.pubsub.pattern_subscriptions()
+            + matched
     }
 
     fn added_to_sketch(&self, frame: &[u8], head: &RespHead) -> usize {
@@ -811,7 +851,11 @@ mod tests {
 
     fn type_of_frame(session: &Session, frame: &[u8]) -> String {
         let server = &session.server;
-        let classifier = classifier(&server.store, &server.scripts.profile);
+        let classifier = classifier(
+            &server.store,
+            &server.scripts.profile,
+            &server.clients.pubsub,
+        );
         let head = Resp::default().head_of(frame).expect("a whole frame");
         let types = classifier.types();
         types

@@ -11,7 +11,9 @@ use psp_store::{Keyspace, unix_time_ms};
 use crate::blocking::BlockedClients;
 use crate::client::{Client, Registry};
 use crate::command::CommandTable;
+use crate::config::Config;
 use crate::memory::Memory;
+use crate::pubsub::PubSub;
 use crate::scripts::Scripts;
 use crate::settings::Settings;
 use crate::stats::{CommandStats, WorkerStats};
@@ -59,12 +61,14 @@ impl ServerState {
     pub fn new(settings: Settings) -> Self {
         let store = Arc::new(Keyspace::new());
         let blocked = BlockedClients::new(Arc::clone(&store));
+        let limit = settings.config.client_output_buffer_limit;
+        let pubsub = Arc::new(PubSub::new(limit));
         Self {
             store,
             settings,
             scripts: Scripts::default(),
             memory: Memory::new(),
-            clients: Arc::new(Registry::new(blocked)),
+            clients: Arc::new(Registry::new(blocked, pubsub)),
             started_at: Instant::now(),
             started_at_ms: unix_time_ms(),
             run_id: format!(
@@ -81,6 +85,15 @@ impl ServerState {
     #[must_use]
     pub fn unix_socket(&self) -> Option<&Path> {
         self.settings.config.sockets.unix.as_deref()
+    }
+
+    /// Adopts the changeable settings of a configuration that was read again. Also records those that
+    /// the program does not know by itself in `started`, the configuration at the start.
+    pub fn take_over(&self, started: &mut Config, config: &Config) {
+        self.settings.take_over(started, config);
+        let limit = config.client_output_buffer_limit;
+        self.clients.pubsub.set_limit(limit);
+        started.client_output_buffer_limit = limit;
     }
 
     /// Registers an accepted connection.

@@ -89,6 +89,11 @@ const PARAMETERS: &[Parameter] = &[
         busy_reply_threshold,
         set_busy_reply_threshold,
     ),
+    Parameter::new(
+        "client-output-buffer-limit",
+        |server| server.clients.pubsub.limit().with_other_classes(),
+        set_output_limit,
+    ),
     Parameter::fixed("databases", |_| "1".into()),
     Parameter::fixed("enable-debug-command", |server| {
         let access = server
@@ -233,6 +238,15 @@ fn set_maxclients(server: &ServerState, value: &[u8]) -> Setting {
 fn set_maxmemory(server: &ServerState, value: &[u8]) -> Setting {
     let bytes = parse_bytes(&String::from_utf8_lossy(value))?;
     server.settings.set_maxmemory_bytes(bytes);
+    Ok(())
+}
+
+fn set_output_limit(server: &ServerState, value: &[u8]) -> Setting {
+    let pubsub = &server.clients.pubsub;
+    let limit = pubsub
+        .limit()
+        .parse_classes(&String::from_utf8_lossy(value))?;
+    pubsub.set_limit(limit);
     Ok(())
 }
 

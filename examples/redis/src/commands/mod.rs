@@ -22,6 +22,7 @@ mod large;
 mod lcs;
 mod lists;
 mod pace;
+mod pubsub;
 mod scan;
 mod script_call;
 mod scripting;
@@ -54,6 +55,7 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("generic", keys::COMMANDS),
     ("string", lcs::COMMANDS),
     ("list", lists::COMMANDS),
+    ("pubsub", pubsub::COMMANDS),
     ("scripting", functions::COMMANDS),
     ("scripting", scripting::COMMANDS),
     ("server", server::COMMANDS),
