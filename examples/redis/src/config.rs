@@ -12,6 +12,7 @@ use psp_protocols::resp::Resp;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
+use crate::keyspace_events::Classes;
 use crate::memory::parse_bytes;
 use crate::pubsub::OutputLimit;
 use crate::tls::TlsFlags;
@@ -40,6 +41,8 @@ pub struct Config {
     pub maxmemory: Option<u64>,
     /// What may wait for a subscriber that reads slowly, as `pubsub HARD SOFT SECONDS`; `pubsub 32mb 8mb 60` by default.
     pub client_output_buffer_limit: OutputLimit,
+    /// Which events of keys are published, in Redis's letters; none by default.
+    pub notify_keyspace_events: Classes,
     /// Milliseconds after which SCRIPT KILL stops a script; 5000 by default.
     pub busy_reply_threshold: u64,
     /// Milliseconds after which a script is stopped; 0, the default, for never.
@@ -69,6 +72,7 @@ impl Default for Config {
             enable_debug_command: DebugAccess::default(),
             maxmemory: None,
             client_output_buffer_limit: OutputLimit::default(),
+            notify_keyspace_events: Classes::default(),
             busy_reply_threshold: 5000,
             script_time_limit_ms: 0,
             log_level: LogLevel::default(),
@@ -168,6 +172,9 @@ pub struct Flags {
     /// What may wait for a subscriber that reads slowly: at once, and for so many seconds [default: pubsub 32mb 8mb 60].
     #[arg(long, value_name = "pubsub HARD SOFT SECONDS")]
     client_output_buffer_limit: Option<OutputLimit>,
+    /// Which events of keys are published, in Redis's letters, such as KEA [default: none].
+    #[arg(long, value_name = "CLASSES")]
+    notify_keyspace_events: Option<Classes>,
     /// Most connections at once [default: 10000].
     #[arg(long, value_name = "N")]
     maxclients: Option<usize>,
@@ -217,6 +224,10 @@ impl ProgramFlags for Flags {
         replace(
             &mut config.client_output_buffer_limit,
             self.client_output_buffer_limit,
+        );
+        replace(
+            &mut config.notify_keyspace_events,
+            self.notify_keyspace_events,
         );
         let Config { limits, server, .. } = config;
         replace(&mut limits.proto_max_bulk_len, self.proto_max_bulk_len);

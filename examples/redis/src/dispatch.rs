@@ -11,6 +11,7 @@ use crate::blocking::Blocking;
 use crate::client::ClientInfo;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
+use crate::keyspace_events;
 use crate::parse::Result;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
@@ -88,7 +89,7 @@ pub fn dispatch(
         return Outcome::Keep;
     }
     let mut context = Context::new(server, client, stats);
-    let result = (spec.run)(&mut context, args, &mut reply);
+    let result = keyspace_events::run(spec, &mut context, args, &mut reply);
     if let Err(error) = &result {
         reply.error(&error.to_string());
     }
@@ -97,7 +98,10 @@ pub fn dispatch(
         server.clients.blocked.serve(server, stats);
     }
     match context.blocking {
-        Some(blocking) => Outcome::Wait(blocking),
+        Some(mut blocking) => {
+            blocking.remember(spec, args, &server.notifier);
+            Outcome::Wait(blocking)
+        }
         None if context.close => Outcome::Close,
         None => Outcome::Keep,
     }

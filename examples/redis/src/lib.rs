@@ -22,6 +22,7 @@ pub mod geo;
 pub mod glob;
 pub mod handler;
 pub mod hyperloglog;
+pub mod keyspace_events;
 pub mod long_double;
 pub mod memory;
 pub mod number_text;

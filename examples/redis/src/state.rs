@@ -12,6 +12,7 @@ use crate::blocking::BlockedClients;
 use crate::client::{Client, Registry};
 use crate::command::CommandTable;
 use crate::config::Config;
+use crate::keyspace_events::Notifier;
 use crate::memory::Memory;
 use crate::pubsub::PubSub;
 use crate::scripts::Scripts;
@@ -31,6 +32,8 @@ pub struct ServerState {
     pub memory: Memory,
     /// All connections.
     pub clients: Arc<Registry>,
+    /// What tells subscribers about keys.
+    pub notifier: Arc<Notifier>,
     /// When the server started.
     pub started_at: Instant,
     /// When the server started, in milliseconds since the Unix epoch.
@@ -63,11 +66,16 @@ impl ServerState {
         let blocked = BlockedClients::new(Arc::clone(&store));
         let limit = settings.config.client_output_buffer_limit;
         let pubsub = Arc::new(PubSub::new(limit));
+        let classes = settings.config.notify_keyspace_events;
+        let notifier = Arc::new(Notifier::new(classes, Arc::clone(&pubsub)));
+        let expired = Arc::clone(&notifier);
+        store.on_expired(move |key| expired.expired(key));
         Self {
             store,
             settings,
             scripts: Scripts::default(),
             memory: Memory::new(),
+            notifier,
             clients: Arc::new(Registry::new(blocked, pubsub)),
             started_at: Instant::now(),
             started_at_ms: unix_time_ms(),
@@ -94,6 +102,9 @@ impl ServerState {
         let limit = config.client_output_buffer_limit;
         self.clients.pubsub.set_limit(limit);
         started.client_output_buffer_limit = limit;
+        let classes = config.notify_keyspace_events;
+        self.notifier.set_classes(classes);
+        started.notify_keyspace_events = classes;
     }
 
     /// Registers an accepted connection.

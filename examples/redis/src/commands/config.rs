@@ -128,6 +128,11 @@ const PARAMETERS: &[Parameter] = &[
         set_maxmemory,
     ),
     Parameter::fixed("maxmemory-policy", |_| "noeviction".into()),
+    Parameter::new(
+        "notify-keyspace-events",
+        |server| server.notifier.classes().to_string(),
+        set_events,
+    ),
     Parameter::new("policy", |server| server.policy().spelled(), set_policy),
     Parameter::fixed("port", |server| server.settings.config.port.to_string()),
     Parameter::new(
@@ -247,6 +252,12 @@ fn set_output_limit(server: &ServerState, value: &[u8]) -> Setting {
         .limit()
         .parse_classes(&String::from_utf8_lossy(value))?;
     pubsub.set_limit(limit);
+    Ok(())
+}
+
+fn set_events(server: &ServerState, value: &[u8]) -> Setting {
+    let classes = String::from_utf8_lossy(value).parse()?;
+    server.notifier.set_classes(classes);
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use psp_protocols::resp::Encoder;
 use super::pace::Pace;
 use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
+use crate::keyspace_events;
 use crate::parse::Result;
 use crate::pubsub::Outbox;
 use crate::transaction::{QueuedCommand, TransactionState};
@@ -115,7 +116,8 @@ fn run(command: &QueuedCommand, context: &Context<'_>, replies: &mut dyn Sink) -
     let started = Instant::now();
     let mut context = context.within(context.store);
     let mut reply = Encoder::new(replies, context.client.version());
-    let result = (spec_of(command).run)(&mut context, &command.args(), &mut reply);
+    let (spec, args) = (spec_of(command), command.args());
+    let result = keyspace_events::run(spec, &mut context, &args, &mut reply);
     if let Err(error) = &result {
         reply.error(&error.to_string());
     }

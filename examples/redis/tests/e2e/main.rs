@@ -17,6 +17,7 @@ mod memory;
 mod overload;
 mod patterns;
 mod protocol;
+mod pubsub;
 mod scripts;
 mod steering;
 mod strangers;
