@@ -910,6 +910,12 @@ mod tests {
             let members: Vec<String> = (0..members).map(|member| format!("m{member}")).collect();
             session.run(&format!("PFADD {key} {}", members.join(" ")));
         }
+        let mut crowd: Vec<_> = (0..200).map(|_| session.beside()).collect();
+        for subscriber in &mut crowd {
+            subscriber.run("SSUBSCRIBE crowd");
+            subscriber.run("SUBSCRIBE crowd");
+        }
+        crowd[0].run("PSUBSCRIBE c*");
         let many = |line: &str, each: &str| line.to_owned() + &each.repeat(200);
         let huge_list = |line: &str| format!("{line} {}", long("a"));
         // Matching them takes the product of both lengths.
@@ -1250,6 +1256,19 @@ mod tests {
             ("zunion", &["2 z z"], vec!["2 z Z".into(), "1 zb".into()]),
             ("zunionstore", &["d 2 z z"], vec!["d 1 Z".into()]),
             ("randomkey", &[""], vec![]),
+            ("psubscribe", &["a* b*"], vec![many("", " a")]),
+            ("publish", &["few hello", "k v"], vec!["crowd hello".into()]),
+            (
+                "pubsub",
+                &["numpat", "numsub crowd", "shardnumsub"],
+                vec!["channels".into(), "shardchannels *".into(), String::new()],
+            ),
+            ("punsubscribe", &["a*"], vec![many("", " a")]),
+            ("spublish", &["few hello"], vec!["crowd hello".into()]),
+            ("ssubscribe", &["a b"], vec![many("", " a")]),
+            ("subscribe", &["a b"], vec![many("", " a")]),
+            ("sunsubscribe", &["a"], vec![many("", " a")]),
+            ("unsubscribe", &["a"], vec![many("", " a")]),
         ];
         let is_decided = |name: &&str| {
             let of_name = WORK_BY_ID[CommandId::of(name.as_bytes()).index()];
@@ -1297,6 +1316,24 @@ mod tests {
         }
         session.expect(&[("FLUSHALL", "+OK"), ("SET a 1", "+OK")]);
         assert_eq!(type_of(&session, "KEYS *"), "range");
+    }
+
+    #[test]
+    fn patterns_that_have_to_be_matched_make_messages_long() {
+        let session = Session::new();
+        let mut subscriber = session.beside();
+        subscriber.run("PSUBSCRIBE a* b*");
+        assert_eq!(type_of(&session, "PUBLISH a x"), "write");
+        for index in 0..100 {
+            subscriber.run(&format!("PSUBSCRIBE {index}*"));
+        }
+        assert_eq!(type_of(&session, "PUBLISH a x"), "scan");
+        assert_eq!(type_of(&session, "SPUBLISH a x"), "write");
+        subscriber.run("RESET");
+        assert_eq!(type_of(&session, "PUBLISH a x"), "write");
+        subscriber.run(&format!("PSUBSCRIBE *?{}b*", "a".repeat(5000)));
+        let channel = "a".repeat(10_000);
+        assert_eq!(type_of(&session, &format!("PUBLISH {channel} x")), "scan");
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<
 }
 
 fn channels(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    list(TopicKind::Channel, "channels", context, args, out)
+    list(TopicKind::Channel, context, args, out)
 }
 
 fn shardchannels(
@@ -181,12 +181,11 @@ fn shardchannels(
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    list(TopicKind::Shard, "shardchannels", context, args, out)
+    list(TopicKind::Shard, context, args, out)
 }
 
 fn list(
     kind: TopicKind,
-    word: &str,
     context: &Context<'_>,
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
@@ -194,7 +193,7 @@ fn list(
     let pattern = match &args[2..] {
         [] => None,
         [pattern] => Some(*pattern),
-        _ => return Err(subcommand::wrong_arguments("pubsub", word)),
+        _ => return Err(subcommand::wrong_arguments("pubsub", args[1])),
     };
     let names = context.server.clients.pubsub.names(kind, pattern);
     out.array(names.len());
@@ -231,4 +230,173 @@ fn count_each(
         write_number(context.server.clients.pubsub.subscribers(kind, name), out);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use parking_lot::Mutex;
+    use psp_server::{PushBatch, PushError};
+
+    use crate::pubsub::{Outlet, OutputLimit};
+    use crate::testing::Session;
+
+    /// What a session got without asking.
+    #[derive(Clone, Default)]
+    struct Inbox(Arc<Mutex<State>>);
+
+    #[derive(Default)]
+    struct State {
+        bytes: Vec<u8>,
+        queued_bytes: usize,
+        is_closed: bool,
+    }
+
+    impl Outlet for Inbox {
+        fn send(&self, _: &mut PushBatch, message: Bytes) -> Result<(), PushError> {
+            let mut state = self.0.lock();
+            if state.is_closed {
+                return Err(PushError::Gone);
+            }
+            state.bytes.extend_from_slice(&message);
+            Ok(())
+        }
+
+        fn queued_bytes(&self) -> usize {
+            self.0.lock().queued_bytes
+        }
+
+        fn close(&self) {
+            self.0.lock().is_closed = true;
+        }
+    }
+
+    impl Inbox {
+        fn of(session: &Session) -> Self {
+            let inbox = Self::default();
+            let outlet = inbox.clone();
+            let attached = || Some(Box::new(outlet) as Box<dyn Outlet>);
+            session.client.subscriber.attach(attached);
+            inbox
+        }
+
+        fn take(&self) -> String {
+            let bytes = std::mem::take(&mut self.0.lock().bytes);
+            let text = String::from_utf8_lossy(&bytes).replace("\r\n", " ");
+            text.trim_end().to_owned()
+        }
+    }
+
+    #[test]
+    fn messages_reach_channels_patterns_and_shards() {
+        let mut publisher = Session::new();
+        let (mut old, mut new) = (publisher.beside(), publisher.beside().resp3());
+        let (at_old, at_new) = (Inbox::of(&old), Inbox::of(&new));
+        old.expect(&[(
+            "SUBSCRIBE a b",
+            "*3 $9 subscribe $1 a :1 *3 $9 subscribe $1 b :2",
+        )]);
+        new.expect(&[
+            ("PSUBSCRIBE a*", ">3 $10 psubscribe $2 a* :1"),
+            ("SSUBSCRIBE a", ">3 $10 ssubscribe $1 a :1"),
+        ]);
+        publisher.expect(&[
+            ("PUBLISH a x", ":2"),
+            ("SPUBLISH a y", ":1"),
+            ("PUBLISH c x", ":0"),
+        ]);
+        assert_eq!(at_old.take(), "*3 $7 message $1 a $1 x");
+        assert_eq!(
+            at_new.take(),
+            ">4 $8 pmessage $2 a* $1 a $1 x >3 $8 smessage $1 a $1 y"
+        );
+        let info = publisher.run("INFO stats");
+        for line in [
+            "pubsub_channels:2",
+            "pubsub_patterns:1",
+            "pubsubshard_channels:1",
+        ] {
+            assert!(info.contains(&format!("{line}\r\n")), "{info}");
+        }
+        let list = publisher.run("CLIENT LIST TYPE pubsub");
+        assert!(
+            list.contains("flags=P ") && list.contains(" sub=2 psub=0 ssub=0 "),
+            "{list}"
+        );
+        assert!(list.contains(" sub=0 psub=1 ssub=1 "), "{list}");
+        let normal = publisher.run("CLIENT LIST TYPE normal");
+        assert_eq!(normal.matches("flags=").count(), 1, "{normal}");
+        drop((old, new));
+        publisher.expect(&[
+            ("PUBLISH a x", ":0"),
+            ("PUBSUB CHANNELS", "*0"),
+            ("PUBSUB NUMPAT", ":0"),
+        ]);
+    }
+
+    #[test]
+    fn a_client_for_which_too_much_waits_is_closed_and_counted() {
+        let mut publisher = Session::new();
+        let mut slow = publisher.beside();
+        let at_slow = Inbox::of(&slow);
+        slow.run("SUBSCRIBE c");
+        let limit = OutputLimit {
+            hard_bytes: 1000,
+            ..OutputLimit::default()
+        };
+        publisher.server.clients.pubsub.set_limit(limit);
+        at_slow.0.lock().queued_bytes = 1000;
+        publisher.expect(&[("PUBLISH c x", ":1")]);
+        assert!(!at_slow.0.lock().is_closed);
+        at_slow.0.lock().queued_bytes = 1001;
+        publisher.expect(&[("PUBLISH c x", ":1"), ("PUBLISH c x", ":0")]);
+        assert!(at_slow.0.lock().is_closed);
+        assert_eq!(publisher.server.clients.pubsub.closed(), 1);
+    }
+
+    #[test]
+    fn what_a_transaction_publishes_comes_at_its_end_and_once() {
+        let mut publisher = Session::new();
+        let mut subscriber = publisher.beside();
+        let inbox = Inbox::of(&subscriber);
+        subscriber.run("SUBSCRIBE c");
+        publisher.expect(&[
+            ("MULTI", "+OK"),
+            ("PUBLISH c x", "+QUEUED"),
+            ("INCR k", "+QUEUED"),
+        ]);
+        assert_eq!(inbox.take(), "");
+        publisher.expect(&[("EXEC", "*2 :1 :1")]);
+        assert_eq!(inbox.take(), "*3 $7 message $1 c $1 x");
+        publisher.expect(&[
+            ("EVAL return(redis.call('publish','c','y')) 0", ":1"),
+            ("WATCH k", "+OK"),
+            ("SET k 1", "+OK"),
+            ("MULTI", "+OK"),
+            ("PUBLISH c z", "+QUEUED"),
+            ("EXEC", "*-1"),
+        ]);
+        assert_eq!(inbox.take(), "*3 $7 message $1 c $1 y");
+    }
+
+    #[test]
+    fn nothing_comes_after_the_end_of_a_subscription() {
+        let publisher = Session::new();
+        let mut subscriber = publisher.beside();
+        let inbox = Inbox::of(&subscriber);
+        for _ in 0..100 {
+            subscriber.run("SUBSCRIBE c");
+            let mut publisher = publisher.beside();
+            std::thread::scope(|scope| {
+                scope.spawn(move || (0..50).for_each(|_| drop(publisher.run("PUBLISH c x"))));
+                std::thread::yield_now();
+                subscriber.expect(&[("UNSUBSCRIBE c", "*3 $11 unsubscribe $1 c :0")]);
+                inbox.take();
+                std::thread::yield_now();
+                assert_eq!(inbox.take(), "");
+            });
+        }
+    }
 }

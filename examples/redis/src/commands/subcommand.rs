@@ -69,7 +69,8 @@ pub(crate) fn find<'s>(
 }
 
 /// The error for a number of arguments that no form of a subcommand has.
-pub(super) fn wrong_arguments(container: &str, subcommand: &str) -> CommandError {
+pub(super) fn wrong_arguments(container: &str, subcommand: &[u8]) -> CommandError {
+    let subcommand = String::from_utf8_lossy(subcommand);
     let container = container.to_uppercase();
     let line = format!(
         "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {container} HELP."

@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::observed::{Key, Outcome};
 use super::{Class, Classes};
-use crate::command::{CommandSpec, Context, KeyPositions};
+use crate::command::{CommandSpec, Context, Flag, KeyPositions};
 use crate::pubsub::TopicKind;
 
 type Keys<'a> = SmallVec<[&'a [u8]; 2]>;
@@ -239,27 +239,82 @@ pub(super) fn effect_of(name: &str) -> Option<&'static Effect> {
 /// Commands that look at a key without missing it.
 const SILENT: &[&str] = &["memory", "object", "watch"];
 
-/// Publishes `keymiss` for the keys of a reading command that do not exist.
-pub(super) fn announce_misses(
-    classes: Classes,
-    spec: &CommandSpec,
-    context: &Context<'_>,
-    args: &[&[u8]],
-) {
+/// Where the keys are that a command reads.
+#[derive(Debug, Clone, Copy)]
+enum Read {
+    /// From this argument on to that one; a negative one counts from the end.
+    Between(i32, i32),
+    /// As many as this argument says, behind it.
+    Counted(usize),
+}
+
+/// The keys that commands read, beside those of the command table that only read.
+const READS: &[(&[&str], Read)] = &[
+    (
+        &[
+            "copy",
+            "georadius",
+            "georadiusbymember",
+            "getdel",
+            "getex",
+            "getset",
+            "sort",
+        ],
+        Read::Between(1, 1),
+    ),
+    (&["geosearchstore", "zrangestore"], Read::Between(2, 2)),
+    (&["pfmerge"], Read::Between(1, -1)),
+    (
+        &["sdiffstore", "sinterstore", "sunionstore"],
+        Read::Between(2, -1),
+    ),
+    (&["bitop"], Read::Between(3, -1)),
+    (
+        &["sintercard", "zdiff", "zinter", "zintercard", "zunion"],
+        Read::Counted(1),
+    ),
+    (
+        &["zdiffstore", "zinterstore", "zunionstore"],
+        Read::Counted(2),
+    ),
+];
+
+/// The keys that a command reads.
+fn read_keys<'a>(spec: &CommandSpec, args: &'a [&'a [u8]]) -> Keys<'a> {
+    let row = READS.iter().find(|(names, _)| names.contains(&spec.name));
     let KeyPositions { first, last, step } = spec.keys;
-    if !classes.has(Class::Miss) || first <= 0 || SILENT.contains(&spec.name) {
-        return;
+    let (first, last, step) = match row {
+        Some((_, Read::Counted(at))) => return counted(args, *at).0.iter().copied().collect(),
+        Some((_, Read::Between(first, last))) => (*first, *last, 1),
+        None if spec.flags.contains(&Flag::Readonly) && !SILENT.contains(&spec.name) => {
+            (first, last, step)
+        }
+        None => return Keys::new(),
+    };
+    if first <= 0 {
+        return Keys::new();
     }
     let position = |position: i32| match usize::try_from(position) {
         Ok(position) => position,
         Err(_) => args.len().saturating_sub(position.unsigned_abs() as usize),
     };
     let step = usize::try_from(step).unwrap_or(1).max(1);
-    for at in (position(first)..=position(last)).step_by(step) {
-        let missed = args
-            .get(at)
-            .filter(|key| !context.store.peek(key, |entry| entry.is_some()));
-        if let Some(key) = missed {
+    let positions = (position(first)..=position(last)).step_by(step);
+    positions.filter_map(|at| args.get(at).copied()).collect()
+}
+
+/// Publishes `keymiss` for the keys that a command is about to read and that do not exist.
+pub(super) fn announce_misses(
+    classes: Classes,
+    spec: &CommandSpec,
+    context: &Context<'_>,
+    args: &[&[u8]],
+) {
+    if !classes.has(Class::Miss) {
+        return;
+    }
+    for key in read_keys(spec, args) {
+        if !context.store.peek(key, |entry| entry.is_some()) {
             classes.announce(Class::Miss, "keymiss", key, |channel, text| {
                 let _ = context.publish(TopicKind::Channel, channel, text);
             });
@@ -316,6 +371,9 @@ impl Effect {
         let Some(first) = outcome.keys.first() else {
             return;
         };
+        if !matches!(self.rule, Rule::Each(_) | Rule::MoveMember | Rule::Copied) {
+            outcome.keys.iter().for_each(|key| outcome.emit_new(key));
+        }
         let had_effect = match self.rule {
             Rule::Always => true,
             Rule::Existing => first.before.exists,
@@ -325,8 +383,10 @@ impl Effect {
             Rule::Scores => return self.announce_scores(outcome, first),
             Rule::Each(_) => {
                 if outcome.says_something {
-                    let keys = outcome.keys.iter();
-                    keys.for_each(|key| outcome.emit(self.class, self.event, key.name));
+                    for key in &outcome.keys {
+                        outcome.emit_new(key);
+                        outcome.emit(self.class, self.event, key.name);
+                    }
                 }
                 return;
             }
@@ -336,7 +396,13 @@ impl Effect {
             Rule::Expire if first.is_gone() => return outcome.emit_gone(first),
             Rule::Expire => outcome.says_something,
             Rule::Rename => return announce_rename(outcome),
-            Rule::Copied => outcome.says_something,
+            Rule::Copied => {
+                if outcome.says_something {
+                    // What was there is removed first.
+                    outcome.emit(Class::New, "new", first.name);
+                }
+                outcome.says_something
+            }
             Rule::MoveMember => return announce_moved_member(outcome),
             Rule::Stored(_) | Rule::StoredBehind(_) => first.after.exists,
             Rule::MoveElement => return announce_moved_element(outcome),
@@ -442,6 +508,7 @@ fn announce_moved_member(outcome: &Outcome<'_>) {
     {
         outcome.emit(Class::Set, "srem", from.name);
         outcome.emit_gone(from);
+        outcome.emit_new(to);
         if to.after.cardinality > to.before.cardinality {
             outcome.emit(Class::Set, "sadd", to.name);
         }
@@ -475,7 +542,7 @@ fn announce_moved_element(outcome: &Outcome<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{CommandTable, Flag};
+    use crate::command::CommandTable;
 
     /// Commands that write, but change no key one by one, or tell nobody.
     const WITHOUT: &[&str] = &["flushall", "flushdb"];

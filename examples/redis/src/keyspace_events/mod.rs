@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use psp_protocols::Sink;
 use psp_protocols::resp::Encoder;
 
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{CommandSpec, Context, ReplyEncoder};
 use crate::parse::Result;
 use crate::pubsub::{PubSub, TopicKind};
 
@@ -96,9 +96,7 @@ fn observe(
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    if spec.flags.contains(&Flag::Readonly) {
-        effects::announce_misses(classes, spec, context, args);
-    }
+    effects::announce_misses(classes, spec, context, args);
     let observation = Observation::begin(spec, context, args);
     let version = out.version();
     let mut sink = Peeked {

@@ -75,7 +75,6 @@ impl<'a> Observation<'a> {
             is_empty: head.len == 0,
         };
         if !outcome.is_empty {
-            outcome.emit_new();
             self.effect.announce(&outcome);
         }
     }
@@ -124,8 +123,9 @@ impl Outcome<'_> {
         }
     }
 
-    fn emit_new(&self) {
-        for key in self.keys.iter().filter(|key| key.is_new()) {
+    /// The key is new, if it is.
+    pub(super) fn emit_new(&self, key: &Key<'_>) {
+        if key.is_new() {
             self.emit(Class::New, "new", key.name);
         }
     }
