@@ -60,7 +60,7 @@ impl Entry {
         (self.expire_at_ms != NEVER).then_some(self.expire_at_ms)
     }
 
-    /// When the key was last read or written, in seconds since the keyspace was created.
+    /// When the key was last read or written, in seconds of the keyspace's clock.
     #[must_use]
     pub fn touched_s(&self) -> u32 {
         self.touched_s.load(Ordering::Relaxed)
@@ -90,6 +90,7 @@ pub struct Slot<'k> {
     entry: Option<Arc<Entry>>,
     changed: bool,
     locked: bool,
+    idle_s: u32,
     discarded: SmallVec<[Garbage; 1]>,
 }
 
@@ -101,6 +102,7 @@ impl<'k> Slot<'k> {
             entry,
             changed: false,
             locked: true,
+            idle_s: 0,
             discarded: SmallVec::new(),
         }
     }
@@ -188,6 +190,11 @@ impl<'k> Slot<'k> {
         }
     }
 
+    /// Lets the key look as if nothing had read or written it for `idle_s` seconds.
+    pub fn set_idle_s(&mut self, idle_s: u32) {
+        self.idle_s = idle_s;
+    }
+
     pub(crate) fn is_changed(&self) -> bool {
         self.changed
     }
@@ -199,7 +206,7 @@ impl<'k> Slot<'k> {
             self.remove();
         }
         if let Some(entry) = &self.entry {
-            entry.touch(now_s);
+            entry.touch(now_s.saturating_sub(self.idle_s));
         }
         std::mem::take(&mut self.discarded)
     }

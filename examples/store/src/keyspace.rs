@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use imbl::OrdMap;
@@ -28,6 +28,9 @@ const SHARD_BITS: u32 = 10;
 
 /// Shards that the reaper receives together when all keys are removed.
 const SHARDS_PER_DISCARD: usize = 64;
+
+/// What the clock of the keyspace's seconds shows at the start. A restored key may have been idle for longer than that.
+const START_S: u32 = 1 << 31;
 
 /// How often [`Keyspace::update_large`] and [`Keyspace::transact`] try without a lock before they take it.
 pub(crate) const OPTIMISTIC_ATTEMPTS: usize = 3;
@@ -59,7 +62,9 @@ pub struct Keyspace {
 }
 
 /// What is told about keys that are removed because they have expired.
-struct ExpiredHook(Box<dyn Fn(&[u8]) + Send + Sync>);
+struct ExpiredHook(Box<Tell>);
+
+type Tell = dyn Fn(&[u8]) + Send + Sync;
 
 impl fmt::Debug for ExpiredHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,7 +128,7 @@ impl Keyspace {
             origin,
             awaited: AwaitedKeys::default(),
             start: Instant::now(),
-            now_s: AtomicU32::new(0),
+            now_s: AtomicU32::new(START_S),
             contended_updates: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
             on_expired: OnceLock::new(),
@@ -543,7 +548,8 @@ impl Keyspace {
     /// Advances the clock that [`idle_s`](Self::idle_s) reads.
     pub(crate) fn tick(&self) {
         let elapsed_s = u32::try_from(self.start.elapsed().as_secs()).unwrap_or(u32::MAX);
-        self.now_s.store(elapsed_s, Ordering::Relaxed);
+        self.now_s
+            .store(START_S.saturating_add(elapsed_s), Ordering::Relaxed);
     }
 
     /// Removes up to `count_max` keys of shard `index` that expired by `now_ms`. Returns how many.

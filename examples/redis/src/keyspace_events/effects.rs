@@ -48,8 +48,8 @@ enum Rule {
     Expire,
     /// RENAME and RENAMENX.
     Rename,
-    /// The key in argument 2, if the reply says something.
-    Copied,
+    /// The key in this argument, which is made anew, if the reply says something.
+    Made(usize),
     /// SMOVE.
     MoveMember,
     /// The destination in this argument: the event, or `del`.
@@ -111,7 +111,8 @@ const EFFECTS: &[(&[&str], Class, &str, Rule)] = &[
         NO_EVENT,
         Rule::Rename,
     ),
-    (&["copy"], Class::Generic, "copy_to", Rule::Copied),
+    (&["copy"], Class::Generic, "copy_to", Rule::Made(2)),
+    (&["restore"], Class::Generic, "restore", Rule::Made(1)),
     (&["lpush", "lpushx"], Class::List, "lpush", Rule::Replied),
     (&["rpush", "rpushx"], Class::List, "rpush", Rule::Replied),
     (&["lpop"], Class::List, "lpop", Rule::Replied),
@@ -342,8 +343,8 @@ impl Effect {
             Rule::Gone => args.iter().skip(1).copied().collect(),
             Rule::Each(step) => args.iter().skip(1).step_by(step).copied().collect(),
             Rule::Rename | Rule::MoveMember | Rule::MoveElement => arg(1).chain(arg(2)).collect(),
-            Rule::Copied => arg(2).collect(),
-            Rule::Stored(at) => arg(at).collect(),
+
+            Rule::Made(at) | Rule::Stored(at) => arg(at).collect(),
             Rule::StoredBehind(words) => {
                 let at = args.iter().rposition(|arg| word_of(arg, words).is_some());
                 at.map_or_else(|| smallvec![], |at| arg(at + 1).collect())
@@ -371,7 +372,7 @@ impl Effect {
         let Some(first) = outcome.keys.first() else {
             return;
         };
-        if !matches!(self.rule, Rule::Each(_) | Rule::MoveMember | Rule::Copied) {
+        if !matches!(self.rule, Rule::Each(_) | Rule::MoveMember | Rule::Made(_)) {
             outcome.keys.iter().for_each(|key| outcome.emit_new(key));
         }
         let had_effect = match self.rule {
@@ -396,12 +397,12 @@ impl Effect {
             Rule::Expire if first.is_gone() => return outcome.emit_gone(first),
             Rule::Expire => outcome.says_something,
             Rule::Rename => return announce_rename(outcome),
-            Rule::Copied => {
-                if outcome.says_something {
+            Rule::Made(_) => {
+                if outcome.says_something && first.after.exists {
                     // What was there is removed first.
                     outcome.emit(Class::New, "new", first.name);
                 }
-                outcome.says_something
+                outcome.says_something && first.after.exists
             }
             Rule::MoveMember => return announce_moved_member(outcome),
             Rule::Stored(_) | Rule::StoredBehind(_) => first.after.exists,
