@@ -11,53 +11,73 @@ const SUBSCRIBE: &[Flag] = &[Flag::PubSub, Flag::NoScript];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("psubscribe", -2, psubscribe).flags(SUBSCRIBE),
-    CommandSpec::new("publish", 3, publish).flags(PUBLISH),
+    CommandSpec::new("psubscribe", -2, |context, args, out| {
+        subscribe(TopicKind::Pattern, context, args, out)
+    })
+    .flags(SUBSCRIBE),
+    CommandSpec::new("publish", 3, |context, args, out| {
+        publish(TopicKind::Channel, context, args, out)
+    })
+    .flags(PUBLISH),
     CommandSpec::new("pubsub", -2, pubsub).subcommands(SUBCOMMANDS),
-    CommandSpec::new("punsubscribe", -1, punsubscribe).flags(SUBSCRIBE),
-    CommandSpec::new("spublish", 3, spublish).flags(PUBLISH),
-    CommandSpec::new("ssubscribe", -2, ssubscribe).flags(SUBSCRIBE),
-    CommandSpec::new("subscribe", -2, subscribe).flags(SUBSCRIBE),
-    CommandSpec::new("sunsubscribe", -1, sunsubscribe).flags(SUBSCRIBE),
-    CommandSpec::new("unsubscribe", -1, unsubscribe).flags(SUBSCRIBE),
+    CommandSpec::new("punsubscribe", -1, |context, args, out| {
+        unsubscribe(TopicKind::Pattern, context, args, out)
+    })
+    .flags(SUBSCRIBE),
+    CommandSpec::new("spublish", 3, |context, args, out| {
+        publish(TopicKind::Shard, context, args, out)
+    })
+    .flags(PUBLISH),
+    CommandSpec::new("ssubscribe", -2, |context, args, out| {
+        subscribe(TopicKind::Shard, context, args, out)
+    })
+    .flags(SUBSCRIBE),
+    CommandSpec::new("subscribe", -2, |context, args, out| {
+        subscribe(TopicKind::Channel, context, args, out)
+    })
+    .flags(SUBSCRIBE),
+    CommandSpec::new("sunsubscribe", -1, |context, args, out| {
+        unsubscribe(TopicKind::Shard, context, args, out)
+    })
+    .flags(SUBSCRIBE),
+    CommandSpec::new("unsubscribe", -1, |context, args, out| {
+        unsubscribe(TopicKind::Channel, context, args, out)
+    })
+    .flags(SUBSCRIBE),
 ];
 
 const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("channels", -2, channels),
+    Subcommand::new("channels", -2, |context, args, out| {
+        list(TopicKind::Channel, context, args, out)
+    }),
     Subcommand::new("help", 2, help),
     Subcommand::new("numpat", 2, numpat),
-    Subcommand::new("numsub", -2, numsub),
-    Subcommand::new("shardchannels", -2, shardchannels),
-    Subcommand::new("shardnumsub", -2, shardnumsub),
+    Subcommand::new("numsub", -2, |context, args, out| {
+        count_each(TopicKind::Channel, context, &args[2..], out)
+    }),
+    Subcommand::new("shardchannels", -2, |context, args, out| {
+        list(TopicKind::Shard, context, args, out)
+    }),
+    Subcommand::new("shardnumsub", -2, |context, args, out| {
+        count_each(TopicKind::Shard, context, &args[2..], out)
+    }),
 ];
 
-fn subscribe(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subscribe_to(TopicKind::Channel, "subscribe", context, args, out)
-}
-
-fn psubscribe(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subscribe_to(TopicKind::Pattern, "psubscribe", context, args, out)
-}
-
-fn ssubscribe(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subscribe_to(TopicKind::Shard, "ssubscribe", context, args, out)
-}
-
 /// Subscribes to each name, with a reply for each.
-fn subscribe_to(
+fn subscribe(
     kind: TopicKind,
-    word: &str,
     context: &Context<'_>,
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
+    let word = format!("{}subscribe", kind.prefix());
     let clients = &context.server.clients;
     let Some(client) = clients.find(context.client.id) else {
         return Err(CommandError::line("ERR the connection is closing"));
     };
     for (index, name) in args[1..].iter().enumerate() {
         match clients.pubsub.subscribe(&client, kind, name) {
-            Ok(count) => write_count(word, Some(name), count, out),
+            Ok(count) => write_count(&word, Some(name), count, out),
             // The error is the reply for this name.
             Err(error) if index > 0 => out.error(&error.to_string()),
             Err(error) => return Err(error),
@@ -66,38 +86,14 @@ fn subscribe_to(
     Ok(())
 }
 
-fn unsubscribe(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    unsubscribe_from(TopicKind::Channel, "unsubscribe", context, args, out)
-}
-
-fn punsubscribe(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    unsubscribe_from(TopicKind::Pattern, "punsubscribe", context, args, out)
-}
-
-fn sunsubscribe(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    unsubscribe_from(TopicKind::Shard, "sunsubscribe", context, args, out)
-}
-
 /// Ends the subscriptions to each name, or to all, with a reply for each. One reply at least.
-fn unsubscribe_from(
+fn unsubscribe(
     kind: TopicKind,
-    word: &str,
     context: &Context<'_>,
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
+    let word = &format!("{}unsubscribe", kind.prefix());
     let (client, pubsub) = (context.client, &context.server.clients.pubsub);
     let mut end = |name: &[u8]| {
         let count = pubsub.unsubscribe(client, kind, name);
@@ -131,15 +127,7 @@ fn write_number(number: usize, out: &mut ReplyEncoder<'_>) {
     out.integer(i64::try_from(number).unwrap_or(i64::MAX));
 }
 
-fn publish(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    publish_to(TopicKind::Channel, context, args, out)
-}
-
-fn spublish(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    publish_to(TopicKind::Shard, context, args, out)
-}
-
-fn publish_to(
+fn publish(
     kind: TopicKind,
     context: &Context<'_>,
     args: &[&[u8]],
@@ -172,18 +160,6 @@ fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<
     Ok(())
 }
 
-fn channels(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    list(TopicKind::Channel, context, args, out)
-}
-
-fn shardchannels(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    list(TopicKind::Shard, context, args, out)
-}
-
 fn list(
     kind: TopicKind,
     context: &Context<'_>,
@@ -204,18 +180,6 @@ fn list(
 fn numpat(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     write_number(context.server.clients.pubsub.len(TopicKind::Pattern), out);
     Ok(())
-}
-
-fn numsub(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    count_each(TopicKind::Channel, context, &args[2..], out)
-}
-
-fn shardnumsub(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    count_each(TopicKind::Shard, context, &args[2..], out)
 }
 
 fn count_each(

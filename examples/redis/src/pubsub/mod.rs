@@ -61,7 +61,7 @@ impl TopicKind {
     pub const ALL: [Self; 3] = [Self::Channel, Self::Pattern, Self::Shard];
 
     /// The word that precedes `message`, `subscribe` and `unsubscribe`.
-    const fn prefix(self) -> &'static str {
+    pub(crate) const fn prefix(self) -> &'static str {
         match self {
             Self::Channel => "",
             Self::Pattern => "p",
