@@ -16,7 +16,7 @@ use psp_policy::{RequestType, WorkerId};
 use crate::peer::Peer;
 use crate::presence::PeerWatch;
 use crate::refusal::Refusal;
-use crate::reply::Reply;
+use crate::reply::{Origin, Push, Reply};
 use crate::shared::ServerHandle;
 
 /// Runs requests. One handler serves all workers of a server.
@@ -140,6 +140,7 @@ pub struct Request<'a, C, H = ()> {
     pub waited: Duration,
     /// The peer of a connection; `None` for a datagram.
     pub(crate) watch: Option<PeerWatch<'a>>,
+    pub(crate) origin: Origin<'a>,
     pub(crate) server: &'a ServerHandle,
 }
 
@@ -148,6 +149,12 @@ impl<'a, C, H> Request<'a, C, H> {
     #[must_use]
     pub const fn server(&self) -> &'a ServerHandle {
         self.server
+    }
+
+    /// What sends messages to this connection at any time, from any thread. `None` for a datagram.
+    #[must_use]
+    pub fn pusher(&self) -> Option<Push> {
+        self.origin.pusher()
     }
 
     /// Whether nobody waits for the reply any more: [`is_abandoned`](crate::is_abandoned), for this request and

@@ -8,7 +8,7 @@
 mod deferred;
 mod overflow;
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,12 +20,14 @@ use crate::presence::Presence;
 use crate::transport::budget::{Budget, EXEMPT_BYTES};
 use crate::transport::output::OutputQueue;
 use crate::transport::owed::Ticket;
+use crate::transport::push::Pushes;
 use crate::transport::request_key::RequestKey;
 use crate::transport::wire::Wire;
 
 pub use self::deferred::DeferredReply;
 pub(crate) use self::deferred::{Completed, Deferrals};
 pub(crate) use self::overflow::Overflow;
+pub use crate::transport::push::{Push, PushBatch, PushError};
 
 /// The reply to one request: a [`Sink`] with a limit.
 ///
@@ -68,6 +70,26 @@ pub(crate) struct Origin<'a> {
     /// `None` for a datagram.
     pub(crate) presence: Option<&'a Presence>,
     pub(crate) deferrals: &'a Arc<Deferrals>,
+    /// `None` for a datagram.
+    pub(crate) pushes: Option<&'a Pushes>,
+}
+
+impl Origin<'_> {
+    pub(crate) fn pusher(&self) -> Option<Push> {
+        let RequestKey::Connection(connection) = self.request else {
+            return None;
+        };
+        let (pushes, presence) = (self.pushes?, self.presence?);
+        Some(pushes.pusher(connection, presence, self.deferrals.announcements()))
+    }
+}
+
+impl fmt::Debug for Origin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Origin")
+            .field("request", &self.request)
+            .finish_non_exhaustive()
+    }
 }
 
 enum Target<'a> {
@@ -92,6 +114,8 @@ pub(crate) struct Flushed {
     pub(crate) ahead: usize,
     /// Bytes of this reply that were sent.
     own: usize,
+    /// What messages in front of it took from the budget.
+    pub(crate) pushed_bytes: usize,
 }
 
 /// How writing a reply ended.
@@ -220,6 +244,7 @@ impl<'a> Reply<'a> {
             request,
             presence,
             deferrals,
+            ..
         } = self.origin.expect("handlers get replies with an origin");
         if self.deferred.is_some() {
             self.fail("a reply was deferred twice");
@@ -258,6 +283,21 @@ impl<'a> Reply<'a> {
         flushed.own += taken - of_earlier;
         flushed.sent += sent.bytes;
         !flushed.is_peer_gone
+    }
+
+    /// Puts the messages that were [pushed](crate::Push) to the connection so far in front of the reply. Others come
+    /// after it. Does nothing on datagrams, and once the reply has something.
+    pub fn put_pushed(&mut self) {
+        let pushes = self.origin.and_then(|origin| origin.pushes);
+        let has_any = pushes.is_some_and(Pushes::has_any);
+        if let (Some(pushes), Target::Stream { output, .. }) = (pushes, &mut self.target)
+            && has_any
+            && self.written == 0
+        {
+            let before = output.len();
+            self.flushed.pushed_bytes += pushes.take(output, usize::MAX);
+            self.flushed.ahead += output.len() - before;
+        }
     }
 
     /// Bytes of the reply that wait to be sent.

@@ -13,6 +13,7 @@ use psp_server::Peer;
 
 use crate::blocking::BlockedClients;
 use crate::command::CommandTable;
+use crate::pubsub::{PubSub, Subscriber, TopicKind};
 use crate::transaction::TransactionState;
 
 /// The state of one connection.
@@ -28,6 +29,8 @@ pub struct ClientInfo {
     blocked: AtomicBool,
     /// MULTI and WATCH.
     pub transaction: TransactionState,
+    /// SUBSCRIBE and its relatives.
+    pub subscriber: Subscriber,
     last_command: AtomicUsize,
     active_ms: AtomicU64,
     labels: Mutex<Labels>,
@@ -58,6 +61,13 @@ impl ClientInfo {
     pub fn set_version(&self, version: Version) {
         self.version
             .store(version_number(version), Ordering::Relaxed);
+    }
+
+    /// Whether the client gets messages that it could take for replies, so that it may run few commands.
+    #[inline]
+    #[must_use]
+    pub fn is_in_subscribed_mode(&self) -> bool {
+        self.subscriber.is_subscribed() && self.version() == Version::Resp2
     }
 
     /// Whether the client may run all commands.
@@ -122,7 +132,8 @@ impl ClientInfo {
                 (format!("{path}:0"), Some('U'))
             }
         };
-        let flags = [self.is_blocked().then_some('b'), connection];
+        let subscriber = self.subscriber.is_subscribed().then_some('P');
+        let flags = [self.is_blocked().then_some('b'), subscriber, connection];
         let mut flags: String = flags.into_iter().flatten().collect();
         if flags.is_empty() {
             flags.push('N');
@@ -131,10 +142,13 @@ impl ClientInfo {
         // Writing to a String does not fail.
         let _ok = write!(
             line,
-            "name={} age={} idle={idle_s} flags={flags} db=0 sub=0 psub=0 ssub=0 multi={queued} \
-             watch={} cmd={} user=default lib-name={} lib-ver={} resp={}",
+            "name={} age={} idle={idle_s} flags={flags} db=0 sub={} psub={} ssub={} \
+             multi={queued} watch={} cmd={} user=default lib-name={} lib-ver={} resp={}",
             labels.name,
             age.as_secs(),
+            self.subscriber.count(TopicKind::Channel),
+            self.subscriber.count(TopicKind::Pattern),
+            self.subscriber.count(TopicKind::Shard),
             transaction.watching(),
             command.map_or("NULL", |spec| spec.name),
             labels.lib_name,
@@ -182,6 +196,9 @@ impl Drop for Client {
         if self.info.is_blocked() {
             self.registry.blocked.forget(self.info.id);
         }
+        if self.info.subscriber.is_subscribed() {
+            PubSub::forget_gone(&self.registry.pubsub, &self.info);
+        }
         self.registry.clients.lock().remove(&self.info.id);
     }
 }
@@ -194,16 +211,19 @@ pub struct Registry {
     accepted: AtomicU64,
     /// Those that wait for a key.
     pub blocked: BlockedClients,
+    /// What they are subscribed to.
+    pub pubsub: Arc<PubSub>,
 }
 
 impl Registry {
     /// No connections yet.
     #[must_use]
-    pub fn new(blocked: BlockedClients) -> Self {
+    pub fn new(blocked: BlockedClients, pubsub: Arc<PubSub>) -> Self {
         Self {
             clients: Mutex::default(),
             accepted: AtomicU64::new(0),
             blocked,
+            pubsub,
         }
     }
 
@@ -218,6 +238,7 @@ impl Registry {
             authenticated: AtomicBool::new(authenticated),
             blocked: AtomicBool::new(false),
             transaction: TransactionState::default(),
+            subscriber: Subscriber::default(),
             last_command: AtomicUsize::new(usize::MAX),
             active_ms: AtomicU64::new(0),
             labels: Mutex::default(),
@@ -227,6 +248,12 @@ impl Registry {
             info,
             registry: Arc::clone(self),
         }
+    }
+
+    /// An open connection, by its id.
+    #[must_use]
+    pub fn find(&self, id: u64) -> Option<Arc<ClientInfo>> {
+        self.clients.lock().get(&id).cloned()
     }
 
     /// All open connections, ordered by id.

@@ -12,6 +12,7 @@ use crate::commands;
 use crate::commands::subcommand::{self, Subcommand};
 use crate::error::CommandError;
 use crate::parse;
+use crate::pubsub::{Outbox, TopicKind};
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
 
@@ -43,6 +44,8 @@ pub struct Context<'a> {
     pub may_block: bool,
     /// Set by a command that has written nothing and waits.
     pub blocking: Option<Box<Blocking>>,
+    /// Where messages wait in transactions and scripts; `None` elsewhere.
+    pub outbox: Option<&'a Outbox>,
 }
 
 impl<'a> Context<'a> {
@@ -70,6 +73,7 @@ impl<'a> Context<'a> {
             close: false,
             may_block: false,
             blocking: None,
+            outbox: None,
         }
     }
 
@@ -78,7 +82,29 @@ impl<'a> Context<'a> {
     pub fn within(&self, store: &'a Keyspace) -> Self {
         Self {
             store,
+            outbox: self.outbox,
             ..Self::of_waiting(self.server, self.client, self.stats)
+        }
+    }
+
+    /// Publishes a message, or has it published when the transaction or the script is carried out. Returns how many
+    /// subscribers there are now.
+    ///
+    /// # Errors
+    /// The transaction or the script has published too much.
+    pub fn publish(
+        &self,
+        kind: TopicKind,
+        channel: &[u8],
+        text: &[u8],
+    ) -> Result<usize, CommandError> {
+        let pubsub = &self.server.clients.pubsub;
+        match self.outbox {
+            None => Ok(pubsub.publish(kind, channel, text)),
+            Some(outbox) => {
+                outbox.add(kind, channel, text)?;
+                Ok(pubsub.receivers(kind, channel))
+            }
         }
     }
 }
@@ -128,6 +154,8 @@ pub enum Flag {
     NoAuth,
     /// Not allowed in scripts.
     NoScript,
+    /// Subscribes or publishes.
+    PubSub,
     /// May wait.
     Blocking,
 }
@@ -144,6 +172,7 @@ impl Flag {
             Self::Admin => "admin",
             Self::NoAuth => "no_auth",
             Self::NoScript => "noscript",
+            Self::PubSub => "pubsub",
             Self::Blocking => "blocking",
         }
     }
@@ -206,6 +235,19 @@ impl CommandSpec {
             subcommand::find(self.name, self.subcommands, args)?;
         }
         Ok(())
+    }
+
+    /// The name, with that of the subcommand.
+    #[must_use]
+    pub fn full_name(&self, args: &[&[u8]]) -> String {
+        let subcommand = args.get(1).filter(|_| !self.subcommands.is_empty());
+        match subcommand {
+            Some(name) => {
+                let name = String::from_utf8_lossy(name).to_lowercase();
+                format!("{}|{name}", self.name)
+            }
+            None => self.name.to_owned(),
+        }
     }
 
     /// Whether the arity allows `count` arguments, including the name.

@@ -13,7 +13,9 @@ use psp_server::Policy;
 use psp_store::{EvictionPolicy, LfuRates};
 use serde::{Deserialize, Serialize};
 
+use crate::keyspace_events::Classes;
 use crate::memory::parse_bytes;
+use crate::pubsub::OutputLimit;
 use crate::tls::TlsFlags;
 
 /// The whole configuration. A file sets any part of it; the rest keeps its defaults.
@@ -47,6 +49,10 @@ pub struct Config {
     pub lfu_log_factor: u32,
     /// Minutes without an access after which the frequency of a key is one less; 1 by default, 0 for never.
     pub lfu_decay_time: u32,
+    /// What may wait for a subscriber that reads slowly, as `pubsub HARD SOFT SECONDS`; `pubsub 32mb 8mb 60` by default.
+    pub client_output_buffer_limit: OutputLimit,
+    /// Which events of keys are published, in Redis's letters; none by default.
+    pub notify_keyspace_events: Classes,
     /// Milliseconds after which SCRIPT KILL stops a script; 5000 by default.
     pub busy_reply_threshold: u64,
     /// Milliseconds after which a script is stopped; 0, the default, for never.
@@ -79,6 +85,8 @@ impl Default for Config {
             maxmemory_samples: 5,
             lfu_log_factor: LfuRates::default().log_factor,
             lfu_decay_time: LfuRates::default().decay_minutes,
+            client_output_buffer_limit: OutputLimit::default(),
+            notify_keyspace_events: Classes::default(),
             busy_reply_threshold: 5000,
             script_time_limit_ms: 0,
             log_level: LogLevel::default(),
@@ -181,6 +189,12 @@ pub struct Flags {
     /// Keys that are looked at for each eviction [default: 5].
     #[arg(long, value_name = "N", value_parser = samples)]
     maxmemory_samples: Option<usize>,
+    /// What may wait for a subscriber that reads slowly: at once, and for so many seconds [default: pubsub 32mb 8mb 60].
+    #[arg(long, value_name = "pubsub HARD SOFT SECONDS")]
+    client_output_buffer_limit: Option<OutputLimit>,
+    /// Which events of keys are published, in Redis's letters, such as KEA [default: none].
+    #[arg(long, value_name = "CLASSES")]
+    notify_keyspace_events: Option<Classes>,
     /// Most connections at once [default: 10000].
     #[arg(long, value_name = "N")]
     maxclients: Option<usize>,
@@ -268,6 +282,14 @@ impl ProgramFlags for Flags {
         replace(&mut config.maxmemory_policy, self.maxmemory_policy);
         replace(&mut config.maxmemory_samples, self.maxmemory_samples);
         check_samples(config.maxmemory_samples).map_err(anyhow::Error::msg)?;
+        replace(
+            &mut config.client_output_buffer_limit,
+            self.client_output_buffer_limit,
+        );
+        replace(
+            &mut config.notify_keyspace_events,
+            self.notify_keyspace_events,
+        );
         let Config { limits, server, .. } = config;
         replace(&mut limits.proto_max_bulk_len, self.proto_max_bulk_len);
         replace(&mut limits.arguments_max, self.arguments_max);

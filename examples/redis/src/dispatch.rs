@@ -11,9 +11,23 @@ use crate::blocking::Blocking;
 use crate::client::ClientInfo;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
+use crate::keyspace_events;
 use crate::parse::Result;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
+
+/// What a client may do that has subscriptions and speaks RESP2.
+const SUBSCRIBED: &[&str] = &[
+    "ping",
+    "psubscribe",
+    "punsubscribe",
+    "quit",
+    "reset",
+    "ssubscribe",
+    "subscribe",
+    "sunsubscribe",
+    "unsubscribe",
+];
 
 /// What follows a command.
 #[derive(Debug)]
@@ -75,7 +89,7 @@ pub fn dispatch(
         return Outcome::Keep;
     }
     let mut context = Context::new(server, client, stats);
-    let result = (spec.run)(&mut context, args, &mut reply);
+    let result = keyspace_events::run(spec, &mut context, args, &mut reply);
     if let Err(error) = &result {
         reply.error(&error.to_string());
     }
@@ -84,7 +98,10 @@ pub fn dispatch(
         server.clients.blocked.serve(server, stats);
     }
     match context.blocking {
-        Some(blocking) => Outcome::Wait(blocking),
+        Some(mut blocking) => {
+            blocking.remember(spec, args, &server.notifier);
+            Outcome::Wait(blocking)
+        }
         None if context.close => Outcome::Close,
         None => Outcome::Keep,
     }
@@ -103,6 +120,14 @@ fn admit(
     }
     if spec.flags.contains(&Flag::DenyOom) && server.is_out_of_memory(now) {
         return Err(CommandError::OutOfMemory);
+    }
+    if client.is_in_subscribed_mode() && !SUBSCRIBED.contains(&spec.name) {
+        let name = spec.full_name(args);
+        let line = format!(
+            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+             allowed in this context"
+        );
+        return Err(CommandError::Other(line.into()));
     }
     Ok(())
 }

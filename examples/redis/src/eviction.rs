@@ -121,7 +121,10 @@ impl ServerState {
             evictor, samples, ..
         } = &self.evictions;
         let samples = samples.load(Ordering::Relaxed);
-        match evictor.evict(&self.store, policy, samples, (wanted_bytes, keys_max)) {
+        let bounds = (wanted_bytes, keys_max);
+        match evictor.evict(&self.store, policy, samples, bounds, |key| {
+            self.notifier.evicted(key);
+        }) {
             Eviction::Freed(bytes) => {
                 self.memory.note_freed(bytes);
                 if bytes < wanted_bytes {

@@ -72,6 +72,15 @@ impl StepsBound {
         }
     }
 
+    /// The bound for any pattern of up to `pattern_len` bytes.
+    #[must_use]
+    pub const fn longest(pattern_len: usize) -> Self {
+        Self {
+            pattern_len,
+            is_literal: false,
+        }
+    }
+
     /// Most steps that a match with a text of `text_len` bytes takes.
     #[must_use]
     pub fn for_text(self, text_len: usize) -> usize {

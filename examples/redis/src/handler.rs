@@ -9,10 +9,34 @@ use psp_server::{Handler, Peer, Refusal, Reply, Request, ServerHandle, WorkerId}
 use crate::admission;
 use crate::client::Client;
 use crate::dispatch::{Outcome, dispatch};
+use crate::pubsub::Outlet;
+use crate::size_class;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
 
 const EXEC: CommandId = CommandId::of(b"exec");
+
+/// What a command does with subscriptions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subscribing {
+    Nothing,
+    /// It subscribes, at once or in a transaction.
+    Begins,
+    /// It unsubscribes.
+    Ends,
+}
+
+static SUBSCRIBING: [Subscribing; CommandId::COUNT] = {
+    let mut by_id = [Subscribing::Nothing; CommandId::COUNT];
+    by_id[CommandId::of(b"psubscribe").index()] = Subscribing::Begins;
+    by_id[CommandId::of(b"ssubscribe").index()] = Subscribing::Begins;
+    by_id[CommandId::of(b"subscribe").index()] = Subscribing::Begins;
+    by_id[CommandId::of(b"punsubscribe").index()] = Subscribing::Ends;
+    by_id[CommandId::of(b"reset").index()] = Subscribing::Ends;
+    by_id[CommandId::of(b"sunsubscribe").index()] = Subscribing::Ends;
+    by_id[CommandId::of(b"unsubscribe").index()] = Subscribing::Ends;
+    by_id
+};
 
 /// Runs Redis commands.
 #[derive(Debug)]
@@ -75,18 +99,40 @@ impl Handler<RespHead> for RedisHandler {
     ) {
         let client = request.connection;
         let head = request.head;
-        if head.command() == EXEC
-            && let Some(request_type) = client.transaction.request_type()
+        let subscribing = SUBSCRIBING[head.command().index()];
+        let longer = match subscribing {
+            Subscribing::Ends if head.arg_count() == 1 => {
+                size_class::of_unsubscribing(client.subscriber.total())
+            }
+            _ if head.command() == EXEC => client.transaction.request_type(),
+            _ => None,
+        };
+        if let Some(request_type) = longer
             && request_type > request.request_type
             && reply.reclassify(request_type)
         {
             return;
         }
-        let out: &mut dyn Sink = reply;
+        if subscribing == Subscribing::Begins {
+            let pusher = || Some(Box::new(request.pusher()?) as Box<dyn Outlet>);
+            client.subscriber.attach(pusher);
+        }
         let args = Args::new(request.payload, head, &mut worker.unescaped);
         let stats = &worker.stats;
         let command = (head.command(), request.request_type);
-        let outcome = dispatch(&self.server, client, stats, command, &args, out);
+        let outcome = if subscribing == Subscribing::Ends {
+            let mut text = Vec::new();
+            let outcome = dispatch(&self.server, client, stats, command, &args, &mut text);
+            if client.transaction.queued().is_none() {
+                client.subscriber.detach();
+            }
+            // No message of a channel comes after the end of its subscription.
+            reply.put_pushed();
+            reply.put(&text);
+            outcome
+        } else {
+            dispatch(&self.server, client, stats, command, &args, reply)
+        };
         match outcome {
             Outcome::Keep => {}
             Outcome::Close => reply.close(),

@@ -20,8 +20,7 @@ fn main() -> ExitCode {
             .on_log_level(move |level| log.set_level(level));
         let tls = redis.tls;
         program.serve_and_reload(redis.server, move |started, config| {
-            state.settings.take_over(started, config);
-            state.configure_eviction(config);
+            state.take_over(started, config);
             if let Some(tls) = &tls {
                 startup::reload_certificates(tls, started, config);
             }

@@ -17,6 +17,7 @@ use crate::command::{CommandTable, KeyPositions};
 use crate::commands::geo;
 use crate::glob::StepsBound;
 use crate::hyperloglog::{REGISTERS, SPARSE_BYTES_MAX, Sketch};
+use crate::pubsub::{PubSub, TopicKind};
 use crate::rdb;
 use crate::scripts::digest::Digest;
 use crate::scripts::profile::{Kind, Profile};
@@ -88,6 +89,8 @@ enum Work {
     /// The number of connections and settings. It counts as small all the same: operators need these commands when
     /// nothing else answers.
     Administration,
+    /// The subscribers of the channel in argument 1, and of all patterns, which are matched with it.
+    Subscribers,
     /// The measured time of a script or a function.
     Script,
     /// More than a small request may take, unless rules of the classifier know the subcommand.
@@ -195,13 +198,19 @@ const WORK: &[(Work, &[&str])] = &[
             "mget",
             "mset",
             "msetnx",
+            "psubscribe",
+            "punsubscribe",
             "rpush",
             "rpushx",
             "sadd",
             "smismember",
             "srem",
+            "ssubscribe",
+            "subscribe",
+            "sunsubscribe",
             "touch",
             "unlink",
+            "unsubscribe",
             "watch",
             "zadd",
             "zmscore",
@@ -293,9 +302,10 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::Keyspace, &["keys"]),
     (Work::AnyKey, &["randomkey"]),
     (Work::Administration, &["client", "config", "info"]),
+    (Work::Subscribers, &["publish", "spublish"]),
     (Work::Script, &["eval", "eval_ro", "evalsha", "evalsha_ro"]),
     (Work::Script, &["fcall", "fcall_ro"]),
-    (Work::Unbounded, &["function"]),
+    (Work::Unbounded, &["function", "pubsub"]),
     (
         Work::Unbounded,
         &["command", "debug", "flushall", "flushdb", "script"],
@@ -332,7 +342,11 @@ enum Span {
 /// The classifier of Redis commands. It judges the cost of commands by the sizes of their keys in `store`, too: a small
 /// request keeps a short type, a large one is a `scan`. A script is of the type that its runs were like.
 #[must_use]
-pub fn classifier(store: &Arc<Keyspace>, scripts: &Arc<Profile>) -> RespClassifier {
+pub fn classifier(
+    store: &Arc<Keyspace>,
+    scripts: &Arc<Profile>,
+    pubsub: &Arc<PubSub>,
+) -> RespClassifier {
     let by_name = RespClassifier::redis();
     let types = by_name.types();
     let type_of = |name| types.by_name(name).unwrap_or(RequestType::UNKNOWN);
@@ -348,6 +362,7 @@ pub fn classifier(store: &Arc<Keyspace>, scripts: &Arc<Profile>) -> RespClassifi
         let judge = Judge {
             store: Arc::clone(store),
             scripts: Arc::clone(scripts),
+            pubsub: Arc::clone(pubsub),
         };
         let small = type_of(small);
         classifier.refine(name, move |frame, head| {
@@ -365,6 +380,14 @@ pub fn classifier(store: &Arc<Keyspace>, scripts: &Arc<Profile>) -> RespClassifi
         })
     });
     judged.oversized(SMALL_BYTES_MAX, SMALL_ARGS_MAX, "scan")
+}
+
+/// The type of a request that ends `count` subscriptions.
+#[must_use]
+pub fn of_unsubscribing(count: usize) -> Option<RequestType> {
+    static SCAN: LazyLock<Option<RequestType>> =
+        LazyLock::new(|| RespClassifier::redis().types().by_name("scan"));
+    (count > SMALL_ELEMENTS_MAX).then_some(*SCAN).flatten()
 }
 
 /// The type of an EXEC that runs `count` commands, the longest of which is `longest`. The types ascend by length.
@@ -394,6 +417,7 @@ const FCALL_RO: CommandId = CommandId::of(b"fcall_ro");
 struct Judge {
     store: Arc<Keyspace>,
     scripts: Arc<Profile>,
+    pubsub: Arc<PubSub>,
 }
 
 impl Judge {
@@ -443,6 +467,7 @@ impl Judge {
             (Work::Copy, _) => self.copied(frame, head),
             (Work::Patch, _) => self.patched(frame, head),
             (Work::Bits(first), _) => self.bits(first, frame, head),
+            (Work::Subscribers, _) => self.subscribers(frame, head),
             (Work::Sketch, _) => self.added_to_sketch(frame, head),
             (Work::Sketches, _) => self.sketches(frame, head),
             (Work::Places(key), _) => self.places(key, frame, head),
@@ -582,6 +607,21 @@ impl Judge {
             _ => 0,
         });
         len.min(span) / COMPARED_BYTES_PER_ELEMENT
+    }
+
+    /// Each subscriber is work as of one element.
+    fn subscribers(&self, frame: &[u8], head: &RespHead) -> usize {
+        const SPUBLISH: CommandId = CommandId::of(b"spublish");
+        let channel = head.arg(frame, 1).unwrap_or_default();
+        if head.command() == SPUBLISH {
+            return self.pubsub.subscribers(TopicKind::Shard, channel);
+        }
+        let patterns = self.pubsub.len(TopicKind::Pattern);
+        let steps = StepsBound::longest(self.pubsub.pattern_len_max()).for_text(channel.len());
+        let matched = patterns.saturating_mul(1 + steps / STEPS_PER_ELEMENT);
+        self.pubsub.subscribers(TopicKind::Channel, channel)
+            + self.pubsub.pattern_subscriptions()
+            + matched
     }
 
     fn added_to_sketch(&self, frame: &[u8], head: &RespHead) -> usize {
@@ -824,7 +864,11 @@ mod tests {
 
     fn type_of_frame(session: &Session, frame: &[u8]) -> String {
         let server = &session.server;
-        let classifier = classifier(&server.store, &server.scripts.profile);
+        let classifier = classifier(
+            &server.store,
+            &server.scripts.profile,
+            &server.clients.pubsub,
+        );
         let head = Resp::default().head_of(frame).expect("a whole frame");
         let types = classifier.types();
         types
@@ -879,6 +923,12 @@ mod tests {
             let members: Vec<String> = (0..members).map(|member| format!("m{member}")).collect();
             session.run(&format!("PFADD {key} {}", members.join(" ")));
         }
+        let mut crowd: Vec<_> = (0..200).map(|_| session.beside()).collect();
+        for subscriber in &mut crowd {
+            subscriber.run("SSUBSCRIBE crowd");
+            subscriber.run("SUBSCRIBE crowd");
+        }
+        crowd[0].run("PSUBSCRIBE c*");
         let many = |line: &str, each: &str| line.to_owned() + &each.repeat(200);
         let huge_list = |line: &str| format!("{line} {}", long("a"));
         // Matching them takes the product of both lengths.
@@ -1233,6 +1283,19 @@ mod tests {
             ("zunion", &["2 z z"], vec!["2 z Z".into(), "1 zb".into()]),
             ("zunionstore", &["d 2 z z"], vec!["d 1 Z".into()]),
             ("randomkey", &[""], vec![]),
+            ("psubscribe", &["a* b*"], vec![many("", " a")]),
+            ("publish", &["few hello", "k v"], vec!["crowd hello".into()]),
+            (
+                "pubsub",
+                &["numpat", "numsub crowd", "shardnumsub"],
+                vec!["channels".into(), "shardchannels *".into(), String::new()],
+            ),
+            ("punsubscribe", &["a*"], vec![many("", " a")]),
+            ("spublish", &["few hello"], vec!["crowd hello".into()]),
+            ("ssubscribe", &["a b"], vec![many("", " a")]),
+            ("subscribe", &["a b"], vec![many("", " a")]),
+            ("sunsubscribe", &["a"], vec![many("", " a")]),
+            ("unsubscribe", &["a"], vec![many("", " a")]),
         ];
         let is_decided = |name: &&str| {
             let of_name = WORK_BY_ID[CommandId::of(name.as_bytes()).index()];
@@ -1280,6 +1343,24 @@ mod tests {
         }
         session.expect(&[("FLUSHALL", "+OK"), ("SET a 1", "+OK")]);
         assert_eq!(type_of(&session, "KEYS *"), "range");
+    }
+
+    #[test]
+    fn patterns_that_have_to_be_matched_make_messages_long() {
+        let session = Session::new();
+        let mut subscriber = session.beside();
+        subscriber.run("PSUBSCRIBE a* b*");
+        assert_eq!(type_of(&session, "PUBLISH a x"), "write");
+        for index in 0..100 {
+            subscriber.run(&format!("PSUBSCRIBE {index}*"));
+        }
+        assert_eq!(type_of(&session, "PUBLISH a x"), "scan");
+        assert_eq!(type_of(&session, "SPUBLISH a x"), "write");
+        subscriber.run("RESET");
+        assert_eq!(type_of(&session, "PUBLISH a x"), "write");
+        subscriber.run(&format!("PSUBSCRIBE *?{}b*", "a".repeat(5000)));
+        let channel = "a".repeat(10_000);
+        assert_eq!(type_of(&session, &format!("PUBLISH {channel} x")), "scan");
     }
 
     #[test]

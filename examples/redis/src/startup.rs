@@ -49,7 +49,11 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
         .config(config.server)
         .policy(config.policy)
         .framing(config.limits.framing())
-        .classifier(size_class::classifier(&state.store, &state.scripts.profile))
+        .classifier(size_class::classifier(
+            &state.store,
+            &state.scripts.profile,
+            &state.clients.pubsub,
+        ))
         .handler(RedisHandler::new(Arc::clone(&state)));
     let plain = match (config.port, config.tls_port) {
         (0, Some(_)) => &[],

@@ -11,8 +11,11 @@ use psp_store::{Keyspace, unix_time_ms};
 use crate::blocking::BlockedClients;
 use crate::client::{Client, Registry};
 use crate::command::CommandTable;
+use crate::config::Config;
 use crate::eviction::Evictions;
+use crate::keyspace_events::Notifier;
 use crate::memory::Memory;
+use crate::pubsub::PubSub;
 use crate::scripts::Scripts;
 use crate::settings::Settings;
 use crate::stats::{CommandStats, WorkerStats};
@@ -32,6 +35,8 @@ pub struct ServerState {
     pub evictions: Evictions,
     /// All connections.
     pub clients: Arc<Registry>,
+    /// What tells subscribers about keys.
+    pub notifier: Arc<Notifier>,
     /// When the server started.
     pub started_at: Instant,
     /// When the server started, in milliseconds since the Unix epoch.
@@ -62,13 +67,20 @@ impl ServerState {
     pub fn new(settings: Settings) -> Self {
         let store = Arc::new(Keyspace::new());
         let blocked = BlockedClients::new(Arc::clone(&store));
+        let limit = settings.config.client_output_buffer_limit;
+        let pubsub = Arc::new(PubSub::new(limit));
+        let classes = settings.config.notify_keyspace_events;
+        let notifier = Arc::new(Notifier::new(classes, Arc::clone(&pubsub)));
+        let expired = Arc::clone(&notifier);
+        store.on_expired(move |key| expired.expired(key));
         let state = Self {
             store,
             settings,
             scripts: Scripts::default(),
             memory: Memory::new(),
             evictions: Evictions::default(),
-            clients: Arc::new(Registry::new(blocked)),
+            notifier,
+            clients: Arc::new(Registry::new(blocked, pubsub)),
             started_at: Instant::now(),
             started_at_ms: unix_time_ms(),
             run_id: format!(
@@ -87,6 +99,19 @@ impl ServerState {
     #[must_use]
     pub fn unix_socket(&self) -> Option<&Path> {
         self.settings.config.sockets.unix.as_deref()
+    }
+
+    /// Adopts the changeable settings of a configuration that was read again. Also records those that
+    /// the program does not know by itself in `started`, the configuration at the start.
+    pub fn take_over(&self, started: &mut Config, config: &Config) {
+        self.settings.take_over(started, config);
+        let limit = config.client_output_buffer_limit;
+        self.clients.pubsub.set_limit(limit);
+        started.client_output_buffer_limit = limit;
+        let classes = config.notify_keyspace_events;
+        self.notifier.set_classes(classes);
+        started.notify_keyspace_events = classes;
+        self.configure_eviction(config);
     }
 
     /// Registers an accepted connection.

@@ -192,7 +192,8 @@ impl Evictor {
         self.evicted_keys.load(Ordering::Relaxed)
     }
 
-    /// Evicts keys until `bytes` are free, at most `keys_max`. Looks at `samples` keys for each.
+    /// Evicts keys until `bytes` are free, at most `keys_max`, and calls `evicted` with each. Looks at `samples` keys for
+    /// each.
     ///
     /// One thread at a time uses the candidates of earlier calls. Others do without them rather than wait: the thread
     /// may be one of low priority that has no core.
@@ -202,6 +203,7 @@ impl Evictor {
         policy: EvictionPolicy,
         samples: usize,
         (bytes, keys_max): (usize, usize),
+        mut evicted: impl FnMut(&[u8]),
     ) -> Eviction {
         let Some((scope, order)) = policy.rule() else {
             return Eviction::Nothing;
@@ -211,9 +213,10 @@ impl Evictor {
         candidates.order_by(order);
         let (mut freed, mut keys) = (0, 0);
         while freed < bytes.max(1) && keys < keys_max {
-            let Some(bytes) = evict_one(keyspace, candidates, scope, order, samples) else {
+            let Some((key, bytes)) = evict_one(keyspace, candidates, scope, order, samples) else {
                 break;
             };
+            evicted(&key);
             freed += bytes;
             keys += 1;
         }
@@ -225,14 +228,14 @@ impl Evictor {
     }
 }
 
-/// Evicts one key. Returns its bytes.
+/// Evicts one key. Returns it with its bytes.
 fn evict_one(
     keyspace: &Keyspace,
     candidates: &mut Candidates,
     scope: Scope,
     order: Order,
     samples: usize,
-) -> Option<usize> {
+) -> Option<(Box<[u8]>, usize)> {
     let is_volatile = scope == Scope::Volatile;
     // Other clients may remove each of them first.
     for _ in 0..CANDIDATES_MAX {
@@ -257,7 +260,7 @@ fn evict_one(
                     && (order == Order::Random || rank >= candidate.rank.min(next))
             };
             if let Some(bytes) = keyspace.evict(&candidate.key, is_best) {
-                return Some(bytes);
+                return Some((candidate.key, bytes));
             }
         }
     }
@@ -300,7 +303,7 @@ mod tests {
     }
 
     fn evict(keyspace: &Keyspace, policy: EvictionPolicy, keys: usize) -> Eviction {
-        Evictor::default().evict(keyspace, policy, SAMPLES, (usize::MAX, keys))
+        Evictor::default().evict(keyspace, policy, SAMPLES, (usize::MAX, keys), |_| {})
     }
 
     #[test]
@@ -383,12 +386,17 @@ mod tests {
         let keyspace = filled(100);
         let evictor = Evictor::default();
         let policy = EvictionPolicy::AllKeysRandom;
-        let Eviction::Freed(bytes) = evictor.evict(&keyspace, policy, SAMPLES, (1, 100)) else {
+        let Eviction::Freed(bytes) = evictor.evict(&keyspace, policy, SAMPLES, (1, 100), |_| {})
+        else {
             panic!("nothing was evicted");
         };
         assert_eq!((keyspace.len(), evictor.evicted_keys()), (99, 1));
         assert!(bytes >= b"value".len());
-        evictor.evict(&keyspace, policy, SAMPLES, (3 * bytes, 100));
+        let mut evicted = Vec::new();
+        evictor.evict(&keyspace, policy, SAMPLES, (3 * bytes, 100), |key| {
+            evicted.push(key.to_vec());
+        });
+        assert!((2..=4).contains(&evicted.len()));
         assert!((95..=97).contains(&keyspace.len()));
     }
 }

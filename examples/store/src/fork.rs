@@ -278,7 +278,7 @@ impl Keyspace {
             return Err(Conflict { shards });
         }
         let mut garbage = Vec::new();
-        let mut stored = Vec::new();
+        let (mut stored, mut expired) = (Vec::new(), Vec::new());
         if touched.cleared {
             for index in shards {
                 let state = locks.state_mut(index);
@@ -294,6 +294,8 @@ impl Keyspace {
                 continue;
             }
             stored.extend(after.map(|_| key));
+            let has_expired = was.is_some_and(|entry| entry.is_expired(crate::unix_time_ms));
+            expired.extend(has_expired.then_some(key));
             let index = self.shard_index(before.position);
             let state = locks.state_mut(index);
             let old = state.replace(before.position, key, after.cloned());
@@ -302,6 +304,7 @@ impl Keyspace {
         }
         drop(locks);
         stored.into_iter().for_each(|key| self.note_key(key));
+        expired.into_iter().for_each(|key| self.tell_expired(key));
         self.add_stats(fork.stats());
         self.discard_all(garbage);
         Ok(())

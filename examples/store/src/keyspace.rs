@@ -5,8 +5,9 @@
 //! positions.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use imbl::OrdMap;
 use parking_lot::{Mutex, MutexGuard};
@@ -52,7 +53,19 @@ pub struct Keyspace {
     clock: AccessClock,
     contended_updates: AtomicU64,
     expired_keys: AtomicU64,
+    on_expired: OnceLock<ExpiredHook>,
     key_len_max: AtomicUsize,
+}
+
+/// What is told about keys that are removed because they have expired.
+struct ExpiredHook(Box<Tell>);
+
+type Tell = dyn Fn(&[u8]) + Send + Sync;
+
+impl fmt::Debug for ExpiredHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExpiredHook").finish_non_exhaustive()
+    }
 }
 
 // A cache line and its neighbour: the hardware fetches both together.
@@ -113,6 +126,7 @@ impl Keyspace {
             clock: AccessClock::default(),
             contended_updates: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
+            on_expired: OnceLock::new(),
             key_len_max: AtomicUsize::new(0),
         }
     }
@@ -206,6 +220,9 @@ impl Keyspace {
             self.note_key(key);
         }
         self.count_expired(expired);
+        if expired > 0 {
+            self.tell_expired(key);
+        }
         self.discard_all(garbage);
         result
     }
@@ -233,7 +250,7 @@ impl Keyspace {
             )
         };
         let mut slots = [slot_of(0, first), slot_of(1, second)];
-        let expired = slots.iter_mut().map(expire_slot).sum();
+        let expired = slots.each_mut().map(expire_slot);
         let [first_slot, second_slot] = &mut slots;
         let result = change(first_slot, second_slot);
         let mut garbage = SmallVec::<[Garbage; 4]>::new();
@@ -259,7 +276,12 @@ impl Keyspace {
             .into_iter()
             .flatten()
             .for_each(|key| self.note_key(key));
-        self.count_expired(expired);
+        self.count_expired(expired.iter().sum());
+        for (key, expired) in [first, second].into_iter().zip(expired) {
+            if expired > 0 {
+                self.tell_expired(key);
+            }
+        }
         self.discard_all(garbage);
         result
     }
@@ -472,6 +494,18 @@ impl Keyspace {
             .sum()
     }
 
+    /// Has `tell` called with each key that is removed because it has expired, on the thread that finds it and without a
+    /// lock of the keyspace. Only the first call has an effect.
+    pub fn on_expired(&self, tell: impl Fn(&[u8]) + Send + Sync + 'static) {
+        let _ = self.on_expired.set(ExpiredHook(Box::new(tell)));
+    }
+
+    pub(crate) fn tell_expired(&self, key: &[u8]) {
+        if let Some(ExpiredHook(tell)) = self.on_expired.get() {
+            tell(key);
+        }
+    }
+
     /// Counters since the keyspace was created.
     #[must_use]
     pub fn stats(&self) -> KeyspaceStats {
@@ -604,7 +638,7 @@ impl Keyspace {
         if shard.volatile_len.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        let mut garbage = SmallVec::<[Garbage; 8]>::new();
+        let mut expired = SmallVec::<[Arc<Entry>; 8]>::new();
         let mut state = shard.state.lock();
         let mut found = 0;
         while found < count_max
@@ -613,17 +647,15 @@ impl Keyspace {
         {
             found += 1;
             state.due.pop_first();
-            garbage.extend(
-                state
-                    .take_expired(position, now_ms)
-                    .into_iter()
-                    .map(Garbage::Entry),
-            );
+            expired.extend(state.take_expired(position, now_ms));
         }
         shard.publish(&state);
         drop(state);
-        self.count_expired(garbage.len() as u64);
-        self.discard_all(garbage);
+        self.count_expired(expired.len() as u64);
+        expired
+            .iter()
+            .for_each(|entry| self.tell_expired(entry.key()));
+        self.discard_all(expired.into_iter().map(Garbage::Entry));
         found
     }
 

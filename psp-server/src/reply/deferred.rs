@@ -23,6 +23,7 @@ use crate::presence::{Presence, State};
 use crate::transport::budget::{Budget, EXEMPT_BYTES};
 use crate::transport::output::OutputQueue;
 use crate::transport::owed::Ticket;
+use crate::transport::push::Announcements;
 use crate::transport::request_key::RequestKey;
 
 /// The reply to a request whose handler has returned: what [`Reply::defer`](crate::Reply::defer) made. Any thread may
@@ -243,7 +244,7 @@ impl Completed {
     }
 }
 
-/// The deferred replies of a thread that receives requests.
+/// What other threads have for the peers of a thread that receives requests: deferred replies, and where messages wait.
 pub(crate) struct Deferrals {
     budget: Arc<Budget>,
     /// Bytes that the reply to a connection's request may have whatever others hold.
@@ -257,6 +258,7 @@ pub(crate) struct Deferrals {
     open_datagrams: AtomicUsize,
     has_completed: AtomicBool,
     completed: Mutex<Vec<Completed>>,
+    announcements: Arc<Announcements>,
 }
 
 /// What is known once the server runs.
@@ -270,6 +272,7 @@ impl Deferrals {
     /// No replies. Their bytes count in `budget`. A connection may owe `owed_max` of them.
     pub(crate) fn new(budget: Arc<Budget>, owed_max: usize) -> Self {
         Self {
+            announcements: Arc::new(Announcements::new(budget.clone())),
             budget,
             exempt_bytes: EXEMPT_BYTES / owed_max,
             running: OnceLock::new(),
@@ -284,6 +287,7 @@ impl Deferrals {
     /// From here on `bell` calls the net thread. At most half of `datagrams` may wait for deferred replies.
     pub(crate) fn run(&self, bell: Arc<dyn Bell>, datagrams: usize) {
         let datagrams_max = datagrams.div_ceil(2);
+        self.announcements.run(bell.clone());
         let _ = self.running.set(Running {
             bell,
             datagrams_max,
@@ -355,6 +359,12 @@ impl Deferrals {
                 running.bell.ring();
             }
         });
+    }
+
+    /// Connections for which messages wait.
+    #[inline]
+    pub(crate) fn announcements(&self) -> &Arc<Announcements> {
+        &self.announcements
     }
 
     /// Moves the completed replies into `into`, in the order of their completion. Costs a load if there is none.

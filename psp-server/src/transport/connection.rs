@@ -8,6 +8,7 @@ use super::budget::Budget;
 use super::input::{BufferPool, Fill, InputBuffer};
 use super::output::{Flush, OutputQueue};
 use super::owed::Owed;
+use super::push::Pushes;
 use super::request_key::ConnectionIndex;
 use super::socket::Socket;
 use super::wire::Wire;
@@ -31,6 +32,8 @@ pub(crate) struct Connection<C> {
     pub(crate) output: OutputQueue,
     /// Replies that are deferred.
     pub(crate) owed: Vec<Owed>,
+    /// Messages that no request has asked for.
+    pub(crate) pushes: Pushes,
     /// Memory held for the peer, as last counted in the budget.
     pub(crate) counted_bytes: usize,
     /// What replies took from the budget while they grew, since it was last counted.
@@ -72,6 +75,7 @@ impl<C> Connection<C> {
             input: InputBuffer::default(),
             output: OutputQueue::default(),
             owed: Vec::new(),
+            pushes: Pushes::default(),
             counted_bytes: 0,
             reserved_bytes: 0,
             flush: Flush::Empty,
@@ -96,6 +100,11 @@ impl<C> Connection<C> {
             Err(_) => self.failed = true,
         }
         sent.bytes
+    }
+
+    /// Moves messages to the output, `bytes_max` of them or one.
+    pub(crate) fn take_pushed(&mut self, bytes_max: usize) {
+        self.reserved_bytes += self.pushes.take(&mut self.output, bytes_max);
     }
 
     /// Whether output waits to be sent.

@@ -22,6 +22,7 @@
 //! | `budget.rs` | how much all buffers together may hold |
 //! | `wire.rs` | a socket, and with TLS the session that encrypts what passes through it |
 //! | `connection.rs` | a connection: socket, buffers, the handler's state |
+//! | `push.rs` | messages to connections that did not ask for them |
 //! | `run.rs` | the requests of a connection that travel together |
 //! | `endpoint.rs` | sends replies to datagrams |
 //! | `tls/` | TLS between the socket of a connection and its buffers |
@@ -49,6 +50,7 @@ mod no_dpdk;
 mod no_tls;
 pub(crate) mod output;
 pub(crate) mod owed;
+pub(crate) mod push;
 pub(crate) mod request_key;
 pub(crate) mod room;
 pub(crate) mod run;

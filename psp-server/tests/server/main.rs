@@ -9,6 +9,7 @@ mod deadlines;
 #[cfg(target_os = "linux")]
 mod distributed;
 mod hints;
+mod pushes;
 mod readme;
 mod refused;
 mod replies;

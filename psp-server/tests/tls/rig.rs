@@ -31,7 +31,7 @@ pub(crate) struct TlsServer {
     thread: Option<JoinHandle<DrainReport>>,
 }
 
-/// Requests are lines: `big N` answers N bytes, `quit` closes; each is answered with `ok` and itself. They are of
+/// Requests are lines: `big N` answers N bytes, `push N` pushes N messages, `quit` closes; each is answered with `ok` and itself. They are of
 /// the one type `short`; a line that starts with `2` has the number of the type of handshakes.
 pub(crate) fn start_with(
     files: Certificates,
@@ -51,6 +51,14 @@ pub(crate) fn start_with(
             let line = std::str::from_utf8(request.payload).unwrap().trim_end();
             if let Some(len) = line.strip_prefix("big ") {
                 (0..len.parse().unwrap()).for_each(|_: usize| reply.put(b"x"));
+            }
+            if let Some(count) = line.strip_prefix("push ") {
+                let push = request.pusher().unwrap();
+                for number in 0..count.parse().unwrap() {
+                    let number: usize = number;
+                    let padding = "x".repeat(number);
+                    push.send(format!("{number} {padding}\n").into()).unwrap();
+                }
             }
             if line == "pieces" {
                 reply.put(b"first\n");

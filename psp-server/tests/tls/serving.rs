@@ -64,6 +64,24 @@ fn requests_and_replies_pass_in_order_beside_plain_ones() {
 }
 
 #[test]
+fn messages_that_are_pushed_are_encrypted_too() {
+    let server = start(Config::default());
+    let mut clients = [server.connect(), server.connect()];
+    for client in &mut clients {
+        client.send("push 300\npush 2\nmore\n");
+    }
+    for client in &mut clients {
+        assert_eq!(client.line(), "ok push 300");
+        for number in 0..300 {
+            let padding = "x".repeat(number);
+            assert_eq!(client.line(), format!("{number} {padding}").trim_end());
+        }
+        let rest = [0; 4].map(|_| client.line());
+        assert_eq!(rest, ["ok push 2", "0", "1 x", "ok more"]);
+    }
+}
+
+#[test]
 fn a_classifier_cannot_name_the_type_of_handshakes() {
     let server = start(Config::default());
     let mut client = server.connect();

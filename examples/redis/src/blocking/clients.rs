@@ -415,7 +415,7 @@ impl Waiting {
         let mut text = Transcript::new(usize::MAX);
         let out: &mut dyn Sink = &mut text;
         let mut out = Encoder::new(out, version);
-        match (blocked.command.attempt)(&context, key, &mut out) {
+        match blocked.command.attempt(&context, key, &mut out) {
             Ok(false) => {
                 self.add(&server.store, number, blocked);
                 return None;

@@ -25,8 +25,9 @@ use psp_store::Value;
 pub use clients::{BlockedClients, Unblocked};
 pub(crate) use timeout::deadline;
 
-use crate::command::{Context, ReplyEncoder};
+use crate::command::{CommandSpec, Context, ReplyEncoder};
 use crate::error::CommandError;
+use crate::keyspace_events::{Notifier, Observation, ReplyHead};
 use crate::parse::Result;
 use crate::typed::Typed;
 
@@ -58,6 +59,14 @@ pub struct Blocking {
     deadline: Option<Instant>,
     /// Writes the reply of a command that ends so.
     nothing: fn(&mut ReplyEncoder<'_>),
+    /// The command, if its events are wanted.
+    sent: Option<Sent>,
+}
+
+/// A command as its client sent it.
+struct Sent {
+    spec: &'static CommandSpec,
+    args: Vec<Box<[u8]>>,
 }
 
 impl Blocking {
@@ -74,6 +83,7 @@ impl Blocking {
             attempt: Box::new(attempt),
             deadline,
             nothing,
+            sent: None,
         }
     }
 
@@ -98,6 +108,38 @@ impl Blocking {
             context.blocking = Some(Box::new(self));
         }
         Ok(())
+    }
+
+    /// Remembers the command, if its events are wanted by now.
+    pub(crate) fn remember(
+        &mut self,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        notifier: &Notifier,
+    ) {
+        self.sent = (!notifier.classes().are_off()).then(|| Sent {
+            spec,
+            args: args.iter().map(|arg| Box::from(*arg)).collect(),
+        });
+    }
+
+    /// Tries to serve the command with the key, and publishes its events: `true` if it has written the reply.
+    fn attempt(
+        &self,
+        context: &Context<'_>,
+        key: &[u8],
+        out: &mut ReplyEncoder<'_>,
+    ) -> Result<bool> {
+        let Some(sent) = &self.sent else {
+            return (self.attempt)(context, key, out);
+        };
+        let args: Vec<&[u8]> = sent.args.iter().map(|arg| &**arg).collect();
+        let observation = Observation::begin(sent.spec, context, &args);
+        let is_served = (self.attempt)(context, key, out)?;
+        if let Some(observation) = observation.filter(|_| is_served) {
+            observation.end(context, &ReplyHead::of_something());
+        }
+        Ok(is_served)
     }
 
     /// Memory that the keys take while the client waits.

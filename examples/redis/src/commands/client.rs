@@ -100,9 +100,13 @@ fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     match args[2..] {
         [] => clients.values().for_each(|client| add(client)),
         [option, kind] if parse::is(option, "TYPE") => {
-            if parse::is(kind, "normal") {
-                clients.values().for_each(|client| add(client));
-            } else if !["master", "replica", "pubsub"]
+            let is_pubsub = parse::is(kind, "pubsub");
+            if is_pubsub || parse::is(kind, "normal") {
+                let of_kind = clients
+                    .values()
+                    .filter(|client| client.subscriber.is_subscribed() == is_pubsub);
+                of_kind.for_each(|client| add(client));
+            } else if !["master", "replica"]
                 .iter()
                 .any(|other| parse::is(kind, other))
             {

@@ -90,6 +90,11 @@ const PARAMETERS: &[Parameter] = &[
         busy_reply_threshold,
         set_busy_reply_threshold,
     ),
+    Parameter::new(
+        "client-output-buffer-limit",
+        |server| server.clients.pubsub.limit().with_other_classes(),
+        set_output_limit,
+    ),
     Parameter::fixed("databases", |_| "1".into()),
     Parameter::fixed("enable-debug-command", |server| {
         let access = server
@@ -146,6 +151,11 @@ const PARAMETERS: &[Parameter] = &[
             server.evictions.set_samples(samples);
             Ok(())
         },
+    ),
+    Parameter::new(
+        "notify-keyspace-events",
+        |server| server.notifier.classes().to_string(),
+        set_events,
     ),
     Parameter::new("policy", |server| server.policy().spelled(), set_policy),
     Parameter::fixed("port", |server| server.settings.config.port.to_string()),
@@ -275,6 +285,21 @@ fn set_lfu_rate(
     let mut rates = server.store.lfu_rates();
     *rate(&mut rates) = number(value)?;
     server.store.set_lfu_rates(rates);
+    Ok(())
+}
+
+fn set_output_limit(server: &ServerState, value: &[u8]) -> Setting {
+    let pubsub = &server.clients.pubsub;
+    let limit = pubsub
+        .limit()
+        .parse_classes(&String::from_utf8_lossy(value))?;
+    pubsub.set_limit(limit);
+    Ok(())
+}
+
+fn set_events(server: &ServerState, value: &[u8]) -> Setting {
+    let classes = String::from_utf8_lossy(value).parse()?;
+    server.notifier.set_classes(classes);
     Ok(())
 }
 

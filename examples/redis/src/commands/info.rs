@@ -9,6 +9,7 @@ use psp_server::telemetry::Snapshot;
 use crate::command::{CommandSpec, CommandTable, Context, ReplyEncoder};
 use crate::memory::resident_bytes;
 use crate::parse::{self, Result};
+use crate::pubsub::TopicKind;
 use crate::state::ServerState;
 
 /// The Redis version whose commands and errors this server follows.
@@ -166,6 +167,7 @@ fn stats(server: &ServerState, text: &mut String) -> fmt::Result {
     let store = server.store.stats();
     let snapshot = server.runtime.get().map(psp_server::ServerHandle::snapshot);
     let net = snapshot.as_ref().map(|snapshot| &snapshot.net);
+    let pubsub = &server.clients.pubsub;
     lines!(text,
         "total_connections_received": server.clients.accepted(),
         "total_commands_processed": commands,
@@ -176,6 +178,10 @@ fn stats(server: &ServerState, text: &mut String) -> fmt::Result {
         "evicted_keys": server.evictions.evicted_keys(),
         "keyspace_hits": store.hits,
         "keyspace_misses": store.misses,
+        "pubsub_channels": pubsub.len(TopicKind::Channel),
+        "pubsub_patterns": pubsub.len(TopicKind::Pattern),
+        "pubsubshard_channels": pubsub.len(TopicKind::Shard),
+        "client_output_buffer_limit_disconnections": pubsub.closed(),
         "psp_contended_updates": store.contended_updates,
     )
 }

@@ -23,6 +23,7 @@ mod large;
 mod lcs;
 mod lists;
 mod pace;
+mod pubsub;
 mod scan;
 mod script_call;
 mod scripting;
@@ -56,6 +57,7 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("generic", keys::COMMANDS),
     ("string", lcs::COMMANDS),
     ("list", lists::COMMANDS),
+    ("pubsub", pubsub::COMMANDS),
     ("scripting", functions::COMMANDS),
     ("scripting", scripting::COMMANDS),
     ("server", server::COMMANDS),

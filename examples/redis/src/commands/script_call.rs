@@ -13,6 +13,7 @@ use psp_store::Keyspace;
 use crate::command::{Context, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::Result;
+use crate::pubsub::Outbox;
 use crate::scripts::control::Task;
 use crate::scripts::pool::Lease;
 use crate::scripts::run::{Ended, Run};
@@ -71,7 +72,13 @@ impl Call<'_> {
         let limit_bytes = server.settings.config.server.reply_bytes_max;
         let is_within_transaction = context.store.is_fork();
         let Arguments { keys, args } = self.arguments;
+        let own_outbox = Outbox::default();
         let run = |store: &Keyspace| {
+            own_outbox.clear();
+            let context = &Context {
+                outbox: context.outbox.or(Some(&own_outbox)),
+                ..context.within(store)
+            };
             let mut reply = Transcript::new(limit_bytes);
             let run = Run {
                 context,
@@ -86,6 +93,7 @@ impl Call<'_> {
                 && !is_within_transaction
             {
                 store.roll_back();
+                own_outbox.clear();
             }
             ended.map(|()| reply)
         };
@@ -95,6 +103,7 @@ impl Call<'_> {
             TransactionState::commit(&server.store, &[], run)
                 .ok_or(CommandError::line("ERR the script was not carried out"))?
         };
+        own_outbox.publish(&server.clients.pubsub);
         match ended {
             Ok(reply) if reply.is_too_long() => Err(CommandError::line(
                 "ERR the reply of the script, which was carried out, is longer than reply-bytes-max",

@@ -68,6 +68,16 @@ pub(crate) fn find<'s>(
     Ok(Some(found))
 }
 
+/// The error for a number of arguments that no form of a subcommand has.
+pub(super) fn wrong_arguments(container: &str, subcommand: &[u8]) -> CommandError {
+    let subcommand = String::from_utf8_lossy(subcommand);
+    let container = container.to_uppercase();
+    let line = format!(
+        "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {container} HELP."
+    );
+    CommandError::Other(line.into())
+}
+
 /// Writes `lines` and what precedes and follows them in every HELP of Redis.
 pub(super) fn write_help(container: &str, lines: &[&str], out: &mut ReplyEncoder<'_>) {
     let title = format!(

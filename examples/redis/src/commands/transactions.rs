@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::Encoder;
-use psp_store::Keyspace;
 
 use super::pace::Pace;
 use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
+use crate::keyspace_events;
 use crate::parse::Result;
+use crate::pubsub::Outbox;
 use crate::transaction::{QueuedCommand, TransactionState};
 use crate::transcript::Transcript;
 
@@ -73,15 +74,24 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
     let store = &context.server.store;
     let limit_bytes = context.server.settings.config.server.reply_bytes_max;
     let mut closes = false;
+    let outbox = Outbox::default();
     let replies = TransactionState::commit(store, &transaction.watched, |fork| {
         let mut replies = Transcript::new(limit_bytes);
         closes = false;
+        outbox.clear();
+        let context = Context {
+            outbox: Some(&outbox),
+            ..context.within(fork)
+        };
         for command in commands {
-            closes |= run(command, context, fork, &mut replies);
+            closes |= run(command, &context, &mut replies);
         }
         replies
     });
     context.close |= closes;
+    if replies.is_some() {
+        outbox.publish(&context.server.clients.pubsub);
+    }
     match replies {
         None => out.null_array(),
         Some(replies) if replies.is_too_long() => {
@@ -102,16 +112,12 @@ fn spec_of(command: &QueuedCommand) -> &'static CommandSpec {
 }
 
 /// Runs one command of a transaction. Returns whether the connection closes after the reply.
-fn run(
-    command: &QueuedCommand,
-    context: &Context<'_>,
-    store: &Keyspace,
-    replies: &mut dyn Sink,
-) -> bool {
+fn run(command: &QueuedCommand, context: &Context<'_>, replies: &mut dyn Sink) -> bool {
     let started = Instant::now();
-    let mut context = context.within(store);
+    let mut context = context.within(context.store);
     let mut reply = Encoder::new(replies, context.client.version());
-    let result = (spec_of(command).run)(&mut context, &command.args(), &mut reply);
+    let (spec, args) = (spec_of(command), command.args());
+    let result = keyspace_events::run(spec, &mut context, &args, &mut reply);
     if let Err(error) = &result {
         reply.error(&error.to_string());
     }

@@ -25,6 +25,7 @@ use super::number;
 use super::pool::Lease;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
+use crate::keyspace_events;
 use crate::parse::Result;
 use crate::transcript::Transcript;
 
@@ -147,7 +148,7 @@ impl Run<'_> {
         let mut context = self.context.within(self.store);
         let out: &mut dyn Sink = reply;
         let mut encoder = Encoder::new(out, interpreter.control.version());
-        let result = (spec.run)(&mut context, args, &mut encoder);
+        let result = keyspace_events::run(spec, &mut context, args, &mut encoder);
         let stats = self.context.stats;
         stats.count_call(index, started.elapsed(), result.is_err());
         result?;

@@ -164,6 +164,33 @@ async function scripts(redis) {
   await rejects(redis.eval("return redis.call('nosuch')", 0), /Unknown Redis command called from script/);
 }
 
+async function messages(redis) {
+  const subscriber = new Redis({ port, password });
+  const received = [];
+  let wake = () => {};
+  const note = (...message) => {
+    received.push(message);
+    wake();
+  };
+  subscriber.on('message', note);
+  subscriber.on('pmessage', note);
+  const arrived = async (count) => {
+    while (received.length < count) await new Promise((resolve) => (wake = resolve));
+    return received.splice(0, count);
+  };
+  equal(await subscriber.subscribe('news', 'more'), 2);
+  equal(await subscriber.psubscribe('n*'), 3);
+  equal(await redis.publish('news', 'hello'), 2);
+  deepEqual(await arrived(2), [['news', 'hello'], ['n*', 'news', 'hello']]);
+  deepEqual(await redis.multi().publish('more', 'a').publish('more', 'b').exec(), [[null, 1], [null, 1]]);
+  deepEqual(await arrived(2), [['more', 'a'], ['more', 'b']]);
+  equal(await subscriber.unsubscribe('news', 'more'), 1);
+  equal(await subscriber.punsubscribe(), 0);
+  equal(await subscriber.get('key'), null);
+  equal(await redis.publish('news', 'nobody'), 0);
+  equal(await subscriber.quit(), 'OK');
+}
+
 async function autoPipelining() {
   const redis = new Redis({ port, password, enableAutoPipelining: true });
   const numbers = Array.from({ length: 500 }, (_, index) => index);
@@ -176,7 +203,7 @@ async function autoPipelining() {
 
 await connection();
 const redis = new Redis({ port, password });
-const suites = [strings, keys, lists, hashes, sets, sortedSets, blocking, pipelines, transactions, scripts];
+const suites = [strings, keys, lists, hashes, sets, sortedSets, blocking, pipelines, transactions, scripts, messages];
 for (const suite of suites) {
   equal(await redis.flushall(), 'OK');
   await suite(redis);

@@ -326,11 +326,52 @@ def blocking(client):
     check_error(unblocked.result, redis.ResponseError, "UNBLOCKED")
 
 
+def received(subscriber):
+    """The kind, the channel and the text of the next message."""
+    message = subscriber.get_message(timeout=60)
+    return message["type"], message["channel"], message["data"]
+
+
+def messages(client):
+    """Channels, patterns, shard channels and keyspace events, in each version of the protocol."""
+    port, password = map(client.connection_pool.connection_kwargs.get, ("port", "password"))
+    for protocol in [2, 3]:
+        other = redis.Redis(port=port, password=password, protocol=protocol, decode_responses=True)
+        subscriber = other.pubsub()
+        subscriber.subscribe("news")
+        check(received(subscriber), ("subscribe", "news", 1))
+        subscriber.psubscribe("n*")
+        check(received(subscriber), ("psubscribe", "n*", 2))
+        check(client.publish("news", "hello"), 2)
+        check(received(subscriber), ("message", "news", "hello"))
+        check(received(subscriber), ("pmessage", "news", "hello"))
+        check(client.pubsub_channels(), ["news"])
+        check(client.pubsub_numsub("news", "none"), [("news", 1), ("none", 0)])
+        check(client.pubsub_numpat(), 1)
+        subscriber.unsubscribe("news")
+        check(received(subscriber), ("unsubscribe", "news", 1))
+        subscriber.punsubscribe()
+        check(received(subscriber), ("punsubscribe", "n*", 0))
+        check(client.publish("news", "nobody"), 0)
+        check(client.config_set("notify-keyspace-events", "Ex"), True)
+        subscriber.subscribe("__keyevent@0__:expired")
+        check(received(subscriber)[0], "subscribe")
+        check(client.set("short", "v", px=1), True)
+        check(received(subscriber), ("message", "__keyevent@0__:expired", "short"))
+        check(client.config_set("notify-keyspace-events", ""), True)
+        subscriber.close()
+    with client.pipeline() as pipe:
+        pipe.multi()
+        pipe.publish("news", "nobody").set("key", "value")
+        check(pipe.execute(), [0, True])
+
+
 def main():
     port, password, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     connection(port, password)
     client = redis.Redis(port=port, password=password, decode_responses=True)
     suites = [strings, keys, lists, hashes, sets, sorted_sets, pipelines, transactions, scripts, functions, blocking]
+    suites += [messages]
     for suite in suites:
         check(client.flushdb(), True)
         suite(client)

@@ -19,6 +19,7 @@ mod overload;
 mod patterns;
 mod payloads;
 mod protocol;
+mod pubsub;
 mod scripts;
 mod steering;
 mod strangers;

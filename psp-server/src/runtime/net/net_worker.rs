@@ -477,14 +477,15 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Receives a report of each worker, the wakes of requests that wait, and deferred replies. Returns the number of
-    /// all.
+    /// Receives a report of each worker, the wakes of requests that wait, deferred replies, and what was pushed. Returns
+    /// the number of all.
     fn receive_reports(&mut self) -> usize {
         self.timers.wake_due();
         let received = self.receive_reports_of_workers();
         // Behind the reports: their connections are here.
         let (framing, shared) = (&*self.framing, &self.shared);
-        received + self.requests.send_deferred(framing, shared, self.now_ns)
+        let deferred = self.requests.send_deferred(framing, shared, self.now_ns);
+        received + deferred + self.requests.connections.note_pushed()
     }
 
     fn receive_reports_of_workers(&mut self) -> usize {
@@ -532,6 +533,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         loop {
             let connections = &mut self.requests.connections;
             connections.advance_ready(CONNECTIONS_PER_TURN, &mut self.dispatcher, self.now_ns);
+            connections.send_pushed(&mut self.dispatcher, self.now_ns);
             self.carry_out(end_ns);
             if !self.requests.connections.has_ready() || self.now_ns > end_ns {
                 return;

@@ -133,6 +133,9 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         }
         let mut now_ns = start_ns;
         while let Some(frame) = run.frames.get(run.done) {
+            if connection.pushes.has_any() {
+                connection.take_pushed(usize::MAX);
+            }
             let payload = &connection.input.data()[..frame.len];
             let budget = &self.shared.buffers;
             let limit_bytes = self.shared.reply_bytes_max();
@@ -144,6 +147,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 request: RequestKey::Connection(connection.index),
                 presence: Some(&connection.presence),
                 deferrals: self.shared.deferrals_of(self.worker),
+                pushes: Some(&connection.pushes),
             };
             let Connection { output, socket, .. } = connection;
             let mut reply = Reply::to_stream(output, socket, limit_bytes, budget, origin);
@@ -156,6 +160,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 worker: self.worker,
                 waited: self.waited(run.arrived_ns, now_ns),
                 watch: Some(watch),
+                origin,
                 server: &self.server,
             };
             let handled = self.shared.guard(
@@ -167,7 +172,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             );
             let outcome = reply.into_outcome();
             let flushed = outcome.flushed;
-            connection.reserved_bytes += outcome.reserved_bytes;
+            connection.reserved_bytes += outcome.reserved_bytes + flushed.pushed_bytes;
             if outcome.reclassified.is_some() && handled.is_ok() && !flushed.is_committed {
                 connection.output.truncate(flushed.ahead);
                 run.reclassified = outcome.reclassified;
@@ -298,6 +303,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             request: RequestKey::Datagram(*index),
             presence: None,
             deferrals: self.shared.deferrals_of(self.worker),
+            pushes: None,
         };
         let mut reply = Reply::to_datagram(room, Some(origin));
         let request = Request {
@@ -309,6 +315,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             worker: self.worker,
             waited: self.waited(arrived_ns, start_ns),
             watch: None,
+            origin,
             server: &self.server,
         };
         let handled = self.shared.guard(

@@ -38,7 +38,7 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
-    fn advance<K: Classifier<F::Head>>(
+    pub(super) fn advance<K: Classifier<F::Head>>(
         &mut self,
         index: ConnectionIndex,
         dispatcher: &mut Dispatcher<K>,
@@ -51,7 +51,7 @@ impl<F: Framing, C> Connections<F, C> {
                 return;
             };
             let Stream { connection, run } = &mut **stream;
-            if connection.failed {
+            if connection.failed || connection.pushes.is_cut_off() {
                 return self.close(index);
             }
             if connection.has_unsent() {
@@ -78,6 +78,11 @@ impl<F: Framing, C> Connections<F, C> {
                 if connection.flush == Flush::Budget && !connection.failed {
                     return self.ready.push(index);
                 }
+                continue;
+            }
+            if connection.may_send_pushed() {
+                connection.lend_buffers(&mut self.memory.output);
+                connection.take_pushed(SEND_BYTES_MAX);
                 continue;
             }
             if connection.closing && connection.owed.is_empty() {

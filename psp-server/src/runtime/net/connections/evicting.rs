@@ -87,7 +87,7 @@ impl<F: Framing, C> Slot<F, C> {
         let is_of_less_worth = for_authenticated && !connection.is_authenticated;
         let waits_for_nothing = connection.owed.is_empty() || connection.has_unsent();
         (waits_for_nothing
-            && connection.counted_bytes > EXEMPT_BYTES
+            && connection.counted_bytes + connection.pushes.held_bytes() > EXEMPT_BYTES
             && (is_stale || is_of_less_worth))
             .then_some((connection.is_authenticated, progress_ns))
     }

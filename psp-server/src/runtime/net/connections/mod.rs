@@ -26,6 +26,7 @@
 //! | `dropping.rs` | refuses runs, and drops those that nobody waits for |
 //! | `evicting.rs` | closes connections that hold much and wait for nothing |
 //! | `owing.rs` | sends replies that were deferred |
+//! | `pushing.rs` | sends messages that were pushed |
 //! | `peer_end.rs` | notices that a peer has gone |
 //! | `lingering.rs` | closing without losing the last reply |
 //! | `memory.rs` | buffers, and the bytes held for all peers |
@@ -43,6 +44,7 @@ mod owing;
 mod parse;
 pub(super) mod peer_end;
 mod per_address;
+mod pushing;
 mod readiness;
 mod ready_queue;
 mod slot;

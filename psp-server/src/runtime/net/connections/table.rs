@@ -1,5 +1,6 @@
 //! The table: accepts connections, lends them, takes them back, closes them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mio::{Interest, Registry};
@@ -31,6 +32,8 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     pub(super) slots: Vec<Slot<F, C>>,
     free: Vec<ConnectionIndex>,
     pub(super) ready: ReadyQueue,
+    /// Connections that have new messages.
+    pub(super) pushed: VecDeque<ConnectionIndex>,
     pub(super) memory: Memory,
     /// Connections whose runs wait for places in typed queues.
     pub(super) held: Held,
@@ -50,6 +53,7 @@ impl<F: Framing, C> Connections<F, C> {
             slots: Vec::new(),
             free: Vec::new(),
             ready: ReadyQueue::default(),
+            pushed: VecDeque::new(),
             memory: Memory::new(),
             held: Held::new(shared.types.len() + 1, backpressure_ns),
             per_address: PerAddress::new(shared.config.connections_per_address_max),
@@ -69,7 +73,7 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     pub(in crate::runtime::net) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !(self.ready.is_empty() && self.pushed.is_empty())
     }
 
     pub(in crate::runtime::net) fn has_lingering(&self) -> bool {
@@ -255,7 +259,10 @@ impl<F: Framing, C> Connections<F, C> {
             let slot = &self.slots[index.get()];
             let config = &self.shared.config;
             let (timeout_s, since_ns) = match &slot.phase {
-                Phase::Home(stream) if !stream.connection.has_unsent() && slot.phase.owes() => {
+                Phase::Home(stream)
+                    if !stream.connection.has_unsent()
+                        && (slot.phase.owes() || stream.connection.pushes.has_senders()) =>
+                {
                     continue;
                 }
                 Phase::Home(stream) => match stream.connection.socket.handshake_since_ns() {

@@ -1,0 +1,570 @@
+//! The events of each command.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use psp_protocols::resp::parse_integer;
+use smallvec::{SmallVec, smallvec};
+
+use super::observed::{Key, Outcome};
+use super::{Class, Classes};
+use crate::command::{CommandSpec, Context, Flag, KeyPositions};
+use crate::pubsub::TopicKind;
+
+type Keys<'a> = SmallVec<[&'a [u8]; 2]>;
+
+/// What a command does to its keys, and the events that tell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Effect {
+    class: Class,
+    event: &'static str,
+    rule: Rule,
+}
+
+/// When a command has its event, and for which keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// The key in argument 1, unless the command fails.
+    Always,
+    /// The same, if the key exists before.
+    Existing,
+    /// The same, if the reply says something.
+    Replied,
+    /// The same, if one of its arguments is one of these words.
+    Words(&'static [&'static str]),
+    /// The same, if the value in this argument is not empty.
+    NonEmpty(usize),
+    /// The key in argument 1, whose scores have changed, or the reply says something.
+    Scores,
+    /// Each key from argument 1 on, with so many arguments for each, if the reply says something.
+    Each(usize),
+    /// Each key that is gone.
+    Gone,
+    /// SET and its relatives: `set`, and `expire` if the key expires then.
+    Set,
+    /// GETEX.
+    Lifetime,
+    /// EXPIRE and its relatives.
+    Expire,
+    /// RENAME and RENAMENX.
+    Rename,
+    /// The key in this argument, which is made anew, if the reply says something.
+    Made(usize),
+    /// SMOVE.
+    MoveMember,
+    /// The destination in this argument: the event, or `del`.
+    Stored(usize),
+    /// The destination behind one of these words.
+    StoredBehind(&'static [&'static str]),
+    /// A list's end to another one; the ends are in arguments 3 and 4, if there are so many.
+    MoveElement,
+    /// The first of all keys but the last argument.
+    FirstOf,
+    /// The first of the keys that this argument counts. The event ends with the word behind them.
+    CountedFirst(usize),
+}
+
+const NO_EVENT: &str = "";
+
+/// The commands and their effects.
+const EFFECTS: &[(&[&str], Class, &str, Rule)] = &[
+    (&["append"], Class::String, "append", Rule::Always),
+    (
+        &["incr", "decr", "incrby", "decrby"],
+        Class::String,
+        "incrby",
+        Rule::Always,
+    ),
+    (&["incrbyfloat"], Class::String, "incrbyfloat", Rule::Always),
+    (&["getset"], Class::String, "set", Rule::Always),
+    (&["setnx"], Class::String, "set", Rule::Replied),
+    (&["set", "setex", "psetex"], Class::String, "set", Rule::Set),
+    (&["mset", "msetnx"], Class::String, "set", Rule::Each(2)),
+    (&["setrange"], Class::String, "setrange", Rule::NonEmpty(3)),
+    (&["setbit"], Class::String, "setbit", Rule::Always),
+    (
+        &["bitfield"],
+        Class::String,
+        "setbit",
+        Rule::Words(&["set", "incrby"]),
+    ),
+    (&["bitop"], Class::String, "set", Rule::Stored(2)),
+    (&["pfadd"], Class::String, "pfadd", Rule::Replied),
+    (&["pfmerge"], Class::String, "pfadd", Rule::Always),
+    (
+        &["getdel", "del", "unlink"],
+        Class::Generic,
+        "del",
+        Rule::Gone,
+    ),
+    (&["getex"], Class::Generic, NO_EVENT, Rule::Lifetime),
+    (
+        &["expire", "expireat", "pexpire", "pexpireat"],
+        Class::Generic,
+        "expire",
+        Rule::Expire,
+    ),
+    (&["persist"], Class::Generic, "persist", Rule::Replied),
+    (
+        &["rename", "renamenx"],
+        Class::Generic,
+        NO_EVENT,
+        Rule::Rename,
+    ),
+    (&["copy"], Class::Generic, "copy_to", Rule::Made(2)),
+    (&["restore"], Class::Generic, "restore", Rule::Made(1)),
+    (&["lpush", "lpushx"], Class::List, "lpush", Rule::Replied),
+    (&["rpush", "rpushx"], Class::List, "rpush", Rule::Replied),
+    (&["lpop"], Class::List, "lpop", Rule::Replied),
+    (&["rpop"], Class::List, "rpop", Rule::Replied),
+    (&["blpop"], Class::List, "lpop", Rule::FirstOf),
+    (&["brpop"], Class::List, "rpop", Rule::FirstOf),
+    (&["linsert"], Class::List, "linsert", Rule::Replied),
+    (&["lset"], Class::List, "lset", Rule::Always),
+    (&["lrem"], Class::List, "lrem", Rule::Replied),
+    (&["ltrim"], Class::List, "ltrim", Rule::Existing),
+    (
+        &["lmove", "blmove", "rpoplpush", "brpoplpush"],
+        Class::List,
+        NO_EVENT,
+        Rule::MoveElement,
+    ),
+    (&["lmpop"], Class::List, NO_EVENT, Rule::CountedFirst(1)),
+    (&["blmpop"], Class::List, NO_EVENT, Rule::CountedFirst(2)),
+    (
+        &["sort"],
+        Class::List,
+        "sortstore",
+        Rule::StoredBehind(&["store"]),
+    ),
+    (&["hset", "hmset"], Class::Hash, "hset", Rule::Always),
+    (&["hsetnx"], Class::Hash, "hset", Rule::Replied),
+    (&["hincrby"], Class::Hash, "hincrby", Rule::Always),
+    (&["hincrbyfloat"], Class::Hash, "hincrbyfloat", Rule::Always),
+    (&["hdel"], Class::Hash, "hdel", Rule::Replied),
+    (&["sadd"], Class::Set, "sadd", Rule::Replied),
+    (&["srem"], Class::Set, "srem", Rule::Replied),
+    (&["spop"], Class::Set, "spop", Rule::Replied),
+    (&["smove"], Class::Set, NO_EVENT, Rule::MoveMember),
+    (&["sinterstore"], Class::Set, "sinterstore", Rule::Stored(1)),
+    (&["sunionstore"], Class::Set, "sunionstore", Rule::Stored(1)),
+    (&["sdiffstore"], Class::Set, "sdiffstore", Rule::Stored(1)),
+    (&["zadd"], Class::SortedSet, "zadd", Rule::Scores),
+    (&["geoadd"], Class::SortedSet, "zadd", Rule::Scores),
+    (&["zincrby"], Class::SortedSet, "zincr", Rule::Always),
+    (&["zrem"], Class::SortedSet, "zrem", Rule::Replied),
+    (
+        &["zremrangebyrank"],
+        Class::SortedSet,
+        "zremrangebyrank",
+        Rule::Replied,
+    ),
+    (
+        &["zremrangebyscore"],
+        Class::SortedSet,
+        "zremrangebyscore",
+        Rule::Replied,
+    ),
+    (
+        &["zremrangebylex"],
+        Class::SortedSet,
+        "zremrangebylex",
+        Rule::Replied,
+    ),
+    (&["zpopmin"], Class::SortedSet, "zpopmin", Rule::Replied),
+    (&["zpopmax"], Class::SortedSet, "zpopmax", Rule::Replied),
+    (&["bzpopmin"], Class::SortedSet, "zpopmin", Rule::FirstOf),
+    (&["bzpopmax"], Class::SortedSet, "zpopmax", Rule::FirstOf),
+    (
+        &["zmpop"],
+        Class::SortedSet,
+        NO_EVENT,
+        Rule::CountedFirst(1),
+    ),
+    (
+        &["bzmpop"],
+        Class::SortedSet,
+        NO_EVENT,
+        Rule::CountedFirst(2),
+    ),
+    (
+        &["zunionstore"],
+        Class::SortedSet,
+        "zunionstore",
+        Rule::Stored(1),
+    ),
+    (
+        &["zinterstore"],
+        Class::SortedSet,
+        "zinterstore",
+        Rule::Stored(1),
+    ),
+    (
+        &["zdiffstore"],
+        Class::SortedSet,
+        "zdiffstore",
+        Rule::Stored(1),
+    ),
+    (
+        &["zrangestore"],
+        Class::SortedSet,
+        "zrangestore",
+        Rule::Stored(1),
+    ),
+    (
+        &["geosearchstore"],
+        Class::SortedSet,
+        "geosearchstore",
+        Rule::Stored(1),
+    ),
+    (
+        &["georadius", "georadiusbymember"],
+        Class::SortedSet,
+        "georadiusstore",
+        Rule::StoredBehind(&["store", "storedist"]),
+    ),
+];
+
+/// The effect of the command with this name; `None` if it changes no keys one by one.
+pub(super) fn effect_of(name: &str) -> Option<&'static Effect> {
+    static BY_NAME: LazyLock<HashMap<&str, Effect>> = LazyLock::new(|| {
+        let rows = EFFECTS.iter().flat_map(|&(names, class, event, rule)| {
+            let effect = Effect { class, event, rule };
+            names.iter().map(move |name| (*name, effect))
+        });
+        rows.collect()
+    });
+    BY_NAME.get(name)
+}
+
+/// Commands that look at a key without missing it.
+const SILENT: &[&str] = &["memory", "object", "watch"];
+
+/// Where the keys are that a command reads.
+#[derive(Debug, Clone, Copy)]
+enum Read {
+    /// From this argument on to that one; a negative one counts from the end.
+    Between(i32, i32),
+    /// As many as this argument says, behind it.
+    Counted(usize),
+}
+
+/// The keys that commands read, beside those of the command table that only read.
+const READS: &[(&[&str], Read)] = &[
+    (
+        &[
+            "copy",
+            "georadius",
+            "georadiusbymember",
+            "getdel",
+            "getex",
+            "getset",
+            "sort",
+        ],
+        Read::Between(1, 1),
+    ),
+    (&["geosearchstore", "zrangestore"], Read::Between(2, 2)),
+    (&["pfmerge"], Read::Between(1, -1)),
+    (
+        &["sdiffstore", "sinterstore", "sunionstore"],
+        Read::Between(2, -1),
+    ),
+    (&["bitop"], Read::Between(3, -1)),
+    (
+        &["sintercard", "zdiff", "zinter", "zintercard", "zunion"],
+        Read::Counted(1),
+    ),
+    (
+        &["zdiffstore", "zinterstore", "zunionstore"],
+        Read::Counted(2),
+    ),
+];
+
+/// The keys that a command reads.
+fn read_keys<'a>(spec: &CommandSpec, args: &'a [&'a [u8]]) -> Keys<'a> {
+    let row = READS.iter().find(|(names, _)| names.contains(&spec.name));
+    let KeyPositions { first, last, step } = spec.keys;
+    let (first, last, step) = match row {
+        Some((_, Read::Counted(at))) => return counted(args, *at).0.iter().copied().collect(),
+        Some((_, Read::Between(first, last))) => (*first, *last, 1),
+        None if spec.flags.contains(&Flag::Readonly) && !SILENT.contains(&spec.name) => {
+            (first, last, step)
+        }
+        None => return Keys::new(),
+    };
+    if first <= 0 {
+        return Keys::new();
+    }
+    let position = |position: i32| match usize::try_from(position) {
+        Ok(position) => position,
+        Err(_) => args.len().saturating_sub(position.unsigned_abs() as usize),
+    };
+    let step = usize::try_from(step).unwrap_or(1).max(1);
+    let positions = (position(first)..=position(last)).step_by(step);
+    positions.filter_map(|at| args.get(at).copied()).collect()
+}
+
+/// Publishes `keymiss` for the keys that a command is about to read and that do not exist.
+pub(super) fn announce_misses(
+    classes: Classes,
+    spec: &CommandSpec,
+    context: &Context<'_>,
+    args: &[&[u8]],
+) {
+    if !classes.has(Class::Miss) {
+        return;
+    }
+    for key in read_keys(spec, args) {
+        if !context.store.peek(key, |entry| entry.is_some()) {
+            classes.announce(Class::Miss, "keymiss", key, |channel, text| {
+                let _ = context.publish(TopicKind::Channel, channel, text);
+            });
+        }
+    }
+}
+
+fn word_of<'a>(arg: &'a [u8], words: &[&'static str]) -> Option<&'a [u8]> {
+    let is_one = words
+        .iter()
+        .any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
+    is_one.then_some(arg)
+}
+
+impl Effect {
+    /// Whether scores before and after the command have to be compared.
+    pub(super) fn needs_scores(&self) -> bool {
+        self.rule == Rule::Scores
+    }
+
+    /// The keys that may change, in the order in which the rule needs them.
+    pub(super) fn keys<'a>(&self, args: &'a [&'a [u8]]) -> Keys<'a> {
+        let arg = |at: usize| args.get(at).copied().into_iter();
+        match self.rule {
+            Rule::Gone => args.iter().skip(1).copied().collect(),
+            Rule::Each(step) => args.iter().skip(1).step_by(step).copied().collect(),
+            Rule::Rename | Rule::MoveMember | Rule::MoveElement => arg(1).chain(arg(2)).collect(),
+
+            Rule::Made(at) | Rule::Stored(at) => arg(at).collect(),
+            Rule::StoredBehind(words) => {
+                let at = args.iter().rposition(|arg| word_of(arg, words).is_some());
+                at.map_or_else(|| smallvec![], |at| arg(at + 1).collect())
+            }
+            Rule::FirstOf => match args {
+                [_, keys @ .., _] => keys.iter().copied().collect(),
+                _ => smallvec![],
+            },
+            Rule::CountedFirst(count_at) => counted(args, count_at).0.iter().copied().collect(),
+            Rule::Always
+            | Rule::Existing
+            | Rule::Replied
+            | Rule::Words(_)
+            | Rule::NonEmpty(_)
+            | Rule::Scores
+            | Rule::Set
+            | Rule::Lifetime
+            | Rule::Expire => arg(1).collect(),
+        }
+    }
+
+    /// Publishes the events of a command that has not failed.
+    pub(super) fn announce(&self, outcome: &Outcome<'_>) {
+        let args = outcome.args;
+        let Some(first) = outcome.keys.first() else {
+            return;
+        };
+        if !matches!(self.rule, Rule::Each(_) | Rule::MoveMember | Rule::Made(_)) {
+            outcome.keys.iter().for_each(|key| outcome.emit_new(key));
+        }
+        let had_effect = match self.rule {
+            Rule::Always => true,
+            Rule::Existing => first.before.exists,
+            Rule::Replied => outcome.says_something,
+            Rule::Words(words) => args.iter().skip(2).any(|arg| word_of(arg, words).is_some()),
+            Rule::NonEmpty(at) => args.get(at).is_some_and(|value| !value.is_empty()),
+            Rule::Scores => return self.announce_scores(outcome, first),
+            Rule::Each(_) => {
+                if outcome.says_something {
+                    for key in &outcome.keys {
+                        outcome.emit_new(key);
+                        outcome.emit(self.class, self.event, key.name);
+                    }
+                }
+                return;
+            }
+            Rule::Gone => return outcome.keys.iter().for_each(|key| outcome.emit_gone(key)),
+            Rule::Set => return self.announce_set(outcome, first),
+            Rule::Lifetime => return announce_lifetime(outcome, first),
+            Rule::Expire if first.is_gone() => return outcome.emit_gone(first),
+            Rule::Expire => outcome.says_something,
+            Rule::Rename => return announce_rename(outcome),
+            Rule::Made(_) => {
+                if outcome.says_something && first.after.exists {
+                    // What was there is removed first.
+                    outcome.emit(Class::New, "new", first.name);
+                }
+                outcome.says_something && first.after.exists
+            }
+            Rule::MoveMember => return announce_moved_member(outcome),
+            Rule::Stored(_) | Rule::StoredBehind(_) => first.after.exists,
+            Rule::MoveElement => return announce_moved_element(outcome),
+            Rule::FirstOf | Rule::CountedFirst(_) => return self.announce_popped(outcome),
+        };
+        if had_effect {
+            outcome.emit(self.class, self.event, first.name);
+        }
+        outcome.emit_gone(first);
+    }
+
+    fn announce_scores(&self, outcome: &Outcome<'_>, key: &Key<'_>) {
+        let increments = self.event == "zadd" && outcome.has_word("incr");
+        let mut members = outcome.args.iter().skip(2);
+        let changed = members.any(|member| {
+            let score = |state: &super::observed::State| state.scores.as_ref()?.score(member);
+            match (&key.before.scores, &key.after.scores) {
+                (Some(_), Some(_)) => score(key.before) != score(&key.after),
+                _ => false,
+            }
+        });
+        if changed || outcome.says_something {
+            let event = if increments { "zincr" } else { self.event };
+            outcome.emit(self.class, event, key.name);
+        }
+    }
+
+    fn announce_set(&self, outcome: &Outcome<'_>, key: &Key<'_>) {
+        let options = || outcome.args.iter().skip(3);
+        let has = |word: &str| options().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+        let is_plain = !outcome.args[0].eq_ignore_ascii_case(b"set");
+        let is_refused =
+            !is_plain && ((has("nx") && key.before.exists) || (has("xx") && !key.before.exists));
+        if is_refused {
+            return;
+        }
+        outcome.emit(self.class, self.event, key.name);
+        if key.after.expire_at_ms.is_some() && (is_plain || !has("keepttl")) {
+            outcome.emit(Class::Generic, "expire", key.name);
+        }
+    }
+
+    /// The key that has fewer elements than before.
+    fn announce_popped(&self, outcome: &Outcome<'_>) {
+        let event = match self.rule {
+            Rule::CountedFirst(count_at) => match counted(outcome.args, count_at).1 {
+                Some(word) if word.eq_ignore_ascii_case(b"left") => "lpop",
+                Some(word) if word.eq_ignore_ascii_case(b"right") => "rpop",
+                Some(word) if word.eq_ignore_ascii_case(b"min") => "zpopmin",
+                _ => "zpopmax",
+            },
+            _ => self.event,
+        };
+        let mut keys = outcome.keys.iter();
+        let popped = keys.find(|key| key.after.cardinality < key.before.cardinality);
+        if let Some(key) = popped.filter(|_| outcome.says_something) {
+            outcome.emit(self.class, event, key.name);
+            outcome.emit_gone(key);
+        }
+    }
+}
+
+/// The keys that argument `count_at` counts, and the word behind them.
+fn counted<'a>(args: &'a [&'a [u8]], count_at: usize) -> (&'a [&'a [u8]], Option<&'a [u8]>) {
+    let count = args.get(count_at).and_then(|count| parse_integer(count));
+    let count = count
+        .and_then(|count| usize::try_from(count).ok())
+        .unwrap_or(0);
+    let rest = args.get(count_at + 1..).unwrap_or_default();
+    match rest.split_at_checked(count) {
+        Some((keys, rest)) => (keys, rest.first().copied()),
+        None => (&[], None),
+    }
+}
+
+fn announce_lifetime(outcome: &Outcome<'_>, key: &Key<'_>) {
+    if key.is_gone() {
+        return outcome.emit_gone(key);
+    }
+    let event = match (outcome.args.len(), key.after.expire_at_ms) {
+        (0..=2, _) => return,
+        (_, Some(_)) => "expire",
+        (_, None) if key.before.expire_at_ms.is_some() => "persist",
+        (_, None) => return,
+    };
+    outcome.emit(Class::Generic, event, key.name);
+}
+
+fn announce_rename(outcome: &Outcome<'_>) {
+    if let [from, to] = &outcome.keys[..]
+        && outcome.says_something
+        && from.name != to.name
+    {
+        outcome.emit(Class::Generic, "rename_from", from.name);
+        outcome.emit(Class::Generic, "rename_to", to.name);
+    }
+}
+
+fn announce_moved_member(outcome: &Outcome<'_>) {
+    if let [from, to] = &outcome.keys[..]
+        && outcome.says_something
+        && from.name != to.name
+    {
+        outcome.emit(Class::Set, "srem", from.name);
+        outcome.emit_gone(from);
+        outcome.emit_new(to);
+        if to.after.cardinality > to.before.cardinality {
+            outcome.emit(Class::Set, "sadd", to.name);
+        }
+    }
+}
+
+fn announce_moved_element(outcome: &Outcome<'_>) {
+    let [from, to] = &outcome.keys[..] else {
+        return;
+    };
+    if !outcome.says_something {
+        return;
+    }
+    let is_left = |at: usize| outcome.args[at].eq_ignore_ascii_case(b"left");
+    let has_ends = outcome.args.len() >= 5;
+    let pop = if has_ends && is_left(3) {
+        "lpop"
+    } else {
+        "rpop"
+    };
+    let push = if has_ends && !is_left(4) {
+        "rpush"
+    } else {
+        "lpush"
+    };
+    outcome.emit(Class::List, push, to.name);
+    outcome.emit(Class::List, pop, from.name);
+    outcome.emit_gone(from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::CommandTable;
+
+    /// Commands that write, but change no key one by one, or tell nobody.
+    const WITHOUT: &[&str] = &["flushall", "flushdb"];
+
+    #[test]
+    fn each_command_that_writes_has_one_row() {
+        let names: Vec<&str> = EFFECTS
+            .iter()
+            .flat_map(|(names, ..)| *names)
+            .copied()
+            .collect();
+        for name in &names {
+            assert_eq!(
+                names.iter().filter(|other| *other == name).count(),
+                1,
+                "{name}"
+            );
+        }
+        for spec in CommandTable::get().specs() {
+            let writes = spec.flags.contains(&Flag::Write) && !WITHOUT.contains(&spec.name);
+            assert_eq!(writes, effect_of(spec.name).is_some(), "{}", spec.name);
+        }
+    }
+}

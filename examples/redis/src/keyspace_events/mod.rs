@@ -1,0 +1,169 @@
+//! Keyspace notifications: messages about what commands did to keys, on channels that name the key or the event.
+//!
+//! ```text
+//!   dispatch, EXEC, scripts ─► run: what the keys were ─ command ─ what they are, the reply ─► events ─► PUBLISH
+//!   store: an expired key is removed ────────────────────────────────────────────────────────► `expired`
+//!   eviction ────────────────────────────────────────────────────────────────────────────────► `evicted`
+//! ```
+//!
+//! No command knows of them. The table in `effects.rs` says which events a command has, judged by its reply and by its
+//! keys before and after it. While they are off, a command costs one relaxed load more.
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `classes.rs` | the classes of events, and how `notify-keyspace-events` spells them |
+//! | `effects.rs` | the events of each command |
+//! | `observed.rs` | what a command's keys are like before and after it |
+
+mod classes;
+mod effects;
+mod observed;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use psp_protocols::Sink;
+use psp_protocols::resp::Encoder;
+
+use crate::command::{CommandSpec, Context, ReplyEncoder};
+use crate::parse::Result;
+use crate::pubsub::{PubSub, TopicKind};
+
+pub use classes::{Class, Classes};
+pub(crate) use observed::Observation;
+
+/// Publishes events of the classes that are wanted.
+#[derive(Debug)]
+pub struct Notifier {
+    classes: AtomicU32,
+    pubsub: Arc<PubSub>,
+}
+
+impl Notifier {
+    /// A notifier for events of `classes`.
+    #[must_use]
+    pub fn new(classes: Classes, pubsub: Arc<PubSub>) -> Self {
+        Self {
+            classes: AtomicU32::new(classes.bits()),
+            pubsub,
+        }
+    }
+
+    /// Which events are published.
+    #[inline]
+    #[must_use]
+    pub fn classes(&self) -> Classes {
+        Classes::from_bits(self.classes.load(Ordering::Relaxed))
+    }
+
+    /// Changes which events are published.
+    pub fn set_classes(&self, classes: Classes) {
+        self.classes.store(classes.bits(), Ordering::Relaxed);
+    }
+
+    /// A key has expired and is removed.
+    pub fn expired(&self, key: &[u8]) {
+        self.announce(Class::Expired, "expired", key);
+    }
+
+    /// A key was evicted.
+    pub fn evicted(&self, key: &[u8]) {
+        self.announce(Class::Evicted, "evicted", key);
+    }
+
+    fn announce(&self, class: Class, event: &str, key: &[u8]) {
+        let publish = |channel: &[u8], text: &[u8]| {
+            self.pubsub.publish(TopicKind::Channel, channel, text);
+        };
+        self.classes().announce(class, event, key, publish);
+    }
+}
+
+/// Runs a command, and publishes its events. In transactions and scripts they wait until these are carried out.
+///
+/// # Errors
+/// Those of the command.
+#[inline]
+pub fn run(
+    spec: &CommandSpec,
+    context: &mut Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    let classes = context.server.notifier.classes();
+    if classes.are_off() {
+        return (spec.run)(context, args, out);
+    }
+    observe(classes, spec, context, args, out)
+}
+
+#[cold]
+fn observe(
+    classes: Classes,
+    spec: &CommandSpec,
+    context: &mut Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    effects::announce_misses(classes, spec, context, args);
+    let observation = Observation::begin(spec, context, args);
+    let version = out.version();
+    let mut sink = Peeked {
+        out,
+        head: ReplyHead::default(),
+    };
+    let peeked: &mut dyn Sink = &mut sink;
+    let result = (spec.run)(context, args, &mut Encoder::new(peeked, version));
+    if let (Some(observation), Ok(())) = (observation, &result) {
+        observation.end(context, &sink.head);
+    }
+    result
+}
+
+/// The first bytes of a reply.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyHead {
+    bytes: [u8; 8],
+    len: usize,
+}
+
+impl ReplyHead {
+    /// That of a reply that says something.
+    pub(crate) fn of_something() -> Self {
+        let mut head = Self::default();
+        head.push(b"*");
+        head
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let room = &mut self.bytes[self.len..];
+        let count = room.len().min(bytes.len());
+        room[..count].copy_from_slice(&bytes[..count]);
+        self.len += count;
+    }
+
+    /// Whether there is a reply, which is neither an error, nor nothing, nor none of something.
+    fn says_something(&self) -> bool {
+        const NOTHING: [&[u8]; 8] = [b"-", b":0\r", b":-", b"$-1", b"*-1", b"*0\r", b"~0\r", b"_"];
+        let head = &self.bytes[..self.len];
+        !head.is_empty() && !NOTHING.iter().any(|nothing| head.starts_with(nothing))
+    }
+}
+
+/// A reply on its way to a client.
+struct Peeked<'a, 'b> {
+    out: &'a mut ReplyEncoder<'b>,
+    head: ReplyHead,
+}
+
+impl Sink for Peeked<'_, '_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.head.push(bytes);
+        self.out.raw(bytes);
+    }
+
+    fn put_shared(&mut self, bytes: bytes::Bytes) {
+        self.head.push(&bytes);
+        self.out.raw_shared(bytes);
+    }
+}

@@ -1,0 +1,78 @@
+//! Sends messages that were pushed to connections.
+
+use psp_protocols::Framing;
+
+use super::advance::SEND_BYTES_MAX;
+use super::readiness::Condition;
+use super::slot::Phase;
+use super::table::Connections;
+use crate::classifier::Classifier;
+use crate::runtime::dispatch::dispatcher::Dispatcher;
+use crate::transport::connection::Connection;
+use crate::transport::output::Flush;
+use crate::transport::request_key::ConnectionIndex;
+
+/// Connections whose messages are sent before others have their turn. Each costs a system call.
+const PUSHED_PER_STEP: usize = 16;
+
+impl<F: Framing, C> Connections<F, C> {
+    /// Learns to which connections something was pushed. Returns how many there are.
+    #[inline]
+    pub(in crate::runtime::net) fn note_pushed(&mut self) -> usize {
+        let announcements = self.shared.deferrals().announcements();
+        announcements.take(&mut self.pushed)
+    }
+
+    /// Sends the messages to some of the connections that have new ones.
+    #[inline]
+    pub(in crate::runtime::net) fn send_pushed<K: Classifier<F::Head>>(
+        &mut self,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        let count = self.pushed.len().min(PUSHED_PER_STEP);
+        for _ in 0..count {
+            if let Some(index) = self.pushed.pop_front() {
+                self.send_pushed_to(index, dispatcher, now_ns);
+            }
+        }
+    }
+
+    fn send_pushed_to<K: Classifier<F::Head>>(
+        &mut self,
+        index: ConnectionIndex,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        let slot = &mut self.slots[index.get()];
+        match &mut slot.phase {
+            Phase::Home(_) => self.advance(index, dispatcher, now_ns),
+            Phase::Held(stream) | Phase::Queued(stream) => {
+                // Its requests wait for a worker, maybe for long.
+                let connection = &mut stream.connection;
+                if connection.may_send_pushed() && !connection.has_unsent() {
+                    connection.take_pushed(SEND_BYTES_MAX);
+                    let sent = connection.send(SEND_BYTES_MAX);
+                    let blocked = connection.flush == Flush::Blocked;
+                    slot.readiness.set(Condition::Blocked, blocked);
+                    self.net().bytes_sent.add(sent as u64);
+                }
+            }
+            // Whoever has the connection sends them, or nobody.
+            Phase::Lent { .. } | Phase::Lingering { .. } | Phase::Free => {}
+        }
+    }
+}
+
+impl<C> Connection<C> {
+    /// Whether messages wait that may be sent now.
+    #[inline]
+    pub(super) fn may_send_pushed(&self) -> bool {
+        self.pushes.has_any() && !self.closing && !self.is_within_a_reply()
+    }
+
+    /// Whether a part of a reply was sent whose rest is deferred.
+    fn is_within_a_reply(&self) -> bool {
+        self.socket.handshake().is_some() || self.owed.iter().any(|owed| owed.is_committed)
+    }
+}
