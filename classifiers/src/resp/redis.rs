@@ -86,6 +86,7 @@ const GROUPS: [Group; 5] = [
             "SUBSTR",
             "TTL",
             "TYPE",
+            "XLEN",
             "ZCARD",
             "ZCOUNT",
             "ZLEXCOUNT",
@@ -131,6 +132,8 @@ const GROUPS: [Group; 5] = [
             "SETNX",
             "SETRANGE",
             "SMOVE",
+            "XGROUP",
+            "XSETID",
             "ZINCRBY",
         ],
     },
@@ -154,6 +157,8 @@ const GROUPS: [Group; 5] = [
             "MEMORY",
             "PFCOUNT",
             "SMEMBERS",
+            "XINFO",
+            "XTRIM",
             "ZREMRANGEBYLEX",
             "ZREMRANGEBYRANK",
             "ZREMRANGEBYSCORE",
@@ -236,6 +241,16 @@ const GROUPS: [Group; 5] = [
             "TOUCH",
             "UNLINK",
             "WATCH",
+            "XACK",
+            "XADD",
+            "XAUTOCLAIM",
+            "XCLAIM",
+            "XDEL",
+            "XPENDING",
+            "XRANGE",
+            "XREAD",
+            "XREADGROUP",
+            "XREVRANGE",
             "ZADD",
             "ZDIFF",
             "ZDIFFSTORE",
@@ -278,7 +293,7 @@ const READS_OF_MANY: &[&str] = &[
 const WRITES_OF_MANY: &[&str] = &[
     "BITFIELD", "BLPOP", "BRPOP", "BZPOPMAX", "BZPOPMIN", "DEL", "GEOADD", "HDEL", "HMSET", "HSET",
     "LPUSH", "LPUSHX", "MSET", "MSETNX", "PFADD", "RPUSH", "RPUSHX", "SADD", "SREM", "UNLINK",
-    "ZADD", "ZREM",
+    "XACK", "XADD", "XCLAIM", "XDEL", "ZADD", "ZREM",
 ];
 
 const POPS: &[&str] = &["LPOP", "RPOP", "SPOP", "ZPOPMAX", "ZPOPMIN"];
@@ -289,6 +304,8 @@ const RANDOM_MEMBERS: &[&str] = &["HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"];
 
 const CURSORS: &[&str] = &["HSCAN", "SCAN", "SSCAN", "ZSCAN"];
 
+const READS_OF_STREAMS: &[&str] = &["XRANGE", "XREAD", "XREADGROUP", "XREVRANGE"];
+
 const RANGES_BY_VALUE: &[&str] = &[
     "ZRANGEBYLEX",
     "ZRANGEBYSCORE",
@@ -298,7 +315,7 @@ const RANGES_BY_VALUE: &[&str] = &[
 
 /// Requests that are of a cheaper type than their command's group, in the order in which the rules
 /// are tried.
-const RULES: [(&[&str], Rule, &str); 13] = [
+const RULES: [(&[&str], Rule, &str); 14] = [
     (READS_OF_MANY, Rule::ArgCount { max: FEW_ARGS }, "read"),
     (
         READS_OF_MANY,
@@ -329,6 +346,16 @@ const RULES: [(&[&str], Rule, &str); 13] = [
         Rule::Keyword {
             word: "LIMIT",
             numbers: 2,
+            max: RANGE_LEN_MAX,
+            if_absent: false,
+        },
+        "range",
+    ),
+    (
+        READS_OF_STREAMS,
+        Rule::Keyword {
+            word: "COUNT",
+            numbers: 1,
             max: RANGE_LEN_MAX,
             if_absent: false,
         },
@@ -444,6 +471,12 @@ mod tests {
             ("ZRANGE z 0 -1 WITHSCORES", "scan"),
             ("ZRANGEBYSCORE z -inf +inf LIMIT 0 10", "range"),
             ("ZRANGEBYSCORE z -inf +inf", "scan"),
+            ("XADD s MAXLEN ~ 1000 * f v", "write"),
+            ("XACK s g 1-1", "write"),
+            ("XREADGROUP GROUP g c COUNT 10 STREAMS s >", "range"),
+            ("XREAD STREAMS s 0", "scan"),
+            ("XRANGE s - + COUNT 10", "range"),
+            ("XRANGE s - +", "scan"),
             ("SCAN 0", "range"),
             ("SCAN 0 COUNT 10000", "scan"),
             ("HGETALL h", "range"),

@@ -14,7 +14,7 @@ use psp_classifiers::resp::RespClassifier;
 use smallvec::SmallVec;
 
 use crate::command::{CommandTable, KeyPositions};
-use crate::commands::geo;
+use crate::commands::{geo, streams};
 use crate::glob::StepsBound;
 use crate::hyperloglog::{REGISTERS, SPARSE_BYTES_MAX, Sketch};
 use crate::scripts::digest::Digest;
@@ -72,6 +72,8 @@ enum Work {
     Sketches,
     /// The product of the bytes of both keys.
     Pairs,
+    /// What the arguments and the stream say of the entries that it reads or removes.
+    Stream,
     /// The members of the key in this argument whose places are looked at.
     Places(usize),
     /// The key's elements up to COUNT, and the pattern of MATCH.
@@ -161,6 +163,8 @@ const WORK: &[(Work, &[&str])] = &[
             "ttl",
             "type",
             "unwatch",
+            "xlen",
+            "xsetid",
             "zcard",
             "zcount",
             "zincrby",
@@ -200,6 +204,8 @@ const WORK: &[(Work, &[&str])] = &[
             "touch",
             "unlink",
             "watch",
+            "xack",
+            "xdel",
             "zadd",
             "zmscore",
             "zrem",
@@ -283,6 +289,22 @@ const WORK: &[(Work, &[&str])] = &[
     ),
     (Work::Places(2), &["geosearchstore"]),
     (Work::Pairs, &["lcs"]),
+    (
+        Work::Stream,
+        &[
+            "xadd",
+            "xautoclaim",
+            "xclaim",
+            "xgroup",
+            "xinfo",
+            "xpending",
+            "xrange",
+            "xread",
+            "xreadgroup",
+            "xrevrange",
+            "xtrim",
+        ],
+    ),
     (Work::Cursor, &["hscan", "sscan", "zscan"]),
     (Work::KeyspaceCursor, &["scan"]),
     (Work::Keyspace, &["keys"]),
@@ -442,6 +464,10 @@ impl Judge {
             (Work::Sketches, _) => self.sketches(frame, head),
             (Work::Places(key), _) => self.places(key, frame, head),
             (Work::Pairs, _) => self.pairs(frame, head),
+            (Work::Stream, _) => {
+                let args: SmallVec<[&[u8]; 16]> = head.args(frame).collect();
+                streams::size::elements(&self.store, &args)
+            }
             (Work::Cursor, _) => self.cursor(frame, head, span),
             (Work::KeyspaceCursor, _) => {
                 let count = scan_count(frame, head, 2, span);

@@ -90,6 +90,7 @@ pub struct Slot<'k> {
     entry: Option<Arc<Entry>>,
     changed: bool,
     locked: bool,
+    quiet: bool,
     discarded: SmallVec<[Garbage; 1]>,
 }
 
@@ -101,6 +102,7 @@ impl<'k> Slot<'k> {
             entry,
             changed: false,
             locked: true,
+            quiet: false,
             discarded: SmallVec::new(),
         }
     }
@@ -188,6 +190,15 @@ impl<'k> Slot<'k> {
         }
     }
 
+    /// The change gives nothing to those who wait for the key, so that they are left alone.
+    pub fn wake_nobody(&mut self) {
+        self.quiet = true;
+    }
+
+    pub(crate) fn wakes_nobody(&self) -> bool {
+        self.quiet
+    }
+
     pub(crate) fn is_changed(&self) -> bool {
         self.changed
     }
@@ -195,7 +206,7 @@ impl<'k> Slot<'k> {
     /// Ends the update. Returns the values and entries that it displaced.
     pub(crate) fn finish(&mut self, now_s: u32) -> SmallVec<[Garbage; 1]> {
         // A string, even an empty one, counts as one element.
-        if self.value().is_some_and(|value| value.cardinality() == 0) {
+        if self.value().is_some_and(Value::is_spent) {
             self.remove();
         }
         if let Some(entry) = &self.entry {

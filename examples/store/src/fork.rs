@@ -278,7 +278,7 @@ impl Keyspace {
             return Err(Conflict { shards });
         }
         let mut garbage = Vec::new();
-        let mut stored = Vec::new();
+        let (mut stored, mut removed) = (Vec::new(), Vec::new());
         if touched.cleared {
             for index in shards {
                 let state = locks.state_mut(index);
@@ -293,7 +293,10 @@ impl Keyspace {
             if !touched.cleared && same(after, was) {
                 continue;
             }
-            stored.extend(after.map(|_| key));
+            match after {
+                Some(_) => stored.push(key),
+                None => removed.push(key),
+            }
             let index = self.shard_index(before.position);
             let state = locks.state_mut(index);
             let old = state.replace(before.position, key, after.cloned());
@@ -302,6 +305,12 @@ impl Keyspace {
         }
         drop(locks);
         stored.into_iter().for_each(|key| self.note_key(key));
+        removed
+            .iter()
+            .for_each(|key| self.awaited.note_removed(key));
+        if touched.cleared {
+            self.awaited.note_all_removed();
+        }
         self.add_stats(fork.stats());
         self.discard_all(garbage);
         Ok(())

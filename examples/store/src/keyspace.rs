@@ -194,6 +194,7 @@ impl Keyspace {
         let garbage = taken.slot.finish(self.now_s());
         let after = taken.slot.expire_at_ms();
         let is_present = taken.slot.value().is_some();
+        let is_quiet = taken.slot.wakes_nobody();
         let homeless = taken.put_back();
         state.len = state.len + usize::from(is_present) - usize::from(was_present);
         if let Some(entry) = homeless {
@@ -204,8 +205,12 @@ impl Keyspace {
         state.reindex(position, before, after);
         shard.publish(&state);
         drop(state);
-        if is_present {
+        if is_present && is_quiet {
+            self.note_len(key);
+        } else if is_present {
             self.note_key(key);
+        } else if was_present {
+            self.awaited.note_removed(key);
         }
         self.count_expired(expired);
         self.discard_all(garbage);
@@ -239,7 +244,7 @@ impl Keyspace {
         let [first_slot, second_slot] = &mut slots;
         let result = change(first_slot, second_slot);
         let mut garbage = SmallVec::<[Garbage; 4]>::new();
-        let mut stored = [None; 2];
+        let (mut stored, mut removed) = ([None; 2], [None; 2]);
         for (index, mut slot) in slots.into_iter().enumerate() {
             if !slot.is_changed() {
                 continue;
@@ -247,20 +252,18 @@ impl Keyspace {
             let key = slot.key();
             garbage.extend(slot.finish(self.now_s()));
             let entry = slot.take_entry();
-            stored[index] = entry.is_some().then_some(key);
+            let is_stored = entry.is_some();
+            stored[index] = is_stored.then_some(key);
             let state = guards.state(index);
-            garbage.extend(
-                state
-                    .replace(positions[index], key, entry)
-                    .map(Garbage::Entry),
-            );
+            let old = state.replace(positions[index], key, entry);
+            removed[index] = (!is_stored && old.is_some()).then_some(key);
+            garbage.extend(old.map(Garbage::Entry));
             self.shard(positions[index]).publish(state);
         }
         drop(guards);
-        stored
-            .into_iter()
-            .flatten()
-            .for_each(|key| self.note_key(key));
+        let [stored, removed] = [stored, removed].map(|keys| keys.into_iter().flatten());
+        stored.for_each(|key| self.note_key(key));
+        removed.for_each(|key| self.awaited.note_removed(key));
         self.count_expired(expired);
         self.discard_all(garbage);
         result
@@ -292,7 +295,7 @@ impl Keyspace {
         let position = position_of(key);
         let mut garbage = slot.finish(self.now_s());
         let mut entry = slot.take_entry();
-        let is_present = entry.is_some();
+        let (is_present, is_quiet) = (entry.is_some(), slot.wakes_nobody());
         let shard = self.shard(position);
         let mut state = shard.state.lock();
         let current = state
@@ -309,8 +312,11 @@ impl Keyspace {
             garbage.extend(old.map(Garbage::Entry));
         }
         drop(state);
-        if unchanged && is_present {
-            self.note_key(key);
+        match (unchanged, is_present) {
+            (true, true) if is_quiet => self.note_len(key),
+            (true, true) => self.note_key(key),
+            (true, false) => self.awaited.note_removed(key),
+            (false, _) => {}
         }
         garbage.extend(entry.map(Garbage::Entry));
         self.discard_all(garbage);
@@ -438,6 +444,7 @@ impl Keyspace {
             let maps = maps.collect();
             self.reaper.discard(Garbage::Shards(maps));
         }
+        self.awaited.note_all_removed();
     }
 
     /// Number of keys, including expired keys that have not been removed yet.
@@ -540,6 +547,11 @@ impl Keyspace {
         }
         shard.publish(&state);
         drop(state);
+        for item in &garbage {
+            if let Garbage::Entry(entry) = item {
+                self.awaited.note_removed(entry.key());
+            }
+        }
         self.count_expired(garbage.len() as u64);
         self.discard_all(garbage);
         found
@@ -617,10 +629,14 @@ impl Keyspace {
 
     /// Takes note of a key that was stored. No lock of a shard is held.
     pub(crate) fn note_key(&self, key: &[u8]) {
+        self.note_len(key);
+        self.awaited.note(key);
+    }
+
+    fn note_len(&self, key: &[u8]) {
         if key.len() > self.key_len_max() {
             self.key_len_max.fetch_max(key.len(), Ordering::Relaxed);
         }
-        self.awaited.note(key);
     }
 
     /// Counts work that holds locks because of others' changes.

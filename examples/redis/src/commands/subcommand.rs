@@ -1,7 +1,7 @@
 //! Commands with subcommands: `CLIENT LIST`, `CONFIG GET`.
 
 use crate::command::{CommandFn, Context, ReplyEncoder};
-use crate::error::CommandError;
+use crate::error::{CommandError, quotable};
 use crate::parse::{self, Result};
 
 /// One subcommand. Its arity includes the name of its command.
@@ -66,6 +66,15 @@ pub(crate) fn find<'s>(
         return Err(CommandError::Arity(name.into()));
     }
     Ok(Some(found))
+}
+
+/// The error for options that the subcommand of `container` does not have.
+pub(super) fn wrong(container: &str, subcommand: &[u8]) -> CommandError {
+    let subcommand = quotable(subcommand);
+    let line = format!(
+        "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {container} HELP."
+    );
+    CommandError::Other(line.into())
 }
 
 /// Writes `lines` and what precedes and follows them in every HELP of Redis.
