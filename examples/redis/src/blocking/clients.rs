@@ -331,6 +331,12 @@ fn serve(
     }
 }
 
+/// The type of what the key holds.
+fn held_at(store: &Keyspace, key: &[u8]) -> Option<ValueType> {
+    let value_type = |entry: &Entry| ValueType::of(entry.value());
+    store.peek(key, |entry| entry.map(value_type))
+}
+
 impl Waiting {
     fn is_stopping(&self) -> bool {
         let runtime = self.runtime.as_ref();
@@ -405,8 +411,7 @@ impl Waiting {
 
     /// The first client from number `from` on that has to look at the key, unless its line is `done`.
     fn next_for(&self, store: &Keyspace, key: &[u8], from: u64, done: &[Line]) -> Option<u64> {
-        let value_type = |entry: &Entry| ValueType::of(entry.value());
-        let held = store.peek(key, |entry| entry.map(value_type));
+        let held = held_at(store, key);
         let queues = self.by_key.get(key)?.iter();
         let queues =
             queues.filter(|queue| queue.line.looks_at(held) && !done.contains(&queue.line));
@@ -431,7 +436,13 @@ impl Waiting {
         if command.line.sharing == Sharing::Taken {
             return None;
         }
-        let keys = command.keys.clone();
+        let is_interesting = |key: &&Box<[u8]>| command.line.looks_at(held_at(&server.store, key));
+        let keys: Vec<_> = command
+            .keys
+            .iter()
+            .filter(is_interesting)
+            .cloned()
+            .collect();
         keys.iter()
             .find_map(|key| self.serve_client(number, key, server, stats))
     }

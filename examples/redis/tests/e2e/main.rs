@@ -20,6 +20,7 @@ mod protocol;
 mod scripts;
 mod steering;
 mod strangers;
+mod streams;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;

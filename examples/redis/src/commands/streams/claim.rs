@@ -309,3 +309,90 @@ fn xautoclaim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
     reply::ids(out, &sweep.gone);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    /// A stream with entries 1 to 5, which consumer `a` of group `g` has read.
+    fn delivered() -> Session {
+        let mut session = Session::new();
+        for id in 1..=5 {
+            session.run(&format!("XADD s {id} f {id}"));
+        }
+        session.run("XGROUP CREATE s g 0");
+        session.run("XREADGROUP GROUP g a STREAMS s >");
+        session
+    }
+
+    #[test]
+    fn entries_get_new_owners() {
+        delivered().expect(&[
+            ("XCLAIM s g b 0 1", "*1 *2 $3 1-0 *2 $1 f $1 1"),
+            ("XCLAIM s g b 900000 2", "*0"),
+            ("XCLAIM s g b 0 2 9 JUSTID", "*1 $3 2-0"),
+            (
+                "XPENDING s g",
+                "*4 :5 $3 1-0 $3 5-0 *2 *2 $1 a $1 3 *2 $1 b $1 2",
+            ),
+            ("XDEL s 3", ":1"),
+            ("XCLAIM s g b 0 3", "*0"),
+            (
+                "XPENDING s g",
+                "*4 :4 $3 1-0 $3 5-0 *2 *2 $1 a $1 2 *2 $1 b $1 2",
+            ),
+            ("XACK s g 4", ":1"),
+            ("XCLAIM s g c 0 4", "*0"),
+            (
+                "XCLAIM s g c 0 4 FORCE RETRYCOUNT 7 LASTID 9",
+                "*1 *2 $3 4-0 *2 $1 f $1 4",
+            ),
+            (
+                "XCLAIM s g c 0 4 NOPE",
+                "-ERR Unrecognized XCLAIM option 'NOPE'",
+            ),
+            (
+                "XCLAIM s g c x 4",
+                "-ERR Invalid min-idle-time argument for XCLAIM",
+            ),
+            (
+                "XCLAIM s none c 0 4",
+                "-NOGROUP No such key 's' or consumer group 'none'",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn idle_times_and_deliveries_are_those_of_the_claim() {
+        let mut session = delivered();
+        session.run("XCLAIM s g b 0 1 IDLE 100000 RETRYCOUNT 7");
+        let pending = session.run("XPENDING s g IDLE 90000 - + 10");
+        let lines: Vec<_> = pending.lines().collect();
+        assert_eq!(
+            (lines[0], lines[3], lines[5], lines.len()),
+            ("*1", "1-0", "b", 8)
+        );
+        let idle_ms: u64 = lines[6][1..].parse().unwrap();
+        assert!(idle_ms >= 100_000 && lines[7] == ":7", "{pending}");
+        session.expect(&[("XAUTOCLAIM s g c 90000 0 JUSTID", "*3 $3 0-0 *1 $3 1-0 *0")]);
+    }
+
+    #[test]
+    fn sweeps_go_on_where_the_last_one_ended_and_drop_what_is_gone() {
+        delivered().expect(&[
+            ("XDEL s 2", ":1"),
+            (
+                "XAUTOCLAIM s g b 0 - COUNT 2 JUSTID",
+                "*3 $3 3-0 *1 $3 1-0 *1 $3 2-0",
+            ),
+            (
+                "XAUTOCLAIM s g b 0 3 COUNT 9 JUSTID",
+                "*3 $3 0-0 *3 $3 3-0 $3 4-0 $3 5-0 *0",
+            ),
+            ("XAUTOCLAIM s g c 900000 - COUNT 1", "*3 $3 0-0 *0 *0"),
+            ("XAUTOCLAIM s g b 0 - COUNT 0", "-ERR COUNT must be > 0"),
+            ("XAUTOCLAIM s g b 0 - NOPE", "-ERR syntax error"),
+            ("XPENDING s g", "*4 :4 $3 1-0 $3 5-0 *1 *2 $1 b $1 4"),
+        ]);
+    }
+}

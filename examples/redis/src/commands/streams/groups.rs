@@ -236,3 +236,116 @@ fn xack(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     out.integer(acknowledged.flatten().unwrap_or(0) as i64);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    /// A stream with entries 1 to 5 and a group `g` that has read nothing.
+    fn grouped() -> Session {
+        let mut session = Session::new();
+        for id in 1..=5 {
+            session.run(&format!("XADD s {id} f {id}"));
+        }
+        session.expect(&[("XGROUP CREATE s g 0", "+OK")]);
+        session
+    }
+
+    #[test]
+    fn members_of_a_group_share_its_entries() {
+        grouped().expect(&[
+            (
+                "XREADGROUP GROUP g a COUNT 1 STREAMS s >",
+                "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 1",
+            ),
+            (
+                "XREADGROUP GROUP g b COUNT 1 STREAMS s >",
+                "*1 *2 $1 s *1 *2 $3 2-0 *2 $1 f $1 2",
+            ),
+            (
+                "XREADGROUP GROUP g a STREAMS s 0",
+                "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 1",
+            ),
+            ("XREADGROUP GROUP g c STREAMS s 0", "*1 *2 $1 s *0"),
+            (
+                "XPENDING s g",
+                "*4 :2 $3 1-0 $3 2-0 *2 *2 $1 a $1 1 *2 $1 b $1 1",
+            ),
+            ("XACK s g 1 1 7", ":1"),
+            ("XPENDING s g", "*4 :1 $3 2-0 $3 2-0 *1 *2 $1 b $1 1"),
+            ("XDEL s 2", ":1"),
+            (
+                "XREADGROUP GROUP g b STREAMS s 0",
+                "*1 *2 $1 s *1 *2 $3 2-0 *-1",
+            ),
+            ("XGROUP DELCONSUMER s g b", ":1"),
+            ("XPENDING s g", "*4 :0 $-1 $-1 *-1"),
+            (
+                "XREADGROUP GROUP g a NOACK COUNT 2 STREAMS s >",
+                "*1 *2 $1 s *2 *2 $3 3-0 *2 $1 f $1 3 *2 $3 4-0 *2 $1 f $1 4",
+            ),
+            ("XPENDING s g", "*4 :0 $-1 $-1 *-1"),
+            ("XGROUP SETID s g $", "+OK"),
+            ("XREADGROUP GROUP g a STREAMS s >", "*-1"),
+            ("XGROUP DESTROY s g", ":1"),
+            ("XGROUP DESTROY s g", ":0"),
+        ]);
+    }
+
+    #[test]
+    fn groups_are_made_once_and_of_streams_alone() {
+        let mut session = grouped();
+        session.expect(&[
+            (
+                "XGROUP CREATE s g 0",
+                "-BUSYGROUP Consumer Group name already exists",
+            ),
+            ("XGROUP CREATE new g $ MKSTREAM", "+OK"),
+            ("XLEN new", ":0"),
+            ("XGROUP CREATECONSUMER s g a", ":1"),
+            ("XGROUP CREATECONSUMER s g a", ":0"),
+            (
+                "XGROUP CREATECONSUMER s none a",
+                "-NOGROUP No such consumer group 'none' for key name 's'",
+            ),
+            (
+                "XREADGROUP GROUP none a STREAMS s >",
+                "-NOGROUP No such key 's' or consumer group 'none' in XREADGROUP with GROUP option",
+            ),
+            ("XPENDING s none", "-NOGROUP No such key 's' or consumer group 'none'"),
+            ("XACK s none 1", ":0"),
+            (
+                "XGROUP CREATE s h 0 NOPE",
+                "-ERR unknown subcommand or wrong number of arguments for 'CREATE'. Try XGROUP HELP.",
+            ),
+            (
+                "XGROUP CREATE s h 0 ENTRIESREAD -2",
+                "-ERR value for ENTRIESREAD must be positive or -1",
+            ),
+        ]);
+        let missing = session.run("XGROUP CREATE none g 0");
+        assert!(
+            missing.starts_with("-ERR The XGROUP subcommand requires the key"),
+            "{missing}"
+        );
+    }
+
+    #[test]
+    fn lags_are_told_while_they_are_known() {
+        grouped().expect(&[
+            (
+                "XINFO GROUPS s",
+                "*1 *12 $4 name $1 g $9 consumers :0 $7 pending :0 $17 last-delivered-id $3 0-0 $12 entries-read $-1 $3 lag :5",
+            ),
+            (
+                "XREADGROUP GROUP g a COUNT 1 STREAMS s >",
+                "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 1",
+            ),
+            ("XDEL s 3", ":1"),
+            (
+                "XINFO GROUPS s",
+                "*1 *12 $4 name $1 g $9 consumers :1 $7 pending :1 $17 last-delivered-id $3 1-0 $12 entries-read :1 $3 lag $-1",
+            ),
+        ]);
+    }
+}

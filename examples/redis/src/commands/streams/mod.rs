@@ -307,3 +307,218 @@ fn count_of(arg: &[u8]) -> Result<Option<usize>> {
     let count = usize::try_from(parse::integer(arg)?).unwrap_or(0);
     Ok((count > 0).then_some(count))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+
+    #[test]
+    fn entries_are_added_with_ids_that_ascend() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("XADD s 1-1 a 1", "$3 1-1"),
+            ("XADD s 1-* b 2", "$3 1-2"),
+            ("XADD s 2 c 3", "$3 2-0"),
+            (
+                "XADD s 2 c 3",
+                "-ERR The ID specified in XADD is equal or smaller than the target stream top item",
+            ),
+            (
+                "XADD s 0-0 c 3",
+                "-ERR The ID specified in XADD must be greater than 0-0",
+            ),
+            ("XADD none NOMKSTREAM * a 1", "$-1"),
+            ("EXISTS none", ":0"),
+            ("XADD s MAXLEN 2 3 d 4", "$3 3-0"),
+            (
+                "XRANGE s - +",
+                "*2 *2 $3 2-0 *2 $1 c $1 3 *2 $3 3-0 *2 $1 d $1 4",
+            ),
+            ("XADD s MINID 3 4 e 5", "$3 4-0"),
+            ("XLEN s", ":2"),
+            (
+                "XADD s 18446744073709551615-18446744073709551615 f 6",
+                "$41 18446744073709551615-18446744073709551615",
+            ),
+            (
+                "XADD s * f 6",
+                "-ERR The stream has exhausted the last possible ID, unable to add more items",
+            ),
+            ("TYPE s", "+stream"),
+            ("OBJECT ENCODING s", "$6 stream"),
+            ("SORT s", WRONG_TYPE),
+            ("SET string v", "+OK"),
+            ("XADD string * a 1", WRONG_TYPE),
+            ("XLEN string", WRONG_TYPE),
+        ]);
+        let arity = "-ERR wrong number of arguments for 'xadd' command\r\n";
+        for line in [
+            "XADD s * a",
+            "XADD s * a 1 b",
+            "XADD s MAXLEN 1 *",
+            "XADD s NOMKSTREAM LIMIT 1",
+        ] {
+            assert_eq!(session.run(line), arity, "{line}");
+        }
+        for (options, error) in [
+            ("MAXLEN -1 *", "The MAXLEN argument"),
+            ("MAXLEN 1 MINID 1 *", "syntax error, MAXLEN and MINID"),
+            (
+                "LIMIT 1 *",
+                "syntax error, LIMIT cannot be used without specifying",
+            ),
+            (
+                "MAXLEN 1 LIMIT 1 *",
+                "syntax error, LIMIT cannot be used without the special ~",
+            ),
+            ("MAXLEN ~ 1 LIMIT -1 *", "The LIMIT argument"),
+            ("1-x", "Invalid stream ID"),
+        ] {
+            let reply = session.run(&format!("XADD s {options} a 1"));
+            assert!(
+                reply.starts_with(&format!("-ERR {error}")),
+                "{options}: {reply}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_stream_stays_when_its_last_entry_goes() {
+        Session::new().expect(&[
+            ("XADD s 1 a 1", "$3 1-0"),
+            ("XDEL s 1 1 9", ":1"),
+            ("XLEN s", ":0"),
+            ("EXISTS s", ":1"),
+            (
+                "XADD s 1 a 1",
+                "-ERR The ID specified in XADD is equal or smaller than the target stream top item",
+            ),
+            ("XSETID s 5", "+OK"),
+            ("XADD s 5-* a 1", "$3 5-1"),
+            (
+                "XSETID s 4",
+                "-ERR The ID specified in XSETID is smaller than the target stream top item",
+            ),
+            ("XSETID none 4", "-ERR no such key"),
+            ("XTRIM s MAXLEN 0", ":1"),
+            ("XTRIM none MAXLEN 0", ":0"),
+            ("XDEL none 1", ":0"),
+            ("SCAN 0 TYPE stream COUNT 100", "*2 $1 0 *1 $1 s"),
+            ("COPY s t", ":1"),
+            ("RENAME s u", "+OK"),
+            ("XADD t 5-* a 1", "$3 5-2"),
+            ("DEL t u", ":2"),
+        ]);
+    }
+
+    #[test]
+    fn ranges_have_open_ends_counts_and_both_directions() {
+        let mut session = Session::new();
+        for id in 1..=5 {
+            session.run(&format!("XADD s {id} f {id}"));
+        }
+        let entry = |id| format!("*2 $3 {id}-0 *2 $1 f $1 {id}");
+        let entries = |ids: &[u32]| {
+            let entries: Vec<_> = ids.iter().map(|id| entry(*id)).collect();
+            format!("*{} {}", ids.len(), entries.join(" "))
+                .trim_end()
+                .to_owned()
+        };
+        for (line, ids) in [
+            ("XRANGE s - +", &[1, 2, 3, 4, 5][..]),
+            ("XRANGE s (1 (5", &[2, 3, 4, 5]),
+            ("XRANGE s (1-0 (5-0", &[2, 3, 4]),
+            ("XRANGE s 2 4 COUNT 2", &[2, 3]),
+            ("XRANGE s 2 4 COUNT 1 COUNT 9", &[2, 3, 4]),
+            ("XREVRANGE s + - COUNT 2", &[5, 4]),
+            ("XREVRANGE s (3-0 1", &[2, 1]),
+            ("XRANGE s 4 2", &[]),
+            ("XRANGE none - +", &[]),
+        ] {
+            session.expect(&[(line, &entries(ids))]);
+        }
+        session.expect(&[
+            ("XRANGE s - + COUNT 0", "*-1"),
+            ("XRANGE s - + COUNT", "-ERR syntax error"),
+            (
+                "XRANGE s (- +",
+                "-ERR Invalid stream ID specified as stream command argument",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn a_range_is_of_one_instant_while_another_client_adds_pairs() {
+        let mut reader = Session::new();
+        let mut writer = reader.beside();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for id in 1..1000 {
+                    writer.run("MULTI");
+                    writer.run(&format!("XADD s {id}-1 f a"));
+                    writer.run(&format!("XADD s {id}-2 f b"));
+                    writer.run("EXEC");
+                }
+            });
+            for _ in 0..100 {
+                let reply = reader.run("XRANGE s - +");
+                let values = reply.lines().filter(|line| ["a", "b"].contains(line));
+                let values: Vec<_> = values.collect();
+                assert!(values.chunks(2).all(|pair| pair == ["a", "b"]));
+            }
+        });
+    }
+
+    #[test]
+    fn streams_in_transactions_and_scripts_are_as_outside() {
+        let mut session = Session::new();
+        let mut other = session.beside();
+        session.expect(&[
+            ("XADD s 1 a 1", "$3 1-0"),
+            ("WATCH s", "+OK"),
+            ("MULTI", "+OK"),
+            ("XADD s 2 a 1", "+QUEUED"),
+        ]);
+        other.expect(&[("XADD s 3 a 1", "$3 3-0")]);
+        session.expect(&[
+            ("EXEC", "*-1"),
+            ("MULTI", "+OK"),
+            ("XADD s 4 a 1", "+QUEUED"),
+            ("XREAD BLOCK 0 STREAMS s $", "+QUEUED"),
+            ("XREAD BLOCK 0 STREAMS s 3", "+QUEUED"),
+            ("EXEC", "*3 $3 4-0 *-1 *1 *2 $1 s *1 *2 $3 4-0 *2 $1 a $1 1"),
+            ("EVAL return(redis.call('xlen','s')) 0", ":3"),
+        ]);
+        let refused = session.run("EVAL return(redis.call('xread','block',0,'streams','s','$')) 0");
+        assert!(
+            refused.contains("command is not allowed with BLOCK option from scripts"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn the_sizes_of_blocks_can_be_set() {
+        let mut session = Session::new();
+        session.expect(&[
+            (
+                "CONFIG SET stream-node-max-entries 2 stream-node-max-bytes 100",
+                "+OK",
+            ),
+            (
+                "CONFIG GET stream-node-max-*",
+                "*4 $21 stream-node-max-bytes $3 100 $23 stream-node-max-entries $1 2",
+            ),
+        ]);
+        for id in 1..=5 {
+            session.run(&format!("XADD s {id} f {id}"));
+        }
+        session.expect(&[
+            ("XTRIM s MAXLEN ~ 2", ":2"),
+            ("XTRIM s MAXLEN ~ 0 LIMIT 1", ":0"),
+            ("XLEN s", ":3"),
+            ("CONFIG SET stream-node-max-entries 0", "+OK"),
+        ]);
+    }
+}

@@ -370,3 +370,246 @@ fn read_history(
     let found = found.flatten();
     found.ok_or_else(|| no_group_to_read(key, group.name))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::testing::Session;
+
+    /// Longest wait for another thread.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn waiting<const N: usize>(session: &Session, commands: [&str; N]) -> [Session; N] {
+        commands.map(|command| {
+            let mut client = session.beside();
+            assert_eq!(client.run(command), "", "{command}");
+            assert_eq!(client.late(), None, "{command}");
+            client
+        })
+    }
+
+    fn one(key: &str, id: &str) -> Option<String> {
+        Some(format!(
+            "*1 *2 ${} {key} *1 *2 ${} {id} *2 $1 f $1 v",
+            key.len(),
+            id.len()
+        ))
+    }
+
+    #[test]
+    fn streams_that_have_something_are_read_at_once() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("XADD s 1 f v", "$3 1-0"),
+            ("XADD t 2 f v", "$3 2-0"),
+            (
+                "XREAD STREAMS s t 1 1",
+                "*1 *2 $1 t *1 *2 $3 2-0 *2 $1 f $1 v",
+            ),
+            (
+                "XREAD BLOCK 0 COUNT 1 STREAMS none s 0 0",
+                "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 v",
+            ),
+            ("XREAD STREAMS s $", "*-1"),
+            (
+                "XREAD STREAMS s",
+                "-ERR wrong number of arguments for 'xread' command",
+            ),
+            (
+                "XREAD NOACK STREAMS s 0",
+                "-ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
+            ),
+            ("XREAD COUNT 1 NOPE 1", "-ERR syntax error"),
+            (
+                "XREAD BLOCK x STREAMS s 0",
+                "-ERR timeout is not an integer or out of range",
+            ),
+        ]);
+        let mut resp3 = session.beside().resp3();
+        resp3.expect(&[
+            ("XREAD STREAMS s 0", "%1 $1 s *1 *2 $3 1-0 *2 $1 f $1 v"),
+            ("XREAD STREAMS s 1", "_"),
+        ]);
+    }
+
+    #[test]
+    fn all_readers_get_a_new_entry() {
+        let mut session = Session::new();
+        session.run("XADD s 1 f v");
+        let readers = waiting(
+            &session,
+            [
+                "XREAD BLOCK 0 STREAMS s $",
+                "XREAD BLOCK 0 STREAMS none s 0 1",
+                "XREAD BLOCK 0 STREAMS s 5",
+            ],
+        );
+        session.run("XADD s 2 f v");
+        let got = readers.each_ref().map(Session::late);
+        assert_eq!(got, [one("s", "2-0"), one("s", "2-0"), None]);
+        session.run("XADD s 6 f v");
+        assert_eq!(readers[2].late(), one("s", "6-0"));
+        assert!(session.server.clients.blocked.is_empty());
+    }
+
+    #[test]
+    fn one_member_of_each_group_gets_a_new_entry_in_the_order_of_their_arrival() {
+        let mut session = Session::new();
+        session.run("XGROUP CREATE s g $ MKSTREAM");
+        session.run("XGROUP CREATE s h $");
+        let members = waiting(
+            &session,
+            [
+                "XREADGROUP GROUP g a BLOCK 0 STREAMS s >",
+                "XREADGROUP GROUP g b BLOCK 0 STREAMS s >",
+                "XREADGROUP GROUP h c BLOCK 0 STREAMS s >",
+            ],
+        );
+        session.run("XADD s 1 f v");
+        let got = members.each_ref().map(Session::late);
+        assert_eq!(got, [one("s", "1-0"), None, one("s", "1-0")]);
+        session.run("XADD s 2 f v");
+        assert_eq!(members[1].late(), one("s", "2-0"));
+        session.expect(&[(
+            "XPENDING s g",
+            "*4 :2 $3 1-0 $3 2-0 *2 *2 $1 a $1 1 *2 $1 b $1 1",
+        )]);
+    }
+
+    #[test]
+    fn members_that_wait_get_an_error_when_their_group_or_the_stream_goes() {
+        const GONE: &str = "-UNBLOCKED the stream key no longer exists";
+        for (end, error) in [
+            (
+                "XGROUP DESTROY s g",
+                "-NOGROUP the consumer group this client was blocked on no longer exists",
+            ),
+            ("DEL s", GONE),
+            ("SET s v", GONE),
+            ("RENAME s t", GONE),
+            ("FLUSHALL", GONE),
+            ("EVAL redis.call('del','s') 0", GONE),
+            ("PEXPIRE s -1", GONE),
+        ] {
+            let mut session = Session::new();
+            session.run("XGROUP CREATE s g $ MKSTREAM");
+            let [member, reader] = waiting(
+                &session,
+                [
+                    "XREADGROUP GROUP g a BLOCK 0 STREAMS s >",
+                    "XREAD BLOCK 0 STREAMS s $",
+                ],
+            );
+            session.run(end);
+            assert_eq!(member.late().as_deref(), Some(error), "{end}");
+            assert_eq!(reader.late(), None, "{end}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_gone_again_ends_no_wait() {
+        let mut session = Session::new();
+        session.run("XGROUP CREATE s g $ MKSTREAM");
+        let clients = waiting(
+            &session,
+            [
+                "XREADGROUP GROUP g a BLOCK 0 STREAMS s >",
+                "XREAD BLOCK 0 STREAMS s $",
+            ],
+        );
+        for line in ["MULTI", "XADD s 1 f v", "XDEL s 1", "EXEC"] {
+            session.run(line);
+        }
+        assert_eq!(clients.each_ref().map(Session::late), [None, None]);
+        session.run("XADD s 2 f v");
+        assert_eq!(
+            clients.map(|client| client.late()),
+            [(); 2].map(|()| one("s", "2-0"))
+        );
+    }
+
+    #[test]
+    fn what_gives_nothing_wakes_nobody() {
+        let mut session = Session::new();
+        session.run("XADD s 1 f v");
+        session.run("XGROUP CREATE s g 0");
+        let _reader = waiting(&session, ["XREAD BLOCK 0 STREAMS s $"]);
+        for line in [
+            "XREADGROUP GROUP g a STREAMS s >",
+            "XREADGROUP GROUP g a STREAMS s 0",
+            "XCLAIM s g b 0 1",
+            "XAUTOCLAIM s g c 0 0",
+            "XACK s g 1",
+            "XGROUP CREATECONSUMER s g d",
+            "XGROUP DELCONSUMER s g d",
+            "XGROUP SETID s g $",
+            "XDEL s 1",
+            "XTRIM s MAXLEN 0",
+            "XSETID s 7",
+        ] {
+            let command = line.split(' ').map(str::as_bytes).collect::<Vec<_>>();
+            let reply = session.run_args(&command);
+            assert!(
+                !reply.starts_with('-') && !session.store().has_ready(),
+                "{line}: {reply}"
+            );
+        }
+    }
+
+    #[test]
+    fn waits_end_by_timeout() {
+        let session = Session::new();
+        let mut client = session.beside();
+        assert_eq!(client.run("XREAD BLOCK 5 STREAMS s $"), "");
+        let deadline = Instant::now() + PATIENCE;
+        while client.late().is_none() {
+            assert!(Instant::now() < deadline, "the client waits for ever");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(client.late().unwrap(), "*-1");
+    }
+
+    /// Each entry goes to exactly one member of the group, however adding and waiting overlap.
+    #[test]
+    fn members_share_entries_while_many_add_and_wait() {
+        const ADDED: usize = 400;
+        let mut session = Session::new();
+        session.run("XGROUP CREATE s g $ MKSTREAM");
+        let mut read: Vec<String> = std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let mut client = session.beside();
+                scope.spawn(move || {
+                    for _ in 0..ADDED {
+                        assert!(client.run("XADD s * f v").starts_with('$'));
+                    }
+                });
+            }
+            let readers = ["a", "b"].map(|name| {
+                let mut client = session.beside();
+                scope.spawn(move || {
+                    let line = format!("XREADGROUP GROUP g {name} COUNT 1 BLOCK 0 STREAMS s >");
+                    let read = (0..ADDED).map(|_| {
+                        let mut reply = client.run(&line).replace("\r\n", " ");
+                        let deadline = Instant::now() + PATIENCE;
+                        while reply.is_empty() {
+                            assert!(Instant::now() < deadline, "the client waits for ever");
+                            reply = client.late().unwrap_or_default();
+                            std::thread::yield_now();
+                        }
+                        let id = reply.split(' ').find(|word| word.contains('-'));
+                        id.expect("an ID").to_owned()
+                    });
+                    read.collect::<Vec<_>>()
+                })
+            });
+            readers
+                .into_iter()
+                .flat_map(|reader| reader.join().unwrap())
+                .collect()
+        });
+        read.sort();
+        read.dedup();
+        assert_eq!(read.len(), 2 * ADDED);
+    }
+}
