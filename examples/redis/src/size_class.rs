@@ -17,6 +17,7 @@ use crate::command::{CommandTable, KeyPositions};
 use crate::commands::{geo, streams};
 use crate::glob::StepsBound;
 use crate::hyperloglog::{REGISTERS, SPARSE_BYTES_MAX, Sketch};
+use crate::rdb;
 use crate::scripts::digest::Digest;
 use crate::scripts::profile::{Kind, Profile};
 
@@ -72,6 +73,8 @@ enum Work {
     Sketches,
     /// The product of the bytes of both keys.
     Pairs,
+    /// The most elements that the payload in argument 3 may have, and its bytes.
+    Payload,
     /// What the arguments and the stream say of the entries that it reads or removes.
     Stream,
     /// The members of the key in this argument whose places are looked at.
@@ -228,6 +231,7 @@ const WORK: &[(Work, &[&str])] = &[
         Work::Elements,
         &[
             "bitop",
+            "dump",
             "hgetall",
             "hkeys",
             "hvals",
@@ -289,6 +293,7 @@ const WORK: &[(Work, &[&str])] = &[
     ),
     (Work::Places(2), &["geosearchstore"]),
     (Work::Pairs, &["lcs"]),
+    (Work::Payload, &["restore"]),
     (
         Work::Stream,
         &[
@@ -464,6 +469,7 @@ impl Judge {
             (Work::Sketches, _) => self.sketches(frame, head),
             (Work::Places(key), _) => self.places(key, frame, head),
             (Work::Pairs, _) => self.pairs(frame, head),
+            (Work::Payload, _) => restored(frame, head),
             (Work::Stream, _) => {
                 let args: SmallVec<[&[u8]; 16]> = head.args(frame).collect();
                 streams::size::elements(&self.store, &args)
@@ -697,6 +703,13 @@ impl Judge {
         let matched = keys.saturating_mul(steps) / STEPS_PER_ELEMENT;
         keys.saturating_add(copied).saturating_add(matched)
     }
+}
+
+/// The payload says how many elements it has, and how long its strings are.
+fn restored(frame: &[u8], head: &RespHead) -> usize {
+    let (elements, bytes) = head.arg(frame, 3).map_or((0, 0), rdb::elements_max);
+    let copied = bytes / COPIED_BYTES_PER_ELEMENT as u64;
+    usize::try_from(elements.saturating_add(copied)).unwrap_or(usize::MAX)
 }
 
 /// Whether an inline command may hold quotes and escapes, which its head does not remove.
@@ -982,6 +995,7 @@ mod tests {
             ),
             ("debug", &[], vec!["sleep 1".into()]),
             ("del", &["L", "a b c"], vec![many("", " k")]),
+            ("dump", &["k"], vec!["L".into(), "string".into()]),
             ("eval", &[], vec!["return 0".into()]),
             ("eval_ro", &[], vec!["return 0".into()]),
             ("evalsha", &[], vec!["a 0".into()]),
@@ -1112,6 +1126,19 @@ mod tests {
                 vec!["a b".into(), many("", " a")],
             ),
             ("pfmerge", &["none"], vec!["none sketch".into()]),
+            (
+                "restore",
+                &[
+                    "k 0 \u{0}\u{5}hello",
+                    "k 0 \u{2}\u{3}abcd",
+                    "k 0 \u{10}\u{3f}abcd",
+                ],
+                vec![
+                    "k 0 \u{2}\u{41}\u{0}".into(),
+                    "k 0 \u{10}\u{41}\u{1f}".into(),
+                    format!("k 0 \u{2}\u{1}\u{42}\u{0}{}", "x".repeat(1000)),
+                ],
+            ),
             ("rpop", &["L", "L 100"], vec!["L 1000".into()]),
             ("rpush", &["L a"], vec![many("l", " a")]),
             ("rpushx", &["L a"], vec![many("l", " a")]),

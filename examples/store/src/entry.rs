@@ -60,7 +60,7 @@ impl Entry {
         (self.expire_at_ms != NEVER).then_some(self.expire_at_ms)
     }
 
-    /// When the key was last read or written, in seconds since the keyspace was created.
+    /// When the key was last read or written, in seconds of the keyspace's clock.
     #[must_use]
     pub fn touched_s(&self) -> u32 {
         self.touched_s.load(Ordering::Relaxed)
@@ -91,6 +91,7 @@ pub struct Slot<'k> {
     changed: bool,
     locked: bool,
     quiet: bool,
+    idle_s: u32,
     discarded: SmallVec<[Garbage; 1]>,
 }
 
@@ -103,6 +104,7 @@ impl<'k> Slot<'k> {
             changed: false,
             locked: true,
             quiet: false,
+            idle_s: 0,
             discarded: SmallVec::new(),
         }
     }
@@ -199,6 +201,11 @@ impl<'k> Slot<'k> {
         self.quiet
     }
 
+    /// Lets the key look as if nothing had read or written it for `idle_s` seconds.
+    pub fn set_idle_s(&mut self, idle_s: u32) {
+        self.idle_s = idle_s;
+    }
+
     pub(crate) fn is_changed(&self) -> bool {
         self.changed
     }
@@ -210,7 +217,7 @@ impl<'k> Slot<'k> {
             self.remove();
         }
         if let Some(entry) = &self.entry {
-            entry.touch(now_s);
+            entry.touch(now_s.saturating_sub(self.idle_s));
         }
         std::mem::take(&mut self.discarded)
     }

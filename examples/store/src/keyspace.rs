@@ -28,6 +28,9 @@ const SHARD_BITS: u32 = 10;
 /// Shards that the reaper receives together when all keys are removed.
 const SHARDS_PER_DISCARD: usize = 64;
 
+/// What the clock of the keyspace's seconds shows at the start. A restored key may have been idle for longer than that.
+const START_S: u32 = 1 << 31;
+
 /// How often [`Keyspace::update_large`] and [`Keyspace::transact`] try without a lock before they take it.
 pub(crate) const OPTIMISTIC_ATTEMPTS: usize = 3;
 
@@ -112,7 +115,7 @@ impl Keyspace {
             origin,
             awaited: AwaitedKeys::default(),
             start: Instant::now(),
-            now_s: AtomicU32::new(0),
+            now_s: AtomicU32::new(START_S),
             contended_updates: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
             key_len_max: AtomicUsize::new(0),
@@ -518,7 +521,8 @@ impl Keyspace {
     /// Advances the clock that [`idle_s`](Self::idle_s) reads.
     pub(crate) fn tick(&self) {
         let elapsed_s = u32::try_from(self.start.elapsed().as_secs()).unwrap_or(u32::MAX);
-        self.now_s.store(elapsed_s, Ordering::Relaxed);
+        self.now_s
+            .store(START_S.saturating_add(elapsed_s), Ordering::Relaxed);
     }
 
     /// Removes up to `count_max` keys of shard `index` that expired by `now_ms`. Returns how many.

@@ -88,7 +88,7 @@ fn members_hear_that_their_group_or_stream_is_gone() {
             let reply = clients[0].reply().to_string();
             assert!(reply.starts_with(error), "{topology} {end}: {reply}");
         }
-        // The stream expires, and nobody asks for it.
+        // The stream expires.
         writer.ask("DEL s");
         writer.ask("XGROUP CREATE s g $ MKSTREAM");
         let mut clients = waiting(&server, &["XREADGROUP GROUP g a BLOCK 0 STREAMS s >"]);
