@@ -1303,7 +1303,6 @@ mod tests {
                 vec![
                     "GROUP few c STREAMS X >".into(),
                     "GROUP g c STREAMS X 0".into(),
-                    "GROUP count 10 STREAMS X 0".into(),
                 ],
             ),
             (

@@ -141,14 +141,10 @@ impl Blocking {
 
     /// Whether others came first, which are about to be served.
     fn is_behind(&self, context: &Context<'_>, key: &[u8]) -> bool {
-        let store = context.store;
         context.may_block
-            && match &self.line.sharing {
-                Sharing::Taken => store.is_awaited(key) && self.fits(context, key),
-                Sharing::Read => false,
-                // The others have what was there before.
-                Sharing::Group(_) => store.has_ready() && store.is_awaited(key),
-            }
+            && self.line.sharing == Sharing::Taken
+            && context.store.is_awaited(key)
+            && self.fits(context, key)
     }
 
     /// Memory that the keys take while the client waits.

@@ -51,6 +51,8 @@ pub(super) struct Block {
 #[derive(Clone, Debug, Default)]
 struct Content {
     /// The ID of the entry that was added last, which may have been removed.
+    last_added: StreamId,
+    /// The ID of the last entry.
     last: StreamId,
     len: u32,
     removed: u32,
@@ -75,6 +77,7 @@ impl Block {
     /// A block that begins with this entry, whose field names and values take turns.
     pub(super) fn new(id: StreamId, pairs: &[&[u8]]) -> Self {
         let mut content = Content {
+            last_added: id,
             last: id,
             fields: (pairs.len() / 2) as u32,
             ..Content::default()
@@ -97,6 +100,11 @@ impl Block {
     }
 
     /// The ID of the entry that was added last, even if it has been removed.
+    pub(super) fn last_added(&self) -> StreamId {
+        self.content.last_added
+    }
+
+    /// The ID of the last entry.
     pub(super) fn last_id(&self) -> StreamId {
         self.content.last
     }
@@ -146,6 +154,7 @@ impl Block {
             let values = pairs.iter().skip(1).step_by(2);
             values.for_each(|value| content.put_string(value));
         }
+        content.last_added = id;
         content.last = id;
         content.len += 1;
     }
@@ -156,6 +165,10 @@ impl Block {
             return false;
         };
         self.cut(from, to, 1);
+        if self.last_id() == id {
+            let last = self.walk().last().map_or(id, |last| last.id);
+            Arc::make_mut(&mut self.content).last = last;
+        }
         true
     }
 
@@ -164,7 +177,7 @@ impl Block {
         let mut walk = self.walk();
         let from = walk.place;
         walk.by_ref().take(count).for_each(drop);
-        let to = walk.place;
+        let to = walk.end();
         self.cut(from, to, count as u32);
     }
 
@@ -180,10 +193,10 @@ impl Block {
     fn bounds_of(&self, id: StreamId) -> Option<(Place, Place)> {
         let mut walk = self.walk();
         loop {
-            let from = walk.place;
+            let from = walk.end();
             let entry = walk.next()?;
             if entry.id >= id {
-                return (entry.id == id).then_some((from, walk.place));
+                return (entry.id == id).then(|| (from, walk.end()));
             }
         }
     }
@@ -202,6 +215,7 @@ impl Block {
                 byte: self.content.start as usize,
                 long: self.long_names(),
             },
+            strings: 0,
         }
     }
 
@@ -361,6 +375,18 @@ impl<'s> StreamEntry<'s> {
 pub(super) struct Walk<'s> {
     block: &'s Block,
     place: Place,
+    /// Strings of the last entry, which begin at the place.
+    strings: usize,
+}
+
+impl Walk<'_> {
+    /// Where the last entry ends, and the next one begins.
+    fn end(&mut self) -> Place {
+        for _ in 0..std::mem::take(&mut self.strings) {
+            self.place.text(&self.block.content);
+        }
+        self.place
+    }
 }
 
 impl<'s> Iterator for Walk<'s> {
@@ -368,6 +394,7 @@ impl<'s> Iterator for Walk<'s> {
 
     fn next(&mut self) -> Option<StreamEntry<'s>> {
         let content: &'s Content = &self.block.content;
+        self.end();
         if self.place.byte >= content.bytes.len() {
             return None;
         }
@@ -385,15 +412,11 @@ impl<'s> Iterator for Walk<'s> {
         } else {
             content.fields as usize
         };
-        let place = self.place;
-        let strings = if has_other_fields { 2 } else { 1 } * pairs;
-        for _ in 0..strings {
-            self.place.text(content);
-        }
+        self.strings = if has_other_fields { 2 } else { 1 } * pairs;
         Some(StreamEntry {
             id,
             block: self.block,
-            place,
+            place: self.place,
             pairs,
             has_other_fields,
         })
@@ -448,6 +471,9 @@ mod tests {
         check(&block, &[3, 4]);
         block.push(StreamId::MAX, &[b"name", b"v", &long, b"w"]);
         assert_eq!((block.len(), block.last_id()), (3, StreamId::MAX));
+        assert!(block.remove(StreamId::MAX));
+        let last = (block.last_id(), block.last_added());
+        assert_eq!(last, (id(u64::MAX, 3), StreamId::MAX));
         check(&snapshot, &[0, 1, 2, 3, 4]);
     }
 

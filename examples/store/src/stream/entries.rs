@@ -67,6 +67,13 @@ impl Entries {
             .last()
     }
 
+    /// The ID of the last entry.
+    #[must_use]
+    pub fn last_id(&self) -> Option<StreamId> {
+        let last = self.blocks.len().checked_sub(1)?;
+        self.blocks.get(last).map(Block::last_id)
+    }
+
     /// The entry with this ID.
     #[must_use]
     pub fn get(&self, id: StreamId) -> Option<StreamEntry<'_>> {
@@ -123,7 +130,7 @@ impl Entries {
             }
             let goes = match trim.kept {
                 Kept::Len(len) => left - block.len() >= len,
-                Kept::From(id) => block.last_id() < id,
+                Kept::From(id) => block.last_added() < id,
             };
             if !goes {
                 if !trim.is_approximate {

@@ -186,7 +186,12 @@ fn change<R>(
 }
 
 fn xdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    read(context.store, args[1], |_: Option<&Stream>| ())?;
+    if !read(context.store, args[1], |stream: Option<&Stream>| {
+        stream.is_some()
+    })? {
+        out.integer(0);
+        return Ok(());
+    }
     let ids: Vec<_> = args[2..]
         .iter()
         .map(|id| ids::strict(id, 0))
@@ -271,7 +276,7 @@ fn xsetid(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
         }
     }
     let outcome = change(context, args[1], 0, |stream, _| {
-        if stream.entries().last().is_some_and(|last| id < last.id) {
+        if stream.entries().last_id().is_some_and(|last| id < last) {
             return Err(CommandError::line(
                 "ERR The ID specified in XSETID is smaller than the target stream top item",
             ));
@@ -404,7 +409,11 @@ mod tests {
             ("XSETID none 4", "-ERR no such key"),
             ("XTRIM s MAXLEN 0", ":1"),
             ("XTRIM none MAXLEN 0", ":0"),
-            ("XDEL none 1", ":0"),
+            ("XDEL none x", ":0"),
+            (
+                "XDEL s x",
+                "-ERR Invalid stream ID specified as stream command argument",
+            ),
             ("SCAN 0 TYPE stream COUNT 100", "*2 $1 0 *1 $1 s"),
             ("COPY s t", ":1"),
             ("RENAME s u", "+OK"),

@@ -180,7 +180,7 @@ fn find_above(
 ) -> Result<Option<Found>> {
     read(context.store, key, |stream: Option<&Stream>| {
         let entries = stream?.entries();
-        let is_there = entries.last().is_some_and(|last| last.id > after);
+        let is_there = entries.last_id().is_some_and(|last| last > after);
         is_there.then(|| Found {
             entries: entries.clone(),
             which: Which::Range(ids::above(after), count),
