@@ -39,37 +39,30 @@ pub(super) fn pending_of(store: &Keyspace, key: &[u8], group: &[u8], consumer: &
     of_stream(store, key, pending).unwrap_or(0)
 }
 
+/// The elements that a command touches with these arguments, which begin behind its name.
+type Size = fn(&Keyspace, &[&[u8]]) -> usize;
+
+const SIZES: [(&str, Size); 11] = [
+    ("xadd", changed_at_ends),
+    ("xautoclaim", autoclaim),
+    ("xclaim", claim),
+    ("xgroup", group_change),
+    ("xinfo", info),
+    ("xpending", pending),
+    ("xrange", |store, args| range(store, args, false)),
+    ("xread", |store, args| read(store, args, false)),
+    ("xreadgroup", |store, args| read(store, args, true)),
+    ("xrevrange", |store, args| range(store, args, true)),
+    ("xtrim", changed_at_ends),
+];
+
 /// The elements that the command `args` touches. Commands whose arguments are wrong get an error, which is quick.
 pub(crate) fn elements(store: &Keyspace, args: &[&[u8]]) -> usize {
-    let [name, rest @ ..] = args else {
+    let Some((name, args)) = args.split_first() else {
         return 0;
     };
-    let command = |wanted: &str| is(name, wanted);
-    if command("xread") || command("xreadgroup") {
-        return read(store, rest, command("xreadgroup"));
-    }
-    if command("xinfo") {
-        return info(store, rest);
-    }
-    if command("xgroup") {
-        return group_change(store, rest);
-    }
-    let Some(&key) = rest.first() else {
-        return 0;
-    };
-    if command("xadd") || command("xtrim") {
-        rest.len() + trimmed(store, key, &rest[1..])
-    } else if command("xrange") {
-        range(store, key, rest, false)
-    } else if command("xrevrange") {
-        range(store, key, rest, true)
-    } else if command("xpending") {
-        pending(store, key, rest)
-    } else if command("xclaim") {
-        claim(store, key, rest)
-    } else {
-        autoclaim(store, key, rest)
-    }
+    let size = SIZES.iter().find(|(known, _)| is(name, known));
+    size.map_or(usize::MAX, |(_, size)| size(store, args))
 }
 
 /// The entries in a range and their bytes, as elements.
@@ -98,8 +91,8 @@ fn count_in(options: &[&[u8]]) -> Option<usize> {
     usize::try_from(count).ok()
 }
 
-fn range(store: &Keyspace, key: &[u8], args: &[&[u8]], is_reverse: bool) -> usize {
-    let &[_, first, second, ref options @ ..] = args else {
+fn range(store: &Keyspace, args: &[&[u8]], is_reverse: bool) -> usize {
+    let &[key, first, second, ref options @ ..] = args else {
         return 0;
     };
     let [start, end] = if is_reverse {
@@ -116,19 +109,24 @@ fn range(store: &Keyspace, key: &[u8], args: &[&[u8]], is_reverse: bool) -> usiz
     })
 }
 
-fn trimmed(store: &Keyspace, key: &[u8], mut args: &[&[u8]]) -> usize {
-    let mut options = TrimOptions::default();
-    while !args.is_empty() {
-        match options.take(args) {
-            Ok(0) if is(args[0], "nomkstream") => args = &args[1..],
+/// What is added at one end, and removed at the other.
+fn changed_at_ends(store: &Keyspace, args: &[&[u8]]) -> usize {
+    let [key, rest @ ..] = args else {
+        return 0;
+    };
+    let (mut options, mut rest) = (TrimOptions::default(), rest);
+    while let [first, ..] = rest {
+        match options.take(rest) {
+            Ok(0) if is(first, "nomkstream") => rest = &rest[1..],
             Ok(0) | Err(_) => break,
-            Ok(taken) => args = &args[taken..],
+            Ok(taken) => rest = &rest[taken..],
         }
     }
-    match options.trim(u64::MAX) {
+    let removed = match options.trim(u64::MAX) {
         Ok(Some(trim)) => of_stream(store, key, |stream| stream.entries().trimmed(trim)),
         _ => 0,
-    }
+    };
+    args.len() + removed
 }
 
 fn read(store: &Keyspace, args: &[&[u8]], is_of_group: bool) -> usize {
@@ -185,12 +183,15 @@ fn listed(stream: &Stream, count: usize) -> usize {
     count.saturating_mul(1 + stream.entries().entry_bytes() / BYTES_PER_ELEMENT)
 }
 
-fn claim(store: &Keyspace, key: &[u8], args: &[&[u8]]) -> usize {
+fn claim(store: &Keyspace, args: &[&[u8]]) -> usize {
+    let Some(key) = args.first() else {
+        return 0;
+    };
     args.len() + of_stream(store, key, |stream| listed(stream, args.len()))
 }
 
-fn autoclaim(store: &Keyspace, key: &[u8], args: &[&[u8]]) -> usize {
-    let (Some(group), Some(options)) = (args.get(1), args.get(5..)) else {
+fn autoclaim(store: &Keyspace, args: &[&[u8]]) -> usize {
+    let [key, group, _, _, _, options @ ..] = args else {
         return 0;
     };
     let has_count = options.iter().any(|option| is(option, "count"));
@@ -206,8 +207,8 @@ fn autoclaim(store: &Keyspace, key: &[u8], args: &[&[u8]]) -> usize {
     })
 }
 
-fn pending(store: &Keyspace, key: &[u8], args: &[&[u8]]) -> usize {
-    let Some(group) = args.get(1) else {
+fn pending(store: &Keyspace, args: &[&[u8]]) -> usize {
+    let [key, group, ..] = args else {
         return 0;
     };
     let is_filtered = args.get(2).is_some_and(|option| is(option, "idle"));
