@@ -301,7 +301,7 @@ mod tests {
             store.stop_awaiting(key.as_bytes(), Awaits::ValueOrRemoval);
         }
         ready(&store);
-        store.transact(&[], |fork| fork.clear());
+        store.transact(&[], Keyspace::clear);
         assert!(!store.has_ready());
     }
 

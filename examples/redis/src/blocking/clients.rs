@@ -436,13 +436,9 @@ impl Waiting {
         if command.line.sharing == Sharing::Taken {
             return None;
         }
-        let is_interesting = |key: &&Box<[u8]>| command.line.looks_at(held_at(&server.store, key));
-        let keys: Vec<_> = command
-            .keys
-            .iter()
-            .filter(is_interesting)
-            .cloned()
-            .collect();
+        let keys = command.keys.iter();
+        let keys = keys.filter(|key| command.line.looks_at(held_at(&server.store, key)));
+        let keys: Vec<_> = keys.cloned().collect();
         keys.iter()
             .find_map(|key| self.serve_client(number, key, server, stats))
     }

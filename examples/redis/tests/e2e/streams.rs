@@ -3,33 +3,8 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use crate::common::{Connection, Options, Reply, Server, encode_line, wait_until};
-
-/// A reply that was deferred goes to whichever thread has its connection.
-const TOPOLOGIES: [&str; 3] = ["inline", "dedicated", "distributed"];
-
-fn start(topology: &'static str) -> Server {
-    Server::start_with(&Options {
-        topology: Some(topology),
-        policy: (topology == "distributed").then_some("d-fcfs"),
-        workers: Some(2),
-        ..Options::default()
-    })
-}
-
-/// Clients that have sent these commands, one after the other, and wait.
-fn waiting(server: &Server, lines: &[&str]) -> Vec<Connection> {
-    let mut witness = server.connect();
-    let mut clients = Vec::new();
-    for line in lines {
-        let mut client = server.connect();
-        client.send(&encode_line(line));
-        clients.push(client);
-        let blocked = format!("blocked_clients:{}\r\n", clients.len());
-        wait_until(&blocked, || witness.info("clients").contains(&blocked));
-    }
-    clients
-}
+use crate::common::waiting::{TOPOLOGIES, start, waiting};
+use crate::common::{Reply, encode_line, wait_until};
 
 /// The IDs of the entries in a reply of XREAD or XREADGROUP on one stream.
 fn ids(reply: Reply) -> Vec<String> {

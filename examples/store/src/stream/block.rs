@@ -140,7 +140,7 @@ impl Block {
     /// Adds an entry behind all others.
     pub(super) fn push(&mut self, id: StreamId, pairs: &[&[u8]]) {
         let names = pairs.iter().step_by(2).copied();
-        let has_other_fields = !self.names().map(|name| name.as_slice()).eq(names);
+        let has_other_fields = !self.names().map(Text::as_slice).eq(names);
         let ms_above = id.ms - self.first.ms;
         let content = Arc::make_mut(&mut self.content);
         content.put_number(u128::from(ms_above) << 1 | u128::from(has_other_fields));

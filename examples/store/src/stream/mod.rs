@@ -285,7 +285,6 @@ impl Stream {
 }
 
 /// A range of no IDs.
-#[expect(clippy::reversed_empty_ranges, reason = "that is its purpose")]
 fn none() -> RangeInclusive<StreamId> {
     StreamId::MAX..=StreamId::MIN
 }
@@ -429,7 +428,7 @@ mod tests {
                 prop_assert!(edges.map(|entry| entry.id.ms).eq(expected.copied()));
                 for (ms, pairs) in &model {
                     let entry = stream.entries().get(id(*ms)).expect("an entry");
-                    prop_assert!(entry.texts().map(|text| text.as_slice()).eq(pairs));
+                    prop_assert!(entry.texts().map(Text::as_slice).eq(pairs));
                 }
                 let (from, to) = (number / 2, number);
                 let range = id(from)..=id(to);
