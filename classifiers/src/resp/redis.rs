@@ -89,6 +89,7 @@ const GROUPS: [Group; 5] = [
             "SUBSTR",
             "TTL",
             "TYPE",
+            "XLEN",
             "ZCARD",
             "ZCOUNT",
             "ZLEXCOUNT",
@@ -136,6 +137,8 @@ const GROUPS: [Group; 5] = [
             "SETRANGE",
             "SMOVE",
             "SPUBLISH",
+            "XGROUP",
+            "XSETID",
             "ZINCRBY",
         ],
     },
@@ -159,6 +162,8 @@ const GROUPS: [Group; 5] = [
             "MEMORY",
             "PFCOUNT",
             "SMEMBERS",
+            "XINFO",
+            "XTRIM",
             "ZREMRANGEBYLEX",
             "ZREMRANGEBYRANK",
             "ZREMRANGEBYSCORE",
@@ -249,6 +254,16 @@ const GROUPS: [Group; 5] = [
             "UNLINK",
             "UNSUBSCRIBE",
             "WATCH",
+            "XACK",
+            "XADD",
+            "XAUTOCLAIM",
+            "XCLAIM",
+            "XDEL",
+            "XPENDING",
+            "XRANGE",
+            "XREAD",
+            "XREADGROUP",
+            "XREVRANGE",
             "ZADD",
             "ZDIFF",
             "ZDIFFSTORE",
@@ -315,6 +330,10 @@ const WRITES_OF_MANY: &[&str] = &[
     "SUNSUBSCRIBE",
     "UNLINK",
     "UNSUBSCRIBE",
+    "XACK",
+    "XADD",
+    "XCLAIM",
+    "XDEL",
     "ZADD",
     "ZREM",
 ];
@@ -327,6 +346,8 @@ const RANDOM_MEMBERS: &[&str] = &["HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"];
 
 const CURSORS: &[&str] = &["HSCAN", "SCAN", "SSCAN", "ZSCAN"];
 
+const READS_OF_STREAMS: &[&str] = &["XRANGE", "XREAD", "XREADGROUP", "XREVRANGE"];
+
 const RANGES_BY_VALUE: &[&str] = &[
     "ZRANGEBYLEX",
     "ZRANGEBYSCORE",
@@ -336,7 +357,7 @@ const RANGES_BY_VALUE: &[&str] = &[
 
 /// Requests that are of a cheaper type than their command's group, in the order in which the rules
 /// are tried.
-const RULES: [(&[&str], Rule, &str); 13] = [
+const RULES: [(&[&str], Rule, &str); 14] = [
     (READS_OF_MANY, Rule::ArgCount { max: FEW_ARGS }, "read"),
     (
         READS_OF_MANY,
@@ -367,6 +388,16 @@ const RULES: [(&[&str], Rule, &str); 13] = [
         Rule::Keyword {
             word: "LIMIT",
             numbers: 2,
+            max: RANGE_LEN_MAX,
+            if_absent: false,
+        },
+        "range",
+    ),
+    (
+        READS_OF_STREAMS,
+        Rule::Keyword {
+            word: "COUNT",
+            numbers: 1,
             max: RANGE_LEN_MAX,
             if_absent: false,
         },
@@ -482,6 +513,12 @@ mod tests {
             ("ZRANGE z 0 -1 WITHSCORES", "scan"),
             ("ZRANGEBYSCORE z -inf +inf LIMIT 0 10", "range"),
             ("ZRANGEBYSCORE z -inf +inf", "scan"),
+            ("XADD s MAXLEN ~ 1000 * f v", "write"),
+            ("XACK s g 1-1", "write"),
+            ("XREADGROUP GROUP g c COUNT 10 STREAMS s >", "range"),
+            ("XREAD STREAMS s 0", "scan"),
+            ("XRANGE s - + COUNT 10", "range"),
+            ("XRANGE s - +", "scan"),
             ("SCAN 0", "range"),
             ("SCAN 0 COUNT 10000", "scan"),
             ("HGETALL h", "range"),

@@ -42,6 +42,8 @@ pub struct Context<'a> {
     pub close: bool,
     /// Whether the command may wait for a key.
     pub may_block: bool,
+    /// Whether a script calls it.
+    pub in_script: bool,
     /// Set by a command that has written nothing and waits.
     pub blocking: Option<Box<Blocking>>,
     /// Where messages wait in transactions and scripts; `None` elsewhere.
@@ -72,6 +74,7 @@ impl<'a> Context<'a> {
             stats,
             close: false,
             may_block: false,
+            in_script: false,
             blocking: None,
             outbox: None,
         }

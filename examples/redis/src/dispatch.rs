@@ -94,9 +94,8 @@ pub fn dispatch(
         reply.error(&error.to_string());
     }
     stats.count_call(index, start.elapsed(), result.is_err());
-    if !spec.flags.contains(&Flag::Readonly) {
-        server.clients.blocked.serve(server, stats);
-    }
+    // A key may have expired while it was read.
+    server.clients.blocked.serve(server, stats);
     match context.blocking {
         Some(mut blocking) => {
             blocking.remember(spec, args, &server.notifier);

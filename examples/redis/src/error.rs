@@ -114,7 +114,7 @@ impl CommandError {
 const QUOTED_LEN_MAX: usize = 128;
 
 /// `bytes` as text without characters that would end the quoting line.
-fn quotable(bytes: &[u8]) -> String {
+pub(crate) fn quotable(bytes: &[u8]) -> String {
     let shown = &bytes[..bytes.len().min(QUOTED_LEN_MAX)];
     String::from_utf8_lossy(shown).replace(['\r', '\n', '\0'], " ")
 }

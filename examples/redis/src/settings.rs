@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
+use psp_store::BlockLimits;
 
 use crate::config::{Config, LogLevel};
 use crate::memory::default_limit_bytes;
@@ -17,6 +18,8 @@ pub struct Settings {
     maxmemory_bytes: AtomicU64,
     busy_reply_threshold_ms: AtomicU64,
     script_time_limit_ms: AtomicU64,
+    stream_node_bytes_max: AtomicU64,
+    stream_node_entries_max: AtomicU64,
     value_len_max: AtomicUsize,
     log_level: RwLock<LogLevel>,
     logging: OnceLock<Box<dyn Fn(LogLevel) + Send + Sync>>,
@@ -42,12 +45,15 @@ impl Settings {
             .requirepass
             .as_deref()
             .map(|password| password.as_bytes().into());
+        let stream_node = BlockLimits::default();
         Self {
             password: RwLock::new(password),
             protected_mode: AtomicBool::new(config.protected_mode),
             maxmemory_bytes: AtomicU64::new(maxmemory_bytes(&config)),
             busy_reply_threshold_ms: AtomicU64::new(config.busy_reply_threshold),
             script_time_limit_ms: AtomicU64::new(config.script_time_limit_ms),
+            stream_node_bytes_max: AtomicU64::new(stream_node.bytes as u64),
+            stream_node_entries_max: AtomicU64::new(stream_node.entries as u64),
             value_len_max: AtomicUsize::new(config.limits.proto_max_bulk_len),
             log_level: RwLock::new(config.log_level),
             logging: OnceLock::new(),
@@ -112,6 +118,47 @@ impl Settings {
     /// Sets after how many milliseconds SCRIPT KILL stops a script.
     pub fn set_busy_reply_threshold_ms(&self, ms: u64) {
         self.busy_reply_threshold_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Bytes of one block of a stream; 0 for no limit.
+    #[must_use]
+    pub fn stream_node_bytes_max(&self) -> u64 {
+        self.stream_node_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Sets the bytes of one block of a stream; 0 for no limit.
+    pub fn set_stream_node_bytes_max(&self, bytes: u64) {
+        self.stream_node_bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Entries of one block of a stream; 0 for no limit.
+    #[must_use]
+    pub fn stream_node_entries_max(&self) -> u64 {
+        self.stream_node_entries_max.load(Ordering::Relaxed)
+    }
+
+    /// Sets the entries of one block of a stream; 0 for no limit.
+    pub fn set_stream_node_entries_max(&self, entries: u64) {
+        self.stream_node_entries_max
+            .store(entries, Ordering::Relaxed);
+    }
+
+    /// What one block of a stream may hold. Without limits, it is bounded all the same.
+    #[must_use]
+    pub fn stream_block(&self) -> BlockLimits {
+        /// Bytes and entries of the largest block.
+        const MOST: BlockLimits = BlockLimits {
+            bytes: 64 * 1024,
+            entries: 4096,
+        };
+        let limit = |limit: u64, most: usize| match usize::try_from(limit) {
+            Ok(0) | Err(_) => most,
+            Ok(limit) => limit.min(most),
+        };
+        BlockLimits {
+            bytes: limit(self.stream_node_bytes_max(), MOST.bytes),
+            entries: limit(self.stream_node_entries_max(), MOST.entries),
+        }
     }
 
     /// Milliseconds after which a script is stopped; 0 for never.

@@ -14,7 +14,7 @@ use psp_classifiers::resp::RespClassifier;
 use smallvec::SmallVec;
 
 use crate::command::{CommandTable, KeyPositions};
-use crate::commands::geo;
+use crate::commands::{geo, streams};
 use crate::glob::StepsBound;
 use crate::hyperloglog::{REGISTERS, SPARSE_BYTES_MAX, Sketch};
 use crate::pubsub::{PubSub, TopicKind};
@@ -76,6 +76,8 @@ enum Work {
     Pairs,
     /// The most elements that the payload in argument 3 may have, and its bytes.
     Payload,
+    /// What the arguments and the stream say of the entries that it reads or removes.
+    Stream,
     /// The members of the key in this argument whose places are looked at.
     Places(usize),
     /// The key's elements up to COUNT, and the pattern of MATCH.
@@ -167,6 +169,8 @@ const WORK: &[(Work, &[&str])] = &[
             "ttl",
             "type",
             "unwatch",
+            "xlen",
+            "xsetid",
             "zcard",
             "zcount",
             "zincrby",
@@ -212,6 +216,8 @@ const WORK: &[(Work, &[&str])] = &[
             "unlink",
             "unsubscribe",
             "watch",
+            "xack",
+            "xdel",
             "zadd",
             "zmscore",
             "zrem",
@@ -297,6 +303,22 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::Places(2), &["geosearchstore"]),
     (Work::Pairs, &["lcs"]),
     (Work::Payload, &["restore"]),
+    (
+        Work::Stream,
+        &[
+            "xadd",
+            "xautoclaim",
+            "xclaim",
+            "xgroup",
+            "xinfo",
+            "xpending",
+            "xrange",
+            "xread",
+            "xreadgroup",
+            "xrevrange",
+            "xtrim",
+        ],
+    ),
     (Work::Cursor, &["hscan", "sscan", "zscan"]),
     (Work::KeyspaceCursor, &["scan"]),
     (Work::Keyspace, &["keys"]),
@@ -473,6 +495,10 @@ impl Judge {
             (Work::Places(key), _) => self.places(key, frame, head),
             (Work::Pairs, _) => self.pairs(frame, head),
             (Work::Payload, _) => restored(frame, head),
+            (Work::Stream, _) => {
+                let args: SmallVec<[&[u8]; 16]> = head.args(frame).collect();
+                streams::size::elements(&self.store, &args)
+            }
             (Work::Cursor, _) => self.cursor(frame, head, span),
             (Work::KeyspaceCursor, _) => {
                 let count = scan_count(frame, head, 2, span);
@@ -919,6 +945,20 @@ mod tests {
                 place / 20
             ));
         }
+        // 500 short entries, of which the group `g` has delivered all; three; and three of 20 KB.
+        for id in 1..=500 {
+            session.run(&format!("XADD X {id} f v"));
+        }
+        for id in 1..=3 {
+            session.run(&format!("XADD x {id} f v"));
+            session.run(&format!("XADD xb {id} {}", " f v".repeat(5000)));
+        }
+        for group in ["g", "few"] {
+            session.run(&format!("XGROUP CREATE X {group} 0"));
+        }
+        session.run("XREADGROUP GROUP g c STREAMS X >");
+        session.run("XREADGROUP GROUP few c COUNT 3 STREAMS X >");
+        session.run("XGROUP CREATE xb g 0");
         for (key, members) in [("sketch", 10_000), ("sparse", 1000)] {
             let members: Vec<String> = (0..members).map(|member| format!("m{member}")).collect();
             session.run(&format!("PFADD {key} {}", members.join(" ")));
@@ -1225,6 +1265,110 @@ mod tests {
             ("touch", &["a b c"], vec![many("", " k")]),
             ("unlink", &["a b c"], vec![many("", " k")]),
             ("watch", &["a b c"], vec![many("", " k")]),
+            ("xack", &["X g 1"], vec![many("X g", " 1")]),
+            (
+                "xadd",
+                &[
+                    "X * f v",
+                    "X MAXLEN ~ 1000 * f v",
+                    "X MAXLEN 450 * f v",
+                    "x NOMKSTREAM MINID 9 * f v",
+                ],
+                vec![
+                    many("X *", " f v"),
+                    "X MAXLEN 0 * f v".into(),
+                    "X NOMKSTREAM MINID 400 * f v".into(),
+                    "X MAXLEN ~ 0 * f v".into(),
+                ],
+            ),
+            (
+                "xautoclaim",
+                &["X few c 0 -", "X g c 0 - COUNT 5", "X none c 0 -"],
+                vec![
+                    "X g c 0 -".into(),
+                    "X g c 0 - COUNT 100".into(),
+                    "X g c 0 - COUNT 5 COUNT 100".into(),
+                ],
+            ),
+            (
+                "xclaim",
+                &["X g c 0 1 2"],
+                vec![many("X g c 0", " 1"), "xb g c 0 1 2 3".into()],
+            ),
+            ("xdel", &["X 1"], vec![many("X", " 1")]),
+            (
+                "xgroup",
+                &[
+                    "create X h 0",
+                    "destroy X few",
+                    "delconsumer X g none",
+                    "help",
+                ],
+                vec!["destroy X g".into(), "delconsumer X g c".into()],
+            ),
+            (
+                "xinfo",
+                &["stream X", "stream X full", "groups X", "consumers X g"],
+                vec![
+                    "stream X full count 0".into(),
+                    "stream X full count 400".into(),
+                    "stream xb".into(),
+                ],
+            ),
+            (
+                "xpending",
+                &["X g", "X g - + 10", "X few - + 1000"],
+                vec!["X g - + 1000".into(), "X g IDLE 5 - + 10".into()],
+            ),
+            (
+                "xrange",
+                &["X - + COUNT 50", "X 10 40", "x - +", "none - +"],
+                vec![
+                    "X - +".into(),
+                    "xb - + COUNT 1".into(),
+                    "X - + COUNT 10 COUNT 400".into(),
+                ],
+            ),
+            (
+                "xread",
+                &[
+                    "COUNT 10 STREAMS X 0",
+                    "STREAMS X $",
+                    "STREAMS X 480",
+                    "BLOCK 0 STREAMS none 0",
+                ],
+                vec![
+                    "STREAMS X 0".into(),
+                    "COUNT 0 STREAMS X 0".into(),
+                    "COUNT 1 STREAMS xb 0".into(),
+                ],
+            ),
+            (
+                "xreadgroup",
+                &[
+                    "GROUP g c COUNT 10 STREAMS X >",
+                    "GROUP g c STREAMS X >",
+                    "GROUP few c STREAMS X 0",
+                ],
+                vec![
+                    "GROUP few c STREAMS X >".into(),
+                    "GROUP g c STREAMS X 0".into(),
+                ],
+            ),
+            (
+                "xrevrange",
+                &["X + - COUNT 50", "X 40 10"],
+                vec!["X + -".into(), "xb + - COUNT 1".into()],
+            ),
+            (
+                "xtrim",
+                &["X MAXLEN 450", "X MAXLEN ~ 450", "none MAXLEN 0"],
+                vec![
+                    "X MAXLEN 0".into(),
+                    "X MINID 400".into(),
+                    "X MAXLEN ~ 0".into(),
+                ],
+            ),
             ("zadd", &["Z 1 a"], vec![many("z", " 1 a")]),
             ("zdiff", &["2 z z"], vec!["2 z Z".into()]),
             (

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use psp_protocols::Sink;
@@ -20,6 +21,9 @@ use crate::stats::WorkerStats;
 /// The program's allocator, whose figures `maxmemory` reads.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Longest wait for another thread.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server with one client.
 pub(crate) struct Session {
@@ -92,6 +96,18 @@ impl Session {
         let late = self.late.lock();
         let text = String::from_utf8_lossy(&late.bytes).replace("\r\n", " ");
         late.is_complete.then(|| text.trim_end().to_owned())
+    }
+
+    /// Like [`late`](Self::late), of a reply that another thread writes.
+    pub(crate) fn late_soon(&self) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(late) = self.late() {
+                return late;
+            }
+            assert!(Instant::now() < deadline, "the client waits for ever");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Lets the client be gone, as far as the reply to its last command that waited can tell.

@@ -1,6 +1,6 @@
 //! Typed access to values: how commands read and change keys that must hold a list, a hash, ...
 
-use psp_store::{Element, Hash, Keyspace, List, Set, Slot, SortedSet, Value};
+use psp_store::{Element, Hash, Keyspace, List, Set, Slot, SortedSet, Stream, Value};
 
 use crate::error::CommandError;
 use crate::parse::Result;
@@ -45,6 +45,7 @@ typed! {
     Hash => Hash,
     Set => Set,
     SortedSet => SortedSet,
+    Stream => Stream,
 }
 
 /// The value, which must be a `T`.

@@ -18,9 +18,26 @@ use parking_lot::Mutex;
 pub(crate) struct AwaitedKeys {
     /// How many keys are awaited.
     count: AtomicUsize,
+    /// How many waiters want to know of a key's removal.
+    of_removal: AtomicUsize,
     /// Keys that are ready and have not been [served](Self::served).
     unserved: AtomicUsize,
     inner: Mutex<Inner>,
+}
+
+/// What ends a wait for a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaits {
+    /// A value.
+    Value,
+    /// A value, or that the key is gone.
+    ValueOrRemoval,
+}
+
+/// Which keys are gone.
+enum Removed<'k> {
+    Key(&'k [u8]),
+    All,
 }
 
 #[derive(Debug, Default)]
@@ -33,20 +50,31 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Awaited {
     waiters: usize,
+    /// How many of them want to know of the key's removal.
+    of_removal: usize,
     is_ready: bool,
 }
 
 impl AwaitedKeys {
-    pub(crate) fn add(&self, key: &[u8]) {
+    pub(crate) fn add(&self, key: &[u8], what: Awaits) {
         let mut inner = self.inner.lock();
-        inner.keys.entry(key.into()).or_default().waiters += 1;
+        let awaited = inner.keys.entry(key.into()).or_default();
+        awaited.waiters += 1;
+        if what == Awaits::ValueOrRemoval {
+            awaited.of_removal += 1;
+            self.of_removal.fetch_add(1, Ordering::Relaxed);
+        }
         self.count.store(inner.keys.len(), Ordering::Relaxed);
     }
 
-    pub(crate) fn remove(&self, key: &[u8]) {
+    pub(crate) fn remove(&self, key: &[u8], what: Awaits) {
         let mut inner = self.inner.lock();
         if let Some(awaited) = inner.keys.get_mut(key) {
             awaited.waiters -= 1;
+            if what == Awaits::ValueOrRemoval {
+                awaited.of_removal -= 1;
+                self.of_removal.fetch_sub(1, Ordering::Relaxed);
+            }
             if awaited.waiters == 0 {
                 inner.keys.remove(key);
                 self.count.store(inner.keys.len(), Ordering::Relaxed);
@@ -65,12 +93,52 @@ impl AwaitedKeys {
     #[cold]
     fn mark(&self, key: &[u8]) {
         let inner = &mut *self.inner.lock();
-        if let Some(awaited) = inner.keys.get_mut(key)
-            && !awaited.is_ready
-        {
+        if let Some(awaited) = inner.keys.get_mut(key) {
+            self.mark_awaited(&mut inner.ready, key, awaited);
+        }
+    }
+
+    fn mark_awaited(&self, ready: &mut Vec<Box<[u8]>>, key: &[u8], awaited: &mut Awaited) {
+        if !awaited.is_ready {
             awaited.is_ready = true;
-            inner.ready.push(key.into());
+            ready.push(key.into());
             self.unserved.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The key was removed, and its shard's lock is released.
+    #[inline]
+    pub(crate) fn note_removed(&self, key: &[u8]) {
+        if self.of_removal.load(Ordering::Relaxed) > 0 {
+            self.mark_removed(Removed::Key(key));
+        }
+    }
+
+    /// All keys were removed, and no lock is held.
+    pub(crate) fn note_all_removed(&self) {
+        if self.of_removal.load(Ordering::Relaxed) > 0 {
+            self.mark_removed(Removed::All);
+        }
+    }
+
+    #[cold]
+    fn mark_removed(&self, is_removed: Removed<'_>) {
+        let inner = &mut *self.inner.lock();
+        let (keys, ready) = (&mut inner.keys, &mut inner.ready);
+        let mut mark = |key: &[u8], awaited: &mut Awaited| {
+            if awaited.of_removal > 0 {
+                self.mark_awaited(ready, key, awaited);
+            }
+        };
+        match is_removed {
+            Removed::Key(key) => {
+                if let Some(awaited) = keys.get_mut(key) {
+                    mark(key, awaited);
+                }
+            }
+            Removed::All => keys
+                .iter_mut()
+                .for_each(|(key, awaited)| mark(key, awaited)),
         }
     }
 
@@ -90,15 +158,16 @@ impl AwaitedKeys {
 }
 
 impl super::Keyspace {
-    /// Somebody waits for the key from now on: when a value is stored there, it is ready. Look at the key after this
+    /// Somebody waits for the key from now on: when a value is stored there, or the key is gone if `what` says so, it is
+    /// ready. Look at the key after this
     /// call: a value that is there already makes nothing ready.
-    pub fn await_key(&self, key: &[u8]) {
-        self.awaited.add(key);
+    pub fn await_key(&self, key: &[u8], what: Awaits) {
+        self.awaited.add(key, what);
     }
 
     /// One who called [`await_key`](Self::await_key) waits no longer.
-    pub fn stop_awaiting(&self, key: &[u8]) {
-        self.awaited.remove(key);
+    pub fn stop_awaiting(&self, key: &[u8], what: Awaits) {
+        self.awaited.remove(key, what);
     }
 
     /// Whether anybody waits for the key.
@@ -136,6 +205,7 @@ impl super::Keyspace {
 mod tests {
     use std::sync::Arc;
 
+    use super::Awaits;
     use crate::{Element, Keyspace, Value};
 
     fn text() -> Value {
@@ -156,7 +226,7 @@ mod tests {
         let store = Arc::new(Keyspace::new());
         let keys = ["insert", "pair", "large", "all", "fork"];
         for key in keys {
-            store.await_key(key.as_bytes());
+            store.await_key(key.as_bytes(), Awaits::Value);
         }
         store.insert(b"other", text());
         assert!(!store.has_ready());
@@ -179,7 +249,7 @@ mod tests {
     fn removing_a_key_makes_nothing_ready_and_storing_it_again_does() {
         let store = Keyspace::new();
         store.insert(b"k", text());
-        store.await_key(b"k");
+        store.await_key(b"k", Awaits::Value);
         store.remove(b"k");
         assert!(!store.has_ready());
         for _ in 0..2 {
@@ -189,13 +259,76 @@ mod tests {
     }
 
     #[test]
+    fn every_way_of_removing_makes_keys_ready_whose_removal_is_awaited() {
+        let store = Arc::new(Keyspace::new());
+        let keys = [
+            "remove", "pair", "large", "fork", "due", "late", "clear", "cleared",
+        ];
+        for key in keys {
+            store.insert(key.as_bytes(), text());
+            store.await_key(key.as_bytes(), Awaits::ValueOrRemoval);
+        }
+        let expire = |key: &[u8]| {
+            store.update(key, |slot| {
+                slot.wake_nobody();
+                slot.set_expire_at_ms(Some(1));
+            });
+        };
+        store.remove(b"remove");
+        store.update_pair(b"pair", b"x", |slot, _| slot.remove().is_some());
+        store.update_large(b"large", |slot| slot.remove().is_some());
+        store.transact(&[], |fork| fork.remove(b"fork"));
+        expire(b"due");
+        for shard in 0..store.shard_count() {
+            store.remove_due(shard, 2, 10);
+        }
+        expire(b"late");
+        assert!(!store.contains(b"late"));
+        assert_eq!(
+            ready(&store),
+            ["remove", "pair", "large", "fork", "due", "late"]
+        );
+        store.remove(b"none");
+        assert!(!store.has_ready());
+        store.clear();
+        let mut all = ready(&store);
+        all.sort();
+        let mut expected = keys.map(str::to_owned);
+        expected.sort();
+        assert_eq!(all, expected);
+        for key in keys {
+            store.insert(key.as_bytes(), text());
+            store.stop_awaiting(key.as_bytes(), Awaits::ValueOrRemoval);
+        }
+        ready(&store);
+        store.transact(&[], Keyspace::clear);
+        assert!(!store.has_ready());
+    }
+
+    #[test]
+    fn a_quiet_change_makes_nothing_ready() {
+        let store = Keyspace::new();
+        store.await_key(b"k", Awaits::Value);
+        store.update(b"k", |slot| {
+            slot.insert(text());
+            slot.wake_nobody();
+        });
+        store.update_large(b"k", |slot| {
+            slot.insert(text());
+            slot.wake_nobody();
+        });
+        assert!(!store.has_ready());
+        assert_eq!(store.key_len_max(), 1);
+    }
+
+    #[test]
     fn a_key_is_awaited_until_its_last_waiter_leaves() {
         let store = Keyspace::new();
-        store.await_key(b"k");
-        store.await_key(b"k");
-        store.stop_awaiting(b"k");
+        store.await_key(b"k", Awaits::Value);
+        store.await_key(b"k", Awaits::Value);
+        store.stop_awaiting(b"k", Awaits::Value);
         assert!(store.is_awaited(b"k"));
-        store.stop_awaiting(b"k");
+        store.stop_awaiting(b"k", Awaits::Value);
         assert!(!store.is_awaited(b"k"));
         store.insert(b"k", text());
         assert!(!store.has_ready());
@@ -204,7 +337,7 @@ mod tests {
     #[test]
     fn keys_are_unserved_until_somebody_has_looked_at_their_waiters() {
         let store = Keyspace::new();
-        store.await_key(b"k");
+        store.await_key(b"k", Awaits::Value);
         store.make_ready(b"k");
         assert_eq!(store.take_ready().len(), 1);
         assert!(store.has_ready());

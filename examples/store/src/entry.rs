@@ -73,6 +73,7 @@ pub struct Slot<'k> {
     entry: Option<Arc<Entry>>,
     changed: bool,
     locked: bool,
+    quiet: bool,
     /// What the key shall look like after the update.
     idle_s: Option<u32>,
     frequency: Option<u8>,
@@ -87,6 +88,7 @@ impl<'k> Slot<'k> {
             entry,
             changed: false,
             locked: true,
+            quiet: false,
             idle_s: None,
             frequency: None,
             discarded: SmallVec::new(),
@@ -181,6 +183,15 @@ impl<'k> Slot<'k> {
         }
     }
 
+    /// The change gives nothing to those who wait for the key, so that they are left alone.
+    pub fn wake_nobody(&mut self) {
+        self.quiet = true;
+    }
+
+    pub(crate) fn wakes_nobody(&self) -> bool {
+        self.quiet
+    }
+
     /// Lets the key look as if nothing had read or written it for `idle_s` seconds.
     pub fn set_idle_s(&mut self, idle_s: u32) {
         self.idle_s = Some(idle_s);
@@ -198,7 +209,7 @@ impl<'k> Slot<'k> {
     /// Ends the update. Returns the values and entries that it displaced.
     pub(crate) fn finish(&mut self, clock: &AccessClock) -> SmallVec<[Garbage; 1]> {
         // A string, even an empty one, counts as one element.
-        if self.value().is_some_and(|value| value.cardinality() == 0) {
+        if self.value().is_some_and(Value::is_spent) {
             self.remove();
         }
         if let Some(entry) = &self.entry {

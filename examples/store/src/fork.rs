@@ -278,7 +278,7 @@ impl Keyspace {
             return Err(Conflict { shards });
         }
         let mut garbage = Vec::new();
-        let (mut stored, mut expired) = (Vec::new(), Vec::new());
+        let (mut stored, mut removed, mut expired) = (Vec::new(), Vec::new(), Vec::new());
         if touched.cleared {
             for index in shards {
                 let state = locks.state_mut(index);
@@ -293,9 +293,12 @@ impl Keyspace {
             if !touched.cleared && same(after, was) {
                 continue;
             }
-            stored.extend(after.map(|_| key));
             let has_expired = was.is_some_and(|entry| entry.is_expired(crate::unix_time_ms));
             expired.extend(has_expired.then_some(key));
+            match after {
+                Some(_) => stored.push(key),
+                None => removed.push(key),
+            }
             let index = self.shard_index(before.position);
             let state = locks.state_mut(index);
             let old = state.replace(before.position, key, after.cloned());
@@ -305,6 +308,12 @@ impl Keyspace {
         drop(locks);
         stored.into_iter().for_each(|key| self.note_key(key));
         expired.into_iter().for_each(|key| self.tell_expired(key));
+        removed
+            .iter()
+            .for_each(|key| self.awaited.note_removed(key));
+        if touched.cleared {
+            self.awaited.note_all_removed();
+        }
         self.add_stats(fork.stats());
         self.discard_all(garbage);
         Ok(())

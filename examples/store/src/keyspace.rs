@@ -206,6 +206,7 @@ impl Keyspace {
         let garbage = taken.slot.finish(&self.clock);
         let after = taken.slot.expire_at_ms();
         let is_present = taken.slot.value().is_some();
+        let is_quiet = taken.slot.wakes_nobody();
         let homeless = taken.put_back();
         state.len = state.len + usize::from(is_present) - usize::from(was_present);
         if let Some(entry) = homeless {
@@ -216,8 +217,12 @@ impl Keyspace {
         state.reindex(position, before, after);
         shard.publish(&state);
         drop(state);
-        if is_present {
+        if is_present && is_quiet {
+            self.note_len(key);
+        } else if is_present {
             self.note_key(key);
+        } else if was_present {
+            self.awaited.note_removed(key);
         }
         self.count_expired(expired);
         if expired > 0 {
@@ -254,7 +259,7 @@ impl Keyspace {
         let [first_slot, second_slot] = &mut slots;
         let result = change(first_slot, second_slot);
         let mut garbage = SmallVec::<[Garbage; 4]>::new();
-        let mut stored = [None; 2];
+        let (mut stored, mut removed) = ([None; 2], [None; 2]);
         for (index, mut slot) in slots.into_iter().enumerate() {
             if !slot.is_changed() {
                 continue;
@@ -262,20 +267,18 @@ impl Keyspace {
             let key = slot.key();
             garbage.extend(slot.finish(&self.clock));
             let entry = slot.take_entry();
-            stored[index] = entry.is_some().then_some(key);
+            let is_stored = entry.is_some();
+            stored[index] = is_stored.then_some(key);
             let state = guards.state(index);
-            garbage.extend(
-                state
-                    .replace(positions[index], key, entry)
-                    .map(Garbage::Entry),
-            );
+            let old = state.replace(positions[index], key, entry);
+            removed[index] = (!is_stored && old.is_some()).then_some(key);
+            garbage.extend(old.map(Garbage::Entry));
             self.shard(positions[index]).publish(state);
         }
         drop(guards);
-        stored
-            .into_iter()
-            .flatten()
-            .for_each(|key| self.note_key(key));
+        let [stored, removed] = [stored, removed].map(|keys| keys.into_iter().flatten());
+        stored.for_each(|key| self.note_key(key));
+        removed.for_each(|key| self.awaited.note_removed(key));
         self.count_expired(expired.iter().sum());
         for (key, expired) in [first, second].into_iter().zip(expired) {
             if expired > 0 {
@@ -312,7 +315,7 @@ impl Keyspace {
         let position = position_of(key);
         let mut garbage = slot.finish(&self.clock);
         let mut entry = slot.take_entry();
-        let is_present = entry.is_some();
+        let (is_present, is_quiet) = (entry.is_some(), slot.wakes_nobody());
         let shard = self.shard(position);
         let mut state = shard.state.lock();
         let current = state
@@ -329,8 +332,11 @@ impl Keyspace {
             garbage.extend(old.map(Garbage::Entry));
         }
         drop(state);
-        if unchanged && is_present {
-            self.note_key(key);
+        match (unchanged, is_present) {
+            (true, true) if is_quiet => self.note_len(key),
+            (true, true) => self.note_key(key),
+            (true, false) => self.awaited.note_removed(key),
+            (false, _) => {}
         }
         garbage.extend(entry.map(Garbage::Entry));
         self.discard_all(garbage);
@@ -458,6 +464,7 @@ impl Keyspace {
             let maps = maps.collect();
             self.reaper.discard(Garbage::Shards(maps));
         }
+        self.awaited.note_all_removed();
     }
 
     /// Number of keys, including expired keys that have not been removed yet.
@@ -652,9 +659,10 @@ impl Keyspace {
         shard.publish(&state);
         drop(state);
         self.count_expired(expired.len() as u64);
-        expired
-            .iter()
-            .for_each(|entry| self.tell_expired(entry.key()));
+        for entry in &expired {
+            self.awaited.note_removed(entry.key());
+            self.tell_expired(entry.key());
+        }
         self.discard_all(expired.into_iter().map(Garbage::Entry));
         found
     }
@@ -727,10 +735,14 @@ impl Keyspace {
 
     /// Takes note of a key that was stored. No lock of a shard is held.
     pub(crate) fn note_key(&self, key: &[u8]) {
+        self.note_len(key);
+        self.awaited.note(key);
+    }
+
+    fn note_len(&self, key: &[u8]) {
         if key.len() > self.key_len_max() {
             self.key_len_max.fetch_max(key.len(), Ordering::Relaxed);
         }
-        self.awaited.note(key);
     }
 
     /// Counts work that holds locks because of others' changes.

@@ -13,7 +13,7 @@
 //!                                                     │
 //!               Entry { key, value, expiry } ◄────────┘
 //!                              │
-//!                              └► String | List | Hash | Set | SortedSet: a clone is O(1)
+//!                              └► String | List | Hash | Set | SortedSet | Stream: a clone is O(1)
 //!
 //!   GET         lock, clone the Arc, unlock; read
 //!   INCR, LPUSH lock, change in place, O(log n), unlock
@@ -45,11 +45,13 @@ mod locks;
 mod reaper;
 mod set;
 mod sorted_set;
+mod stream;
 mod transaction;
 mod tree;
 mod value;
 
 pub use access::LfuRates;
+pub use awaited::Awaits;
 pub use background::Periodic;
 pub use clock::{unix_time_ms, unix_time_us};
 pub use element::Element;
@@ -65,5 +67,9 @@ pub use list::{List, ListEnd};
 pub use set::{Set, SetOperation};
 pub use sorted_set::{
     Aggregate, LexBound, NotANumber, Operand, ScoreBound, ScoredMember, SortedSet, Weighted,
+};
+pub use stream::{
+    BlockLimits, Consumer, Delivery, Entries, Group, IdTaken, Kept, NewId, Pending, Stream,
+    StreamEntry, StreamId, Text, Trim,
 };
 pub use value::Value;

@@ -14,6 +14,7 @@
 //! that a clone still holds, and changes all others in place. A node less than a quarter full is
 //! merged only if a neighbour has room, which bounds the depth by the largest size reached.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
@@ -132,6 +133,18 @@ impl<T: Item> Tree<T> {
                     node = &children.get(position)?.node;
                 }
             }
+        }
+    }
+
+    /// For items sorted by key: the index of the item with this key; as an error, where it would be inserted.
+    pub(crate) fn place_of<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
+    where
+        T::Key: Borrow<Q>,
+    {
+        let (place, item) = self.seek(|other| other.borrow() < key);
+        match item {
+            Some(item) if item.key().borrow() == key => Ok(place),
+            _ => Err(place),
         }
     }
 

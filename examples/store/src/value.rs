@@ -1,6 +1,6 @@
 //! The value of a key.
 
-use crate::{Element, Hash, List, Set, SortedSet};
+use crate::{Element, Hash, List, Set, SortedSet, Stream, StreamId};
 
 /// The reaper drops collections of this many elements or more; a worker drops smaller ones itself.
 const HEAVY_ELEMENTS_MIN: usize = 64;
@@ -20,6 +20,8 @@ pub enum Value {
     Set(Set),
     /// Distinct members ordered by score.
     SortedSet(SortedSet),
+    /// A log of entries with ascending IDs, and who reads it.
+    Stream(Stream),
 }
 
 /// Elements sampled to estimate the size of a collection.
@@ -63,6 +65,7 @@ impl Value {
             Self::Hash(_) => "hash",
             Self::Set(_) => "set",
             Self::SortedSet(_) => "zset",
+            Self::Stream(_) => "stream",
         }
     }
 
@@ -75,6 +78,7 @@ impl Value {
             Self::Hash(hash) => hash.len(),
             Self::Set(set) => set.len(),
             Self::SortedSet(set) => set.len(),
+            Self::Stream(stream) => stream.len(),
         }
     }
 
@@ -92,14 +96,20 @@ impl Value {
             Self::SortedSet(set) => {
                 total(set.iter().map(|scored| scored.member.len()), elements_max)
             }
+            Self::Stream(stream) => {
+                let entries = stream.entries().range(StreamId::MIN..=StreamId::MAX);
+                let lens =
+                    entries.map(|entry| entry.texts().map(|text| text.as_slice().len()).sum());
+                total(lens, elements_max)
+            }
         }
     }
 
     /// Calls `visit` with the length of each name that a scan of `count` elements at `cursor` visits.
-    /// Strings and lists have no names.
+    /// Strings, lists and streams have no names.
     pub fn visit_scanned_lens(&self, cursor: u64, count: usize, visit: impl FnMut(usize)) {
         match self {
-            Self::String(_) | Self::List(_) => {}
+            Self::String(_) | Self::List(_) | Self::Stream(_) => {}
             Self::Hash(hash) => {
                 let fields = hash.scan(cursor, count).entries;
                 fields.map(|(field, _)| field.len()).for_each(visit);
@@ -129,13 +139,25 @@ impl Value {
             Self::SortedSet(set) => {
                 estimate(set.iter().map(|scored| payload_bytes(&scored.member)))
             }
+            Self::Stream(stream) => stream.memory_bytes(SAMPLED_ELEMENTS),
         }
+    }
+
+    /// Whether the value removes its key, as an empty collection does. An empty stream remembers its last ID and its
+    /// groups.
+    pub(crate) fn is_spent(&self) -> bool {
+        !matches!(self, Self::Stream(_)) && self.cardinality() == 0
     }
 
     /// Whether dropping the value takes so long that the reaper should do it.
     pub(crate) fn is_heavy(&self) -> bool {
         match self {
             Self::String(bytes) => bytes.len() >= HEAVY_BYTES_MIN,
+            Self::Stream(stream) => {
+                let mut groups = stream.groups();
+                stream.len() + groups.len() >= HEAVY_ELEMENTS_MIN
+                    || groups.any(|group| group.pending_len() >= HEAVY_ELEMENTS_MIN)
+            }
             _ => self.cardinality() >= HEAVY_ELEMENTS_MIN,
         }
     }

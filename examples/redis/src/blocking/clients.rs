@@ -13,7 +13,7 @@ use psp_server::ServerHandle;
 use psp_store::{Entry, Keyspace};
 
 use super::delivery::{Deliveries, Delivery};
-use super::{Blocking, LateReply, ValueType};
+use super::{Blocking, LateReply, Line, Sharing, ValueType};
 use crate::client::ClientInfo;
 use crate::command::Context;
 use crate::state::ServerState;
@@ -87,10 +87,10 @@ struct Waiting {
     is_over: bool,
 }
 
-/// Those who wait for a value of one type at one key. Never empty.
+/// Those who wait in one line at one key. Never empty.
 #[derive(Debug)]
 struct Queue {
-    awaited: ValueType,
+    line: Line,
     numbers: BTreeSet<u64>,
 }
 
@@ -168,6 +168,7 @@ impl BlockedClients {
             reply,
         };
         psp_server::no_preempt(|| {
+            let mut deliveries = Deliveries::default();
             let mut waiting = self.inner.waiting.lock();
             if waiting.runtime.is_none() {
                 waiting.runtime = server.runtime.get().cloned();
@@ -185,8 +186,11 @@ impl BlockedClients {
             let number = waiting.last;
             waiting.add(&self.store, number, blocked);
             if self.store.has_ready() {
-                serve(waiting, server, stats);
+                serve(&mut waiting, &mut deliveries, server, stats);
             }
+            deliveries.extend(waiting.serve_newcomer(number, server, stats));
+            drop(waiting);
+            deliveries.send();
         });
     }
 
@@ -196,7 +200,16 @@ impl BlockedClients {
     pub fn serve(&self, server: &ServerState, stats: &WorkerStats) {
         if self.store.has_ready() {
             // Another request of this worker could need the lock.
-            psp_server::no_preempt(|| serve(self.inner.waiting.lock(), server, stats));
+            psp_server::no_preempt(|| {
+                let mut deliveries = Deliveries::default();
+                serve(
+                    &mut self.inner.waiting.lock(),
+                    &mut deliveries,
+                    server,
+                    stats,
+                );
+                deliveries.send();
+            });
         }
     }
 
@@ -289,8 +302,12 @@ fn discard_leavers(waiting: &mut MutexGuard<'_, Waiting>, store: &Keyspace) {
 }
 
 /// Serves clients until no awaited key is ready. A client that moves an element makes another key ready.
-fn serve(mut waiting: MutexGuard<'_, Waiting>, server: &ServerState, stats: &WorkerStats) {
-    let mut deliveries = Deliveries::default();
+fn serve(
+    waiting: &mut MutexGuard<'_, Waiting>,
+    deliveries: &mut Deliveries,
+    server: &ServerState,
+    stats: &WorkerStats,
+) {
     let mut clients = 0_usize;
     loop {
         let ready = server.store.take_ready();
@@ -299,20 +316,25 @@ fn serve(mut waiting: MutexGuard<'_, Waiting>, server: &ServerState, stats: &Wor
         }
         let _served = Served(&server.store, ready.len());
         for key in &ready {
-            let mut from = 0;
-            while let Some(number) = waiting.next_for(&server.store, key, from) {
+            let (mut from, mut done) = (0, Vec::new());
+            while let Some(number) = waiting.next_for(&server.store, key, from, &done) {
                 from = number + 1;
                 let delivery = waiting.serve_client(number, key, server, stats);
+                done.extend(waiting.line_without_share(number));
                 deliveries.extend(delivery);
                 clients += 1;
                 if clients.is_multiple_of(CLIENTS_PER_TURN) {
-                    MutexGuard::unlocked_fair(&mut waiting, || deliveries.send());
+                    MutexGuard::unlocked_fair(waiting, || deliveries.send());
                 }
             }
         }
     }
-    drop(waiting);
-    deliveries.send();
+}
+
+/// The type of what the key holds.
+fn held_at(store: &Keyspace, key: &[u8]) -> Option<ValueType> {
+    let value_type = |entry: &Entry| ValueType::of(entry.value());
+    store.peek(key, |entry| entry.map(value_type))
 }
 
 impl Waiting {
@@ -327,19 +349,19 @@ impl Waiting {
             .is_none_or(|until| deadline.is_some_and(|deadline| deadline < until))
     }
 
-    /// Lets a client wait at its place. Keys that hold something are ready.
+    /// Lets a client wait at its place. Keys that hold something to take are ready.
     fn add(&mut self, store: &Keyspace, number: u64, blocked: Blocked) {
-        let awaited = blocked.command.awaited;
+        let line = &blocked.command.line;
         for key in &blocked.command.keys {
-            store.await_key(key);
-            if store.peek(key, |entry| entry.is_some()) {
+            store.await_key(key, line.awaits());
+            if line.sharing == Sharing::Taken && store.peek(key, |entry| entry.is_some()) {
                 store.make_ready(key);
             }
             let queues = self.by_key.entry(key.clone()).or_default();
-            match queues.iter_mut().find(|queue| queue.awaited == awaited) {
+            match queues.iter_mut().find(|queue| queue.line == *line) {
                 Some(queue) => drop(queue.numbers.insert(number)),
                 None => queues.push(Queue {
-                    awaited,
+                    line: line.clone(),
                     numbers: BTreeSet::from([number]),
                 }),
             }
@@ -356,7 +378,7 @@ impl Waiting {
     fn remove(&mut self, store: &Keyspace, number: u64) -> Option<Blocked> {
         let blocked = self.clients.remove(&number)?;
         for key in &blocked.command.keys {
-            store.stop_awaiting(key);
+            store.stop_awaiting(key, blocked.command.line.awaits());
             if let Some(queues) = self.by_key.get_mut(key) {
                 queues.retain_mut(|queue| {
                     queue.numbers.remove(&number);
@@ -387,13 +409,38 @@ impl Waiting {
         (deadline <= now).then_some((number, Unblocked::TimedOut))
     }
 
-    /// The first client from number `from` on that waits for what the key holds.
-    fn next_for(&self, store: &Keyspace, key: &[u8], from: u64) -> Option<u64> {
-        let value_type = |entry: &Entry| ValueType::of(entry.value());
-        let held = store.peek(key, |entry| entry.map(value_type))?;
-        let mut queues = self.by_key.get(key)?.iter();
-        let queue = queues.find(|queue| queue.awaited == held)?;
-        queue.numbers.range(from..).next().copied()
+    /// The first client from number `from` on that has to look at the key, unless its line is `done`.
+    fn next_for(&self, store: &Keyspace, key: &[u8], from: u64, done: &[Line]) -> Option<u64> {
+        let held = held_at(store, key);
+        let queues = self.by_key.get(key)?.iter();
+        let queues =
+            queues.filter(|queue| queue.line.looks_at(held) && !done.contains(&queue.line));
+        let numbers = queues.filter_map(|queue| queue.numbers.range(from..).next().copied());
+        numbers.min()
+    }
+
+    /// The line of a client that still waits, if the others in it then get nothing, too.
+    fn line_without_share(&self, number: u64) -> Option<Line> {
+        let line = &self.clients.get(&number)?.command.line;
+        matches!(line.sharing, Sharing::Group(_)).then(|| line.clone())
+    }
+
+    /// Serves a client that has begun to wait with what came since its command looked, unless others may take it.
+    fn serve_newcomer(
+        &mut self,
+        number: u64,
+        server: &ServerState,
+        stats: &WorkerStats,
+    ) -> Option<Delivery> {
+        let command = &self.clients.get(&number)?.command;
+        if command.line.sharing == Sharing::Taken {
+            return None;
+        }
+        let keys = command.keys.iter();
+        let keys = keys.filter(|key| command.line.looks_at(held_at(&server.store, key)));
+        let keys: Vec<_> = keys.cloned().collect();
+        keys.iter()
+            .find_map(|key| self.serve_client(number, key, server, stats))
     }
 
     /// Serves a client with what the key holds, if that is still there. The client does not wait meanwhile: should its

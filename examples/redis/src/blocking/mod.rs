@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The worker that ran the writing command serves those who waited, before its own client gets its reply. They are
-//! served in the order in which they began to wait.
+//! served in the order in which they began to wait. All who read a stream get what comes; of the members of a consumer
+//! group, one does.
 
 mod clients;
 mod delivery;
@@ -20,10 +21,10 @@ use std::time::Instant;
 
 use psp_protocols::Sink;
 use psp_server::DeferredReply;
-use psp_store::Value;
+use psp_store::{Awaits, Value};
 
 pub use clients::{BlockedClients, Unblocked};
-pub(crate) use timeout::deadline;
+pub(crate) use timeout::{deadline, deadline_ms};
 
 use crate::command::{CommandSpec, Context, ReplyEncoder};
 use crate::error::CommandError;
@@ -49,11 +50,43 @@ impl ValueType {
     }
 }
 
+/// What the clients that wait for one key do to each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// What one takes, the others do not get: those who came first are first.
+    Taken,
+    /// Each reads for itself.
+    Read,
+    /// The members of this group share what comes, and get an error when their group or the key is gone.
+    Group(Box<[u8]>),
+}
+
+/// The clients that wait for the same at one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    /// The type that the commands wait for. Values of others do not end the wait.
+    awaited: ValueType,
+    sharing: Sharing,
+}
+
+impl Line {
+    /// Whether those in the line have to look at a key that holds a value of this type.
+    fn looks_at(&self, held: Option<ValueType>) -> bool {
+        held == Some(self.awaited) || self.awaits() == Awaits::ValueOrRemoval
+    }
+
+    fn awaits(&self) -> Awaits {
+        match self.sharing {
+            Sharing::Taken | Sharing::Read => Awaits::Value,
+            Sharing::Group(_) => Awaits::ValueOrRemoval,
+        }
+    }
+}
+
 /// A command that waits for one of its keys.
 pub struct Blocking {
     keys: Vec<Box<[u8]>>,
-    /// The type that the command waits for. Values of others do not end the wait.
-    awaited: ValueType,
+    line: Line,
     attempt: Attempt,
     /// When the command ends without an element; `None` for never.
     deadline: Option<Instant>,
@@ -79,12 +112,21 @@ impl Blocking {
     ) -> Self {
         Self {
             keys: keys.iter().map(|key| Box::from(*key)).collect(),
-            awaited: ValueType::of(&T::default().into_value()),
+            line: Line {
+                awaited: ValueType::of(&T::default().into_value()),
+                sharing: Sharing::Taken,
+            },
             attempt: Box::new(attempt),
             deadline,
             nothing,
             sent: None,
         }
+    }
+
+    /// The command shares so with others.
+    pub(crate) fn sharing(mut self, sharing: Sharing) -> Self {
+        self.line.sharing = sharing;
+        self
     }
 
     /// Runs the command: it is served now, or the client waits. In transactions and scripts it does not wait.
@@ -93,10 +135,7 @@ impl Blocking {
     /// Those of the attempt; the client would wait for too many keys.
     pub(crate) fn run(self, context: &mut Context<'_>, out: &mut ReplyEncoder<'_>) -> Result<()> {
         for key in &self.keys {
-            // Others came first. They are about to be served.
-            let is_behind =
-                context.may_block && context.store.is_awaited(key) && self.fits(context, key);
-            if !is_behind && (self.attempt)(context, key, out)? {
+            if !self.is_behind(context, key) && (self.attempt)(context, key, out)? {
                 return Ok(());
             }
         }
@@ -142,16 +181,29 @@ impl Blocking {
         Ok(is_served)
     }
 
+    /// Whether others came first, which are about to be served.
+    fn is_behind(&self, context: &Context<'_>, key: &[u8]) -> bool {
+        context.may_block
+            && self.line.sharing == Sharing::Taken
+            && context.store.is_awaited(key)
+            && self.fits(context, key)
+    }
+
     /// Memory that the keys take while the client waits.
     fn held_bytes(&self) -> usize {
+        let group_bytes = match &self.line.sharing {
+            Sharing::Group(name) => name.len(),
+            Sharing::Taken | Sharing::Read => 0,
+        };
         let keys = self.keys.iter();
-        keys.map(|key| 3 * key.len() + KEY_BYTES).sum()
+        keys.map(|key| 3 * key.len() + group_bytes + KEY_BYTES)
+            .sum()
     }
 
     /// Whether the key holds nothing, or what the command waits for.
     fn fits(&self, context: &Context<'_>, key: &[u8]) -> bool {
         context.store.peek(key, |entry| {
-            entry.is_none_or(|entry| ValueType::of(entry.value()) == self.awaited)
+            entry.is_none_or(|entry| ValueType::of(entry.value()) == self.line.awaited)
         })
     }
 }

@@ -23,11 +23,25 @@ pub(crate) fn deadline(timeout: &[u8]) -> Result<Option<Instant>> {
     if milliseconds >= MS_MAX {
         return Err(CommandError::line("ERR timeout is out of range"));
     }
-    if milliseconds == 0.0 {
-        return Ok(None);
-    }
+    Ok(after(Duration::from_secs_f64(milliseconds / 1000.0)))
+}
+
+/// Like [`deadline`], for a timeout in whole milliseconds.
+///
+/// # Errors
+/// The timeout is not an integer or is negative.
+pub(crate) fn deadline_ms(timeout: &[u8]) -> Result<Option<Instant>> {
+    let milliseconds = parse::integer(timeout)
+        .map_err(|_text| CommandError::line("ERR timeout is not an integer or out of range"))?;
+    let milliseconds = u64::try_from(milliseconds)
+        .map_err(|_negative| CommandError::line("ERR timeout is negative"))?;
+    Ok(after(Duration::from_millis(milliseconds)))
+}
+
+fn after(timeout: Duration) -> Option<Instant> {
     // A clock that does not reach that far never gets there.
-    Ok(Instant::now().checked_add(Duration::from_secs_f64(milliseconds / 1000.0)))
+    let deadline = Instant::now().checked_add(timeout);
+    deadline.filter(|_| !timeout.is_zero())
 }
 
 #[cfg(test)]
@@ -50,6 +64,21 @@ mod tests {
         }
         // Far away.
         assert!(deadline(b"9e15").is_ok());
+    }
+
+    #[test]
+    fn timeouts_in_milliseconds_are_integers() {
+        assert_eq!(deadline_ms(b"0"), Ok(None));
+        assert!(deadline_ms(b"5").unwrap().is_some());
+        assert!(deadline_ms(b"9223372036854775807").is_ok());
+        for (text, error) in [
+            ("1.5", "ERR timeout is not an integer or out of range"),
+            ("x", "ERR timeout is not an integer or out of range"),
+            ("-1", "ERR timeout is negative"),
+        ] {
+            let refused = deadline_ms(text.as_bytes()).unwrap_err();
+            assert_eq!(refused.to_string(), error, "{text}");
+        }
     }
 
     #[test]

@@ -150,24 +150,7 @@ fn bzmpop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use crate::testing::Session;
-
-    /// Longest wait for another thread.
-    const PATIENCE: Duration = Duration::from_secs(30);
-
-    /// The late reply of a session, which another thread writes.
-    fn late(session: &Session) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(late) = session.late() {
-                return late;
-            }
-            assert!(Instant::now() < deadline, "the client waits for ever");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
 
     /// A server and `N` more clients that have sent these commands, which wait.
     fn waiting<const N: usize>(commands: [&str; N]) -> (Session, [Session; N]) {
@@ -326,7 +309,7 @@ mod tests {
         ] {
             let mut client = session.beside();
             assert_eq!(client.run(command), "", "{command}");
-            assert_eq!(late(&client), nothing, "{command}");
+            assert_eq!(client.late_soon(), nothing, "{command}");
         }
         let ids = clients.each_ref().map(|client| client.client.id);
         session.expect(&[
@@ -370,7 +353,7 @@ mod tests {
         let session = Session::new();
         let mut client = session.beside().resp3();
         client.run("BLPOP l 0.001");
-        assert_eq!(late(&client), "_");
+        assert_eq!(client.late_soon(), "_");
         client.run("ZADD z 1.5 a");
         client.expect(&[("BZPOPMIN z 0", "*3 $1 z $1 a ,1.5")]);
     }
@@ -395,7 +378,7 @@ mod tests {
                     let pop = || {
                         let reply = client.run("BLPOP none l 0");
                         let reply = if reply.is_empty() {
-                            late(&client)
+                            client.late_soon()
                         } else {
                             reply.replace("\r\n", " ").trim_end().to_owned()
                         };

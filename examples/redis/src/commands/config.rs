@@ -189,6 +189,23 @@ const PARAMETERS: &[Parameter] = &[
         },
     ),
     Parameter::new(
+        "stream-node-max-bytes",
+        |server| server.settings.stream_node_bytes_max().to_string(),
+        |server, value| {
+            let bytes = parse_bytes(&String::from_utf8_lossy(value))?;
+            server.settings.set_stream_node_bytes_max(bytes);
+            Ok(())
+        },
+    ),
+    Parameter::new(
+        "stream-node-max-entries",
+        |server| server.settings.stream_node_entries_max().to_string(),
+        |server, value| {
+            server.settings.set_stream_node_entries_max(number(value)?);
+            Ok(())
+        },
+    ),
+    Parameter::new(
         "timeout",
         |server| server.idle_timeout_s().to_string(),
         set_timeout,

@@ -224,20 +224,11 @@ fn flush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
                 "ERR FUNCTION FLUSH only supports SYNC|ASYNC option",
             ));
         }
-        _ => return Err(wrong_arguments(args)),
+        _ => return Err(subcommand::wrong_arguments("function", args[1])),
     }
     add(context, Vec::new(), Policy::Flush)?;
     out.simple("OK");
     Ok(())
-}
-
-/// Redis's error for more arguments than the subcommand can have.
-fn wrong_arguments(args: &[&[u8]]) -> CommandError {
-    let name = String::from_utf8_lossy(args[1]);
-    let line = format!(
-        "ERR unknown subcommand or wrong number of arguments for '{name}'. Try FUNCTION HELP."
-    );
-    CommandError::Other(line.into())
 }
 
 fn kill(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -357,7 +348,7 @@ fn restore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     let policy = match args[3..] {
         [] => Policy::Append,
         [policy] => policy_of(policy)?,
-        _ => return Err(wrong_arguments(args)),
+        _ => return Err(subcommand::wrong_arguments("function", args[1])),
     };
     let pace = Pace::new();
     let visit = || pace.step();

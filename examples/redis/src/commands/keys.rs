@@ -315,6 +315,7 @@ fn encoding(value: &Value) -> &'static str {
         Value::List(_) => "quicklist",
         Value::Hash(_) | Value::Set(_) => "hashtable",
         Value::SortedSet(_) => "skiplist",
+        Value::Stream(_) => "stream",
     }
 }
 

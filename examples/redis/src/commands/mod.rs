@@ -33,6 +33,7 @@ mod sort;
 mod sorted_set_operations;
 mod sorted_set_ranges;
 mod sorted_sets;
+pub(crate) mod streams;
 mod strings;
 pub(crate) mod subcommand;
 mod transactions;
@@ -66,6 +67,12 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("sorted-set", sorted_set_operations::COMMANDS),
     ("sorted-set", sorted_set_ranges::COMMANDS),
     ("sorted-set", sorted_sets::COMMANDS),
+    ("stream", streams::COMMANDS),
+    ("stream", streams::claim::COMMANDS),
+    ("stream", streams::groups::COMMANDS),
+    ("stream", streams::info::COMMANDS),
+    ("stream", streams::pending::COMMANDS),
+    ("stream", streams::read::COMMANDS),
     ("string", strings::COMMANDS),
     ("transactions", transactions::COMMANDS),
 ];

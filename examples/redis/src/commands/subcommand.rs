@@ -1,7 +1,7 @@
 //! Commands with subcommands: `CLIENT LIST`, `CONFIG GET`.
 
 use crate::command::{CommandFn, Context, ReplyEncoder};
-use crate::error::CommandError;
+use crate::error::{CommandError, quotable};
 use crate::parse::{self, Result};
 
 /// One subcommand. Its arity includes the name of its command.
@@ -70,8 +70,7 @@ pub(crate) fn find<'s>(
 
 /// The error for a number of arguments that no form of a subcommand has.
 pub(super) fn wrong_arguments(container: &str, subcommand: &[u8]) -> CommandError {
-    let subcommand = String::from_utf8_lossy(subcommand);
-    let container = container.to_uppercase();
+    let (container, subcommand) = (container.to_uppercase(), quotable(subcommand));
     let line = format!(
         "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {container} HELP."
     );

@@ -234,7 +234,7 @@ mod tests {
 
     fn written(value: &Value) -> Vec<u8> {
         let mut parts = Vec::new();
-        put_value(value, &|| {}, &mut parts);
+        assert!(put_value(value, &|| {}, &mut parts));
         parts
     }
 

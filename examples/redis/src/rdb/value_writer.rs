@@ -5,8 +5,9 @@ use psp_store::{Element, Value};
 use super::kind::Kind;
 use super::{BYTES_PER_VISIT, put_len};
 
-/// Appends the type of a value and the value. Calls `visit` for each part of the work.
-pub(crate) fn put_value(value: &Value, visit: &dyn Fn(), out: &mut Vec<u8>) {
+/// Appends the type of a value and the value. Calls `visit` for each part of the work. Returns whether there is a form
+/// for the value: there is none for streams.
+pub(crate) fn put_value(value: &Value, visit: &dyn Fn(), out: &mut Vec<u8>) -> bool {
     let mut writer = Writer { out, visit };
     match value {
         Value::String(string) => {
@@ -35,7 +36,9 @@ pub(crate) fn put_value(value: &Value, visit: &dyn Fn(), out: &mut Vec<u8>) {
                 writer.out.extend(scored.score.to_le_bytes());
             }
         }
+        Value::Stream(_) => return false,
     }
+    true
 }
 
 struct Writer<'w> {

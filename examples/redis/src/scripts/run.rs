@@ -146,6 +146,7 @@ impl Run<'_> {
         }
         let started = Instant::now();
         let mut context = self.context.within(self.store);
+        context.in_script = true;
         let out: &mut dyn Sink = reply;
         let mut encoder = Encoder::new(out, interpreter.control.version());
         let result = keyspace_events::run(spec, &mut context, args, &mut encoder);

@@ -6,49 +6,15 @@ use std::time::{Duration, Instant};
 
 use psp_harness::{NOT_PSP, skip};
 
+use crate::common::waiting::{TOPOLOGIES, start, start_with, wait_for_blocked, waiting};
 use crate::common::{
     Connection, Options, Server, encode, encode_line, raise_descriptor_limit, wait_until,
 };
-
-/// A reply that was deferred goes to whichever thread has its connection.
-const TOPOLOGIES: [&str; 3] = ["inline", "dedicated", "distributed"];
 
 /// Descriptors of this process that tests of other suites may have at the same time.
 const DESCRIPTORS_LEFT: usize = 4000;
 /// On a machine with other work to do, a burst may take longer than the default lets it.
 const PATIENT_QUEUES: &str = "[server]\nbackpressure-ms = 30000\n";
-
-fn start(topology: &'static str) -> Server {
-    start_with(topology, Options::default())
-}
-
-fn start_with(topology: &'static str, options: Options) -> Server {
-    Server::start_with(&Options {
-        topology: Some(topology),
-        policy: (topology == "distributed").then_some("d-fcfs"),
-        workers: Some(2),
-        ..options
-    })
-}
-
-/// Waits until the server counts `count` clients that wait.
-fn wait_for_blocked(witness: &mut Connection, count: usize) {
-    let line = format!("blocked_clients:{count}\r\n");
-    wait_until(&line, || witness.info("clients").contains(&line));
-}
-
-/// Clients that have sent these commands, one after the other, and wait.
-fn waiting(server: &Server, lines: &[&str]) -> Vec<Connection> {
-    let mut witness = server.connect();
-    let mut clients = Vec::new();
-    for line in lines {
-        let mut client = server.connect();
-        client.send(&encode_line(line));
-        clients.push(client);
-        wait_for_blocked(&mut witness, clients.len());
-    }
-    clients
-}
 
 fn replies(clients: &mut [Connection]) -> Vec<String> {
     let replies = clients.iter_mut().map(|client| client.reply().to_string());

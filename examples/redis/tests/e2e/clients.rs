@@ -1,9 +1,9 @@
-//! Real clients with their defaults: redis-cli, redis-benchmark, redis-py, ioredis, and twemproxy in
-//! front of two servers.
+//! Real clients with their defaults: redis-cli, redis-benchmark, redis-py, ioredis, the job queues rq and BullMQ, and
+//! twemproxy in front of two servers.
 //!
 //! These tests are ignored by default because they need those programs. `.ci/run` installs the
-//! programs and runs this suite. `PSP_TEST_PYTHON` names a Python that has redis-py; `NODE_PATH`
-//! names the folder with ioredis.
+//! programs and runs this suite. `PSP_TEST_PYTHON` names a Python that has redis-py and rq; `NODE_PATH`
+//! names the folder with ioredis and bullmq.
 
 use std::env;
 use std::path::PathBuf;
@@ -257,6 +257,24 @@ fn ioredis() {
     let mut node = Command::new("node");
     node.arg(script("ioredis.mjs"))
         .args([&server.port(), PASSWORD]);
+    let output = run_program(&mut node, "");
+    assert!(output.ends_with("all checks passed\n"), "{output}");
+}
+
+#[test]
+#[ignore = "needs rq; run by .ci/run"]
+fn rq() {
+    let server = Server::start();
+    let output = run_program(python("rq_jobs.py").arg(server.port()), "");
+    assert!(output.ends_with("all checks passed\n"), "{output}");
+}
+
+#[test]
+#[ignore = "needs BullMQ; run by .ci/run"]
+fn bullmq() {
+    let server = Server::start();
+    let mut node = Command::new("node");
+    node.arg(script("bullmq.mjs")).arg(server.port());
     let output = run_program(&mut node, "");
     assert!(output.ends_with("all checks passed\n"), "{output}");
 }

@@ -20,7 +20,8 @@ const COMMANDS: usize = 20_000;
 const COMMANDS_PER_STATE: usize = 500;
 
 /// The forms of commands. `{k}` is a key, `{s}`, `{l}`, `{h}`, `{e}` and `{z}` are keys that mostly hold a string, a list,
-/// a hash, a set or a sorted set; `{y}` is one that holds a sorted set with equal scores alone; `{p}` one that holds a HyperLogLog; `{q}` one that holds places; `{v}` is a value, `{m}` a member or field, `{i}` an integer, `{c}` a small count,
+/// a hash, a set or a sorted set; `{a}` is one that mostly holds a stream, whose IDs are `{u}`, and `{j}` is one above them
+/// all, `{n}` an end of a range of them; `{y}` is one that holds a sorted set with equal scores alone; `{p}` one that holds a HyperLogLog; `{q}` one that holds places; `{v}` is a value, `{m}` a member or field, `{i}` an integer, `{c}` a small count,
 /// `{f}` a number whose sums are exact, `{d}` any number, `{b}` and `{x}` bounds of scores and of names, `{t}` seconds, `{o}` an offset, `{w}` a longitude and a latitude, `{r}` a distance with its unit, `{g}` a pattern. `?a|b,c` is one of
 /// these alternatives, whose words are separated by commas, or nothing; `!a|b` is one of them; `*{m},{v}` is repeated
 /// one to three times.
@@ -164,6 +165,39 @@ const FORMS: &[&str] = &[
     "ZSCORE {z} {m}",
     "ZUNION {c} {z} {e} ?WEIGHTS,{f},{f} ?AGGREGATE,SUM|AGGREGATE,MIN|AGGREGATE,MAX ?WITHSCORES",
     "ZUNIONSTORE {z} {c} {z} {z} ?WEIGHTS,{f},{f} ?AGGREGATE,SUM|AGGREGATE,MIN|AGGREGATE,MAX",
+    "XADD {a} {j} *{m},{v}",
+    "XADD {a} ?NOMKSTREAM ?MAXLEN,{c}|MAXLEN,=,{i}|MAXLEN,~,{i}|MINID,{u}|MINID,~,{u},LIMIT,{c} {j} {m} {v}",
+    "XADD {a} {u} {m} {v}",
+    "XLEN {a}",
+    "XRANGE {a} {n} {n} ?COUNT,{i}",
+    "XREVRANGE {a} {n} {n} ?COUNT,{i}",
+    "XDEL {a} *{u}",
+    "XTRIM {a} !MAXLEN,{i}|MAXLEN,~,{i}|MINID,{u}|MINID,=,{u}|MAXLEN,~,{i},LIMIT,{c}|LIMIT,{c}",
+    "XSETID {a} {j} ?ENTRIESADDED,{i} ?MAXDELETEDID,{u}",
+    "XREAD ?COUNT,{i} STREAMS {a} {u}",
+    "XREAD ?COUNT,{c} ?BLOCK,1 STREAMS {a} {a} !{u}|$ !{u}|$|>",
+    "XGROUP CREATE {a} g{c} !{u}|$ ?MKSTREAM ?ENTRIESREAD,{i}",
+    "XGROUP CREATE {a} g{c} !{u}|$ ?MKSTREAM",
+    "XGROUP SETID {a} g{c} !{n}|$ ?ENTRIESREAD,{i}",
+    "XGROUP CREATECONSUMER {a} g{c} {m}",
+    "XGROUP DELCONSUMER {a} g{c} {m}",
+    "XGROUP !DESTROY|DESTROY|HELP|NOPE {a} g{c}",
+    "XREADGROUP GROUP g{c} {m} ?COUNT,{c} ?NOACK STREAMS {a} >",
+    "XREADGROUP GROUP g{c} {m} ?COUNT,{c} ?BLOCK,1 STREAMS {a} >",
+    "XREADGROUP GROUP g{c} {m} COUNT 1 STREAMS {a} >",
+    "XREADGROUP GROUP g{c} {m} ?COUNT,{c} STREAMS {a} {u}",
+    "XREADGROUP GROUP g{c} {m} STREAMS {a} {a} !{u}|>|$ >",
+    "XACK {a} g{c} *{u}",
+    "XPENDING {a} g{c}",
+    "XPENDING {a} g{c} ?IDLE,0|IDLE,900000 {n} {n} {i} ?{m}",
+    "XCLAIM {a} g{c} {m} !0|900000 *{u} ?IDLE,{i} ?RETRYCOUNT,{i} ?FORCE ?JUSTID ?LASTID,{u}",
+    "XCLAIM {a} g{c} {m} 0 *{u} ?TIME,{i}|NOPE,1",
+    "XAUTOCLAIM {a} g{c} {m} !0|900000 {n} ?COUNT,{i} ?JUSTID",
+    "XAUTOCLAIM {a} g{c} {m} 0 - ?COUNT,{c}",
+    "XINFO STREAM {a}",
+    "XINFO STREAM {a} FULL ?COUNT,{c}|NOPE",
+    "XINFO GROUPS {a}",
+    "XINFO CONSUMERS {a} g{c}",
     "COPY {k} {k} ?REPLACE",
     "DBSIZE",
     "DEL *{k}",
@@ -245,10 +279,19 @@ const BLOCKING: &[&str] = &[
     "BZMPOP",
     "BZPOPMAX",
     "BZPOPMIN",
+    "XREAD",
+    "XREADGROUP",
 ];
+
+/// Names of what XINFO says that depends on the clock, or on how Redis holds a stream.
+const INFO_OF_NOW: &[&str] = &["idle", "seen-time", "radix-tree-nodes"];
+/// Numbers above are times in milliseconds since the Unix epoch.
+const TIMES_MIN: i64 = 1_000_000_000_000;
 
 struct Generator {
     rng: Xoshiro256PlusPlus,
+    /// The first number of the highest ID of all streams, about.
+    last_ms: u64,
 }
 
 impl Generator {
@@ -298,7 +341,20 @@ impl Generator {
         };
         let kind = &word[at + 1..end];
         let filling = match kind {
-            "k" | "s" | "l" | "h" | "e" | "z" => self.key(kind),
+            "k" | "s" | "l" | "h" | "e" | "z" | "a" => self.key(kind),
+            "j" => {
+                self.last_ms += self.rng.random_range(0..3);
+                let seq = self.any(&["", "-*", "-*", "-1", "-7"]);
+                format!("{}{seq}", self.last_ms)
+            }
+            "u" => {
+                let ms = self.last_ms.saturating_sub(self.rng.random_range(0..40));
+                format!("{ms}{}", self.any(&["", "-0", "-0", "-1", "-7", "-x"]))
+            }
+            "n" => match self.any(&["-", "+", "", "("]).as_str() {
+                open if open.len() == 1 && open != "(" => open.to_owned(),
+                open => format!("{open}{}", self.fill("{u}")),
+            },
             "y" => self.any(&["y0", "y1"]),
             "q" => self.any(&["q0", "q1", "q2"]),
             "w" => self.any(&[
@@ -347,7 +403,7 @@ impl Generator {
     }
 
     fn key(&mut self, kind: &str) -> String {
-        let kinds = ["s", "l", "h", "e", "z"];
+        let kinds = ["s", "l", "h", "e", "z", "a"];
         let is_other = kind == "k" || self.rng.random_bool(0.04);
         let kind = if is_other { self.pick(&kinds) } else { kind };
         format!("{kind}{}", self.rng.random_range(0..3))
@@ -365,9 +421,53 @@ impl Generator {
     }
 }
 
+/// The reply of a command on streams without what depends on the clock.
+fn without_times(name: &str, reply: Reply) -> Reply {
+    match reply {
+        Reply::Integer(number) if number >= TIMES_MIN => Reply::Integer(TIMES_MIN),
+        // How long an entry has been pending.
+        Reply::Array(mut items) => {
+            if name == "XPENDING"
+                && matches!(items[..], [_, _, Reply::Integer(_), Reply::Integer(_)])
+            {
+                items.remove(2);
+            }
+            let mut of_now = false;
+            let items = items.into_iter().map(|item| {
+                let is_left_out = std::mem::replace(&mut of_now, is_of_now(&item));
+                if is_left_out {
+                    Reply::Nil
+                } else {
+                    without_times(name, item)
+                }
+            });
+            Reply::Array(items.collect())
+        }
+        Reply::Map(pairs) => {
+            let pairs = pairs.into_iter().filter(|(key, _)| !is_of_now(key));
+            Reply::Map(
+                pairs
+                    .map(|(key, value)| (key, without_times(name, value)))
+                    .collect(),
+            )
+        }
+        other => other,
+    }
+}
+
+fn is_of_now(name: &Reply) -> bool {
+    INFO_OF_NOW
+        .iter()
+        .any(|known| *name == Reply::Bulk(known.as_bytes().to_vec()))
+}
+
 /// What of a reply has to be the same.
 fn essence(words: &[String], reply: Reply) -> String {
     let name = words[0].as_str();
+    let reply = match name {
+        "XPENDING" | "XINFO" => without_times(name, reply),
+        _ => reply,
+    };
     match reply {
         Reply::Integer(number) if BY_CLOCK.contains(&name) => number.signum().to_string(),
         Reply::Map(_) | Reply::Array(_) if BY_CLOCK.contains(&name) => String::new(),
@@ -416,6 +516,7 @@ fn random_commands_get_the_replies_of_redis_server() {
     let seed = rand::random();
     let mut generator = Generator {
         rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+        last_ms: 0,
     };
     let servers = [Server::start(), Server::redis_server(&Options::default())];
     let mut clients = [0, 1].map(|index: usize| servers[index].connect());

@@ -23,6 +23,7 @@ mod pubsub;
 mod scripts;
 mod steering;
 mod strangers;
+mod streams;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;

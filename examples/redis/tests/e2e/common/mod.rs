@@ -14,6 +14,7 @@ mod connection;
 mod descriptors;
 mod reply;
 mod server;
+pub(crate) mod waiting;
 
 pub(crate) use connection::{Connection, encode, encode_line};
 pub(crate) use descriptors::raise_descriptor_limit;
