@@ -12,6 +12,7 @@ use crate::blocking::BlockedClients;
 use crate::client::{Client, Registry};
 use crate::command::CommandTable;
 use crate::config::Config;
+use crate::eviction::Evictions;
 use crate::keyspace_events::Notifier;
 use crate::memory::Memory;
 use crate::pubsub::PubSub;
@@ -30,6 +31,8 @@ pub struct ServerState {
     pub scripts: Scripts,
     /// The memory of the process.
     pub memory: Memory,
+    /// How keys are evicted.
+    pub evictions: Evictions,
     /// All connections.
     pub clients: Arc<Registry>,
     /// What tells subscribers about keys.
@@ -70,11 +73,12 @@ impl ServerState {
         let notifier = Arc::new(Notifier::new(classes, Arc::clone(&pubsub)));
         let expired = Arc::clone(&notifier);
         store.on_expired(move |key| expired.expired(key));
-        Self {
+        let state = Self {
             store,
             settings,
             scripts: Scripts::default(),
             memory: Memory::new(),
+            evictions: Evictions::default(),
             notifier,
             clients: Arc::new(Registry::new(blocked, pubsub)),
             started_at: Instant::now(),
@@ -86,7 +90,9 @@ impl ServerState {
             ),
             runtime: OnceLock::new(),
             workers: Mutex::default(),
-        }
+        };
+        state.configure_eviction(&state.settings.config);
+        state
     }
 
     /// The path of the server's own Unix socket.
@@ -99,6 +105,7 @@ impl ServerState {
     /// the program does not know by itself in `started`, the configuration at the start.
     pub fn take_over(&self, started: &mut Config, config: &Config) {
         self.settings.take_over(started, config);
+        self.configure_eviction(config);
         let limit = config.client_output_buffer_limit;
         self.clients.pubsub.set_limit(limit);
         started.client_output_buffer_limit = limit;
@@ -124,13 +131,6 @@ impl ServerState {
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.runtime.get().is_some_and(ServerHandle::is_stopping)
-    }
-
-    /// Whether commands that may store more get an error, at `now`.
-    #[must_use]
-    pub fn is_out_of_memory(&self, now: Instant) -> bool {
-        let limit_bytes = self.settings.maxmemory_bytes();
-        limit_bytes > 0 && self.memory.exceeds(limit_bytes, now)
     }
 
     /// Most connections that may be open at once.

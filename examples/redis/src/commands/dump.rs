@@ -42,15 +42,15 @@ struct Options {
     /// The time to live is a time since the Unix epoch.
     absolute: bool,
     idle_s: Option<u32>,
+    frequency: Option<u8>,
 }
 
 impl Options {
     fn parse(args: &[&[u8]]) -> Result<Self> {
         let mut options = Self::default();
-        let mut has_frequency = false;
         let mut args = args.iter();
         while let Some(option) = args.next() {
-            let wants_policy = options.idle_s.is_none() && !has_frequency;
+            let wants_policy = options.idle_s.is_none() && options.frequency.is_none();
             if parse::is(option, "REPLACE") {
                 options.replace = true;
             } else if parse::is(option, "ABSTTL") {
@@ -65,13 +65,9 @@ impl Options {
                 options.idle_s = Some(u32::try_from(idle).unwrap_or(u32::MAX));
             } else if parse::is(option, "FREQ") && wants_policy {
                 let frequency = parse::integer(args.next().ok_or(CommandError::Syntax)?)?;
-                if !(0..=255).contains(&frequency) {
-                    return Err(CommandError::line(
-                        "ERR Invalid FREQ value, must be >= 0 and <= 255",
-                    ));
-                }
-                // Nothing counts how often a key is read.
-                has_frequency = true;
+                options.frequency = Some(u8::try_from(frequency).map_err(|_range| {
+                    CommandError::line("ERR Invalid FREQ value, must be >= 0 and <= 255")
+                })?);
             } else {
                 return Err(CommandError::Syntax);
             }
@@ -116,6 +112,9 @@ fn restore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
             slot.set_expire_at_ms(expire_at_ms);
             if let Some(idle_s) = options.idle_s {
                 slot.set_idle_s(idle_s);
+            }
+            if let Some(frequency) = options.frequency {
+                slot.set_frequency(frequency);
             }
         }
         Ok(())

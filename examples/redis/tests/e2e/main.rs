@@ -10,6 +10,7 @@ mod clients;
 mod common;
 mod costs;
 mod differential;
+mod eviction;
 mod functions;
 mod linearizable;
 mod local_sockets;
