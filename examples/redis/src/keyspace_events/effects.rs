@@ -58,6 +58,12 @@ enum Rule {
     StoredBehind(&'static [&'static str]),
     /// A list's end to another one; the ends are in arguments 3 and 4, if there are so many.
     MoveElement,
+    /// XADD: the event, and `xtrim` if older entries went.
+    AddEntry,
+    /// XGROUP: the event is named after its subcommand.
+    Group,
+    /// No event: what waits for acknowledgement is no change of the key.
+    Never,
     /// The first of all keys but the last argument.
     FirstOf,
     /// The first of the keys that this argument counts. The event ends with the word behind them.
@@ -223,6 +229,17 @@ const EFFECTS: &[(&[&str], Class, &str, Rule)] = &[
         "georadiusstore",
         Rule::StoredBehind(&["store", "storedist"]),
     ),
+    (&["xadd"], Class::Stream, "xadd", Rule::AddEntry),
+    (&["xdel"], Class::Stream, "xdel", Rule::Replied),
+    (&["xtrim"], Class::Stream, "xtrim", Rule::Replied),
+    (&["xsetid"], Class::Stream, "xsetid", Rule::Always),
+    (&["xgroup"], Class::Stream, NO_EVENT, Rule::Group),
+    (
+        &["xack", "xautoclaim", "xclaim", "xreadgroup"],
+        Class::Stream,
+        NO_EVENT,
+        Rule::Never,
+    ),
 ];
 
 /// The effect of the command with this name; `None` if it changes no keys one by one.
@@ -354,6 +371,8 @@ impl Effect {
                 _ => smallvec![],
             },
             Rule::CountedFirst(count_at) => counted(args, count_at).0.iter().copied().collect(),
+            Rule::Group => arg(2).collect(),
+            Rule::Never => smallvec![],
             Rule::Always
             | Rule::Existing
             | Rule::Replied
@@ -362,6 +381,7 @@ impl Effect {
             | Rule::Scores
             | Rule::Set
             | Rule::Lifetime
+            | Rule::AddEntry
             | Rule::Expire => arg(1).collect(),
         }
     }
@@ -408,6 +428,9 @@ impl Effect {
             Rule::Stored(_) | Rule::StoredBehind(_) => first.after.exists,
             Rule::MoveElement => return announce_moved_element(outcome),
             Rule::FirstOf | Rule::CountedFirst(_) => return self.announce_popped(outcome),
+            Rule::AddEntry => return announce_entry(outcome, first),
+            Rule::Group => return announce_group(outcome, first),
+            Rule::Never => false,
         };
         if had_effect {
             outcome.emit(self.class, self.event, first.name);
@@ -476,6 +499,34 @@ fn counted<'a>(args: &'a [&'a [u8]], count_at: usize) -> (&'a [&'a [u8]], Option
     match rest.split_at_checked(count) {
         Some((keys, rest)) => (keys, rest.first().copied()),
         None => (&[], None),
+    }
+}
+
+/// Entries that go by MAXLEN or MINID.
+fn announce_entry(outcome: &Outcome<'_>, key: &Key<'_>) {
+    if outcome.says_something {
+        outcome.emit(Class::Stream, "xadd", key.name);
+        if key.after.cardinality <= key.before.cardinality {
+            outcome.emit(Class::Stream, "xtrim", key.name);
+        }
+    }
+}
+
+fn announce_group(outcome: &Outcome<'_>, key: &Key<'_>) {
+    /// The subcommands, their events, and whether only a reply other than 0 has one.
+    const EVENTS: [(&str, &str, bool); 5] = [
+        ("create", "xgroup-create", true),
+        ("setid", "xgroup-setid", true),
+        ("destroy", "xgroup-destroy", true),
+        ("createconsumer", "xgroup-createconsumer", true),
+        // The reply is the number of its pending entries.
+        ("delconsumer", "xgroup-delconsumer", false),
+    ];
+    let is_this = |name: &str| outcome.args[1].eq_ignore_ascii_case(name.as_bytes());
+    if let Some((_, event, by_reply)) = EVENTS.iter().find(|(name, ..)| is_this(name))
+        && (outcome.says_something || !by_reply)
+    {
+        outcome.emit(Class::Stream, event, key.name);
     }
 }
 
