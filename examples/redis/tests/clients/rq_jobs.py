@@ -16,18 +16,7 @@ behind = queue.enqueue("operator.mul", 4, 5, depends_on=added)
 failing = queue.enqueue("operator.truediv", 1, 0)
 many = queue.enqueue_many([rq.Queue.prepare_data("operator.neg", (number,)) for number in range(20)])
 
-
-class Worker(rq.Worker):
-    """A worker that nobody commands by publish/subscribe."""
-
-    def subscribe(self):
-        pass
-
-    def unsubscribe(self):
-        pass
-
-
-worker = Worker([queue], connection=client)
+worker = rq.Worker([queue], connection=client)
 assert worker.work(burst=True)
 
 for job in [added, behind, failing, *many]:

@@ -261,12 +261,29 @@ fn ioredis() {
     assert!(output.ends_with("all checks passed\n"), "{output}");
 }
 
+/// Runs a script of Python against a server of its own.
+fn passes(script: &str) {
+    let server = Server::start();
+    let output = run_program(python(script).arg(server.port()), "");
+    assert!(output.ends_with("all checks passed\n"), "{output}");
+}
+
 #[test]
 #[ignore = "needs rq; run by .ci/run"]
 fn rq() {
-    let server = Server::start();
-    let output = run_program(python("rq_jobs.py").arg(server.port()), "");
-    assert!(output.ends_with("all checks passed\n"), "{output}");
+    passes("rq_jobs.py");
+}
+
+#[test]
+#[ignore = "needs celery; run by .ci/run"]
+fn celery() {
+    passes("celery_tasks.py");
+}
+
+#[test]
+#[ignore = "needs django-redis; run by .ci/run"]
+fn django_redis() {
+    passes("django_cache.py");
 }
 
 #[test]
