@@ -16,7 +16,6 @@
 //! thread, it includes the switch to the other side.
 
 // The files of tests and of the crate have more than the benchmark needs.
-#[allow(dead_code, unreachable_pub)]
 #[path = "../../tests/common/mod.rs"]
 mod common;
 #[allow(dead_code, unreachable_pub)]

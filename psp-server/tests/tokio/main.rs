@@ -181,6 +181,19 @@ fn services_of_tower_use_the_timers_of_tokio() {
     }
 }
 
+/// Eight clients ask for `3`. Then the server stops, and has answered all.
+fn many_ask_at_once(server: SpawnedServer, topology: Topology) {
+    let mut clients: Vec<Client> = (0..8).map(|_| connect(&server)).collect();
+    for client in &mut clients {
+        client.send("3\n");
+    }
+    for client in &mut clients {
+        assert_eq!(client.line(), "after 3", "{topology}");
+    }
+    server.shut_down();
+    assert_eq!(server.join().unwrap().abandoned, 0);
+}
+
 #[allow(unreachable_pub)]
 mod example {
     include!("page_example.rs");
@@ -223,13 +236,7 @@ fn the_example_of_the_page_answers() {
             ["after 4"; 2],
             "{topology}"
         );
-        let mut others: Vec<Client> = (0..8).map(|_| connect(&server)).collect();
-        others.iter_mut().for_each(|other| other.send("3\n"));
-        for other in &mut others {
-            assert_eq!(other.line(), "after 3", "{topology}");
-        }
-        server.shut_down();
-        assert_eq!(server.join().unwrap().abandoned, 0);
+        many_ask_at_once(server, topology);
     }
 }
 
@@ -259,12 +266,6 @@ fn the_example_of_the_page_fetches_with_reqwest() {
         assert_eq!(client.ask("60000"), "!the time is over 60000", "{topology}");
         let missing = client.ask("missing");
         assert!(missing.contains("404 Not Found"), "{topology}: {missing}");
-        let mut others: Vec<Client> = (0..8).map(|_| connect(&server)).collect();
-        others.iter_mut().for_each(|other| other.send("3\n"));
-        for other in &mut others {
-            assert_eq!(other.line(), "after 3", "{topology}");
-        }
-        server.shut_down();
-        assert_eq!(server.join().unwrap().abandoned, 0);
+        many_ask_at_once(server, topology);
     }
 }
