@@ -252,14 +252,20 @@ fn the_example_of_the_page_fetches_with_reqwest() {
     assert!(PAGE.contains(&format!("```rust\n{REQWEST_EXAMPLE}```")));
     let (runtime, address) = upstream(answer_http);
     for topology in [Topology::Inline, Topology::Dedicated] {
-        let pages = reqwest_example::Pages {
-            client: reqwest::Client::new(),
-            origin: format!("http://{address}"),
-        };
+        let client = reqwest::Client::new();
+        let [pages, soon] =
+            [PATIENCE, Duration::from_millis(50)].map(|patience| reqwest_example::Pages {
+                client: client.clone(),
+                origin: format!("http://{address}"),
+                patience,
+            });
         let server = start(
             &runtime,
             topology,
-            move |request: Request<'_, ()>, reply: &mut Reply<'_>| pages.answer(&request, reply),
+            move |request: Request<'_, ()>, reply: &mut Reply<'_>| match request.payload {
+                b"60000\n" => soon.answer(&request, reply),
+                _ => pages.answer(&request, reply),
+            },
         );
         let mut client = connect(&server);
         assert_eq!(client.ask("1"), "after 1", "{topology}");

@@ -8,6 +8,7 @@ pub struct Pages {
     pub client: reqwest::Client,
     /// Such as `http://127.0.0.1:8080`.
     pub origin: String,
+    pub patience: Duration,
 }
 
 impl Pages {
@@ -21,7 +22,7 @@ impl Pages {
     pub fn answer(&self, request: &Request<'_, ()>, reply: &mut Reply<'_>) {
         let path = String::from_utf8_lossy(request.payload);
         let page = self.fetch(path.trim_end());
-        match wait(task::timeout(Duration::from_millis(200), page)) {
+        match wait(task::timeout(self.patience, page)) {
             Ok(Ok(page)) => reply.put(page.as_bytes()),
             Ok(Err(error)) => reply.fail(error),
             Err(elapsed) => reply.fail(elapsed),
