@@ -5,6 +5,9 @@
 //!                                          │
 //!   the request polls Tasks::join_next ◄───┘ polls the tasks that were woken, and no others
 //! ```
+//!
+//! A poll goes on while tasks wake each other, up to a limit: a signal from one to another needs no decision of the
+//! policy. A task that wakes itself has its next turn after that decision.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -16,6 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::fiber::no_preempt;
+
+/// How many tasks that wake each other are polled before the policy decides again.
+const POLLS_MAX: usize = 64;
 
 /// The tasks of a request: it asks several servers, and takes their answers as they come.
 ///
@@ -68,11 +74,24 @@ struct Place<'a, T> {
 /// Which tasks were woken.
 #[derive(Default)]
 struct Wakes {
-    /// Places, in the order of the wakes. Each is in it once.
+    /// Places, in the order of the wakes. Each is once in it or in `again`.
     woken: VecDeque<usize>,
     is_woken: Vec<bool>,
-    /// The request, if it waits.
-    request: Option<Waker>,
+    /// Places of tasks that woke themselves in the present poll of the request.
+    again: Vec<usize>,
+    request: Stage,
+}
+
+/// What the request does.
+#[derive(Default)]
+enum Stage {
+    /// Something else.
+    #[default]
+    Away,
+    /// It polls the task at this place, and then looks which others were woken.
+    Polling(usize),
+    /// It waits for a wake.
+    Waiting(Waker),
 }
 
 struct TaskWaker {
@@ -182,28 +201,20 @@ impl<'a, T> Tasks<'a, T> {
         if self.is_empty() {
             return Poll::Ready(None);
         }
-        // Those that wake themselves meanwhile have their turn in the next poll.
-        let mut left = self.register(context.waker());
-        while let Some(at) = (left > 0).then(|| take_woken(&self.wakes)).flatten() {
+        let mut left = no_preempt(|| lock(&self.wakes).woken.len()).max(POLLS_MAX);
+        let mut ended = None;
+        while left > 0
+            && ended.is_none()
+            && let Some(at) = take_woken(&self.wakes)
+        {
             left -= 1;
-            if let Some(ended) = self.poll_task(at) {
-                return Poll::Ready(Some(ended));
-            }
+            ended = self.poll_task(at);
         }
-        if no_preempt(|| !lock(&self.wakes).woken.is_empty()) {
+        let waits = ended.is_none().then(|| context.waker());
+        if end_poll(&self.wakes, waits) && waits.is_some() {
             context.waker().wake_by_ref();
         }
-        Poll::Pending
-    }
-
-    /// Has the next wake of a task wake the request. Returns how many tasks were woken before.
-    fn register(&self, request: &Waker) -> usize {
-        let (woken, replaced) = no_preempt(|| {
-            let mut wakes = lock(&self.wakes);
-            (wakes.woken.len(), wakes.request.replace(request.clone()))
-        });
-        drop(replaced);
-        woken
+        ended.map_or(Poll::Pending, |ended| Poll::Ready(Some(ended)))
     }
 
     /// Polls the task at a place. Returns its number and how it ended, if it has.
@@ -251,22 +262,48 @@ impl Wake for TaskWaker {
             if std::mem::replace(&mut wakes.is_woken[self.place], true) {
                 return None;
             }
-            wakes.woken.push_back(self.place);
-            wakes.request.take()
+            match wakes.request {
+                Stage::Polling(place) if place == self.place => wakes.again.push(place),
+                _ => wakes.woken.push_back(self.place),
+            }
+            match &wakes.request {
+                Stage::Waiting(_) => Some(std::mem::take(&mut wakes.request)),
+                Stage::Away | Stage::Polling(_) => None,
+            }
         });
-        if let Some(request) = request {
+        if let Some(Stage::Waiting(request)) = request {
             request.wake();
         }
     }
 }
 
+/// The place that was woken first, which the request polls now.
 fn take_woken(wakes: &Mutex<Wakes>) -> Option<usize> {
-    no_preempt(|| {
+    let (place, replaced) = no_preempt(|| {
         let mut wakes = lock(wakes);
         let place = wakes.woken.pop_front()?;
         wakes.is_woken[place] = false;
-        Some(place)
-    })
+        let replaced = std::mem::replace(&mut wakes.request, Stage::Polling(place));
+        Some((place, replaced))
+    })?;
+    drop(replaced);
+    Some(place)
+}
+
+/// The request polls no more. With a waker it waits, if no task was woken. Returns whether any was.
+fn end_poll(wakes: &Mutex<Wakes>, waits: Option<&Waker>) -> bool {
+    let (is_woken, replaced) = no_preempt(|| {
+        let wakes = &mut *lock(wakes);
+        wakes.woken.extend(wakes.again.drain(..));
+        let is_woken = !wakes.woken.is_empty();
+        let stage = match waits {
+            Some(request) if !is_woken => Stage::Waiting(request.clone()),
+            _ => Stage::Away,
+        };
+        (is_woken, std::mem::replace(&mut wakes.request, stage))
+    });
+    drop(replaced);
+    is_woken
 }
 
 fn lock(wakes: &Mutex<Wakes>) -> MutexGuard<'_, Wakes> {
@@ -278,9 +315,11 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::future::{pending, ready};
     use std::rc::Rc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use super::*;
+    use crate::sync::Semaphore;
     use crate::wait::sleep::{sleep, timeout};
     use crate::wait::wait;
     use crate::wait::yielding::yield_now;
@@ -413,6 +452,75 @@ mod tests {
         assert_eq!(Rc::strong_count(&dropped), count);
         drop(tasks);
         assert_eq!(Rc::strong_count(&dropped), 1);
+    }
+
+    /// Polls `tasks` once, none of which ends. Returns how often they woke the request.
+    fn poll_once<T>(tasks: &mut Tasks<'_, T>) -> usize {
+        #[derive(Default)]
+        struct Count(AtomicUsize);
+
+        impl Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+
+        let count = Arc::<Count>::default();
+        let waker = Waker::from(count.clone());
+        let polled = tasks.poll_next(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        count.0.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn tasks_that_signal_each_other_take_one_poll_of_the_request_and_a_yield_takes_another() {
+        const ROUNDS: usize = POLLS_MAX / 4;
+        let (there, back, rounds) = (Semaphore::new(0), Semaphore::new(0), Cell::new(0));
+        let mut tasks = Tasks::new(2);
+        tasks
+            .spawn(async {
+                while rounds.get() < ROUNDS {
+                    there.add_permits(1);
+                    back.acquire().await.forget();
+                    rounds.update(|rounds| rounds + 1);
+                }
+                yield_now().await;
+            })
+            .unwrap();
+        tasks
+            .spawn(async {
+                loop {
+                    there.acquire().await.forget();
+                    back.add_permits(1);
+                }
+            })
+            .unwrap();
+        assert_eq!(poll_once(&mut tasks), 1);
+        assert_eq!(rounds.get(), ROUNDS);
+        let Some((0, Ok(()))) = wait(tasks.join_next()) else {
+            panic!("the first task has ended");
+        };
+        assert_eq!(poll_once(&mut tasks), 0);
+    }
+
+    #[test]
+    fn tasks_that_signal_each_other_for_ever_let_the_request_go_on() {
+        let signals = [(); 2].map(|()| Semaphore::new(0));
+        let mut tasks = Tasks::new(2);
+        for player in 0..2 {
+            let (here, there) = (&signals[player], &signals[1 - player]);
+            tasks
+                .spawn(async move {
+                    loop {
+                        there.add_permits(1);
+                        here.acquire().await.forget();
+                    }
+                })
+                .unwrap();
+        }
+        for _ in 0..3 {
+            assert_eq!(poll_once(&mut tasks), 1);
+        }
     }
 
     /// It would never return if one poll went on for as long as a task is woken.

@@ -18,8 +18,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tower::{ServiceBuilder, service_fn};
 
-/// A runtime of one thread, and a server in it that answers each line after the milliseconds that it names.
-fn upstream() -> (Runtime, SocketAddr) {
+/// A runtime of one thread, and a server in it that serves each connection as `serve` does.
+fn upstream<S>(serve: fn(TcpStream) -> S) -> (Runtime, SocketAddr)
+where
+    S: Future<Output = io::Result<()>> + Send + 'static,
+{
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -29,13 +32,14 @@ fn upstream() -> (Runtime, SocketAddr) {
     let address = listener.local_addr().unwrap();
     runtime.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answer(stream));
+            tokio::spawn(serve(stream));
         }
     });
     (runtime, address)
 }
 
-async fn answer(stream: TcpStream) -> io::Result<()> {
+/// Answers each line after the milliseconds that it names.
+async fn answer_lines(stream: TcpStream) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut lines = BufReader::new(reader).lines();
     while let Some(line) = lines.next_line().await? {
@@ -43,6 +47,31 @@ async fn answer(stream: TcpStream) -> io::Result<()> {
         writer
             .write_all(format!("after {line}\n").as_bytes())
             .await?;
+    }
+    Ok(())
+}
+
+/// Answers each request of HTTP after the milliseconds that its path names.
+async fn answer_http(stream: TcpStream) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut lines = BufReader::new(reader).lines();
+    while let Some(request) = lines.next_line().await? {
+        while lines
+            .next_line()
+            .await?
+            .is_some_and(|field| !field.is_empty())
+        {}
+        let path = request.split(' ').nth(1).unwrap();
+        let (status, page) = match path[1..].parse() {
+            Ok(ms) => {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                ("200 OK", format!("after {ms}\n"))
+            }
+            Err(_) => ("404 Not Found", String::new()),
+        };
+        let len = page.len();
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {len}\r\n\r\n{page}");
+        writer.write_all(answer.as_bytes()).await?;
     }
     Ok(())
 }
@@ -77,7 +106,7 @@ fn connect(server: &SpawnedServer) -> Client {
 #[test]
 fn requests_ask_other_servers_and_leave_their_workers() {
     const CLIENTS: u32 = 50;
-    let (runtime, address) = upstream();
+    let (runtime, address) = upstream(answer_lines);
     for topology in [Topology::Inline, Topology::Dedicated] {
         let server = start(
             &runtime,
@@ -113,7 +142,7 @@ fn requests_ask_other_servers_and_leave_their_workers() {
 
 #[test]
 fn services_of_tower_use_the_timers_of_tokio() {
-    let (runtime, address) = upstream();
+    let (runtime, address) = upstream(answer_lines);
     let service = service_fn(move |line: String| async move {
         let limit = Duration::from_millis(200);
         match tokio::time::timeout(limit, ask(address, &line)).await {
@@ -152,6 +181,19 @@ fn services_of_tower_use_the_timers_of_tokio() {
     }
 }
 
+/// Eight clients ask for `3`. Then the server stops, and has answered all.
+fn many_ask_at_once(server: SpawnedServer, topology: Topology) {
+    let mut clients: Vec<Client> = (0..8).map(|_| connect(&server)).collect();
+    for client in &mut clients {
+        client.send("3\n");
+    }
+    for client in &mut clients {
+        assert_eq!(client.line(), "after 3", "{topology}");
+    }
+    server.shut_down();
+    assert_eq!(server.join().unwrap().abandoned, 0);
+}
+
 #[allow(unreachable_pub)]
 mod example {
     include!("page_example.rs");
@@ -163,7 +205,7 @@ const EXAMPLE: &str = include_str!("page_example.rs");
 #[test]
 fn the_example_of_the_page_answers() {
     assert!(PAGE.contains(&format!("```rust\n{EXAMPLE}```")));
-    let (runtime, address) = upstream();
+    let (runtime, address) = upstream(answer_lines);
     for topology in [Topology::Inline, Topology::Dedicated] {
         let upstreams = example::Upstreams {
             servers: vec![address; 3],
@@ -194,12 +236,42 @@ fn the_example_of_the_page_answers() {
             ["after 4"; 2],
             "{topology}"
         );
-        let mut others: Vec<Client> = (0..8).map(|_| connect(&server)).collect();
-        others.iter_mut().for_each(|other| other.send("3\n"));
-        for other in &mut others {
-            assert_eq!(other.line(), "after 3", "{topology}");
-        }
-        server.shut_down();
-        assert_eq!(server.join().unwrap().abandoned, 0);
+        many_ask_at_once(server, topology);
+    }
+}
+
+#[allow(unreachable_pub)]
+mod reqwest_example {
+    include!("page_reqwest.rs");
+}
+
+const REQWEST_EXAMPLE: &str = include_str!("page_reqwest.rs");
+
+#[test]
+fn the_example_of_the_page_fetches_with_reqwest() {
+    assert!(PAGE.contains(&format!("```rust\n{REQWEST_EXAMPLE}```")));
+    let (runtime, address) = upstream(answer_http);
+    for topology in [Topology::Inline, Topology::Dedicated] {
+        let client = reqwest::Client::new();
+        let [pages, soon] =
+            [PATIENCE, Duration::from_millis(50)].map(|patience| reqwest_example::Pages {
+                client: client.clone(),
+                origin: format!("http://{address}"),
+                patience,
+            });
+        let server = start(
+            &runtime,
+            topology,
+            move |request: Request<'_, ()>, reply: &mut Reply<'_>| match request.payload {
+                b"60000\n" => soon.answer(&request, reply),
+                _ => pages.answer(&request, reply),
+            },
+        );
+        let mut client = connect(&server);
+        assert_eq!(client.ask("1"), "after 1", "{topology}");
+        assert_eq!(client.ask("60000"), "!the time is over 60000", "{topology}");
+        let missing = client.ask("missing");
+        assert!(missing.contains("404 Not Found"), "{topology}: {missing}");
+        many_ask_at_once(server, topology);
     }
 }
