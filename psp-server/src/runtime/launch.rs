@@ -16,6 +16,7 @@ use super::host::clock::Clock;
 use super::host::scheduling::{can_be_raised, sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
 use super::net::net_worker::{NetWorker, Parts};
+use super::net::returns::Returns;
 use super::net::workers::Link;
 use super::receivers;
 use super::start::{Launch, Port};
@@ -173,7 +174,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone(), starts);
     let mut net_worker = NetWorker::new(Parts {
         poll,
-        doorbell,
+        doorbell: doorbell.clone(),
         listeners,
         endpoints,
         port,
@@ -183,6 +184,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         framing,
         shared,
         clock,
+        returns: Arc::new(Returns::new([doorbell])),
         wakes,
         timers,
         datagrams,

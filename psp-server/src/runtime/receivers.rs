@@ -28,6 +28,7 @@ use super::host::scheduling::{sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
 use super::net::WAKER;
 use super::net::net_worker::{NetWorker, Parts};
+use super::net::returns::Returns;
 use super::net::workers::Link;
 use super::start::{Launch, Port};
 use super::worker::inline::{InlineThread, InlineWorker};
@@ -57,12 +58,13 @@ impl<K: Classifier<T>, T> Classifier<T> for Common<K> {
 }
 
 /// A worker before it has a thread.
-struct Start<F, K, H> {
+struct Start<F: Framing, K, H: Handler<F::Head>> {
     port: Port,
     doorbell: Arc<Doorbell>,
     setup: WorkerSetup<F, H>,
     classifier: Arc<K>,
     receiver: Receiver,
+    returns: Arc<Returns<H::Connection, F::Head>>,
     spin: Spin,
 }
 
@@ -78,6 +80,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             setup,
             classifier,
             receiver,
+            returns,
             spin,
         } = self;
         if setup.background {
@@ -104,6 +107,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             framing: setup.framing,
             shared: receiver,
             clock: setup.clock,
+            returns,
             wakes: setup.wakes,
             timers: setup.timers,
             datagrams: 0,
@@ -136,9 +140,12 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let spin_longest = Duration::from_micros(shared.config.spin_us);
     let spin = Spin::new(&cores, count, false, spin_longest);
     let (clock, classifier) = (Clock::new(), Arc::new(classifier));
+    let doorbell = |port: &Port| Arc::new(Doorbell::new(port.waker.clone()));
+    let doorbells: Vec<_> = ports.iter().map(doorbell).collect();
+    let returns = Arc::new(Returns::new(doorbells.clone()));
     let start = |index: usize, port: Port| {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
-        let doorbell = Arc::new(Doorbell::new(port.waker.clone()));
+        let doorbell = doorbells[index].clone();
         let receiver = Receiver::new(shared.clone(), index);
         // There are no datagrams.
         receiver.deferrals().run(doorbell.clone(), 0);
@@ -163,6 +170,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             setup,
             classifier: classifier.clone(),
             receiver,
+            returns: returns.clone(),
             spin,
         }
     };

@@ -8,7 +8,23 @@ use psp_policy::RequestId;
 
 use crate::limits::CONNECTION_INDEX_LIMIT;
 
-/// Index of a connection in the net worker's table.
+/// Number of an event queue with its connections: that of the worker to which it belongs in the topology
+/// `distributed`. A server with a net thread has one, number 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PortNumber(u32);
+
+impl PortNumber {
+    pub(crate) fn new(index: usize) -> Self {
+        Self(u32::try_from(index).expect("ports are counted in u32"))
+    }
+
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Index of a connection in its port's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionIndex(u32);
 

@@ -19,6 +19,7 @@
 //! | `sources.rs` | from which sources datagrams are taken, and how many bytes each may get |
 //! | `intake.rs` | classifies datagrams and hands them to the dispatcher |
 //! | `requests.rs` | lends requests to workers and takes them back |
+//! | `returns.rs` | brings connections back to their ports from whichever worker ran their requests |
 //! | `workers.rs` | the links to the workers: messages out, completions in |
 //! | `granted_cores.rs` | asks an arbiter for cores |
 //! | `grants.rs` | which threads have cores of their own, and which workers are present therefore |
@@ -33,6 +34,7 @@ pub(crate) mod net_worker;
 mod origin;
 mod polled_port;
 mod requests;
+pub(crate) mod returns;
 mod sources;
 mod tokens;
 pub(crate) mod workers;

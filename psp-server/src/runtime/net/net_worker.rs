@@ -18,6 +18,7 @@ use super::granted_cores::GrantedCores;
 use super::intake::Intake;
 use super::polled_port::PolledPort;
 use super::requests::Requests;
+use super::returns::Returns;
 use super::sources::Sources;
 use super::tokens::{ALARM, Source, Tokens};
 use super::workers::{Link, Workers};
@@ -71,6 +72,8 @@ pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) framing: Arc<F>,
     pub(crate) shared: Receiver,
     pub(crate) clock: Clock,
+    /// The ways of connections back to their ports.
+    pub(crate) returns: Arc<Returns<H::Connection, F::Head>>,
     /// Requests that were woken.
     pub(crate) wakes: Arc<WakeList>,
     pub(crate) timers: Arc<Timers>,
@@ -127,6 +130,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             framing,
             shared,
             clock,
+            returns,
             wakes,
             timers,
             datagrams,
@@ -143,6 +147,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             datagrams: DatagramPool::new(buffers, shared.config.datagram_bytes_max, packets),
             sources: Sources::new(own, shared.config.datagram_bytes_per_source_per_s),
             completed: Vec::new(),
+            returns,
+            returned: Vec::new(),
         };
         Ok(Self {
             events: Events::with_capacity(EVENTS_PER_TURN),
@@ -477,11 +483,13 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Receives a report of each worker, the wakes of requests that wait, and deferred replies. Returns the number of
-    /// all.
+    /// Receives a report of each worker, the wakes of requests that wait, connections that come back, and deferred
+    /// replies. Returns the number of all.
     fn receive_reports(&mut self) -> usize {
         self.timers.wake_due();
-        let received = self.receive_reports_of_workers();
+        let mut received = self.receive_reports_of_workers();
+        let (requests, dispatcher) = (&mut self.requests, &self.dispatcher);
+        received += requests.receive_returned(dispatcher, self.now_ns);
         // Behind the reports: their connections are here.
         let (framing, shared) = (&*self.framing, &self.shared);
         received + self.requests.send_deferred(framing, shared, self.now_ns)

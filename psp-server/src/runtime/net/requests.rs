@@ -1,9 +1,12 @@
 //! Lends requests to workers and takes them back, by the scheduler's names.
 
+use std::sync::Arc;
+
 use psp_policy::{RequestId, RequestType, WorkerId};
 use psp_protocols::Framing;
 
 use super::connections::Connections;
+use super::returns::Returns;
 use super::sources::Sources;
 use crate::peer::Peer;
 use crate::reply::{Completed, refuse};
@@ -12,6 +15,7 @@ use crate::runtime::task::Task;
 use crate::shared::Receiver;
 use crate::transport::datagram::DatagramPool;
 use crate::transport::request_key::{DatagramIndex, RequestKey};
+use crate::transport::run::Stream;
 
 /// As which worker the net thread sends what is no worker's.
 const NET_THREAD: WorkerId = WorkerId(0);
@@ -23,6 +27,10 @@ pub(super) struct Requests<F: Framing, C> {
     pub(super) sources: Sources,
     /// Deferred replies that are complete, and for which nobody was here yet.
     pub(super) completed: Vec<Completed>,
+    /// The ways to all ports.
+    pub(super) returns: Arc<Returns<C, F::Head>>,
+    /// Connections that came back. Empty, kept for its memory.
+    pub(super) returned: Vec<Box<Stream<C, F::Head>>>,
 }
 
 impl<F: Framing, C> Requests<F, C> {
@@ -35,7 +43,8 @@ impl<F: Framing, C> Requests<F, C> {
         }
     }
 
-    /// Takes a request back that `worker` completed. `remote` says that the worker is not the net thread.
+    /// Takes a request back that `worker` completed, or brings it to its port. `remote` says that the worker is not the
+    /// net thread.
     #[inline]
     pub(super) fn take_back<K>(
         &mut self,
@@ -48,8 +57,12 @@ impl<F: Framing, C> Requests<F, C> {
         match task {
             Task::Stream(stream) => {
                 dispatcher.completed(now_ns, worker, &stream.run.samples);
-                self.connections
-                    .take_back(stream, remote, dispatcher, now_ns);
+                if self.connections.has(&stream.connection) {
+                    self.connections
+                        .take_back(stream, remote, dispatcher, now_ns);
+                } else {
+                    self.bring_back(stream);
+                }
             }
             Task::Datagram(datagram) => {
                 dispatcher.completed(now_ns, worker, datagram.sample.as_slice());
@@ -61,6 +74,26 @@ impl<F: Framing, C> Requests<F, C> {
                 self.datagrams.give(datagram);
             }
         }
+    }
+
+    /// Sends the replies of a run of another port, and brings its connection back there.
+    #[cold]
+    fn bring_back(&mut self, mut stream: Box<Stream<C, F::Head>>) {
+        let sent = stream.connection.send(usize::MAX);
+        self.connections.net().bytes_sent.add(sent as u64);
+        self.returns.give(stream);
+    }
+
+    /// Takes back connections whose runs other workers completed. Returns how many there are.
+    #[inline]
+    pub(super) fn receive_returned<K>(&mut self, dispatcher: &Dispatcher<K>, now_ns: u64) -> usize {
+        let port = self.connections.port();
+        self.returns.take(port, &mut self.returned);
+        let count = self.returned.len();
+        for stream in self.returned.drain(..) {
+            self.connections.take_back(stream, true, dispatcher, now_ns);
+        }
+        count
     }
 
     /// Sends the deferred replies that are complete. Returns how many there are. Those of requests that workers still

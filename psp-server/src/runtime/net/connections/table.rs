@@ -21,7 +21,7 @@ use crate::telemetry::NetCounters;
 use crate::transport::connection::{Accepted, Connection};
 use crate::transport::output::Flush;
 use crate::transport::owed::owed_max;
-use crate::transport::request_key::ConnectionIndex;
+use crate::transport::request_key::{ConnectionIndex, PortNumber};
 use crate::transport::run::{Run, Stream};
 
 /// All connections of one net worker.
@@ -110,7 +110,7 @@ impl<F: Framing, C> Connections<F, C> {
             self.free.push(index);
             return;
         }
-        let connection = Connection::new(index, accepted);
+        let connection = Connection::new(self.port(), index, accepted);
         let is_stranger = !connection.is_authenticated;
         self.slots[index.get()] = Slot {
             peer: Some(peer),
@@ -294,7 +294,19 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
-    pub(super) fn net(&self) -> &NetCounters {
+    /// The number of the port of these connections.
+    #[inline]
+    pub(in crate::runtime::net) fn port(&self) -> PortNumber {
+        self.shared.port()
+    }
+
+    /// Whether a connection belongs here.
+    #[inline]
+    pub(in crate::runtime::net) fn has(&self, connection: &Connection<C>) -> bool {
+        connection.port == self.port()
+    }
+
+    pub(in crate::runtime::net) fn net(&self) -> &NetCounters {
         self.shared.net()
     }
 }
