@@ -28,6 +28,7 @@ use super::host::scheduling::{sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
 use super::net::WAKER;
 use super::net::net_worker::{NetWorker, Parts};
+use super::net::port::PortParts;
 use super::net::returns::Returns;
 use super::net::workers::Link;
 use super::start::{Launch, Port};
@@ -95,22 +96,26 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
         let scheduler = receiver.scheduler(&receiver.policy.policy());
         let classifier = Common(classifier);
         let dispatcher = Dispatcher::new(classifier, scheduler, receiver.clone(), vec![start]);
-        let net_worker = NetWorker::new(Parts {
+        let port = PortParts {
             poll: port.poll,
             doorbell,
             listeners: port.listeners,
             endpoints: Vec::new(),
-            port: None,
-            links: vec![Link::Inline(inline)],
-            dispatcher,
+            polled: None,
             handler: setup.handler,
             framing: setup.framing,
+            shared: receiver.clone(),
+            returns,
+            datagrams: 0,
+        };
+        let net_worker = NetWorker::new(Parts {
+            port,
+            links: vec![Link::Inline(inline)],
+            dispatcher,
             shared: receiver,
             clock: setup.clock,
-            returns,
             wakes: setup.wakes,
             timers: setup.timers,
-            datagrams: 0,
             spin,
         })
         .map_err(|error| WorkerFault::State(error.into()))?;

@@ -12,7 +12,7 @@ use super::state::Shared;
 use crate::config::Config;
 use crate::reply::Deferrals;
 use crate::telemetry::{DispatchCounters, NetCounters, TurnCounters};
-use crate::transport::request_key::PortNumber;
+use crate::transport::request_key::{Names, PortNumber};
 
 /// A thread that receives requests: the server's only net thread, or in the topology `distributed` each of its
 /// workers. Its scheduler counts workers from 0: those that run its requests.
@@ -32,6 +32,11 @@ impl Receiver {
     #[inline]
     pub(crate) fn port(&self) -> PortNumber {
         PortNumber::new(self.index)
+    }
+
+    /// The scheduler's names for requests of its port.
+    pub(crate) fn names(&self) -> Names {
+        Names::new(self.port(), self.shared.telemetry.receivers.len())
     }
 
     /// What all threads share.

@@ -14,7 +14,7 @@ use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::task::Task;
 use crate::shared::Receiver;
 use crate::transport::datagram::DatagramPool;
-use crate::transport::request_key::{DatagramIndex, RequestKey};
+use crate::transport::request_key::{DatagramIndex, Names, RequestKey};
 use crate::transport::run::Stream;
 
 /// As which worker the net thread sends what is no worker's.
@@ -22,6 +22,7 @@ const NET_THREAD: WorkerId = WorkerId(0);
 
 /// Everything that can be lent.
 pub(super) struct Requests<F: Framing, C> {
+    pub(super) names: Names,
     pub(super) connections: Connections<F, C>,
     pub(super) datagrams: DatagramPool<C, F::Head>,
     pub(super) sources: Sources,
@@ -37,7 +38,7 @@ impl<F: Framing, C> Requests<F, C> {
     /// Lends a request. `None` if it is lent already, because it yielded.
     #[inline]
     pub(super) fn lend(&mut self, request: RequestId) -> Option<Task<C, F::Head>> {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => self.connections.lend(index).map(Task::Stream),
             RequestKey::Datagram(index) => self.datagrams.take(index).map(Task::Datagram),
         }
@@ -165,7 +166,7 @@ impl<F: Framing, C> Requests<F, C> {
         dispatcher: &Dispatcher<K>,
         now_ns: u64,
     ) -> bool {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => {
                 self.connections.drop_unwanted(index, now_ns, dispatcher)
             }
@@ -189,7 +190,7 @@ impl<F: Framing, C> Requests<F, C> {
         request_type: RequestType,
         dispatcher: &Dispatcher<K>,
     ) {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => self.connections.reject(index, dispatcher),
             RequestKey::Datagram(index) => {
                 dispatcher.count_rejection(request_type);
@@ -200,7 +201,7 @@ impl<F: Framing, C> Requests<F, C> {
 
     /// Who sent a request, if that is known: of a datagram it is not.
     pub(super) fn peer(&self, request: RequestId) -> Option<Peer> {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => self.connections.peer(index),
             RequestKey::Datagram(_) => None,
         }
