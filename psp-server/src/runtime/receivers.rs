@@ -26,11 +26,11 @@ use super::dispatch::dispatcher::Dispatcher;
 use super::host::clock::Clock;
 use super::host::scheduling::{sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
-use super::net::WAKER;
 use super::net::net_worker::{NetWorker, Parts};
 use super::net::port::PortParts;
 use super::net::returns::Returns;
 use super::net::workers::Link;
+use super::net::{PortLeases, WAKER};
 use super::start::{Launch, Port};
 use super::worker::inline::{InlineThread, InlineWorker};
 use super::worker::notices::Notices;
@@ -66,6 +66,7 @@ struct Start<F: Framing, K, H: Handler<F::Head>> {
     classifier: Arc<K>,
     receiver: Receiver,
     returns: Arc<Returns<H::Connection, F::Head>>,
+    leases: Arc<PortLeases<F, H>>,
     spin: Spin,
 }
 
@@ -82,6 +83,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             classifier,
             receiver,
             returns,
+            leases,
             spin,
         } = self;
         if setup.background {
@@ -110,6 +112,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
         };
         let net_worker = NetWorker::new(Parts {
             port,
+            leases: Some(leases),
             links: vec![Link::Inline(inline)],
             dispatcher,
             shared: receiver,
@@ -148,6 +151,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let doorbell = |port: &Port| Arc::new(Doorbell::new(port.waker.clone()));
     let doorbells: Vec<_> = ports.iter().map(doorbell).collect();
     let returns = Arc::new(Returns::new(doorbells.clone()));
+    let leases = Arc::new(PortLeases::new(doorbells.clone()));
     let start = |index: usize, port: Port| {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
         let doorbell = doorbells[index].clone();
@@ -176,6 +180,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             classifier: classifier.clone(),
             receiver,
             returns: returns.clone(),
+            leases: leases.clone(),
             spin,
         }
     };

@@ -104,7 +104,7 @@ impl Names {
     }
 
     /// The port of a request of any port.
-    #[cfg(test)]
+    #[inline]
     pub(crate) fn port_of(self, RequestId(id): RequestId) -> PortNumber {
         PortNumber(id & ((1 << self.port_bits) - 1))
     }

@@ -44,29 +44,21 @@ impl<F: Framing, C> Requests<F, C> {
         }
     }
 
-    /// Takes a request back that `worker` completed, or brings it to its port. `remote` says that the worker is not the
-    /// net thread.
+    /// Takes a request back that was completed. `remote` says that the worker is not the net thread.
     #[inline]
     pub(super) fn take_back<K>(
         &mut self,
         task: Task<C, F::Head>,
-        worker: WorkerId,
         remote: bool,
-        dispatcher: &mut Dispatcher<K>,
+        dispatcher: &Dispatcher<K>,
         now_ns: u64,
     ) {
         match task {
             Task::Stream(stream) => {
-                dispatcher.completed(now_ns, worker, &stream.run.samples);
-                if self.connections.has(&stream.connection) {
-                    self.connections
-                        .take_back(stream, remote, dispatcher, now_ns);
-                } else {
-                    self.bring_back(stream);
-                }
+                self.connections
+                    .take_back(stream, remote, dispatcher, now_ns);
             }
             Task::Datagram(datagram) => {
-                dispatcher.completed(now_ns, worker, datagram.sample.as_slice());
                 if datagram.owed.is_some() {
                     return self.datagrams.keep(datagram);
                 }
@@ -75,14 +67,6 @@ impl<F: Framing, C> Requests<F, C> {
                 self.datagrams.give(datagram);
             }
         }
-    }
-
-    /// Sends the replies of a run of another port, and brings its connection back there.
-    #[cold]
-    fn bring_back(&mut self, mut stream: Box<Stream<C, F::Head>>) {
-        let sent = stream.connection.send(usize::MAX);
-        self.connections.net().bytes_sent.add(sent as u64);
-        self.returns.give(stream);
     }
 
     /// Takes back connections whose runs other workers completed. Returns how many there are.
