@@ -4,12 +4,12 @@
 //!   worker 0   port: epoll, listeners ─► connections ─► queue ─► handler ─► replies
 //!   worker 1   port: epoll, listeners ─► connections ─► queue ─► handler ─► replies
 //!      ...       ▲
-//!   kernel: SO_REUSEPORT: a connection stays with the worker that accepted it
+//!   kernel: SO_REUSEPORT: a connection stays in the port that accepted it
 //! ```
 //!
 //! The calling thread sleeps until the shutdown, so that no request can hold it.
 //! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory, and
-//! nothing on the way of a request.
+//! nothing on the way of a short request. Before a long one a worker [leaves its port](super::net) to another.
 
 use std::io;
 use std::sync::{Arc, mpsc};

@@ -16,6 +16,7 @@ mod local_sockets;
 mod memory;
 mod overload;
 mod patterns;
+mod ports;
 mod protocol;
 mod scripts;
 mod steering;
