@@ -565,7 +565,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                     self.send(&mut task, worker);
                     self.return_home();
                 }
-                self.take_back(task, worker, false);
+                // What is left of a long reply is sent as it was made: while others may drive the port.
+                self.take_back(task, worker, is_away);
             }
             Report::Blocked { served_ns } => {
                 if is_away {
