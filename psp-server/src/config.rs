@@ -38,7 +38,7 @@ pub enum Topology {
     /// The net worker and the dispatcher share a thread, and each worker has a thread.
     Dedicated,
     /// There is no net thread: each worker receives for itself, on TCP ports that all share, and runs the requests of
-    /// its own connections. For the policy `d-fcfs`.
+    /// its own connections, and of those of a worker that runs a long request. For the policy `d-fcfs`.
     Distributed,
 }
 

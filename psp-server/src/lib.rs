@@ -208,6 +208,7 @@ pub mod internal;
 mod late_waker;
 mod limits;
 mod listen;
+mod mailbox;
 pub mod peer;
 pub mod preempt;
 mod presence;

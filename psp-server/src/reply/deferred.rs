@@ -11,14 +11,15 @@
 //! nobody who knows it.
 
 use std::fmt::{self, Display};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use psp_protocols::{Rejection, Sink};
 
 use super::overflow::{Overflow, failure_text};
 use crate::fiber::{Bell, no_preempt};
+use crate::mailbox::Mailbox;
 use crate::presence::{Presence, State};
 use crate::transport::budget::{Budget, EXEMPT_BYTES};
 use crate::transport::output::OutputQueue;
@@ -256,8 +257,7 @@ pub(crate) struct Deferrals {
     open: AtomicUsize,
     /// Those of datagrams.
     open_datagrams: AtomicUsize,
-    has_completed: AtomicBool,
-    completed: Mutex<Vec<Completed>>,
+    completed: Mailbox<Completed>,
     announcements: Arc<Announcements>,
 }
 
@@ -279,8 +279,7 @@ impl Deferrals {
             last: AtomicU64::new(0),
             open: AtomicUsize::new(0),
             open_datagrams: AtomicUsize::new(0),
-            has_completed: AtomicBool::new(false),
-            completed: Mutex::default(),
+            completed: Mailbox::default(),
         }
     }
 
@@ -350,11 +349,7 @@ impl Deferrals {
             if let RequestKey::Datagram(_) = completed.request {
                 self.open_datagrams.fetch_sub(1, Ordering::Relaxed);
             }
-            let lock = self.completed.lock();
-            let mut list = lock.unwrap_or_else(PoisonError::into_inner);
-            list.push(completed);
-            self.has_completed.store(true, Ordering::Release);
-            drop(list);
+            self.completed.put(completed);
             if let Some(running) = self.running.get() {
                 running.bell.ring();
             }
@@ -370,11 +365,7 @@ impl Deferrals {
     /// Moves the completed replies into `into`, in the order of their completion. Costs a load if there is none.
     #[inline]
     pub(crate) fn take(&self, into: &mut Vec<Completed>) {
-        if self.has_completed.load(Ordering::Relaxed) {
-            self.has_completed.store(false, Ordering::Relaxed);
-            let lock = self.completed.lock();
-            into.append(&mut lock.unwrap_or_else(PoisonError::into_inner));
-        }
+        self.completed.take(into);
     }
 
     /// The reply is for nobody.

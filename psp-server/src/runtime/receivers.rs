@@ -4,12 +4,12 @@
 //!   worker 0   port: epoll, listeners ─► connections ─► queue ─► handler ─► replies
 //!   worker 1   port: epoll, listeners ─► connections ─► queue ─► handler ─► replies
 //!      ...       ▲
-//!   kernel: SO_REUSEPORT: a connection stays with the worker that accepted it
+//!   kernel: SO_REUSEPORT: a connection stays in the port that accepted it
 //! ```
 //!
 //! The calling thread sleeps until the shutdown, so that no request can hold it.
 //! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory, and
-//! nothing on the way of a request.
+//! nothing on the way of a short request. Before a long one a worker [leaves its port](super::net) to another.
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -26,9 +26,11 @@ use super::dispatch::dispatcher::Dispatcher;
 use super::host::clock::Clock;
 use super::host::scheduling::{sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
-use super::net::WAKER;
 use super::net::net_worker::{NetWorker, Parts};
+use super::net::port::PortParts;
+use super::net::returns::Returns;
 use super::net::workers::Link;
+use super::net::{PortLeases, WAKER};
 use super::start::{Launch, Port};
 use super::worker::inline::{InlineThread, InlineWorker};
 use super::worker::notices::Notices;
@@ -57,12 +59,14 @@ impl<K: Classifier<T>, T> Classifier<T> for Common<K> {
 }
 
 /// A worker before it has a thread.
-struct Start<F, K, H> {
+struct Start<F: Framing, K, H: Handler<F::Head>> {
     port: Port,
     doorbell: Arc<Doorbell>,
     setup: WorkerSetup<F, H>,
     classifier: Arc<K>,
     receiver: Receiver,
+    returns: Arc<Returns<H::Connection, F::Head>>,
+    leases: Arc<PortLeases<F, H>>,
     spin: Spin,
 }
 
@@ -78,6 +82,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             setup,
             classifier,
             receiver,
+            returns,
+            leases,
             spin,
         } = self;
         if setup.background {
@@ -92,21 +98,27 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
         let scheduler = receiver.scheduler(&receiver.policy.policy());
         let classifier = Common(classifier);
         let dispatcher = Dispatcher::new(classifier, scheduler, receiver.clone(), vec![start]);
-        let net_worker = NetWorker::new(Parts {
+        let port = PortParts {
             poll: port.poll,
             doorbell,
             listeners: port.listeners,
             endpoints: Vec::new(),
-            port: None,
-            links: vec![Link::Inline(inline)],
-            dispatcher,
+            polled: None,
             handler: setup.handler,
             framing: setup.framing,
+            shared: receiver.clone(),
+            returns,
+            datagrams: 0,
+        };
+        let net_worker = NetWorker::new(Parts {
+            port,
+            leases: Some(leases),
+            links: vec![Link::Inline(inline)],
+            dispatcher,
             shared: receiver,
             clock: setup.clock,
             wakes: setup.wakes,
             timers: setup.timers,
-            datagrams: 0,
             spin,
         })
         .map_err(|error| WorkerFault::State(error.into()))?;
@@ -136,9 +148,13 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let spin_longest = Duration::from_micros(shared.config.spin_us);
     let spin = Spin::new(&cores, count, false, spin_longest);
     let (clock, classifier) = (Clock::new(), Arc::new(classifier));
+    let doorbell = |port: &Port| Arc::new(Doorbell::new(port.waker.clone()));
+    let doorbells: Vec<_> = ports.iter().map(doorbell).collect();
+    let returns = Arc::new(Returns::new(doorbells.clone()));
+    let leases = Arc::new(PortLeases::new(doorbells.clone()));
     let start = |index: usize, port: Port| {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
-        let doorbell = Arc::new(Doorbell::new(port.waker.clone()));
+        let doorbell = doorbells[index].clone();
         let receiver = Receiver::new(shared.clone(), index);
         // There are no datagrams.
         receiver.deferrals().run(doorbell.clone(), 0);
@@ -163,6 +179,8 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             setup,
             classifier: classifier.clone(),
             receiver,
+            returns: returns.clone(),
+            leases: leases.clone(),
             spin,
         }
     };

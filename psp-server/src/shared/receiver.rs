@@ -12,6 +12,7 @@ use super::state::Shared;
 use crate::config::Config;
 use crate::reply::Deferrals;
 use crate::telemetry::{DispatchCounters, NetCounters, TurnCounters};
+use crate::transport::request_key::{Names, PortNumber};
 
 /// A thread that receives requests: the server's only net thread, or in the topology `distributed` each of its
 /// workers. Its scheduler counts workers from 0: those that run its requests.
@@ -25,6 +26,17 @@ impl Receiver {
     /// The receiver at `index`.
     pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
         Self { shared, index }
+    }
+
+    /// The number of its port.
+    #[inline]
+    pub(crate) fn port(&self) -> PortNumber {
+        PortNumber::new(self.index)
+    }
+
+    /// The scheduler's names for requests of its port.
+    pub(crate) fn names(&self) -> Names {
+        Names::new(self.port(), self.shared.telemetry.receivers.len())
     }
 
     /// What all threads share.

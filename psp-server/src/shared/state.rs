@@ -18,6 +18,7 @@ use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
 use crate::transport::budget::Budget;
+use crate::transport::request_key::PortNumber;
 
 /// Settings, counters and the way to stop. All threads and all
 /// [`ServerHandle`](super::ServerHandle)s share it.
@@ -76,10 +77,10 @@ impl Shared {
         }
     }
 
-    /// The deferred replies of the thread that receives the requests of `worker`.
+    /// The deferred replies to requests of a port.
     #[inline]
-    pub(crate) fn deferrals_of(&self, worker: WorkerId) -> &Arc<Deferrals> {
-        &self.deferrals[worker.index() / self.workers_each()]
+    pub(crate) fn deferrals_of(&self, port: PortNumber) -> &Arc<Deferrals> {
+        &self.deferrals[port.index()]
     }
 
     /// How many replies are deferred and not complete.

@@ -9,7 +9,7 @@ use super::input::{BufferPool, Fill, InputBuffer};
 use super::output::{Flush, OutputQueue};
 use super::owed::Owed;
 use super::push::Pushes;
-use super::request_key::ConnectionIndex;
+use super::request_key::{ConnectionIndex, PortNumber};
 use super::socket::Socket;
 use super::wire::Wire;
 use crate::peer::Peer;
@@ -18,7 +18,9 @@ use crate::presence::{PeerWatch, Presence};
 /// A connection has one owner at a time: the net worker, or the worker that runs its requests. That keeps
 /// replies in order without a lock.
 pub(crate) struct Connection<C> {
-    /// Its index in the net worker's table.
+    /// The port that it belongs to, whichever worker runs its requests.
+    pub(crate) port: PortNumber,
+    /// Its index in the port's table.
     pub(crate) index: ConnectionIndex,
     pub(crate) socket: Wire,
     pub(crate) peer: Peer,
@@ -57,7 +59,7 @@ pub(crate) struct Accepted<C> {
 }
 
 impl<C> Connection<C> {
-    pub(crate) fn new(index: ConnectionIndex, accepted: Accepted<C>) -> Self {
+    pub(crate) fn new(port: PortNumber, index: ConnectionIndex, accepted: Accepted<C>) -> Self {
         let Accepted {
             socket,
             session,
@@ -66,6 +68,7 @@ impl<C> Connection<C> {
             is_authenticated,
         } = accepted;
         Self {
+            port,
             index,
             socket: Wire::new(socket, session),
             peer,
@@ -155,5 +158,25 @@ impl<C> Connection<C> {
     pub(crate) fn held_bytes(&self) -> usize {
         let owed_bytes: usize = self.owed.iter().map(|owed| owed.request.len()).sum();
         self.input.held_bytes() + self.output.held_bytes() + self.socket.held_bytes() + owed_bytes
+    }
+}
+
+#[cfg(test)]
+impl Connection<()> {
+    /// A connection, and its client.
+    pub(crate) fn example(port: PortNumber, index: usize) -> (Self, std::net::TcpStream) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, peer) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let accepted = Accepted {
+            socket: Socket::Tcp(mio::net::TcpStream::from_std(socket)),
+            session: None,
+            peer: Peer::Ip(peer),
+            state: (),
+            is_authenticated: true,
+        };
+        let index = ConnectionIndex::new(index).unwrap();
+        (Self::new(port, index, accepted), client)
     }
 }

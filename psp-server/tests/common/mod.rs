@@ -76,6 +76,10 @@ impl Gate {
         self.changed.notify_all();
     }
 
+    pub(crate) fn close(&self) {
+        *self.open.lock().unwrap() = false;
+    }
+
     pub(crate) fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let open = self.open.lock().unwrap();

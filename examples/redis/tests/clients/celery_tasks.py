@@ -4,6 +4,7 @@ retries, a chord. Usage: celery_tasks.py PORT"""
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from celery import Celery, chord, group
@@ -39,8 +40,11 @@ def fail():
 
 def main():
     arguments = ["-A", "celery_tasks", "worker", "--pool", "solo", "--loglevel", "ERROR", "--without-mingle"]
+    log = tempfile.TemporaryFile("w+")
     worker = subprocess.Popen(
         [sys.executable, "-m", "celery", *arguments],
+        stdout=log,
+        stderr=log,
         cwd=Path(__file__).parent,
         env={**os.environ, "TASKS_PORT": PORT, "PYTHONDONTWRITEBYTECODE": "1"},
     )
@@ -56,6 +60,10 @@ def main():
             assert str(error) == "on purpose"
         else:
             raise AssertionError("the task did not fail")
+    except BaseException:
+        log.seek(0)
+        print(log.read())
+        raise
     finally:
         worker.terminate()
         worker.wait(timeout=60)

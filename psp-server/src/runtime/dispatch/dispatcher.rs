@@ -9,9 +9,11 @@ use psp_policy::{
 };
 
 use super::blocked::Blocked;
+use super::lengths::Lengths;
 use super::places::Places;
 use super::turns::{StuckTurn, Turns};
 use crate::classifier::Classifier;
+use crate::config::Topology;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::shared::Receiver;
 use crate::telemetry::DispatchCounters;
@@ -36,6 +38,8 @@ pub(crate) struct Dispatcher<K> {
     /// Requests (or runs) that arrived or gave way, and were neither run nor refused since.
     places: Places,
     blocked: Blocked,
+    /// Where ports move between threads.
+    lengths: Option<Lengths>,
     /// The counts of the schedulers that were in force before.
     before: Counted,
     publish_at_ns: u64,
@@ -70,6 +74,8 @@ impl<K> Dispatcher<K> {
             },
             places: Places::new(&shared.types, &shared.config),
             blocked: Blocked::new(shared.clone()),
+            lengths: (shared.topology == Topology::Distributed)
+                .then(|| Lengths::new(shared.types.len() + 1)),
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
                 relieved: vec![0; shared.types.len() + 1],
@@ -331,7 +337,17 @@ impl<K> Dispatcher<K> {
         if now_ns >= self.publish_at_ns {
             self.publish_at_ns = now_ns + PUBLISH_INTERVAL_NS;
             self.publish();
+            if let Some(lengths) = &mut self.lengths {
+                lengths.measure(&self.shared);
+            }
         }
+    }
+
+    /// Whether requests of a type are long, or may be. Asked where ports move between threads.
+    #[inline]
+    pub(crate) fn is_long(&self, request_type: RequestType) -> bool {
+        let slot = self.slot(request_type);
+        { self.lengths.as_ref() }.is_some_and(|lengths| lengths.is_long(slot))
     }
 
     /// At the end of an interval, how many workers the load needs. Servers with an arbiter ask for as many cores, and

@@ -11,6 +11,8 @@
 //! | file | job |
 //! | --- | --- |
 //! | `net_worker.rs` | coordinates: the turn of the loop, when to sleep, draining |
+//! | `driven.rs` | the ports that a net worker drives |
+//! | `lease.rs` | who drives a port, of several workers |
 //! | `tokens.rs` | what an event of the event queue is about |
 //! | `accepting.rs` | accepts connections |
 //! | `connections/` | the table of connections, and what a connection does next |
@@ -18,7 +20,9 @@
 //! | `polled_port.rs` | receives datagrams from a polled port |
 //! | `sources.rs` | from which sources datagrams are taken, and how many bytes each may get |
 //! | `intake.rs` | classifies datagrams and hands them to the dispatcher |
+//! | `port.rs` | an event queue with all of these: what a net worker drives |
 //! | `requests.rs` | lends requests to workers and takes them back |
+//! | `returns.rs` | brings connections back to their ports from whichever worker ran their requests |
 //! | `workers.rs` | the links to the workers: messages out, completions in |
 //! | `granted_cores.rs` | asks an arbiter for cores |
 //! | `grants.rs` | which threads have cores of their own, and which workers are present therefore |
@@ -26,15 +30,20 @@
 mod accepting;
 mod connections;
 mod datagram_sockets;
+mod driven;
 mod granted_cores;
 mod grants;
 pub(crate) mod intake;
+mod lease;
 pub(crate) mod net_worker;
 mod origin;
 mod polled_port;
+pub(crate) mod port;
 mod requests;
+pub(crate) mod returns;
 mod sources;
 mod tokens;
 pub(crate) mod workers;
 
+pub(crate) use driven::PortLeases;
 pub(crate) use tokens::WAKER;

@@ -2,50 +2,35 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mio::{Events, Poll};
 use psp_arbiter::ThreadId;
-use psp_policy::{Action, Relief, RequestId, WorkerId};
+use psp_policy::{Action, Relief, RequestId, RequestType, WorkerId};
 use psp_protocols::Framing;
 
-use super::accepting::Acceptor;
-use super::connections::Connections;
-use super::connections::peer_end::{EventTime, SocketEvent};
-use super::datagram_sockets::DatagramSockets;
+use super::driven::{Driven, PortLeases};
 use super::granted_cores::GrantedCores;
-use super::intake::Intake;
-use super::polled_port::PolledPort;
-use super::requests::Requests;
-use super::sources::Sources;
-use super::tokens::{ALARM, Source, Tokens};
+use super::port::{Port, PortParts};
+use super::returns::Returns;
 use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
 use crate::fiber::{Bell, Timers, WakeList};
 use crate::handler::Handler;
-use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::message::Report;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
-use crate::runtime::host::alarm::Alarm;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::spin::Spin;
+use crate::runtime::task::Task;
 use crate::runtime::worker::inline::EndedTurn;
 use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
-use crate::telemetry::NetCounters;
-use crate::transport::Packets;
-use crate::transport::datagram::DatagramPool;
-use crate::transport::endpoint::Endpoint;
-use crate::transport::listening::Listening;
 
-const EVENTS_PER_TURN: usize = 512;
 const DATAGRAMS_PER_TURN: usize = 64;
 const CONNECTIONS_PER_TURN: usize = 512;
-/// How often a net worker that polls a port looks at its event queue.
-const EVENTS_INTERVAL_NS: u64 = 20_000;
+/// Connections whose messages are sent before others have their turn. Each costs a system call.
+const PUSHED_PER_STEP: usize = 16;
 /// A net worker that polls a port sleeps, if it may, when nothing has come for this long.
 const IDLE_NS: u64 = 50_000;
 /// A net worker that has not asked the event queue for this long asks it before it sleeps.
@@ -54,49 +39,32 @@ const LOOK_AGE_NS_MAX: u64 = 1_000_000;
 const ACTIONS_PER_TURN: usize = 256;
 /// Time after which a turn of the loop starts no more actions.
 const TURN_NS_MAX: u64 = 200_000;
-const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
-const SWEEP_INTERVAL_LINGER_NS: u64 = 50_000_000;
-
 /// What a net worker starts with.
 pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
-    pub(crate) poll: Poll,
-    pub(crate) doorbell: Arc<Doorbell>,
-    pub(crate) listeners: Vec<Listening>,
-    pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
-    /// A port to poll.
-    pub(crate) port: Option<(Packets, Arc<Endpoint<H::Connection>>)>,
+    pub(crate) port: PortParts<F, H>,
+    /// `None` where a port belongs to its thread for good.
+    pub(crate) leases: Option<Arc<PortLeases<F, H>>>,
     pub(crate) links: Vec<Link<F, H>>,
     pub(crate) dispatcher: Dispatcher<K>,
-    pub(crate) handler: Arc<H>,
-    pub(crate) framing: Arc<F>,
     pub(crate) shared: Receiver,
     pub(crate) clock: Clock,
     /// Requests that were woken.
     pub(crate) wakes: Arc<WakeList>,
     pub(crate) timers: Arc<Timers>,
-    /// Datagrams of sockets, and of the port, that may wait or be in flight.
-    pub(crate) datagrams: usize,
     pub(crate) spin: Spin,
 }
 
 /// See the [room](super).
 pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
-    poll: Poll,
-    events: Events,
-    tokens: Tokens,
-    alarm: Alarm,
+    ports: Driven<F, H>,
+    /// The ways of connections back to their ports.
+    returns: Arc<Returns<H::Connection, F::Head>>,
     /// The time of the first timer, on the clock of the timers and on the runtime's.
     timer: Option<(u64, u64)>,
-    doorbell: Arc<Doorbell>,
-    acceptor: Acceptor<F, H>,
-    sockets: DatagramSockets<H::Connection>,
-    port: Option<PolledPort<H::Connection>>,
-    requests: Requests<F, H::Connection>,
     workers: Workers<F, H>,
     /// The cores that an arbiter grants, if one is asked.
     cores: Option<GrantedCores>,
     dispatcher: Dispatcher<K>,
-    framing: Arc<F>,
     shared: Receiver,
     clock: Clock,
     wakes: Arc<WakeList>,
@@ -105,74 +73,33 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     /// The last turn ended before all of the scheduler's decisions were carried out.
     unfinished: bool,
     now_ns: u64,
-    sweep_at_ns: u64,
     busy_at_ns: u64,
-    events_at_ns: u64,
-    /// When the event queue was asked last.
-    looked_ns: u64,
-    draining_until_ns: Option<u64>,
 }
 
 impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H> {
     pub(crate) fn new(parts: Parts<F, K, H>) -> io::Result<Self> {
         let Parts {
-            poll,
-            doorbell,
-            listeners,
-            endpoints,
             port,
+            leases,
             links,
             dispatcher,
-            handler,
-            framing,
             shared,
             clock,
             wakes,
             timers,
-            datagrams,
             spin,
         } = parts;
-        let registry = poll.registry();
-        let tokens = Tokens::new(listeners.len(), endpoints.len());
-        let buffers = if endpoints.is_empty() { 0 } else { datagrams };
-        let packets = if port.is_none() { 0 } else { datagrams };
-        let sockets = DatagramSockets::new(endpoints, registry, tokens)?;
-        let own = sockets.addresses()?;
-        let requests = Requests {
-            connections: Connections::new(framing.clone(), shared.clone()),
-            datagrams: DatagramPool::new(buffers, shared.config.datagram_bytes_max, packets),
-            sources: Sources::new(own, shared.config.datagram_bytes_per_source_per_s),
-            completed: Vec::new(),
-        };
+        let now_ns = clock.now_ns();
         Ok(Self {
-            events: Events::with_capacity(EVENTS_PER_TURN),
-            alarm: Alarm::new(registry, ALARM)?,
+            returns: port.returns.clone(),
+            ports: Driven::new(Port::new(port, now_ns)?, leases),
             timer: None,
-            acceptor: Acceptor::new(
-                listeners,
-                registry,
-                tokens,
-                framing.clone(),
-                handler,
-                shared.clone(),
-            )?,
-            sockets,
-            port: port.map(|(packets, endpoint)| PolledPort::new(packets, endpoint)),
-            requests,
             workers: Workers::new(links, ACTIONS_PER_TURN),
             cores: None,
             unfinished: false,
-            now_ns: clock.now_ns(),
-            sweep_at_ns: 0,
+            now_ns,
             busy_at_ns: 0,
-            events_at_ns: 0,
-            looked_ns: clock.now_ns(),
-            draining_until_ns: None,
-            poll,
-            tokens,
-            doorbell,
             dispatcher,
-            framing,
             shared,
             clock,
             wakes,
@@ -184,7 +111,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Asks the arbiter, if there is to be one, for cores for this thread and for the workers' threads.
     pub(crate) fn ask_for_cores(&mut self, workers: &[ThreadId]) -> io::Result<()> {
         if let Some(path) = &self.shared.config.arbiter {
-            let registry = self.poll.registry();
+            let registry = self.ports.home().poll().registry();
             let cores = GrantedCores::new(path, workers, self.shared.shared().clone(), registry)?;
             self.cores = Some(cores);
         }
@@ -195,7 +122,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// timeout is over. Then the workers stop, too. Returns the number of connections and datagrams that were
     /// given up.
     pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
-        let (shared, doorbell) = (self.shared.clone(), self.doorbell.clone());
+        let (shared, doorbell) = (self.shared.clone(), self.ports.home().doorbell().clone());
         // A worker that receives for itself has nobody to ask.
         let _kept = (shared.topology != Topology::Distributed)
             .then(|| shared.buffers.room.keep(move || doorbell.ring()));
@@ -203,35 +130,49 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.wait().map_err(RunError::Events)?;
             self.now_ns = self.clock.now_ns();
             let stop = shutdown.is_triggered() || self.shared.shutdown.is_triggered();
-            if stop && self.draining_until_ns.is_none() {
-                // So that handles say so.
-                self.shared.shutdown.trigger();
-                self.start_draining();
+            if stop && !self.ports.iter().all(Port::is_draining) {
+                self.drain();
+            }
+            if self.ports.can_exchange() {
+                self.ports.exchange().map_err(RunError::Events)?;
             }
             self.receive_reports();
             if let Some(policy) = self.shared.policy.take() {
                 self.dispatcher.switch_to(self.now_ns, &policy);
                 tracing::info!(policy = policy.spelled(), "policy changed");
             }
-            if self.draining_until_ns.is_none() {
-                self.receive_requests();
-            }
+            self.receive_requests();
             self.dispatcher.tick(self.now_ns);
             self.warn_of_stuck();
-            self.requests.connections.make_room_for_replies(self.now_ns);
+            let connections = &mut self.ports.home_mut().requests.connections;
+            connections.make_room_for_replies(self.now_ns);
             self.serve_turn();
             self.follow_cores();
-            if let Some(port) = &self.port {
-                port.flush(&self.net().packets);
+            for port in self.ports.iter_mut() {
+                port.flush();
+                port.sweep(self.now_ns);
             }
-            self.sweep();
-            if let Some(until_ns) = self.draining_until_ns {
-                let open = self.requests.open();
-                if open == 0 || self.now_ns >= until_ns {
-                    return Ok(self.requests.unfinished());
-                }
+            if self.is_drained() {
+                return Ok(self.ports.home().requests.unfinished());
             }
         }
+    }
+
+    /// Takes nothing new from here on. Ports of others may come later.
+    #[cold]
+    fn drain(&mut self) {
+        // So that handles say so.
+        self.shared.shutdown.trigger();
+        let (in_flight, now_ns) = (self.workers.lent(), self.now_ns);
+        for port in self.ports.iter_mut().filter(|port| !port.is_draining()) {
+            port.start_draining(in_flight, now_ns);
+        }
+    }
+
+    /// Whether everything in flight is answered, or the drain timeout is over.
+    fn is_drained(&self) -> bool {
+        let is_over = self.ports.home().is_overdue(self.now_ns);
+        is_over || (self.ports.iter().all(Port::is_drained) && self.workers.lent() == 0)
     }
 
     /// Has workers come and go with the cores that the arbiter grants, and tells it what the load needs.
@@ -255,7 +196,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     #[inline]
     fn warn_of_stuck(&mut self) {
         while let Some((stuck, relief)) = self.dispatcher.next_stuck(self.now_ns) {
-            let peer = self.requests.peer(stuck.request);
+            let port = self.ports.port_of(stuck.request);
+            let peer = port.and_then(|port| port.requests.peer(stuck.request));
             let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
             let request_type = self.dispatcher.type_name(stuck.request_type);
             let worker = self.shared.global(stuck.worker).0;
@@ -280,67 +222,45 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Waits for events, for as long as there is nothing to do.
     fn wait(&mut self) -> io::Result<()> {
         let mut timeout = self.timeout();
-        if timeout.is_zero() && self.port.is_some() {
-            // The port is polled more often than the event queue can be.
-            if self.now_ns < self.events_at_ns {
-                return Ok(());
-            }
-            self.events_at_ns = self.now_ns + EVENTS_INTERVAL_NS;
+        if timeout.is_zero() && self.ports.home_mut().skips_events(self.now_ns) {
+            return Ok(());
         }
-        let look_age_ns = self.clock.now_ns().saturating_sub(self.looked_ns);
+        let look_age_ns = { self.clock.now_ns() }.saturating_sub(self.ports.looked_ns());
         if look_age_ns > LOOK_AGE_NS_MAX {
             // Before the net worker sleeps it has to know which events are older.
             timeout = Duration::ZERO;
         }
         if !timeout.is_zero() {
-            self.doorbell.announce_sleep();
+            self.ports.announce_sleep();
             timeout = timeout.min(self.until_deadline());
-            if self.receive_reports() > 0 || self.shared.buffers.room.is_asked() {
+            if self.receive_reports() > 0
+                || self.shared.buffers.room.is_asked()
+                || self.ports.can_exchange()
+            {
                 timeout = Duration::ZERO;
             }
         }
-        let polled = self.poll.poll(&mut self.events, Some(timeout));
-        self.doorbell.awake();
-        match polled {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-            polled => polled?,
+        let waited = self.ports.home_mut().wait(timeout);
+        self.ports.awake();
+        let slept = !timeout.is_zero();
+        if waited? {
+            self.note_events(slept);
         }
-        self.note_events(!timeout.is_zero());
+        for port in self.ports.others_mut() {
+            if port.wait(Duration::ZERO)? {
+                port.note_events(slept, self.clock.now_ns());
+            }
+        }
         Ok(())
     }
 
     /// Passes the events on to their sources. `slept` says that the net worker waited for the first of them.
     fn note_events(&mut self, slept: bool) {
-        let latest_ns = self.clock.now_ns();
-        let looked_ns = std::mem::replace(&mut self.looked_ns, latest_ns);
-        let at = EventTime {
-            earliest_ns: if slept { latest_ns } else { looked_ns },
-            latest_ns,
-        };
-        let receives = self.draining_until_ns.is_none();
-        for event in &self.events {
-            match self.tokens.source(event.token()) {
-                Some(Source::Connection(index)) => {
-                    let socket_event = SocketEvent {
-                        readable: event.is_readable(),
-                        writable: event.is_writable(),
-                        ended: event.is_read_closed(),
-                        hung_up: event.is_write_closed(),
-                        failed: event.is_error(),
-                    };
-                    let connections = &mut self.requests.connections;
-                    connections.on_event(index, socket_event, at);
-                }
-                Some(Source::Listener(index)) if receives => self.acceptor.on_event(index),
-                Some(Source::DatagramSocket(index)) if receives => self.sockets.on_event(index),
-                Some(Source::Alarm) => self.alarm.rang(),
-                Some(Source::Arbiter) => {
-                    self.cores.as_mut().map(GrantedCores::on_event);
-                }
-                Some(Source::Listener(_) | Source::DatagramSocket(_) | Source::Waker) | None => {}
-            }
+        let noted = { self.ports.home_mut() }.note_events(slept, self.clock.now_ns());
+        if noted.arbiter {
+            self.cores.as_mut().map(GrantedCores::on_event);
         }
-        if !self.events.is_empty() {
+        if noted.any {
             self.busy_at_ns = self.now_ns;
         }
     }
@@ -354,19 +274,13 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             _ => self.spin.turn,
         };
         let spinning = u128::from(self.now_ns.saturating_sub(self.busy_at_ns)) < spin.as_nanos();
-        let receives_datagrams =
-            self.sockets.has_readable() && self.requests.datagrams.has_buffers();
-        let polling = self.port.is_some() && self.port_poll_at_ns().is_none();
-        if polling
-            || spinning
-            || self.unfinished
-            || self.requests.connections.has_ready()
-            || self.acceptor.has_readable()
-            || receives_datagrams
-        {
+        let polling = self.ports.home().is_polled() && self.port_poll_at_ns().is_none();
+        if polling || spinning || self.unfinished || self.ports.iter().any(Port::is_ready) {
             return Duration::ZERO;
         }
-        Duration::from_nanos(self.sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
+        let sweeps_at_ns = self.ports.iter().map(Port::sweep_at_ns);
+        let sweep_at_ns = sweeps_at_ns.min().unwrap_or(0);
+        Duration::from_nanos(sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
     }
 
     /// The longest timeout with which the scheduler's deadline is kept. The event queue's timeout counts
@@ -374,7 +288,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     fn until_deadline(&mut self) -> Duration {
         let deadlines_ns = [
             self.dispatcher.deadline_ns(),
-            self.requests.connections.held_deadline_ns(),
+            self.held_deadline_ns(),
             self.port_poll_at_ns(),
             self.timer_ns(),
             self.cores.as_ref().and_then(GrantedCores::deadline_ns),
@@ -383,10 +297,16 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return Duration::MAX;
         };
         let now_ns = self.clock.now_ns();
-        if deadline_ns > now_ns && self.alarm.set(now_ns, deadline_ns) {
+        if deadline_ns > now_ns && self.ports.home_mut().alarm.set(now_ns, deadline_ns) {
             return Duration::MAX;
         }
         Duration::from_nanos(deadline_ns.saturating_sub(now_ns))
+    }
+
+    /// When a run has waited for a place for as long as it may.
+    fn held_deadline_ns(&self) -> Option<u64> {
+        let held_until = |port: &Port<F, H>| port.requests.connections.held_deadline_ns();
+        self.ports.iter().filter_map(held_until).min()
     }
 
     /// When the first timer of a request that waits is due, on the runtime's clock.
@@ -403,66 +323,37 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// When the port has to be polled again, if the net worker need not poll it all the time: nothing has come
     /// for a while, and other threads may need the core.
     fn port_poll_at_ns(&self) -> Option<u64> {
-        let idle_sleep = self.port.as_ref()?.idle_sleep()?;
+        let idle_sleep = self.ports.home().idle_sleep()?;
         let idle =
             self.spin.idle.is_zero() && self.now_ns.saturating_sub(self.busy_at_ns) >= IDLE_NS;
         let idle_sleep_ns = u64::try_from(idle_sleep.as_nanos()).unwrap_or(u64::MAX);
         idle.then(|| self.now_ns.saturating_add(idle_sleep_ns))
     }
 
-    /// Accepts connections and receives datagrams.
+    /// Accepts connections and receives datagrams, unless the ports drain.
     fn receive_requests(&mut self) {
-        self.acceptor.accept(
-            &mut self.requests.connections,
-            self.poll.registry(),
-            self.tokens,
-            self.now_ns,
-        );
-        for index in 0..self.sockets.len() {
+        let now_ns = self.now_ns;
+        for port in self.ports.iter_mut().filter(|port| !port.is_draining()) {
+            port.accept(now_ns);
+        }
+        if self.ports.home().is_draining() {
+            return;
+        }
+        for index in 0..self.ports.home().datagram_sockets() {
             for _ in 0..DATAGRAMS_PER_TURN {
-                if !self.receive_datagram(index) {
+                let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
+                let port = self.ports.home_mut();
+                if !port.receive_datagram(index, dispatcher, now_ns) {
                     break;
                 }
                 self.look_at_workers();
             }
         }
-        let packets = &self.shared.net().packets;
-        if self.port.as_mut().is_some_and(|port| port.poll(packets)) {
+        if self.ports.home_mut().receive_burst() {
             self.busy_at_ns = self.now_ns;
-            while self.read_frames() {
+            while { self.ports.home_mut() }.read_frames(&mut self.dispatcher, self.now_ns) {
                 self.look_at_workers();
             }
-        }
-    }
-
-    /// Receives a datagram from a socket. Returns whether there may be another.
-    fn receive_datagram(&mut self, index: usize) -> bool {
-        let intake = Intake {
-            framing: &*self.framing,
-            dispatcher: &mut self.dispatcher,
-            net: self.shared.net(),
-            now_ns: self.now_ns,
-        };
-        let Requests {
-            datagrams, sources, ..
-        } = &mut self.requests;
-        self.sockets.receive(index, datagrams, sources, intake)
-    }
-
-    /// Reads some frames of the port's burst. Returns whether there were any.
-    fn read_frames(&mut self) -> bool {
-        let intake = Intake {
-            framing: &*self.framing,
-            dispatcher: &mut self.dispatcher,
-            net: self.shared.net(),
-            now_ns: self.now_ns,
-        };
-        let Requests {
-            datagrams, sources, ..
-        } = &mut self.requests;
-        match &mut self.port {
-            Some(port) => port.read(datagrams, sources, intake),
-            None => false,
         }
     }
 
@@ -477,15 +368,15 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Receives a report of each worker, the wakes of requests that wait, deferred replies, and what was pushed. Returns
-    /// the number of all.
+    /// Receives a report of each worker, the wakes of requests that wait, connections that come back, deferred
+    /// replies, and what was pushed. Returns the number of all.
     fn receive_reports(&mut self) -> usize {
         self.timers.wake_due();
-        let received = self.receive_reports_of_workers();
-        // Behind the reports: their connections are here.
-        let (framing, shared) = (&*self.framing, &self.shared);
-        let deferred = self.requests.send_deferred(framing, shared, self.now_ns);
-        received + deferred + self.requests.connections.note_pushed()
+        let mut received = self.receive_reports_of_workers();
+        for port in self.ports.iter_mut() {
+            received += port.receive_replies(&self.dispatcher, self.now_ns);
+        }
+        received
     }
 
     fn receive_reports_of_workers(&mut self) -> usize {
@@ -509,35 +400,94 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             received += 1;
             self.busy_at_ns = self.now_ns;
             let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
-            let dispatcher = &mut self.dispatcher;
             match report {
-                Report::Completed(task) => {
-                    self.requests
-                        .take_back(task, worker, true, dispatcher, self.now_ns);
-                }
+                Report::Completed(task) => self.take_back(task, worker, true),
                 Report::Yielded { served_ns } => {
-                    dispatcher.yielded(self.now_ns, worker, served_ns);
+                    self.dispatcher.yielded(self.now_ns, worker, served_ns);
                 }
                 Report::Blocked { served_ns } => {
-                    dispatcher.blocked(self.now_ns, worker, served_ns);
+                    self.dispatcher.blocked(self.now_ns, worker, served_ns);
                 }
             }
         }
         received
     }
 
+    /// Takes a request back that `worker` completed, or brings it to its port. `remote` says that the worker is not the
+    /// net thread.
+    #[inline]
+    fn take_back(&mut self, task: Task<H::Connection, F::Head>, worker: WorkerId, remote: bool) {
+        let now_ns = self.now_ns;
+        self.dispatcher.completed(now_ns, worker, task.samples());
+        match self.ports.find(task.port()) {
+            Some(port) => {
+                let requests = &mut port.requests;
+                requests.take_back(task, remote, &self.dispatcher, now_ns);
+            }
+            None => self.bring_back(task, worker),
+        }
+    }
+
+    /// Sends the replies of a run whose port is elsewhere, and brings its connection there.
+    #[cold]
+    fn bring_back(&mut self, mut task: Task<H::Connection, F::Head>, worker: WorkerId) {
+        self.send(&mut task, worker);
+        if let Task::Stream(stream) = task {
+            self.returns.give(stream);
+        }
+    }
+
+    /// Sends the replies of a run that `worker` completed while others may have driven its port.
+    fn send(&self, task: &mut Task<H::Connection, F::Head>, worker: WorkerId) {
+        if let Task::Stream(stream) = task {
+            let sent = stream.connection.send(usize::MAX);
+            let worker = self.shared.global(worker).index();
+            let counters = &self.shared.telemetry.workers[worker];
+            counters.bytes_sent.add(sent as u64);
+        }
+    }
+
     /// Reads requests, has them run and sends replies until nothing is left to do or the turn has
     /// taken its time.
     fn serve_turn(&mut self) {
+        if self.ports.move_about() {
+            return self.serve_ports();
+        }
         let end_ns = self.now_ns + TURN_NS_MAX;
         loop {
-            let connections = &mut self.requests.connections;
+            let connections = &mut self.ports.home_mut().requests.connections;
             connections.advance_ready(CONNECTIONS_PER_TURN, &mut self.dispatcher, self.now_ns);
-            connections.send_pushed(&mut self.dispatcher, self.now_ns);
+            connections.send_pushed(PUSHED_PER_STEP, &mut self.dispatcher, self.now_ns);
             self.carry_out(end_ns);
-            if !self.requests.connections.has_ready() || self.now_ns > end_ns {
+            if !self.ports.home().requests.connections.has_ready() || self.now_ns > end_ns {
                 return;
             }
+            self.now_ns = self.clock.now_ns();
+        }
+    }
+
+    /// The same where ports move about: one connection after the other. What waits does so in its port, and goes with
+    /// it; the dispatcher has no more than the run that is next, and requests that began here.
+    fn serve_ports(&mut self) {
+        let end_ns = self.now_ns + TURN_NS_MAX;
+        loop {
+            self.carry_out(u64::MAX);
+            if self.now_ns > end_ns || self.ports.can_exchange() {
+                return;
+            }
+            if self.dispatcher.waiting() > 0 {
+                self.now_ns = self.clock.now_ns();
+                continue;
+            }
+            let Some(port) = self.ports.next_ready() else {
+                return;
+            };
+            let connections = &mut port.requests.connections;
+            connections.send_pushed(1, &mut self.dispatcher, self.now_ns);
+            if self.dispatcher.waiting() == 0 {
+                connections.advance_ready(1, &mut self.dispatcher, self.now_ns);
+            }
+            self.carry_out(u64::MAX);
             self.now_ns = self.clock.now_ns();
         }
     }
@@ -561,13 +511,19 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 Some(Action::Reject {
                     request,
                     request_type,
-                }) => self
-                    .requests
-                    .reject(request, request_type, &self.dispatcher),
+                }) => {
+                    if let Some(port) = self.ports.port_of(request) {
+                        let requests = &mut port.requests;
+                        requests.reject(request, request_type, &self.dispatcher);
+                    }
+                }
                 Some(Action::Preempt { worker, .. }) => self.workers.preempt(worker),
                 Some(Action::Run {
-                    worker, request, ..
-                }) => self.run(worker, request),
+                    worker,
+                    request,
+                    request_type,
+                    ..
+                }) => self.run(worker, request, request_type),
             }
         }
         false
@@ -575,78 +531,64 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Gives free places in typed queues to requests that wait for them. Returns whether there were any.
     fn admit_held(&mut self) -> bool {
-        let connections = &mut self.requests.connections;
-        connections.admit_held(&mut self.dispatcher, self.now_ns)
+        let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
+        let mut have_entered = false;
+        for port in self.ports.iter_mut() {
+            have_entered |= port.requests.connections.admit_held(dispatcher, now_ns);
+        }
+        have_entered
     }
 
     /// Runs a request on `worker`, or resumes it there if it yielded. Drops a request that nobody waits for.
-    fn run(&mut self, worker: WorkerId, request: RequestId) {
+    fn run(&mut self, worker: WorkerId, request: RequestId, request_type: RequestType) {
         let dispatcher = &mut self.dispatcher;
-        if self
-            .requests
-            .drop_unwanted(request, dispatcher, self.now_ns)
-        {
-            return dispatcher.dropped(self.now_ns, worker);
+        // Without its port, it began here.
+        let mut task = None;
+        if let Some(port) = self.ports.port_of(request) {
+            let requests = &mut port.requests;
+            if requests.drop_unwanted(request, dispatcher, self.now_ns) {
+                return dispatcher.dropped(self.now_ns, worker);
+            }
+            task = requests.lend(request);
         }
         if let Some(cores) = &mut self.cores {
             cores.work(self.now_ns);
         }
-        let task = self.requests.lend(request);
         if !self.workers.is_inline(worker) {
             return self.workers.run(worker, request, task);
         }
         // The request may take long.
         self.workers.wake_parked();
+        let is_away = self.ports.move_about() && self.dispatcher.is_long(request_type);
+        if is_away {
+            self.ports.leave();
+        }
         let EndedTurn { report, ended_ns } = self.workers.run_inline(worker, request, task);
         self.now_ns = ended_ns;
-        let dispatcher = &mut self.dispatcher;
         match report {
-            Report::Completed(task) => {
-                self.requests
-                    .take_back(task, worker, false, dispatcher, self.now_ns);
+            Report::Completed(mut task) => {
+                if is_away {
+                    self.send(&mut task, worker);
+                    self.return_home();
+                }
+                // What is left of a long reply is sent as it was made: while others may drive the port.
+                self.take_back(task, worker, is_away);
             }
-            Report::Blocked { served_ns } => dispatcher.blocked(self.now_ns, worker, served_ns),
+            Report::Blocked { served_ns } => {
+                if is_away {
+                    self.return_home();
+                }
+                self.dispatcher.blocked(self.now_ns, worker, served_ns);
+            }
             Report::Yielded { .. } => unreachable!("the net thread asks no request to give way"),
         }
         self.busy_at_ns = self.now_ns;
     }
 
-    fn sweep(&mut self) {
-        if self.now_ns < self.sweep_at_ns {
-            return;
-        }
-        let connections = &mut self.requests.connections;
-        let idle_timeout_s = self.shared.idle_timeout_s.load(Ordering::Relaxed);
-        connections.sweep(idle_timeout_s, self.now_ns);
-        let draining = self.draining_until_ns.is_some();
-        if !draining {
-            self.acceptor.retry();
-            self.sockets.retry();
-        }
-        let interval_ns = if connections.has_lingering() || draining {
-            SWEEP_INTERVAL_LINGER_NS
-        } else {
-            SWEEP_INTERVAL_NS
-        };
-        self.sweep_at_ns = self.now_ns + interval_ns;
-    }
-
-    fn start_draining(&mut self) {
-        tracing::info!(
-            connections = self.requests.connections.open(),
-            in_flight = self.workers.lent(),
-            "draining"
-        );
-        let drain_ms = self.shared.config.drain_timeout_ms;
-        let drain_ns = drain_ms.saturating_mul(1_000_000);
-        self.draining_until_ns = Some(self.now_ns.saturating_add(drain_ns));
-        self.sweep_at_ns = self.now_ns;
-        self.acceptor.close(self.poll.registry());
-        self.sockets.close();
-        self.requests.connections.drain();
-    }
-
-    fn net(&self) -> &NetCounters {
-        self.shared.net()
+    /// Takes the own port back after a long request.
+    #[cold]
+    fn return_home(&mut self) {
+        self.ports.return_home();
+        self.now_ns = self.clock.now_ns();
     }
 }

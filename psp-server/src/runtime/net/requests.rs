@@ -1,9 +1,12 @@
 //! Lends requests to workers and takes them back, by the scheduler's names.
 
+use std::sync::Arc;
+
 use psp_policy::{RequestId, RequestType, WorkerId};
 use psp_protocols::Framing;
 
 use super::connections::Connections;
+use super::returns::Returns;
 use super::sources::Sources;
 use crate::peer::Peer;
 use crate::reply::{Completed, refuse};
@@ -11,48 +14,51 @@ use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::task::Task;
 use crate::shared::Receiver;
 use crate::transport::datagram::DatagramPool;
-use crate::transport::request_key::{DatagramIndex, RequestKey};
+use crate::transport::request_key::{DatagramIndex, Names, RequestKey};
+use crate::transport::run::Stream;
 
 /// As which worker the net thread sends what is no worker's.
 const NET_THREAD: WorkerId = WorkerId(0);
 
 /// Everything that can be lent.
 pub(super) struct Requests<F: Framing, C> {
+    pub(super) names: Names,
     pub(super) connections: Connections<F, C>,
     pub(super) datagrams: DatagramPool<C, F::Head>,
     pub(super) sources: Sources,
     /// Deferred replies that are complete, and for which nobody was here yet.
     pub(super) completed: Vec<Completed>,
+    /// The ways to all ports.
+    pub(super) returns: Arc<Returns<C, F::Head>>,
+    /// Connections that came back. Empty, kept for its memory.
+    pub(super) returned: Vec<Box<Stream<C, F::Head>>>,
 }
 
 impl<F: Framing, C> Requests<F, C> {
     /// Lends a request. `None` if it is lent already, because it yielded.
     #[inline]
     pub(super) fn lend(&mut self, request: RequestId) -> Option<Task<C, F::Head>> {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => self.connections.lend(index).map(Task::Stream),
             RequestKey::Datagram(index) => self.datagrams.take(index).map(Task::Datagram),
         }
     }
 
-    /// Takes a request back that `worker` completed. `remote` says that the worker is not the net thread.
+    /// Takes a request back that was completed. `remote` says that the worker is not the net thread.
     #[inline]
     pub(super) fn take_back<K>(
         &mut self,
         task: Task<C, F::Head>,
-        worker: WorkerId,
         remote: bool,
-        dispatcher: &mut Dispatcher<K>,
+        dispatcher: &Dispatcher<K>,
         now_ns: u64,
     ) {
         match task {
             Task::Stream(stream) => {
-                dispatcher.completed(now_ns, worker, &stream.run.samples);
                 self.connections
                     .take_back(stream, remote, dispatcher, now_ns);
             }
             Task::Datagram(datagram) => {
-                dispatcher.completed(now_ns, worker, datagram.sample.as_slice());
                 if datagram.owed.is_some() {
                     return self.datagrams.keep(datagram);
                 }
@@ -61,6 +67,18 @@ impl<F: Framing, C> Requests<F, C> {
                 self.datagrams.give(datagram);
             }
         }
+    }
+
+    /// Takes back connections whose runs other workers completed. Returns how many there are.
+    #[inline]
+    pub(super) fn receive_returned<K>(&mut self, dispatcher: &Dispatcher<K>, now_ns: u64) -> usize {
+        let port = self.connections.port();
+        self.returns.take(port, &mut self.returned);
+        let count = self.returned.len();
+        for stream in self.returned.drain(..) {
+            self.connections.take_back(stream, true, dispatcher, now_ns);
+        }
+        count
     }
 
     /// Sends the deferred replies that are complete. Returns how many there are. Those of requests that workers still
@@ -132,7 +150,7 @@ impl<F: Framing, C> Requests<F, C> {
         dispatcher: &Dispatcher<K>,
         now_ns: u64,
     ) -> bool {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => {
                 self.connections.drop_unwanted(index, now_ns, dispatcher)
             }
@@ -156,7 +174,7 @@ impl<F: Framing, C> Requests<F, C> {
         request_type: RequestType,
         dispatcher: &Dispatcher<K>,
     ) {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => self.connections.reject(index, dispatcher),
             RequestKey::Datagram(index) => {
                 dispatcher.count_rejection(request_type);
@@ -167,7 +185,7 @@ impl<F: Framing, C> Requests<F, C> {
 
     /// Who sent a request, if that is known: of a datagram it is not.
     pub(super) fn peer(&self, request: RequestId) -> Option<Peer> {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => self.connections.peer(index),
             RequestKey::Datagram(_) => None,
         }

@@ -25,7 +25,7 @@ use crate::transport::connection::Connection;
 use crate::transport::datagram::Datagram;
 use crate::transport::output::Flush;
 use crate::transport::owed::{Owed, owed_max};
-use crate::transport::request_key::RequestKey;
+use crate::transport::request_key::{PortNumber, RequestKey};
 use crate::transport::run::{Run, Stream};
 
 /// A run that has taken this long gives the worker back; its rest is queued again.
@@ -146,7 +146,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             let origin = Origin {
                 request: RequestKey::Connection(connection.index),
                 presence: Some(&connection.presence),
-                deferrals: self.shared.deferrals_of(self.worker),
+                deferrals: self.shared.deferrals_of(connection.port),
                 pushes: Some(&connection.pushes),
             };
             let Connection { output, socket, .. } = connection;
@@ -302,7 +302,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let origin = Origin {
             request: RequestKey::Datagram(*index),
             presence: None,
-            deferrals: self.shared.deferrals_of(self.worker),
+            deferrals: self.shared.deferrals_of(PortNumber::default()),
             pushes: None,
         };
         let mut reply = Reply::to_datagram(room, Some(origin));

@@ -92,17 +92,15 @@ impl<F: Framing, C> Slot<F, C> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
 
     use psp_protocols::psp_header::PspFraming;
 
     use super::*;
-    use crate::peer::Peer;
     use crate::presence::Presence;
-    use crate::transport::connection::{Accepted, Connection};
-    use crate::transport::request_key::ConnectionIndex;
+    use crate::transport::connection::Connection;
+    use crate::transport::request_key::PortNumber;
     use crate::transport::run::{Run, Stream};
-    use crate::transport::socket::Socket;
 
     const MS: u64 = 1_000_000;
     const GRACE_NS: u64 = 100 * MS;
@@ -128,20 +126,7 @@ mod tests {
 
     /// A connection without unread input, and its client.
     fn slot() -> (Slot<PspFraming, ()>, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (socket, peer) = listener.accept().unwrap();
-        socket.set_nonblocking(true).unwrap();
-        let socket = Socket::Tcp(mio::net::TcpStream::from_std(socket));
-        let index = ConnectionIndex::new(0).unwrap();
-        let accepted = Accepted {
-            socket,
-            session: None,
-            peer: Peer::Ip(peer),
-            state: (),
-            is_authenticated: true,
-        };
-        let connection = Connection::new(index, accepted);
+        let (connection, client) = Connection::example(PortNumber::default(), 0);
         let slot = Slot {
             presence: Some(connection.presence.clone()),
             phase: Phase::Home(Box::new(Stream {

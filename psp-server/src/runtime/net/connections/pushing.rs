@@ -12,9 +12,6 @@ use crate::transport::connection::Connection;
 use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
 
-/// Connections whose messages are sent before others have their turn. Each costs a system call.
-const PUSHED_PER_STEP: usize = 16;
-
 impl<F: Framing, C> Connections<F, C> {
     /// Learns to which connections something was pushed. Returns how many there are.
     #[inline]
@@ -23,14 +20,15 @@ impl<F: Framing, C> Connections<F, C> {
         announcements.take(&mut self.pushed)
     }
 
-    /// Sends the messages to some of the connections that have new ones.
+    /// Sends the messages to up to `count` of the connections that have new ones.
     #[inline]
     pub(in crate::runtime::net) fn send_pushed<K: Classifier<F::Head>>(
         &mut self,
+        count: usize,
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
     ) {
-        let count = self.pushed.len().min(PUSHED_PER_STEP);
+        let count = self.pushed.len().min(count);
         for _ in 0..count {
             if let Some(index) = self.pushed.pop_front() {
                 self.send_pushed_to(index, dispatcher, now_ns);

@@ -22,13 +22,14 @@ use crate::telemetry::NetCounters;
 use crate::transport::connection::{Accepted, Connection};
 use crate::transport::output::Flush;
 use crate::transport::owed::owed_max;
-use crate::transport::request_key::ConnectionIndex;
+use crate::transport::request_key::{ConnectionIndex, Names, PortNumber};
 use crate::transport::run::{Run, Stream};
 
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     pub(super) framing: Arc<F>,
     pub(super) shared: Receiver,
+    pub(super) names: Names,
     pub(super) slots: Vec<Slot<F, C>>,
     free: Vec<ConnectionIndex>,
     pub(super) ready: ReadyQueue,
@@ -59,6 +60,7 @@ impl<F: Framing, C> Connections<F, C> {
             per_address: PerAddress::new(shared.config.connections_per_address_max),
             lingering: 0,
             draining: false,
+            names: shared.names(),
             shared,
         }
     }
@@ -85,6 +87,11 @@ impl<F: Framing, C> Connections<F, C> {
         self.slots[index.get()].peer
     }
 
+    /// Whether there may be another connection.
+    pub(in crate::runtime::net) fn is_full(&self) -> bool {
+        self.open() >= self.names.connections_max()
+    }
+
     /// Whether the peer's address may have another connection.
     pub(in crate::runtime::net) fn has_room_for(&self, peer: &Peer) -> bool {
         self.per_address.has_room(peer)
@@ -101,7 +108,7 @@ impl<F: Framing, C> Connections<F, C> {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::free());
             let index = ConnectionIndex::new(self.slots.len() - 1);
-            index.expect("connections_max is below the limit of indices")
+            index.expect("connections with names have indices")
         });
         let interest = Interest::READABLE | Interest::WRITABLE;
         let Accepted { socket, peer, .. } = &mut accepted;
@@ -114,7 +121,7 @@ impl<F: Framing, C> Connections<F, C> {
             self.free.push(index);
             return;
         }
-        let connection = Connection::new(index, accepted);
+        let connection = Connection::new(self.port(), index, accepted);
         let is_stranger = !connection.is_authenticated;
         self.slots[index.get()] = Slot {
             peer: Some(peer),
@@ -301,7 +308,13 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
-    pub(super) fn net(&self) -> &NetCounters {
+    /// The number of the port of these connections.
+    #[inline]
+    pub(in crate::runtime::net) fn port(&self) -> PortNumber {
+        self.shared.port()
+    }
+
+    pub(in crate::runtime::net) fn net(&self) -> &NetCounters {
         self.shared.net()
     }
 }

@@ -1,0 +1,80 @@
+//! A list that any thread adds to, and one thread empties.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// See the [module](self). Who adds to it has to wake the thread that empties it.
+#[derive(Debug)]
+pub(crate) struct Mailbox<T> {
+    /// The list may have something.
+    has_some: AtomicBool,
+    list: Mutex<Vec<T>>,
+}
+
+impl<T> Default for Mailbox<T> {
+    fn default() -> Self {
+        Self {
+            has_some: AtomicBool::new(false),
+            list: Mutex::default(),
+        }
+    }
+}
+
+impl<T> Mailbox<T> {
+    /// Adds one to the end.
+    pub(crate) fn put(&self, item: T) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.push(item);
+        self.has_some.store(true, Ordering::Release);
+    }
+
+    /// Moves all into `into`, in their order. Costs a load if there is none.
+    #[inline]
+    pub(crate) fn take(&self, into: &mut Vec<T>) {
+        if self.has_some.load(Ordering::Relaxed) {
+            self.has_some.store(false, Ordering::Relaxed);
+            into.append(&mut self.list.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_is_taken_once_and_in_order() {
+        let mailbox = Mailbox::default();
+        let mut taken = Vec::new();
+        mailbox.take(&mut taken);
+        assert!(taken.is_empty());
+        mailbox.put(1);
+        mailbox.put(2);
+        mailbox.take(&mut taken);
+        mailbox.put(3);
+        mailbox.take(&mut taken);
+        mailbox.take(&mut taken);
+        assert_eq!(taken, [1, 2, 3]);
+    }
+
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        const EACH: usize = 1000;
+        let mailbox = Mailbox::default();
+        let mut taken = Vec::new();
+        std::thread::scope(|scope| {
+            for first in [0, EACH] {
+                let mailbox = &mailbox;
+                scope.spawn(move || (first..first + EACH).for_each(|item| mailbox.put(item)));
+            }
+            while taken.len() < 2 * EACH {
+                mailbox.take(&mut taken);
+                std::thread::yield_now();
+            }
+        });
+        let of_first = taken.iter().filter(|&&item| item < EACH);
+        assert!(of_first.is_sorted(), "each thread's in its order");
+        taken.sort_unstable();
+        assert!(taken.iter().copied().eq(0..2 * EACH));
+    }
+}
