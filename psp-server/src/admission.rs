@@ -25,8 +25,12 @@ pub(crate) fn admit(
     workers: usize,
 ) -> Result<(), PolicyError> {
     policy.validate(workers)?;
-    if topology == Topology::Distributed && !matches!(policy, Policy::DFcfs(_)) {
-        return Err(PolicyError::NotDistributed(policy.name().to_owned()));
+    if topology == Topology::Distributed {
+        // What preempts elsewhere runs its requests to completion there.
+        return match policy.is_local() {
+            true => Ok(()),
+            false => Err(PolicyError::NotDistributed(policy.name().to_owned())),
+        };
     }
     if !policy.needs_preemption() {
         Ok(())

@@ -185,6 +185,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         shared,
         clock,
         returns: Arc::new(Returns::new([doorbell])),
+        seat: None,
         wakes,
         timers,
         datagrams,

@@ -28,6 +28,7 @@
 //! | `start.rs` | what threads start with: an event queue and the sockets on which a thread receives |
 
 pub(crate) mod channel;
+mod crew;
 pub(crate) mod dispatch;
 mod drain_report;
 pub(crate) mod host;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mio::{Events, Poll};
 use psp_arbiter::ThreadId;
-use psp_policy::{Action, Relief, RequestId, WorkerId};
+use psp_policy::{Action, HandOff, Relief, RequestId, WorkerId};
 use psp_protocols::Framing;
 
 use super::accepting::Acceptor;
@@ -29,10 +29,12 @@ use crate::fiber::{Bell, Timers, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::message::Report;
+use crate::runtime::crew::Seat;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::host::alarm::Alarm;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::spin::Spin;
+use crate::runtime::task::Task;
 use crate::runtime::worker::inline::EndedTurn;
 use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
@@ -58,6 +60,9 @@ const TURN_NS_MAX: u64 = 200_000;
 const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
 const SWEEP_INTERVAL_LINGER_NS: u64 = 50_000_000;
 
+/// A request is not run, because nobody waits for it.
+struct Dropped;
+
 /// What a net worker starts with.
 pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) poll: Poll,
@@ -74,6 +79,8 @@ pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) clock: Clock,
     /// The ways of connections back to their ports.
     pub(crate) returns: Arc<Returns<H::Connection, F::Head>>,
+    /// The place among workers that run each other's requests.
+    pub(crate) seat: Option<Seat<Task<H::Connection, F::Head>>>,
     /// Requests that were woken.
     pub(crate) wakes: Arc<WakeList>,
     pub(crate) timers: Arc<Timers>,
@@ -96,6 +103,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     port: Option<PolledPort<H::Connection>>,
     requests: Requests<F, H::Connection>,
     workers: Workers<F, H>,
+    /// The place among workers that run each other's requests.
+    seat: Option<Seat<Task<H::Connection, F::Head>>>,
     /// The cores that an arbiter grants, if one is asked.
     cores: Option<GrantedCores>,
     dispatcher: Dispatcher<K>,
@@ -131,6 +140,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             shared,
             clock,
             returns,
+            seat,
             wakes,
             timers,
             datagrams,
@@ -166,6 +176,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             port: port.map(|(packets, endpoint)| PolledPort::new(packets, endpoint)),
             requests,
             workers: Workers::new(links, ACTIONS_PER_TURN),
+            seat,
             cores: None,
             unfinished: false,
             now_ns: clock.now_ns(),
@@ -233,7 +244,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.sweep();
             if let Some(until_ns) = self.draining_until_ns {
                 let open = self.requests.open();
-                if open == 0 || self.now_ns >= until_ns {
+                let is_done = open == 0 && self.seat.as_mut().is_none_or(Seat::may_leave);
+                if is_done || self.now_ns >= until_ns {
                     return Ok(self.requests.unfinished());
                 }
             }
@@ -261,7 +273,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     #[inline]
     fn warn_of_stuck(&mut self) {
         while let Some((stuck, relief)) = self.dispatcher.next_stuck(self.now_ns) {
-            let peer = self.requests.peer(stuck.request);
+            let (_, request) = self.shared.local_name(stuck.request);
+            let peer = self.requests.peer(request);
             let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
             let request_type = self.dispatcher.type_name(stuck.request_type);
             let worker = self.shared.global(stuck.worker).0;
@@ -300,19 +313,45 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         if !timeout.is_zero() {
             self.doorbell.announce_sleep();
+            self.seat.as_ref().inspect(|seat| seat.announce_sleep());
             timeout = timeout.min(self.until_deadline());
-            if self.receive_reports() > 0 || self.shared.buffers.room.is_asked() {
+            if self.receive_reports() > 0
+                || self.shared.buffers.room.is_asked()
+                || self.helps_others()
+            {
                 timeout = Duration::ZERO;
             }
         }
         let polled = self.poll.poll(&mut self.events, Some(timeout));
-        self.doorbell.awake();
+        self.awake();
         match polled {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             polled => polled?,
         }
         self.note_events(!timeout.is_zero());
         Ok(())
+    }
+
+    fn awake(&self) {
+        self.doorbell.awake();
+        self.seat.as_ref().inspect(|seat| seat.awake());
+    }
+
+    /// Before it sleeps, a worker looks once more for requests that others have put where it finds them: they may not have
+    /// seen that it was about to. Returns whether there was one.
+    fn helps_others(&mut self) -> bool {
+        if self.seat.is_none() {
+            return false;
+        }
+        self.now_ns = self.clock.now_ns();
+        let action = self.next_action();
+        if action.is_some() {
+            self.awake();
+        }
+        action.is_some_and(|action| {
+            self.carry_out_one(action);
+            true
+        })
     }
 
     /// Passes the events on to their sources. `slept` says that the net worker waited for the first of them.
@@ -488,7 +527,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     fn receive_reports(&mut self) -> usize {
         self.timers.wake_due();
         let mut received = self.receive_reports_of_workers();
-        let (requests, dispatcher) = (&mut self.requests, &self.dispatcher);
+        let (requests, dispatcher) = (&mut self.requests, &mut self.dispatcher);
         received += requests.receive_returned(dispatcher, self.now_ns);
         // Behind the reports: their connections are here.
         let (framing, shared) = (&*self.framing, &self.shared);
@@ -561,22 +600,66 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             if self.now_ns > end_ns {
                 return false;
             }
-            match self.dispatcher.poll(self.now_ns) {
+            match self.next_action() {
                 None if self.admit_held() => {}
                 None => return true,
-                Some(Action::Reject {
-                    request,
-                    request_type,
-                }) => self
-                    .requests
-                    .reject(request, request_type, &self.dispatcher),
-                Some(Action::Preempt { worker, .. }) => self.workers.preempt(worker),
-                Some(Action::Run {
-                    worker, request, ..
-                }) => self.run(worker, request),
+                Some(action) => self.carry_out_one(action),
             }
         }
         false
+    }
+
+    /// The scheduler's next decision. What has arrived is where other workers find it by then.
+    #[inline]
+    fn next_action(&mut self) -> Option<Action> {
+        if let Some(seat) = &self.seat {
+            while let Some(request) = self.dispatcher.next_offered() {
+                let (_, request) = self.shared.local_name(request);
+                self.requests.offer(&seat.offers, request);
+            }
+        }
+        self.dispatcher.poll(self.now_ns)
+    }
+
+    fn carry_out_one(&mut self, action: Action) {
+        match action {
+            Action::Reject {
+                request,
+                request_type,
+            } => {
+                let (_, request) = self.shared.local_name(request);
+                let (requests, dispatcher) = (&mut self.requests, &self.dispatcher);
+                match &self.seat {
+                    Some(seat) => requests.reject_offered(&seat.offers, request, dispatcher),
+                    None => requests.reject(request, request_type, dispatcher),
+                }
+            }
+            Action::Preempt { worker, .. } => self.workers.preempt(worker),
+            Action::Run {
+                worker,
+                request,
+                hand_off,
+                ..
+            } => {
+                self.count_hand_off(worker, hand_off);
+                self.run(worker, request);
+            }
+        }
+    }
+
+    /// Counts requests that workers take from each other, or hand over.
+    #[inline]
+    fn count_hand_off(&self, worker: WorkerId, hand_off: HandOff) {
+        if self.seat.is_none() {
+            return;
+        }
+        let worker = self.shared.global(worker);
+        let counters = &self.shared.telemetry.workers[worker.index()];
+        match hand_off {
+            HandOff::Stolen => counters.stolen.add(1),
+            HandOff::HandedOver => counters.handed_over.add(1),
+            HandOff::Own | HandOff::Dispatched => {}
+        }
     }
 
     /// Gives free places in typed queues to requests that wait for them. Returns whether there were any.
@@ -587,17 +670,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Runs a request on `worker`, or resumes it there if it yielded. Drops a request that nobody waits for.
     fn run(&mut self, worker: WorkerId, request: RequestId) {
-        let dispatcher = &mut self.dispatcher;
-        if self
-            .requests
-            .drop_unwanted(request, dispatcher, self.now_ns)
-        {
-            return dispatcher.dropped(self.now_ns, worker);
-        }
+        let Ok(task) = self.task_of(request) else {
+            return self.dispatcher.dropped(self.now_ns, worker);
+        };
         if let Some(cores) = &mut self.cores {
             cores.work(self.now_ns);
         }
-        let task = self.requests.lend(request);
         if !self.workers.is_inline(worker) {
             return self.workers.run(worker, request, task);
         }
@@ -615,6 +693,27 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             Report::Yielded { .. } => unreachable!("the net thread asks no request to give way"),
         }
         self.busy_at_ns = self.now_ns;
+    }
+
+    /// The task of a request, or `None` if it has begun before. An error if it is dropped: nobody waits for it.
+    #[inline]
+    fn task_of(
+        &mut self,
+        request: RequestId,
+    ) -> Result<Option<Task<H::Connection, F::Head>>, Dropped> {
+        let name = self.shared.local_name(request);
+        let (dispatcher, now_ns) = (&self.dispatcher, self.now_ns);
+        let Some(seat) = &self.seat else {
+            return match self.requests.drop_unwanted(name.1, dispatcher, now_ns) {
+                true => Err(Dropped),
+                false => Ok(self.requests.lend(name.1)),
+            };
+        };
+        let Some(task) = seat.offers.take(name) else {
+            return Ok(None);
+        };
+        let wanted = self.requests.keep_wanted(task, dispatcher, now_ns);
+        wanted.map(Some).ok_or(Dropped)
     }
 
     fn sweep(&mut self) {
