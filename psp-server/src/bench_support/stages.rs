@@ -35,7 +35,7 @@ use crate::server::Server;
 use crate::shared::Receiver;
 use crate::transport::datagram::{Datagram, DatagramPool};
 use crate::transport::endpoint::{Endpoint, Outlet};
-use crate::transport::request_key::{DatagramIndex, RequestKey};
+use crate::transport::request_key::{DatagramIndex, Names, RequestKey};
 
 /// Both ends of a worker's rings, and the worker.
 struct Worker<F: Framing, H: Handler<F::Head>> {
@@ -176,7 +176,7 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
 
 /// The datagram that the scheduler names. A port has no connections.
 fn index_of(request: RequestId) -> DatagramIndex {
-    match request.into() {
+    match Names::default().request(request) {
         RequestKey::Datagram(index) => index,
         RequestKey::Connection(_) => unreachable!("requests of a port are datagrams"),
     }

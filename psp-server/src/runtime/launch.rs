@@ -16,6 +16,7 @@ use super::host::clock::Clock;
 use super::host::scheduling::{can_be_raised, sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
 use super::net::net_worker::{NetWorker, Parts};
+use super::net::port::PortParts;
 use super::net::returns::Returns;
 use super::net::workers::Link;
 use super::receivers;
@@ -172,23 +173,27 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let workers = shared.workers;
     let shared = Receiver::new(shared, 0);
     let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone(), starts);
-    let mut net_worker = NetWorker::new(Parts {
+    let port = PortParts {
         poll,
         doorbell: doorbell.clone(),
         listeners,
         endpoints,
+        polled: port,
+        handler,
+        framing,
+        shared: shared.clone(),
+        returns: Arc::new(Returns::new([doorbell])),
+        datagrams,
+    };
+    let mut net_worker = NetWorker::new(Parts {
         port,
         links,
         dispatcher,
-        handler,
-        framing,
+        seat: None,
         shared,
         clock,
-        returns: Arc::new(Returns::new([doorbell])),
-        seat: None,
         wakes,
         timers,
-        datagrams,
         spin,
     })
     .map_err(RunError::Events)?;

@@ -30,6 +30,7 @@ use super::host::scheduling::{sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
 use super::net::WAKER;
 use super::net::net_worker::{NetWorker, Parts};
+use super::net::port::PortParts;
 use super::net::returns::Returns;
 use super::net::workers::Link;
 use super::start::{Launch, Port};
@@ -123,23 +124,27 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
                 (dispatcher(Box::new(member)).offering(), Some(seat))
             }
         };
-        let net_worker = NetWorker::new(Parts {
+        let port = PortParts {
             poll: port.poll,
             doorbell,
             listeners: port.listeners,
             endpoints: Vec::new(),
-            port: None,
-            links: vec![Link::Inline(inline)],
-            dispatcher,
+            polled: None,
             handler: setup.handler,
             framing: setup.framing,
+            shared: receiver.clone(),
+            returns,
+            datagrams: 0,
+        };
+        let net_worker = NetWorker::new(Parts {
+            port,
+            links: vec![Link::Inline(inline)],
+            dispatcher,
+            seat,
             shared: receiver,
             clock: setup.clock,
-            returns,
-            seat,
             wakes: setup.wakes,
             timers: setup.timers,
-            datagrams: 0,
             spin,
         })
         .map_err(|error| WorkerFault::State(error.into()))?;

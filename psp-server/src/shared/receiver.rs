@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 #[cfg(test)]
 use psp_policy::TypeTable;
-use psp_policy::{RequestId, WorkerId};
+use psp_policy::WorkerId;
 
 use super::state::Shared;
 #[cfg(test)]
 use crate::config::Config;
-use crate::limits::CONNECTION_INDEX_LIMIT;
 use crate::reply::Deferrals;
 use crate::telemetry::{DispatchCounters, NetCounters, TurnCounters};
-use crate::transport::request_key::PortNumber;
+use crate::transport::request_key::{Names, PortNumber};
 
 /// A thread that receives requests: the server's only net thread, or in the topology `distributed` each of its
 /// workers. Its scheduler counts workers from 0: those that run its requests.
@@ -35,33 +34,9 @@ impl Receiver {
         PortNumber::new(self.index)
     }
 
-    /// How many names each port has for its requests.
-    #[inline]
-    fn names_each(&self) -> u32 {
-        CONNECTION_INDEX_LIMIT / self.shared.deferrals.len() as u32
-    }
-
-    /// A request of this port by its name among those of all ports. A server with one port has one name for each.
-    #[inline]
-    pub(crate) fn global_name(&self, request: RequestId) -> RequestId {
-        RequestId(request.0 + self.index as u32 * self.names_each())
-    }
-
-    /// The port of a request, and its name there.
-    #[inline]
-    pub(crate) fn local_name(&self, request: RequestId) -> (PortNumber, RequestId) {
-        if self.shared.deferrals.len() == 1 {
-            return (PortNumber::default(), request);
-        }
-        let each = self.names_each();
-        let port = PortNumber::new((request.0 / each) as usize);
-        (port, RequestId(request.0 % each))
-    }
-
-    /// Whether a request is one of this port.
-    #[inline]
-    pub(crate) fn has(&self, request: RequestId) -> bool {
-        self.local_name(request).0 == self.port()
+    /// The scheduler's names for requests of its port.
+    pub(crate) fn names(&self) -> Names {
+        Names::new(self.port(), self.shared.telemetry.receivers.len())
     }
 
     /// What all threads share.

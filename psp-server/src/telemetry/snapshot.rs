@@ -420,5 +420,6 @@ impl Snapshot {
 }
 
 fn sum<'a>(counters: impl Iterator<Item = &'a Counter>) -> u64 {
-    counters.map(Counter::get).sum()
+    // What one receiver counted, another may have taken back.
+    counters.map(Counter::get).fold(0, u64::wrapping_add)
 }

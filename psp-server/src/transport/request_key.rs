@@ -3,6 +3,9 @@
 //! ```text
 //!   0 ─────────── connections ─────────── 2^30 ─────────── datagrams ─────────── 2^32
 //! ```
+//!
+//! Where there are several ports, the lowest bits of a connection's name are the number of its port. Datagrams are there
+//! with one port alone.
 
 use psp_policy::RequestId;
 
@@ -40,12 +43,6 @@ impl ConnectionIndex {
     pub(crate) fn get(self) -> usize {
         self.0 as usize
     }
-
-    /// The scheduler's name for a run of this connection's requests.
-    #[inline]
-    pub(crate) fn request_id(self) -> RequestId {
-        RequestId(self.0)
-    }
 }
 
 /// Index of a datagram in its pool.
@@ -72,19 +69,58 @@ impl DatagramIndex {
     }
 }
 
-/// The request that a [`RequestId`] names.
+/// A request of one port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKey {
     Connection(ConnectionIndex),
     Datagram(DatagramIndex),
 }
 
-impl From<RequestId> for RequestKey {
+/// The names that the scheduler has for the requests of one port. Those of several ports differ.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Names {
+    port: PortNumber,
+    port_bits: u32,
+}
+
+impl Names {
+    /// The names of one of so many ports.
+    pub(crate) fn new(port: PortNumber, ports: usize) -> Self {
+        Self {
+            port,
+            port_bits: ports.next_power_of_two().trailing_zeros(),
+        }
+    }
+
+    /// How many connections of the port have names.
+    pub(crate) fn connections_max(self) -> usize {
+        (CONNECTION_INDEX_LIMIT >> self.port_bits) as usize
+    }
+
+    /// The name for a run of a connection's requests.
     #[inline]
-    fn from(RequestId(id): RequestId) -> Self {
+    pub(crate) fn of_run(self, index: ConnectionIndex) -> RequestId {
+        RequestId(index.0 << self.port_bits | self.port.0)
+    }
+
+    /// The port of a request of any port.
+    #[inline]
+    pub(crate) fn port_of(self, RequestId(id): RequestId) -> PortNumber {
+        PortNumber(id & ((1 << self.port_bits) - 1))
+    }
+
+    /// Whether the request of this name is one of this port.
+    #[inline]
+    pub(crate) fn has(self, request: RequestId) -> bool {
+        self.port_of(request) == self.port
+    }
+
+    /// The request of this name, in its port.
+    #[inline]
+    pub(crate) fn request(self, RequestId(id): RequestId) -> RequestKey {
         match id.checked_sub(CONNECTION_INDEX_LIMIT) {
-            None => Self::Connection(ConnectionIndex(id)),
-            Some(index) => Self::Datagram(DatagramIndex(index)),
+            None => RequestKey::Connection(ConnectionIndex(id >> self.port_bits)),
+            Some(index) => RequestKey::Datagram(DatagramIndex(index)),
         }
     }
 }
@@ -96,21 +132,40 @@ mod tests {
     #[test]
     fn a_key_survives_the_scheduler() {
         const LIMIT: usize = CONNECTION_INDEX_LIMIT as usize;
+        let names = Names::default();
         for index in [0, 1, LIMIT - 1] {
             let index = ConnectionIndex::new(index).unwrap();
             assert_eq!(
-                RequestKey::from(index.request_id()),
+                names.request(names.of_run(index)),
                 RequestKey::Connection(index)
             );
         }
         for index in [0, 1, u32::MAX as usize - LIMIT] {
             let index = DatagramIndex::new(index).unwrap();
             assert_eq!(
-                RequestKey::from(index.request_id()),
+                names.request(index.request_id()),
                 RequestKey::Datagram(index)
             );
         }
         assert_eq!(ConnectionIndex::new(LIMIT), None);
         assert_eq!(DatagramIndex::new(u32::MAX as usize - LIMIT + 1), None);
+    }
+
+    #[test]
+    fn names_of_several_ports_differ_and_name_their_ports() {
+        for ports in [1, 2, 3, 1024] {
+            let mut named = std::collections::HashSet::new();
+            for port in (0..ports).map(PortNumber::new) {
+                let names = Names::new(port, ports);
+                for index in [0, 1, names.connections_max() - 1] {
+                    let index = ConnectionIndex::new(index).unwrap();
+                    let name = names.of_run(index);
+                    assert!(named.insert(name), "{ports} ports: {name:?}");
+                    let other = Names::new(PortNumber::default(), ports);
+                    assert_eq!(other.port_of(name), port);
+                    assert_eq!(other.request(name), RequestKey::Connection(index));
+                }
+            }
+        }
     }
 }

@@ -12,9 +12,9 @@ use std::sync::{Mutex, PoisonError};
 
 use psp_policy::RequestId;
 
-use crate::transport::request_key::PortNumber;
+use crate::transport::request_key::{Names, PortNumber, RequestKey};
 
-/// The tasks of one port, by the names of their requests there.
+/// The tasks of one port, by the indices of their connections.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Port<T>(Mutex<Vec<Option<T>>>);
@@ -23,45 +23,62 @@ struct Port<T>(Mutex<Vec<Option<T>>>);
 #[derive(Debug)]
 pub(crate) struct Offers<T> {
     ports: Box<[Port<T>]>,
+    names: Names,
 }
 
 impl<T> Offers<T> {
     /// Nothing waits at so many ports.
     pub(crate) fn new(ports: usize) -> Self {
+        let names = Names::new(PortNumber::default(), ports);
         let ports = (0..ports).map(|_| Port(Mutex::default()));
         Self {
             ports: ports.collect(),
+            names,
         }
     }
 
-    /// Puts a task where others find it.
-    pub(crate) fn put(&self, (port, request): (PortNumber, RequestId), task: T) {
-        let lock = self.ports[port.index()].0.lock();
-        let mut tasks = lock.unwrap_or_else(PoisonError::into_inner);
-        let index = request.0 as usize;
-        if tasks.len() <= index {
-            tasks.resize_with(index + 1, || None);
-        }
-        debug_assert!(tasks[index].is_none(), "a connection is lent once");
-        tasks[index] = Some(task);
+    /// Puts a task where others find it. A datagram cannot be offered.
+    pub(crate) fn put(&self, request: RequestId, task: T) {
+        self.at(request, |tasks, index| {
+            if tasks.len() <= index {
+                tasks.resize_with(index + 1, || None);
+            }
+            debug_assert!(tasks[index].is_none(), "a connection is lent once");
+            tasks[index] = Some(task);
+        });
     }
 
     /// Takes a task. `None` if it has begun: another turn of it follows.
-    pub(crate) fn take(&self, (port, request): (PortNumber, RequestId)) -> Option<T> {
-        let lock = self.ports[port.index()].0.lock();
-        let mut tasks = lock.unwrap_or_else(PoisonError::into_inner);
-        tasks.get_mut(request.0 as usize)?.take()
+    pub(crate) fn take(&self, request: RequestId) -> Option<T> {
+        self.at(request, |tasks, index| tasks.get_mut(index)?.take())?
+    }
+
+    fn at<R>(
+        &self,
+        request: RequestId,
+        change: impl FnOnce(&mut Vec<Option<T>>, usize) -> R,
+    ) -> Option<R> {
+        let RequestKey::Connection(index) = self.names.request(request) else {
+            return None;
+        };
+        let port = &self.ports[self.names.port_of(request).index()];
+        let mut tasks = port.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(change(&mut tasks, index.get()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::request_key::ConnectionIndex;
 
     #[test]
     fn a_task_is_found_at_its_port_once() {
         let offers = Offers::new(2);
-        let name = |port, index| (PortNumber::new(port), RequestId(index));
+        let name = |port, index| {
+            let index = ConnectionIndex::new(index).unwrap();
+            Names::new(PortNumber::new(port), 2).of_run(index)
+        };
         assert_eq!(offers.take(name(1, 5)), None);
         offers.put(name(1, 5), "of port 1");
         offers.put(name(0, 5), "of port 0");

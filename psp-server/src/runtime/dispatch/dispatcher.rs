@@ -233,7 +233,6 @@ impl<K> Dispatcher<K> {
         deadline_ns: Option<u64>,
     ) {
         self.places.take(self.slot(request_type));
-        let request = self.shared.global_name(request);
         if let Some(offered) = &mut self.offered {
             offered.push(request);
         }
@@ -317,7 +316,7 @@ impl<K> Dispatcher<K> {
     /// place until it comes back.
     #[inline]
     fn has_place(&self, request: RequestId) -> bool {
-        self.offered.is_none() || self.shared.has(request)
+        self.offered.is_none() || self.shared.names().has(request)
     }
 
     /// The next action. A preemption comes only when the turn has had its quantum.

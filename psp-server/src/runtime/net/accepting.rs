@@ -187,8 +187,8 @@ fn admit<F: Framing, H: Handler<F::Head>>(
     handler: &H,
     shared: &Shared,
 ) -> Result<Admitted<H::Connection>, Refused> {
-    if shared.telemetry.connections_open() >= shared.connections_max.load(Ordering::Relaxed) as u64
-    {
+    let connections_max = shared.connections_max.load(Ordering::Relaxed) as u64;
+    if shared.telemetry.connections_open() >= connections_max || connections.is_full() {
         return Err(Refused::ConnectionsMax);
     }
     if !connections.has_room_for(&peer) {

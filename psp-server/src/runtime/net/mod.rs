@@ -18,6 +18,7 @@
 //! | `polled_port.rs` | receives datagrams from a polled port |
 //! | `sources.rs` | from which sources datagrams are taken, and how many bytes each may get |
 //! | `intake.rs` | classifies datagrams and hands them to the dispatcher |
+//! | `port.rs` | an event queue with all of these: what a net worker drives |
 //! | `requests.rs` | lends requests to workers and takes them back |
 //! | `returns.rs` | brings connections back to their ports from whichever worker ran their requests |
 //! | `workers.rs` | the links to the workers: messages out, completions in |
@@ -33,6 +34,7 @@ pub(crate) mod intake;
 pub(crate) mod net_worker;
 mod origin;
 mod polled_port;
+pub(crate) mod port;
 mod requests;
 pub(crate) mod returns;
 mod sources;

@@ -2,53 +2,32 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mio::{Events, Poll};
 use psp_arbiter::ThreadId;
 use psp_policy::{Action, HandOff, Relief, RequestId, WorkerId};
 use psp_protocols::Framing;
 
-use super::accepting::Acceptor;
-use super::connections::Connections;
-use super::connections::peer_end::{EventTime, SocketEvent};
-use super::datagram_sockets::DatagramSockets;
 use super::granted_cores::GrantedCores;
-use super::intake::Intake;
-use super::polled_port::PolledPort;
-use super::requests::Requests;
-use super::returns::Returns;
-use super::sources::Sources;
-use super::tokens::{ALARM, Source, Tokens};
+use super::port::{Port, PortParts};
 use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
 use crate::fiber::{Bell, Timers, WakeList};
 use crate::handler::Handler;
-use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::message::Report;
 use crate::runtime::crew::Seat;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
-use crate::runtime::host::alarm::Alarm;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::spin::Spin;
 use crate::runtime::task::Task;
 use crate::runtime::worker::inline::EndedTurn;
 use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
-use crate::telemetry::NetCounters;
-use crate::transport::Packets;
-use crate::transport::datagram::DatagramPool;
-use crate::transport::endpoint::Endpoint;
-use crate::transport::listening::Listening;
 
-const EVENTS_PER_TURN: usize = 512;
 const DATAGRAMS_PER_TURN: usize = 64;
 const CONNECTIONS_PER_TURN: usize = 512;
-/// How often a net worker that polls a port looks at its event queue.
-const EVENTS_INTERVAL_NS: u64 = 20_000;
 /// A net worker that polls a port sleeps, if it may, when nothing has come for this long.
 const IDLE_NS: u64 = 50_000;
 /// A net worker that has not asked the event queue for this long asks it before it sleeps.
@@ -57,58 +36,35 @@ const LOOK_AGE_NS_MAX: u64 = 1_000_000;
 const ACTIONS_PER_TURN: usize = 256;
 /// Time after which a turn of the loop starts no more actions.
 const TURN_NS_MAX: u64 = 200_000;
-const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
-const SWEEP_INTERVAL_LINGER_NS: u64 = 50_000_000;
-
 /// A request is not run, because nobody waits for it.
 struct Dropped;
 
 /// What a net worker starts with.
 pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
-    pub(crate) poll: Poll,
-    pub(crate) doorbell: Arc<Doorbell>,
-    pub(crate) listeners: Vec<Listening>,
-    pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
-    /// A port to poll.
-    pub(crate) port: Option<(Packets, Arc<Endpoint<H::Connection>>)>,
+    pub(crate) port: PortParts<F, H>,
     pub(crate) links: Vec<Link<F, H>>,
     pub(crate) dispatcher: Dispatcher<K>,
-    pub(crate) handler: Arc<H>,
-    pub(crate) framing: Arc<F>,
-    pub(crate) shared: Receiver,
-    pub(crate) clock: Clock,
-    /// The ways of connections back to their ports.
-    pub(crate) returns: Arc<Returns<H::Connection, F::Head>>,
     /// The place among workers that run each other's requests.
     pub(crate) seat: Option<Seat<Task<H::Connection, F::Head>>>,
+    pub(crate) shared: Receiver,
+    pub(crate) clock: Clock,
     /// Requests that were woken.
     pub(crate) wakes: Arc<WakeList>,
     pub(crate) timers: Arc<Timers>,
-    /// Datagrams of sockets, and of the port, that may wait or be in flight.
-    pub(crate) datagrams: usize,
     pub(crate) spin: Spin,
 }
 
 /// See the [room](super).
 pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
-    poll: Poll,
-    events: Events,
-    tokens: Tokens,
-    alarm: Alarm,
+    port: Port<F, H>,
     /// The time of the first timer, on the clock of the timers and on the runtime's.
     timer: Option<(u64, u64)>,
-    doorbell: Arc<Doorbell>,
-    acceptor: Acceptor<F, H>,
-    sockets: DatagramSockets<H::Connection>,
-    port: Option<PolledPort<H::Connection>>,
-    requests: Requests<F, H::Connection>,
     workers: Workers<F, H>,
     /// The place among workers that run each other's requests.
     seat: Option<Seat<Task<H::Connection, F::Head>>>,
     /// The cores that an arbiter grants, if one is asked.
     cores: Option<GrantedCores>,
     dispatcher: Dispatcher<K>,
-    framing: Arc<F>,
     shared: Receiver,
     clock: Clock,
     wakes: Arc<WakeList>,
@@ -117,79 +73,33 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     /// The last turn ended before all of the scheduler's decisions were carried out.
     unfinished: bool,
     now_ns: u64,
-    sweep_at_ns: u64,
     busy_at_ns: u64,
-    events_at_ns: u64,
-    /// When the event queue was asked last.
-    looked_ns: u64,
-    draining_until_ns: Option<u64>,
 }
 
 impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H> {
     pub(crate) fn new(parts: Parts<F, K, H>) -> io::Result<Self> {
         let Parts {
-            poll,
-            doorbell,
-            listeners,
-            endpoints,
             port,
             links,
             dispatcher,
-            handler,
-            framing,
+            seat,
             shared,
             clock,
-            returns,
-            seat,
             wakes,
             timers,
-            datagrams,
             spin,
         } = parts;
-        let registry = poll.registry();
-        let tokens = Tokens::new(listeners.len(), endpoints.len());
-        let buffers = if endpoints.is_empty() { 0 } else { datagrams };
-        let packets = if port.is_none() { 0 } else { datagrams };
-        let sockets = DatagramSockets::new(endpoints, registry, tokens)?;
-        let own = sockets.addresses()?;
-        let requests = Requests {
-            connections: Connections::new(framing.clone(), shared.clone()),
-            datagrams: DatagramPool::new(buffers, shared.config.datagram_bytes_max, packets),
-            sources: Sources::new(own, shared.config.datagram_bytes_per_source_per_s),
-            completed: Vec::new(),
-            returns,
-            returned: Vec::new(),
-        };
+        let now_ns = clock.now_ns();
         Ok(Self {
-            events: Events::with_capacity(EVENTS_PER_TURN),
-            alarm: Alarm::new(registry, ALARM)?,
+            port: Port::new(port, now_ns)?,
             timer: None,
-            acceptor: Acceptor::new(
-                listeners,
-                registry,
-                tokens,
-                framing.clone(),
-                handler,
-                shared.clone(),
-            )?,
-            sockets,
-            port: port.map(|(packets, endpoint)| PolledPort::new(packets, endpoint)),
-            requests,
             workers: Workers::new(links, ACTIONS_PER_TURN),
             seat,
             cores: None,
             unfinished: false,
-            now_ns: clock.now_ns(),
-            sweep_at_ns: 0,
+            now_ns,
             busy_at_ns: 0,
-            events_at_ns: 0,
-            looked_ns: clock.now_ns(),
-            draining_until_ns: None,
-            poll,
-            tokens,
-            doorbell,
             dispatcher,
-            framing,
             shared,
             clock,
             wakes,
@@ -201,7 +111,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Asks the arbiter, if there is to be one, for cores for this thread and for the workers' threads.
     pub(crate) fn ask_for_cores(&mut self, workers: &[ThreadId]) -> io::Result<()> {
         if let Some(path) = &self.shared.config.arbiter {
-            let registry = self.poll.registry();
+            let registry = self.port.poll().registry();
             let cores = GrantedCores::new(path, workers, self.shared.shared().clone(), registry)?;
             self.cores = Some(cores);
         }
@@ -212,7 +122,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// timeout is over. Then the workers stop, too. Returns the number of connections and datagrams that were
     /// given up.
     pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
-        let (shared, doorbell) = (self.shared.clone(), self.doorbell.clone());
+        let (shared, doorbell) = (self.shared.clone(), self.port.doorbell().clone());
         // A worker that receives for itself has nobody to ask.
         let _kept = (shared.topology != Topology::Distributed)
             .then(|| shared.buffers.room.keep(move || doorbell.ring()));
@@ -220,34 +130,31 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.wait().map_err(RunError::Events)?;
             self.now_ns = self.clock.now_ns();
             let stop = shutdown.is_triggered() || self.shared.shutdown.is_triggered();
-            if stop && self.draining_until_ns.is_none() {
+            if stop && !self.port.is_draining() {
                 // So that handles say so.
                 self.shared.shutdown.trigger();
-                self.start_draining();
+                self.port.start_draining(self.workers.lent(), self.now_ns);
             }
             self.receive_reports();
             if let Some(policy) = self.shared.policy.take() {
                 self.dispatcher.switch_to(self.now_ns, &policy);
                 tracing::info!(policy = policy.spelled(), "policy changed");
             }
-            if self.draining_until_ns.is_none() {
+            if !self.port.is_draining() {
                 self.receive_requests();
             }
             self.dispatcher.tick(self.now_ns);
             self.warn_of_stuck();
-            self.requests.connections.make_room_for_replies(self.now_ns);
+            let connections = &mut self.port.requests.connections;
+            connections.make_room_for_replies(self.now_ns);
             self.serve_turn();
             self.follow_cores();
-            if let Some(port) = &self.port {
-                port.flush(&self.net().packets);
-            }
-            self.sweep();
-            if let Some(until_ns) = self.draining_until_ns {
-                let open = self.requests.open();
-                let is_done = open == 0 && self.seat.as_mut().is_none_or(Seat::may_leave);
-                if is_done || self.now_ns >= until_ns {
-                    return Ok(self.requests.unfinished());
-                }
+            self.port.flush();
+            self.port.sweep(self.now_ns);
+            let seat = &mut self.seat;
+            let may_end = || seat.as_mut().is_none_or(Seat::may_leave);
+            if self.port.is_drained(self.now_ns, may_end) {
+                return Ok(self.port.requests.unfinished());
             }
         }
     }
@@ -273,8 +180,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     #[inline]
     fn warn_of_stuck(&mut self) {
         while let Some((stuck, relief)) = self.dispatcher.next_stuck(self.now_ns) {
-            let (_, request) = self.shared.local_name(stuck.request);
-            let peer = self.requests.peer(request);
+            let peer = self.port.requests.peer(stuck.request);
             let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
             let request_type = self.dispatcher.type_name(stuck.request_type);
             let worker = self.shared.global(stuck.worker).0;
@@ -299,20 +205,16 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Waits for events, for as long as there is nothing to do.
     fn wait(&mut self) -> io::Result<()> {
         let mut timeout = self.timeout();
-        if timeout.is_zero() && self.port.is_some() {
-            // The port is polled more often than the event queue can be.
-            if self.now_ns < self.events_at_ns {
-                return Ok(());
-            }
-            self.events_at_ns = self.now_ns + EVENTS_INTERVAL_NS;
+        if timeout.is_zero() && self.port.skips_events(self.now_ns) {
+            return Ok(());
         }
-        let look_age_ns = self.clock.now_ns().saturating_sub(self.looked_ns);
+        let look_age_ns = self.clock.now_ns().saturating_sub(self.port.looked_ns());
         if look_age_ns > LOOK_AGE_NS_MAX {
             // Before the net worker sleeps it has to know which events are older.
             timeout = Duration::ZERO;
         }
         if !timeout.is_zero() {
-            self.doorbell.announce_sleep();
+            self.port.doorbell().announce_sleep();
             self.seat.as_ref().inspect(|seat| seat.announce_sleep());
             timeout = timeout.min(self.until_deadline());
             if self.receive_reports() > 0
@@ -322,18 +224,16 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 timeout = Duration::ZERO;
             }
         }
-        let polled = self.poll.poll(&mut self.events, Some(timeout));
+        let waited = self.port.wait(timeout);
         self.awake();
-        match polled {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-            polled => polled?,
+        if waited? {
+            self.note_events(!timeout.is_zero());
         }
-        self.note_events(!timeout.is_zero());
         Ok(())
     }
 
     fn awake(&self) {
-        self.doorbell.awake();
+        self.port.doorbell().awake();
         self.seat.as_ref().inspect(|seat| seat.awake());
     }
 
@@ -344,48 +244,21 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return false;
         }
         self.now_ns = self.clock.now_ns();
-        let action = self.next_action();
-        if action.is_some() {
-            self.awake();
-        }
-        action.is_some_and(|action| {
-            self.carry_out_one(action);
-            true
-        })
+        let Some(action) = self.next_action() else {
+            return false;
+        };
+        self.awake();
+        self.carry_out_one(action);
+        true
     }
 
     /// Passes the events on to their sources. `slept` says that the net worker waited for the first of them.
     fn note_events(&mut self, slept: bool) {
-        let latest_ns = self.clock.now_ns();
-        let looked_ns = std::mem::replace(&mut self.looked_ns, latest_ns);
-        let at = EventTime {
-            earliest_ns: if slept { latest_ns } else { looked_ns },
-            latest_ns,
-        };
-        let receives = self.draining_until_ns.is_none();
-        for event in &self.events {
-            match self.tokens.source(event.token()) {
-                Some(Source::Connection(index)) => {
-                    let socket_event = SocketEvent {
-                        readable: event.is_readable(),
-                        writable: event.is_writable(),
-                        ended: event.is_read_closed(),
-                        hung_up: event.is_write_closed(),
-                        failed: event.is_error(),
-                    };
-                    let connections = &mut self.requests.connections;
-                    connections.on_event(index, socket_event, at);
-                }
-                Some(Source::Listener(index)) if receives => self.acceptor.on_event(index),
-                Some(Source::DatagramSocket(index)) if receives => self.sockets.on_event(index),
-                Some(Source::Alarm) => self.alarm.rang(),
-                Some(Source::Arbiter) => {
-                    self.cores.as_mut().map(GrantedCores::on_event);
-                }
-                Some(Source::Listener(_) | Source::DatagramSocket(_) | Source::Waker) | None => {}
-            }
+        let noted = self.port.note_events(slept, self.clock.now_ns());
+        if noted.arbiter {
+            self.cores.as_mut().map(GrantedCores::on_event);
         }
-        if !self.events.is_empty() {
+        if noted.any {
             self.busy_at_ns = self.now_ns;
         }
     }
@@ -399,19 +272,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             _ => self.spin.turn,
         };
         let spinning = u128::from(self.now_ns.saturating_sub(self.busy_at_ns)) < spin.as_nanos();
-        let receives_datagrams =
-            self.sockets.has_readable() && self.requests.datagrams.has_buffers();
-        let polling = self.port.is_some() && self.port_poll_at_ns().is_none();
-        if polling
-            || spinning
-            || self.unfinished
-            || self.requests.connections.has_ready()
-            || self.acceptor.has_readable()
-            || receives_datagrams
-        {
+        let polling = self.port.is_polled() && self.port_poll_at_ns().is_none();
+        if polling || spinning || self.unfinished || self.port.is_ready() {
             return Duration::ZERO;
         }
-        Duration::from_nanos(self.sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
+        let sweep_at_ns = self.port.sweep_at_ns();
+        Duration::from_nanos(sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
     }
 
     /// The longest timeout with which the scheduler's deadline is kept. The event queue's timeout counts
@@ -419,7 +285,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     fn until_deadline(&mut self) -> Duration {
         let deadlines_ns = [
             self.dispatcher.deadline_ns(),
-            self.requests.connections.held_deadline_ns(),
+            self.port.requests.connections.held_deadline_ns(),
             self.port_poll_at_ns(),
             self.timer_ns(),
             self.cores.as_ref().and_then(GrantedCores::deadline_ns),
@@ -428,7 +294,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return Duration::MAX;
         };
         let now_ns = self.clock.now_ns();
-        if deadline_ns > now_ns && self.alarm.set(now_ns, deadline_ns) {
+        if deadline_ns > now_ns && self.port.alarm.set(now_ns, deadline_ns) {
             return Duration::MAX;
         }
         Duration::from_nanos(deadline_ns.saturating_sub(now_ns))
@@ -448,7 +314,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// When the port has to be polled again, if the net worker need not poll it all the time: nothing has come
     /// for a while, and other threads may need the core.
     fn port_poll_at_ns(&self) -> Option<u64> {
-        let idle_sleep = self.port.as_ref()?.idle_sleep()?;
+        let idle_sleep = self.port.idle_sleep()?;
         let idle =
             self.spin.idle.is_zero() && self.now_ns.saturating_sub(self.busy_at_ns) >= IDLE_NS;
         let idle_sleep_ns = u64::try_from(idle_sleep.as_nanos()).unwrap_or(u64::MAX);
@@ -457,57 +323,21 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Accepts connections and receives datagrams.
     fn receive_requests(&mut self) {
-        self.acceptor.accept(
-            &mut self.requests.connections,
-            self.poll.registry(),
-            self.tokens,
-            self.now_ns,
-        );
-        for index in 0..self.sockets.len() {
+        self.port.accept(self.now_ns);
+        for index in 0..self.port.datagram_sockets() {
             for _ in 0..DATAGRAMS_PER_TURN {
-                if !self.receive_datagram(index) {
+                let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
+                if !self.port.receive_datagram(index, dispatcher, now_ns) {
                     break;
                 }
                 self.look_at_workers();
             }
         }
-        let packets = &self.shared.net().packets;
-        if self.port.as_mut().is_some_and(|port| port.poll(packets)) {
+        if self.port.receive_burst() {
             self.busy_at_ns = self.now_ns;
-            while self.read_frames() {
+            while self.port.read_frames(&mut self.dispatcher, self.now_ns) {
                 self.look_at_workers();
             }
-        }
-    }
-
-    /// Receives a datagram from a socket. Returns whether there may be another.
-    fn receive_datagram(&mut self, index: usize) -> bool {
-        let intake = Intake {
-            framing: &*self.framing,
-            dispatcher: &mut self.dispatcher,
-            net: self.shared.net(),
-            now_ns: self.now_ns,
-        };
-        let Requests {
-            datagrams, sources, ..
-        } = &mut self.requests;
-        self.sockets.receive(index, datagrams, sources, intake)
-    }
-
-    /// Reads some frames of the port's burst. Returns whether there were any.
-    fn read_frames(&mut self) -> bool {
-        let intake = Intake {
-            framing: &*self.framing,
-            dispatcher: &mut self.dispatcher,
-            net: self.shared.net(),
-            now_ns: self.now_ns,
-        };
-        let Requests {
-            datagrams, sources, ..
-        } = &mut self.requests;
-        match &mut self.port {
-            Some(port) => port.read(datagrams, sources, intake),
-            None => false,
         }
     }
 
@@ -526,12 +356,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// replies. Returns the number of all.
     fn receive_reports(&mut self) -> usize {
         self.timers.wake_due();
-        let mut received = self.receive_reports_of_workers();
-        let (requests, dispatcher) = (&mut self.requests, &mut self.dispatcher);
-        received += requests.receive_returned(dispatcher, self.now_ns);
-        // Behind the reports: their connections are here.
-        let (framing, shared) = (&*self.framing, &self.shared);
-        received + self.requests.send_deferred(framing, shared, self.now_ns)
+        let received = self.receive_reports_of_workers();
+        received + self.port.receive_replies(&mut self.dispatcher, self.now_ns)
     }
 
     fn receive_reports_of_workers(&mut self) -> usize {
@@ -558,8 +384,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             let dispatcher = &mut self.dispatcher;
             match report {
                 Report::Completed(task) => {
-                    self.requests
-                        .take_back(task, worker, true, dispatcher, self.now_ns);
+                    let requests = &mut self.port.requests;
+                    requests.take_back(task, worker, true, dispatcher, self.now_ns);
                 }
                 Report::Yielded { served_ns } => {
                     dispatcher.yielded(self.now_ns, worker, served_ns);
@@ -577,10 +403,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     fn serve_turn(&mut self) {
         let end_ns = self.now_ns + TURN_NS_MAX;
         loop {
-            let connections = &mut self.requests.connections;
+            let connections = &mut self.port.requests.connections;
             connections.advance_ready(CONNECTIONS_PER_TURN, &mut self.dispatcher, self.now_ns);
             self.carry_out(end_ns);
-            if !self.requests.connections.has_ready() || self.now_ns > end_ns {
+            if !self.port.requests.connections.has_ready() || self.now_ns > end_ns {
                 return;
             }
             self.now_ns = self.clock.now_ns();
@@ -614,8 +440,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     fn next_action(&mut self) -> Option<Action> {
         if let Some(seat) = &self.seat {
             while let Some(request) = self.dispatcher.next_offered() {
-                let (_, request) = self.shared.local_name(request);
-                self.requests.offer(&seat.offers, request);
+                self.port.requests.offer(&seat.offers, request);
             }
         }
         self.dispatcher.poll(self.now_ns)
@@ -627,8 +452,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 request,
                 request_type,
             } => {
-                let (_, request) = self.shared.local_name(request);
-                let (requests, dispatcher) = (&mut self.requests, &self.dispatcher);
+                let (requests, dispatcher) = (&mut self.port.requests, &self.dispatcher);
                 match &self.seat {
                     Some(seat) => requests.reject_offered(&seat.offers, request, dispatcher),
                     None => requests.reject(request, request_type, dispatcher),
@@ -664,7 +488,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Gives free places in typed queues to requests that wait for them. Returns whether there were any.
     fn admit_held(&mut self) -> bool {
-        let connections = &mut self.requests.connections;
+        let connections = &mut self.port.requests.connections;
         connections.admit_held(&mut self.dispatcher, self.now_ns)
     }
 
@@ -686,8 +510,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let dispatcher = &mut self.dispatcher;
         match report {
             Report::Completed(task) => {
-                self.requests
-                    .take_back(task, worker, false, dispatcher, self.now_ns);
+                let requests = &mut self.port.requests;
+                requests.take_back(task, worker, false, dispatcher, self.now_ns);
             }
             Report::Blocked { served_ns } => dispatcher.blocked(self.now_ns, worker, served_ns),
             Report::Yielded { .. } => unreachable!("the net thread asks no request to give way"),
@@ -701,57 +525,17 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         &mut self,
         request: RequestId,
     ) -> Result<Option<Task<H::Connection, F::Head>>, Dropped> {
-        let name = self.shared.local_name(request);
-        let (dispatcher, now_ns) = (&self.dispatcher, self.now_ns);
+        let (requests, dispatcher) = (&mut self.port.requests, &self.dispatcher);
         let Some(seat) = &self.seat else {
-            return match self.requests.drop_unwanted(name.1, dispatcher, now_ns) {
+            return match requests.drop_unwanted(request, dispatcher, self.now_ns) {
                 true => Err(Dropped),
-                false => Ok(self.requests.lend(name.1)),
+                false => Ok(requests.lend(request)),
             };
         };
-        let Some(task) = seat.offers.take(name) else {
+        let Some(task) = seat.offers.take(request) else {
             return Ok(None);
         };
-        let wanted = self.requests.keep_wanted(task, dispatcher, now_ns);
+        let wanted = requests.keep_wanted(task, dispatcher, self.now_ns);
         wanted.map(Some).ok_or(Dropped)
-    }
-
-    fn sweep(&mut self) {
-        if self.now_ns < self.sweep_at_ns {
-            return;
-        }
-        let connections = &mut self.requests.connections;
-        let idle_timeout_s = self.shared.idle_timeout_s.load(Ordering::Relaxed);
-        connections.sweep(idle_timeout_s, self.now_ns);
-        let draining = self.draining_until_ns.is_some();
-        if !draining {
-            self.acceptor.retry();
-            self.sockets.retry();
-        }
-        let interval_ns = if connections.has_lingering() || draining {
-            SWEEP_INTERVAL_LINGER_NS
-        } else {
-            SWEEP_INTERVAL_NS
-        };
-        self.sweep_at_ns = self.now_ns + interval_ns;
-    }
-
-    fn start_draining(&mut self) {
-        tracing::info!(
-            connections = self.requests.connections.open(),
-            in_flight = self.workers.lent(),
-            "draining"
-        );
-        let drain_ms = self.shared.config.drain_timeout_ms;
-        let drain_ns = drain_ms.saturating_mul(1_000_000);
-        self.draining_until_ns = Some(self.now_ns.saturating_add(drain_ns));
-        self.sweep_at_ns = self.now_ns;
-        self.acceptor.close(self.poll.registry());
-        self.sockets.close();
-        self.requests.connections.drain();
-    }
-
-    fn net(&self) -> &NetCounters {
-        self.shared.net()
     }
 }

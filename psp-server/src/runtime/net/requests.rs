@@ -15,7 +15,7 @@ use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::task::Task;
 use crate::shared::Receiver;
 use crate::transport::datagram::DatagramPool;
-use crate::transport::request_key::{DatagramIndex, RequestKey};
+use crate::transport::request_key::{DatagramIndex, Names, RequestKey};
 use crate::transport::run::Stream;
 
 /// As which worker the net thread sends what is no worker's.
@@ -23,6 +23,7 @@ const NET_THREAD: WorkerId = WorkerId(0);
 
 /// Everything that can be lent.
 pub(super) struct Requests<F: Framing, C> {
+    pub(super) names: Names,
     pub(super) connections: Connections<F, C>,
     pub(super) datagrams: DatagramPool<C, F::Head>,
     pub(super) sources: Sources,
@@ -38,7 +39,7 @@ impl<F: Framing, C> Requests<F, C> {
     /// Lends a request. `None` if it is lent already, because it yielded.
     #[inline]
     pub(super) fn lend(&mut self, request: RequestId) -> Option<Task<C, F::Head>> {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => self.connections.lend(index).map(Task::Stream),
             RequestKey::Datagram(index) => self.datagrams.take(index).map(Task::Datagram),
         }
@@ -46,9 +47,8 @@ impl<F: Framing, C> Requests<F, C> {
 
     /// Puts a request of this port where all workers find it.
     pub(super) fn offer(&mut self, offers: &Offers<Task<C, F::Head>>, request: RequestId) {
-        let port = self.connections.port();
         if let Some(task) = self.lend(request) {
-            offers.put((port, request), task);
+            offers.put(request, task);
         }
     }
 
@@ -94,10 +94,8 @@ impl<F: Framing, C> Requests<F, C> {
         request: RequestId,
         dispatcher: &Dispatcher<K>,
     ) {
-        let port = self.connections.port();
-        if let RequestKey::Connection(index) = request.into()
-            && let Some(Task::Stream(stream)) = offers.take((port, request))
-        {
+        if let Some(Task::Stream(stream)) = offers.take(request) {
+            let index = stream.connection.index;
             self.connections.restore(stream);
             self.connections.reject(index, dispatcher);
         }
@@ -236,7 +234,7 @@ impl<F: Framing, C> Requests<F, C> {
         dispatcher: &Dispatcher<K>,
         now_ns: u64,
     ) -> bool {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => {
                 self.connections.drop_unwanted(index, now_ns, dispatcher)
             }
@@ -260,7 +258,7 @@ impl<F: Framing, C> Requests<F, C> {
         request_type: RequestType,
         dispatcher: &Dispatcher<K>,
     ) {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => self.connections.reject(index, dispatcher),
             RequestKey::Datagram(index) => {
                 dispatcher.count_rejection(request_type);
@@ -271,7 +269,7 @@ impl<F: Framing, C> Requests<F, C> {
 
     /// Who sent a request, if that is known: of a datagram it is not.
     pub(super) fn peer(&self, request: RequestId) -> Option<Peer> {
-        match request.into() {
+        match self.names.request(request) {
             RequestKey::Connection(index) => self.connections.peer(index),
             RequestKey::Datagram(_) => None,
         }

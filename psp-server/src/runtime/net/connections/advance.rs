@@ -67,7 +67,7 @@ impl<F: Framing, C> Connections<F, C> {
                     slot.phase.queue();
                     let request_type = slot.last_run.request_type;
                     self.net().background_flushes.add(1);
-                    dispatcher.arrived(now_ns, index.request_id(), request_type, None);
+                    dispatcher.arrived(now_ns, self.names.of_run(index), request_type, None);
                     return;
                 }
                 let sent = connection.send(SEND_BYTES_MAX);

@@ -35,7 +35,7 @@ impl<F: Framing, C> Connections<F, C> {
             return self.hold(index, request_type, dispatcher, now_ns);
         }
         let deadline_ns = slot.phase.queue();
-        dispatcher.arrived(now_ns, index.request_id(), request_type, deadline_ns);
+        dispatcher.arrived(now_ns, self.names.of_run(index), request_type, deadline_ns);
     }
 
     /// The run waits for a place, with as little memory as its connection can have.
@@ -96,7 +96,7 @@ impl<F: Framing, C> Connections<F, C> {
                     continue;
                 }
                 if has_room {
-                    dispatcher.arrived(now_ns, index.request_id(), request_type, deadline_ns);
+                    dispatcher.arrived(now_ns, self.names.of_run(index), request_type, deadline_ns);
                     have_entered = true;
                 } else {
                     self.reject(index, dispatcher);

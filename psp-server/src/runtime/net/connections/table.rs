@@ -21,13 +21,14 @@ use crate::telemetry::NetCounters;
 use crate::transport::connection::{Accepted, Connection};
 use crate::transport::output::Flush;
 use crate::transport::owed::owed_max;
-use crate::transport::request_key::{ConnectionIndex, PortNumber};
+use crate::transport::request_key::{ConnectionIndex, Names, PortNumber};
 use crate::transport::run::{Run, Stream};
 
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     pub(super) framing: Arc<F>,
     pub(super) shared: Receiver,
+    pub(super) names: Names,
     pub(super) slots: Vec<Slot<F, C>>,
     free: Vec<ConnectionIndex>,
     pub(super) ready: ReadyQueue,
@@ -55,6 +56,7 @@ impl<F: Framing, C> Connections<F, C> {
             per_address: PerAddress::new(shared.config.connections_per_address_max),
             lingering: 0,
             draining: false,
+            names: shared.names(),
             shared,
         }
     }
@@ -81,6 +83,11 @@ impl<F: Framing, C> Connections<F, C> {
         self.slots[index.get()].peer
     }
 
+    /// Whether there may be another connection.
+    pub(in crate::runtime::net) fn is_full(&self) -> bool {
+        self.open() >= self.names.connections_max()
+    }
+
     /// Whether the peer's address may have another connection.
     pub(in crate::runtime::net) fn has_room_for(&self, peer: &Peer) -> bool {
         self.per_address.has_room(peer)
@@ -97,7 +104,7 @@ impl<F: Framing, C> Connections<F, C> {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::free());
             let index = ConnectionIndex::new(self.slots.len() - 1);
-            index.expect("connections_max is below the limit of indices")
+            index.expect("connections with names have indices")
         });
         let interest = Interest::READABLE | Interest::WRITABLE;
         let Accepted { socket, peer, .. } = &mut accepted;

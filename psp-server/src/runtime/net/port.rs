@@ -1,0 +1,368 @@
+//! A port: an event queue with everything that requests come from, and the requests themselves.
+//!
+//! ```text
+//!   event queue ──► listeners ──► connections ─┐
+//!        │ ───────► datagram sockets ──────────┼─► dispatcher of the net worker that drives the port
+//!                   polled port ───────────────┘
+//! ```
+//!
+//! A port belongs to no thread for good: nothing in it is a thread's own. Whichever net worker has it drives it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mio::{Events, Poll};
+use psp_protocols::Framing;
+
+use super::accepting::Acceptor;
+use super::connections::Connections;
+use super::connections::peer_end::{EventTime, SocketEvent};
+use super::datagram_sockets::DatagramSockets;
+use super::intake::Intake;
+use super::polled_port::PolledPort;
+use super::requests::Requests;
+use super::returns::Returns;
+use super::sources::Sources;
+use super::tokens::{ALARM, Source, Tokens};
+use crate::classifier::Classifier;
+use crate::handler::Handler;
+use crate::runtime::channel::doorbell::Doorbell;
+use crate::runtime::dispatch::dispatcher::Dispatcher;
+use crate::runtime::host::alarm::Alarm;
+use crate::shared::Receiver;
+use crate::telemetry::NetCounters;
+use crate::transport::Packets;
+use crate::transport::datagram::DatagramPool;
+use crate::transport::endpoint::Endpoint;
+use crate::transport::listening::Listening;
+
+const EVENTS_PER_TURN: usize = 512;
+/// How often the event queue of a port that is polled for frames is looked at.
+const EVENTS_INTERVAL_NS: u64 = 20_000;
+const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
+const SWEEP_INTERVAL_LINGER_NS: u64 = 50_000_000;
+
+/// What a port starts with.
+pub(crate) struct PortParts<F: Framing, H: Handler<F::Head>> {
+    pub(crate) poll: Poll,
+    pub(crate) doorbell: Arc<Doorbell>,
+    pub(crate) listeners: Vec<Listening>,
+    pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
+    /// A port to poll.
+    pub(crate) polled: Option<(Packets, Arc<Endpoint<H::Connection>>)>,
+    pub(crate) handler: Arc<H>,
+    pub(crate) framing: Arc<F>,
+    pub(crate) shared: Receiver,
+    /// The ways of connections back to their ports.
+    pub(crate) returns: Arc<Returns<H::Connection, F::Head>>,
+    /// Datagrams of sockets, and of the polled port, that may wait or be in flight.
+    pub(crate) datagrams: usize,
+}
+
+/// See the [module](self).
+pub(super) struct Port<F: Framing, H: Handler<F::Head>> {
+    poll: Poll,
+    events: Events,
+    tokens: Tokens,
+    pub(super) alarm: Alarm,
+    doorbell: Arc<Doorbell>,
+    acceptor: Acceptor<F, H>,
+    sockets: DatagramSockets<H::Connection>,
+    polled: Option<PolledPort<H::Connection>>,
+    pub(super) requests: Requests<F, H::Connection>,
+    framing: Arc<F>,
+    shared: Receiver,
+    sweep_at_ns: u64,
+    events_at_ns: u64,
+    /// When the event queue was asked last.
+    looked_ns: u64,
+    draining_until_ns: Option<u64>,
+}
+
+/// What the event queue had.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Noted {
+    /// Any event.
+    pub(super) any: bool,
+    /// One of the arbiter.
+    pub(super) arbiter: bool,
+}
+
+impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
+    /// It is `now_ns`.
+    pub(super) fn new(parts: PortParts<F, H>, now_ns: u64) -> io::Result<Self> {
+        let PortParts {
+            poll,
+            doorbell,
+            listeners,
+            endpoints,
+            polled,
+            handler,
+            framing,
+            shared,
+            returns,
+            datagrams,
+        } = parts;
+        let registry = poll.registry();
+        let tokens = Tokens::new(listeners.len(), endpoints.len());
+        let buffers = if endpoints.is_empty() { 0 } else { datagrams };
+        let packets = if polled.is_none() { 0 } else { datagrams };
+        let sockets = DatagramSockets::new(endpoints, registry, tokens)?;
+        let own = sockets.addresses()?;
+        let requests = Requests {
+            names: shared.names(),
+            connections: Connections::new(framing.clone(), shared.clone()),
+            datagrams: DatagramPool::new(buffers, shared.config.datagram_bytes_max, packets),
+            sources: Sources::new(own, shared.config.datagram_bytes_per_source_per_s),
+            completed: Vec::new(),
+            returns,
+            returned: Vec::new(),
+        };
+        Ok(Self {
+            events: Events::with_capacity(EVENTS_PER_TURN),
+            alarm: Alarm::new(registry, ALARM)?,
+            acceptor: Acceptor::new(
+                listeners,
+                registry,
+                tokens,
+                framing.clone(),
+                handler,
+                shared.clone(),
+            )?,
+            sockets,
+            polled: polled.map(|(packets, endpoint)| PolledPort::new(packets, endpoint)),
+            requests,
+            sweep_at_ns: 0,
+            events_at_ns: 0,
+            looked_ns: now_ns,
+            draining_until_ns: None,
+            poll,
+            tokens,
+            doorbell,
+            framing,
+            shared,
+        })
+    }
+
+    /// The event queue.
+    pub(super) fn poll(&self) -> &Poll {
+        &self.poll
+    }
+
+    /// Wakes whoever drives the port.
+    pub(super) fn doorbell(&self) -> &Arc<Doorbell> {
+        &self.doorbell
+    }
+
+    /// When the event queue was asked last.
+    pub(super) fn looked_ns(&self) -> u64 {
+        self.looked_ns
+    }
+
+    /// Whether the event queue need not be looked at yet: the port is polled more often than the event queue can be.
+    pub(super) fn skips_events(&mut self, now_ns: u64) -> bool {
+        if self.polled.is_none() {
+            return false;
+        }
+        let skips = now_ns < self.events_at_ns;
+        if !skips {
+            self.events_at_ns = now_ns + EVENTS_INTERVAL_NS;
+        }
+        skips
+    }
+
+    /// Waits for events. Returns whether the wait was not interrupted.
+    pub(super) fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
+        match self.poll.poll(&mut self.events, Some(timeout)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            polled => polled.map(|()| true),
+        }
+    }
+
+    /// Passes the events on to their sources. It is `latest_ns`. `slept` says that the net worker waited for the first
+    /// of them.
+    pub(super) fn note_events(&mut self, slept: bool, latest_ns: u64) -> Noted {
+        let looked_ns = std::mem::replace(&mut self.looked_ns, latest_ns);
+        let at = EventTime {
+            earliest_ns: if slept { latest_ns } else { looked_ns },
+            latest_ns,
+        };
+        let receives = self.draining_until_ns.is_none();
+        let mut noted = Noted::default();
+        for event in &self.events {
+            noted.any = true;
+            match self.tokens.source(event.token()) {
+                Some(Source::Connection(index)) => {
+                    let socket_event = SocketEvent {
+                        readable: event.is_readable(),
+                        writable: event.is_writable(),
+                        ended: event.is_read_closed(),
+                        hung_up: event.is_write_closed(),
+                        failed: event.is_error(),
+                    };
+                    let connections = &mut self.requests.connections;
+                    connections.on_event(index, socket_event, at);
+                }
+                Some(Source::Listener(index)) if receives => self.acceptor.on_event(index),
+                Some(Source::DatagramSocket(index)) if receives => self.sockets.on_event(index),
+                Some(Source::Alarm) => self.alarm.rang(),
+                Some(Source::Arbiter) => noted.arbiter = true,
+                Some(Source::Listener(_) | Source::DatagramSocket(_) | Source::Waker) | None => {}
+            }
+        }
+        noted
+    }
+
+    /// Whether the port has something to do without any further event.
+    pub(super) fn is_ready(&self) -> bool {
+        let receives_datagrams =
+            self.sockets.has_readable() && self.requests.datagrams.has_buffers();
+        self.requests.connections.has_ready() || self.acceptor.has_readable() || receives_datagrams
+    }
+
+    /// When the periodic work is due.
+    pub(super) fn sweep_at_ns(&self) -> u64 {
+        self.sweep_at_ns
+    }
+
+    /// Whether frames come here without events.
+    pub(super) fn is_polled(&self) -> bool {
+        self.polled.is_some()
+    }
+
+    /// How long the net worker may sleep while no frames come; `None` if it has to poll, or gets events of all.
+    pub(super) fn idle_sleep(&self) -> Option<Duration> {
+        self.polled.as_ref()?.idle_sleep()
+    }
+
+    /// Accepts connections.
+    pub(super) fn accept(&mut self, now_ns: u64) {
+        let connections = &mut self.requests.connections;
+        let registry = self.poll.registry();
+        self.acceptor
+            .accept(connections, registry, self.tokens, now_ns);
+    }
+
+    /// The number of datagram sockets.
+    pub(super) fn datagram_sockets(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Receives a datagram from a socket. Returns whether there may be another.
+    pub(super) fn receive_datagram<K: Classifier<F::Head>>(
+        &mut self,
+        index: usize,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) -> bool {
+        let intake = Intake {
+            framing: &*self.framing,
+            dispatcher,
+            net: self.shared.net(),
+            now_ns,
+        };
+        let Requests {
+            datagrams, sources, ..
+        } = &mut self.requests;
+        self.sockets.receive(index, datagrams, sources, intake)
+    }
+
+    /// Takes a burst of frames, if frames come here. Returns whether any came.
+    pub(super) fn receive_burst(&mut self) -> bool {
+        let packets = &self.shared.net().packets;
+        self.polled
+            .as_mut()
+            .is_some_and(|polled| polled.poll(packets))
+    }
+
+    /// Reads some frames of the burst. Returns whether there were any.
+    pub(super) fn read_frames<K: Classifier<F::Head>>(
+        &mut self,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) -> bool {
+        let intake = Intake {
+            framing: &*self.framing,
+            dispatcher,
+            net: self.shared.net(),
+            now_ns,
+        };
+        let Requests {
+            datagrams, sources, ..
+        } = &mut self.requests;
+        match &mut self.polled {
+            Some(polled) => polled.read(datagrams, sources, intake),
+            None => false,
+        }
+    }
+
+    /// Sends the frames that wait on the net thread's queues.
+    pub(super) fn flush(&self) {
+        if let Some(polled) = &self.polled {
+            polled.flush(&self.net().packets);
+        }
+    }
+
+    /// Takes back connections that other workers had, and sends deferred replies. Returns the number of both.
+    pub(super) fn receive_replies<K>(
+        &mut self,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) -> usize {
+        let returned = self.requests.receive_returned(dispatcher, now_ns);
+        // Behind the reports: their connections are here.
+        let (framing, shared) = (&*self.framing, &self.shared);
+        returned + self.requests.send_deferred(framing, shared, now_ns)
+    }
+
+    /// Does the periodic work, if it is due.
+    pub(super) fn sweep(&mut self, now_ns: u64) {
+        if now_ns < self.sweep_at_ns {
+            return;
+        }
+        let connections = &mut self.requests.connections;
+        let idle_timeout_s = self.shared.idle_timeout_s.load(Ordering::Relaxed);
+        connections.sweep(idle_timeout_s, now_ns);
+        let draining = self.draining_until_ns.is_some();
+        if !draining {
+            self.acceptor.retry();
+            self.sockets.retry();
+        }
+        let interval_ns = if connections.has_lingering() || draining {
+            SWEEP_INTERVAL_LINGER_NS
+        } else {
+            SWEEP_INTERVAL_NS
+        };
+        self.sweep_at_ns = now_ns + interval_ns;
+    }
+
+    /// Whether nothing new is received any more.
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining_until_ns.is_some()
+    }
+
+    /// Stops listening. `in_flight` requests run.
+    pub(super) fn start_draining(&mut self, in_flight: usize, now_ns: u64) {
+        let connections = self.requests.connections.open();
+        tracing::info!(connections, in_flight, "draining");
+        let drain_ms = self.shared.config.drain_timeout_ms;
+        let drain_ns = drain_ms.saturating_mul(1_000_000);
+        self.draining_until_ns = Some(now_ns.saturating_add(drain_ns));
+        self.sweep_at_ns = now_ns;
+        self.acceptor.close(self.poll.registry());
+        self.sockets.close();
+        self.requests.connections.drain();
+    }
+
+    /// Whether everything in flight is answered, and `may_end` then, or the drain timeout is over.
+    pub(super) fn is_drained(&self, now_ns: u64, may_end: impl FnOnce() -> bool) -> bool {
+        self.draining_until_ns
+            .is_some_and(|until_ns| now_ns >= until_ns || (self.requests.open() == 0 && may_end()))
+    }
+
+    fn net(&self) -> &NetCounters {
+        self.shared.net()
+    }
+}
