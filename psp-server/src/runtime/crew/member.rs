@@ -65,22 +65,34 @@ impl Begun {
     }
 }
 
-/// A request that this worker alone can resume, by its place in its lane.
-type Resumable = Reverse<(u64, RequestId)>;
+/// A request that this worker alone can resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Resumable {
+    /// Its place in its lane.
+    rank_ns: u64,
+    arrived_ns: u64,
+    request: RequestId,
+}
+
+/// What a worker takes of its own.
+enum Own {
+    New(Waiting),
+    Resumed(RequestId),
+}
 
 /// See the [module](self).
 pub(crate) struct Member {
     me: WorkerId,
     crew: Arc<Crew>,
     object: Object,
-    pub(super) random: Random,
+    random: Random,
     /// Requests of this worker's connections that have no queue yet.
     arrived: VecDeque<Waiting>,
     running: Option<Begun>,
     /// Requests that began here and are blocked or wait again.
     begun: HashMap<RequestId, Begun>,
     /// Per lane: those of them that wait again.
-    held: Vec<BinaryHeap<Resumable>>,
+    held: Vec<BinaryHeap<Reverse<Resumable>>>,
     /// How many of `begun` are blocked.
     blocked: usize,
     contexts: usize,
@@ -218,10 +230,9 @@ impl Member {
     /// Places what waits here and must not run here any more, once after each change of what may run where.
     fn place_again(&mut self) {
         let placings = self.crew.placings.load(Ordering::Acquire);
-        if placings == self.placings {
+        if std::mem::replace(&mut self.placings, placings) == placings {
             return;
         }
-        self.placings = placings;
         let crew = self.crew.clone();
         for lane in (0..crew.lanes).filter(|_| crew.lanes > 1) {
             let others = LaneSet::of(lane);
@@ -254,7 +265,7 @@ impl Member {
     }
 
     /// The request that this worker runs next, and how it came here.
-    fn take_next(&mut self) -> Option<(Begun, HandOff, LaneSet)> {
+    fn take_next(&mut self, now_ns: u64) -> Option<(Begun, HandOff, LaneSet)> {
         // Another worker may be faster, and the board right only then. There is an end to that in each round.
         for _ in 0..=self.crew.board.workers() {
             let next = self.decide(|object, look| object.next(look));
@@ -264,7 +275,7 @@ impl Member {
                     victim,
                     lanes,
                     requests,
-                } => self.steal(victim, lanes, requests),
+                } => self.steal(now_ns, victim, lanes, requests),
                 Next::Resume | Next::Nothing => return None,
             };
             if taken.is_some() {
@@ -274,40 +285,49 @@ impl Member {
         None
     }
 
-    /// Takes the first request of these lanes that waits in the own queue, or is held.
+    /// Takes the first request of these lanes that waits in the own queue, or is held: of each lane the one whose
+    /// place is first, and of these the one that arrived first.
     fn take_own(&mut self, lanes: LaneSet) -> Option<(Begun, HandOff, LaneSet)> {
-        let held = self.held.iter().enumerate();
-        let held = held.filter(|&(lane, _)| lanes.contains(lane));
-        let held = held.filter_map(|(lane, held)| Some((held.peek()?.0.0, lane)));
-        let held = held.min();
         let has_context = self.begun.len() < self.contexts;
-        let crew = self.crew.clone();
-        let queue = &crew.queues[self.me.index()];
-        let new = queue.change(self.line(), |queue| {
-            let first = queue.first(lanes).filter(|_| has_context)?;
-            if held.is_some_and(|(held_ns, _)| held_ns <= first.arrived_ns) {
-                return None;
-            }
-            queue.pop(lanes)
-        });
-        if let Some(waiting) = new {
-            let hand_off = match waiting.handed_over {
-                true => HandOff::HandedOver,
-                false => HandOff::Own,
+        let Self { crew, held, me, .. } = self;
+        let line = crew.line(*me);
+        let own = crew.queues[me.index()].change(line, |queue| {
+            let next = |lane: usize| {
+                let new = queue.front(lane).filter(|_| has_context);
+                let held = held[lane].peek().map(|Reverse(held)| held);
+                match (new, held) {
+                    (Some(new), Some(held)) if held.rank_ns > new.rank_ns => {
+                        Some((new.arrived_ns, lane, true))
+                    }
+                    (_, Some(held)) => Some((held.arrived_ns, lane, false)),
+                    (new, None) => Some((new?.arrived_ns, lane, true)),
+                }
             };
-            let left = self.line().waiting();
-            return Some((Begun::new(waiting), hand_off, left));
-        }
-        let (_, lane) = held?;
-        let Reverse((_, request)) = self.held[lane].pop()?;
-        let begun = self.begun.remove(&request)?;
-        self.show_held();
-        Some((begun, HandOff::Own, self.line().waiting()))
+            let lanes = (0..crew.lanes).filter(|&lane| lanes.contains(lane));
+            let (_, lane, is_new) = lanes.filter_map(next).min()?;
+            if is_new {
+                queue.pop(lane).map(Own::New)
+            } else {
+                let resumed = held[lane].pop();
+                resumed.map(|Reverse(resumed)| Own::Resumed(resumed.request))
+            }
+        })?;
+        let (begun, hand_off) = match own {
+            Own::New(waiting) if waiting.handed_over => (Begun::new(waiting), HandOff::HandedOver),
+            Own::New(waiting) => (Begun::new(waiting), HandOff::Own),
+            Own::Resumed(request) => {
+                let begun = self.begun.remove(&request)?;
+                self.show_held();
+                (begun, HandOff::Own)
+            }
+        };
+        Some((begun, hand_off, self.line().waiting()))
     }
 
     /// Takes requests of another worker's queue: the first to run it, and the others into the own queue.
     fn steal(
         &mut self,
+        now_ns: u64,
         victim: WorkerId,
         lanes: LaneSet,
         requests: usize,
@@ -317,7 +337,10 @@ impl Member {
         let mut drained = stolen.drain(..);
         let first = drained.next();
         for waiting in drained {
-            self.put_stolen(waiting);
+            self.put_stolen(Waiting {
+                rank_ns: now_ns,
+                ..waiting
+            });
             left = left.or(self.line().waiting());
         }
         self.stolen = stolen;
@@ -380,7 +403,11 @@ impl Member {
         let line = self.line();
         line.set_served(line.served_ns().saturating_add(begun.served_ns));
         self.begun.insert(request, begun);
-        self.held[lane].push(Reverse((rank_ns, request)));
+        self.held[lane].push(Reverse(Resumable {
+            rank_ns,
+            arrived_ns: begun.waiting.arrived_ns,
+            request,
+        }));
         self.show_held();
     }
 }
@@ -400,6 +427,7 @@ impl Scheduler for Member {
                     request_type,
                     slot,
                     arrived_ns: now_ns,
+                    rank_ns: now_ns,
                     handed_over: false,
                 });
             }
@@ -442,7 +470,7 @@ impl Scheduler for Member {
         if self.running.is_some() {
             return None;
         }
-        let (begun, hand_off, left) = self.take_next()?;
+        let (begun, hand_off, left) = self.take_next(now_ns)?;
         Some(self.begin(now_ns, begun, hand_off, left))
     }
 
@@ -470,3 +498,6 @@ impl Scheduler for Member {
         self.crew.feedback().reservation_updates()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod agreement;

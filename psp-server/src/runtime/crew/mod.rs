@@ -27,8 +27,6 @@
 //! | `offers.rs` | connections whose requests wait |
 //! | `seat.rs` | what the net worker of a worker needs of the others |
 
-#[cfg(all(test, not(loom)))]
-mod agreement;
 mod feedback;
 #[cfg(all(test, loom))]
 mod loom_tests;

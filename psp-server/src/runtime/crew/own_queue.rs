@@ -35,6 +35,8 @@ pub(crate) struct Waiting {
     /// Slot of its type.
     pub(crate) slot: usize,
     pub(crate) arrived_ns: u64,
+    /// Its place in its lane: when it arrived, or when it came here behind others that were stolen.
+    pub(crate) rank_ns: u64,
     /// It waits at another worker than the one that received it.
     pub(crate) handed_over: bool,
 }
@@ -91,13 +93,13 @@ impl Lanes {
         self.lanes[self.first_lane(lanes)?].front()
     }
 
-    /// Takes that.
-    pub(crate) fn pop(&mut self, lanes: LaneSet) -> Option<Waiting> {
-        let lane = self.first_lane(lanes)?;
-        self.pop_lane(lane)
+    /// The first request of `lane`.
+    pub(crate) fn front(&self, lane: usize) -> Option<&Waiting> {
+        self.lanes[lane].front()
     }
 
-    fn pop_lane(&mut self, lane: usize) -> Option<Waiting> {
+    /// Takes that.
+    pub(crate) fn pop(&mut self, lane: usize) -> Option<Waiting> {
         let waiting = self.lanes[lane].pop_front()?;
         let of_type = &mut self.types[waiting.slot];
         of_type.waiting -= 1;
@@ -110,8 +112,8 @@ impl Lanes {
         of_type.waiting += 1;
         of_type.handed_over += usize::from(waiting.handed_over);
         let queue = &mut self.lanes[lane];
-        let later = |other: &Waiting| other.arrived_ns > waiting.arrived_ns;
-        // Few arrived later, if any: those that were put in while this one was on its way.
+        let later = |other: &Waiting| other.rank_ns > waiting.rank_ns;
+        // Few are to come later, if any: those that were put in while this one was on its way.
         let before = queue.iter().rev().take_while(|other| later(other)).count();
         queue.insert(queue.len() - before, waiting);
     }
@@ -185,7 +187,7 @@ impl OwnQueue {
         changed
     }
 
-    /// Puts a request in, in order of arrival. Gives it back if there are too many of its type.
+    /// Puts a request into its place. Gives it back if there are too many of its type.
     pub(crate) fn put<C: Word>(
         &self,
         line: &Line<C>,
@@ -226,7 +228,7 @@ impl OwnQueue {
     ) -> LaneSet {
         self.change(line, |queue| {
             if let Some(lane) = queue.first_lane(lanes) {
-                taken.extend((0..count).map_while(|_| queue.pop_lane(lane)));
+                taken.extend((0..count).map_while(|_| queue.pop(lane)));
             }
         });
         line.waiting()
@@ -250,6 +252,7 @@ mod tests {
             request_type: RequestType::new(slot as u32),
             slot,
             arrived_ns,
+            rank_ns: arrived_ns,
             handed_over,
         }
     }

@@ -267,11 +267,13 @@ impl<F: Framing, C> Requests<F, C> {
         }
     }
 
-    /// Who sent a request, if that is known: of a datagram it is not.
+    /// Who sent a request, if that is known: of a datagram and of a request of another port it is not.
     pub(super) fn peer(&self, request: RequestId) -> Option<Peer> {
         match self.names.request(request) {
-            RequestKey::Connection(index) => self.connections.peer(index),
-            RequestKey::Datagram(_) => None,
+            RequestKey::Connection(index) if self.names.has(request) => {
+                self.connections.peer(index)
+            }
+            RequestKey::Connection(_) | RequestKey::Datagram(_) => None,
         }
     }
 
