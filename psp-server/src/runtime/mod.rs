@@ -25,6 +25,7 @@
 //! | `net/` | the net worker |
 //! | `launch.rs` | starts and ends the threads |
 //! | `receivers.rs` | the same for workers that receive for themselves |
+//! | `crew/` | how these run each other's requests |
 //! | `start.rs` | what threads start with: an event queue and the sockets on which a thread receives |
 
 pub(crate) mod channel;

@@ -7,9 +7,9 @@
 //!   kernel: SO_REUSEPORT: a connection stays with the worker that accepted it
 //! ```
 //!
-//! The calling thread sleeps until the shutdown, so that no request can hold it.
-//! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory, and
-//! nothing on the way of a request.
+//! The calling thread sleeps until the shutdown, or feeds the policy's feedback, so that no request can hold it.
+//! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory. Under
+//! all policies but `d-fcfs` they are a [crew](super::crew), too: they run each other's requests.
 
 use std::io;
 use std::sync::mpsc::RecvTimeoutError;

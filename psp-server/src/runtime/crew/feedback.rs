@@ -10,12 +10,13 @@
 //! It runs on the thread that runs the server, which has nothing else to do. Nothing waits for it: workers decide by what
 //! was published last.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use psp_policy::distributed::{InSystem, LaneSet, Line, Live};
+use psp_policy::distributed::{InSystem, LaneSet};
 use psp_policy::{RequestType, Sample, WorkerId};
 
+use super::measured::Seen;
 use super::shared_state::Crew;
 
 /// Time between two passes while requests come, and while none do.
@@ -23,70 +24,6 @@ const INTERVAL: Duration = Duration::from_millis(5);
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
 /// A request that waits this long while a worker that may take it sleeps has that worker woken.
 const LATE_NS: u64 = 1_000_000;
-
-/// What one worker measured of one type, from the start. One thread writes it.
-#[derive(Debug, Default)]
-struct Counts {
-    completed: AtomicU64,
-    service_ns: AtomicU64,
-    begun: AtomicU64,
-    blocked: AtomicU64,
-    /// The longest wait of a request that began since the last pass.
-    waited_ns_max: AtomicU64,
-}
-
-/// What one worker measured.
-#[derive(Debug)]
-#[repr(align(128))]
-pub(super) struct Measured {
-    types: Box<[Counts]>,
-}
-
-fn add(count: &AtomicU64, more: u64) {
-    count.store(
-        count.load(Ordering::Relaxed).wrapping_add(more),
-        Ordering::Relaxed,
-    );
-}
-
-impl Measured {
-    pub(super) fn new(slots: usize) -> Self {
-        Self {
-            types: (0..slots).map(|_| Counts::default()).collect(),
-        }
-    }
-
-    /// A request has begun that had waited for so long.
-    pub(super) fn begun(&self, slot: usize, waited_ns: u64) {
-        let counts = &self.types[slot];
-        add(&counts.begun, 1);
-        if waited_ns > counts.waited_ns_max.load(Ordering::Relaxed) {
-            counts.waited_ns_max.store(waited_ns, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn completed(&self, slot: usize, sample: &Sample) {
-        let counts = &self.types[slot];
-        add(&counts.completed, sample.count.into());
-        add(&counts.service_ns, sample.service_ns);
-    }
-
-    pub(super) fn blocked(&self, slot: usize) {
-        add(&self.types[slot].blocked, 1);
-    }
-
-    pub(super) fn unblocked(&self, slot: usize) {
-        add(&self.types[slot].blocked, u64::MAX);
-    }
-}
-
-/// What a pass has seen of one worker and one type.
-#[derive(Debug, Clone, Copy, Default)]
-struct Seen {
-    completed: u64,
-    service_ns: u64,
-    begun: u64,
-}
 
 /// See the [module](self).
 pub(crate) struct FeedbackLoop {
@@ -107,7 +44,7 @@ impl InSystem for Counted<'_> {
             let runs = self.crew.line(worker).runs();
             let running = runs.is_some_and(|runs| runs.slot == slot);
             let measured = &self.crew.measured[worker.index()];
-            waiting + u64::from(running) + measured.types[slot].blocked.load(Ordering::Relaxed)
+            waiting + u64::from(running) + measured.blocked_now(slot)
         };
         self.crew.workers().map(at).sum()
     }
@@ -139,19 +76,13 @@ impl FeedbackLoop {
         let mut feedback = crew.feedback();
         let mut came = false;
         for (worker, seen) in crew.workers().zip(&mut self.seen) {
-            let types = &crew.measured[worker.index()].types;
-            for (slot, (counts, seen)) in types.iter().zip(seen).enumerate() {
-                let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-                // The sum is read first: it may lack a request that the count has, and never has one beyond it.
-                let now = Seen {
-                    service_ns: load(&counts.service_ns),
-                    completed: load(&counts.completed),
-                    begun: load(&counts.begun),
-                };
+            let measured = &crew.measured[worker.index()];
+            for (slot, seen) in seen.iter_mut().enumerate() {
+                let now = measured.seen(slot);
                 let before = std::mem::replace(seen, now);
                 let begun = now.begun - before.begun;
                 if begun > 0 {
-                    let waited_ns_max = counts.waited_ns_max.swap(0, Ordering::Relaxed);
+                    let waited_ns_max = measured.take_longest_wait_ns(slot);
                     feedback.began(slot, worker, begun, waited_ns_max);
                 }
                 let completed = now.completed - before.completed;
@@ -162,6 +93,9 @@ impl FeedbackLoop {
                         service_ns: now.service_ns - before.service_ns,
                     };
                     feedback.record(slot, &sample);
+                } else {
+                    // Time without its request is of the next sample.
+                    seen.service_ns = before.service_ns;
                 }
                 came |= begun > 0 || completed > 0;
             }
@@ -169,11 +103,13 @@ impl FeedbackLoop {
         let counted = Counted { crew, now_ns };
         let places_again = feedback.passes(now_ns, &counted, &crew.knowledge);
         feedback.relieve(now_ns, &crew.board, &crew.knowledge);
+        let updates = feedback.reservation_updates();
+        crew.reservation_updates.store(updates, Ordering::Relaxed);
         drop(feedback);
         if places_again {
             crew.placings.fetch_add(1, Ordering::Release);
         }
-        let waits = self.wake_late(crew, now_ns, places_again);
+        let waits = Self::wake_late(crew, now_ns, places_again);
         if came || waits {
             INTERVAL
         } else {
@@ -183,12 +119,10 @@ impl FeedbackLoop {
 
     /// Wakes sleepers for what has waited for long, and for what may run elsewhere from now on: no worker has woken
     /// them for that. Returns whether something waits.
-    #[expect(clippy::unused_self, reason = "a step of the pass")]
-    fn wake_late(&self, crew: &Crew, now_ns: u64, places_again: bool) -> bool {
+    fn wake_late(crew: &Crew, now_ns: u64, places_again: bool) -> bool {
         let mut waits = false;
         for worker in crew.workers() {
-            let line: &Line<Live> = crew.line(worker);
-            let waiting = line.waiting();
+            let waiting = crew.line(worker).waiting();
             if waiting.is_empty() {
                 continue;
             }

@@ -107,25 +107,42 @@ fn a_request_that_another_could_steal_finds_it_awake_or_wakes_it() {
     });
 }
 
+/// A worker that finds one request stays awake until it finds none.
 #[test]
 fn hand_overs_of_two_workers_wake_the_third_once_or_are_found() {
-    loom::model(|| {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
         let place = Place::new();
-        let workers = [0, 1].map(|id| {
+        let other = thread::spawn({
             let place = place.clone();
-            thread::spawn(move || {
-                place.put(id);
+            move || {
+                place.put(1);
                 place
                     .sleepers
                     .take(|worker| worker == WorkerId(0))
                     .is_some()
-            })
+            }
         });
-        place.sleepers.announce(WorkerId(0));
-        let found = [place.take(), place.take()].into_iter().flatten().count();
-        let wakes = workers.map(|worker| usize::from(worker.join().unwrap()));
-        let wakes: usize = wakes.into_iter().sum();
-        assert!(wakes <= 1, "one sleeper is woken once");
-        assert!(found == 2 || wakes == 1, "a request waits for a sleeper");
+        let sleeper = thread::spawn({
+            let place = place.clone();
+            move || {
+                place.sleepers.announce(WorkerId(0));
+                !place.line.waiting().is_empty()
+            }
+        });
+        place.put(0);
+        let woken = place
+            .sleepers
+            .take(|worker| worker == WorkerId(0))
+            .is_some();
+        let also_woken = other.join().unwrap();
+        assert!(!(woken && also_woken), "one sleeper is woken once");
+        let found = sleeper.join().unwrap();
+        assert!(
+            found || woken || also_woken,
+            "a request waits for a sleeper"
+        );
+        assert_eq!([place.take(), place.take()], [Some(0), Some(1)]);
     });
 }

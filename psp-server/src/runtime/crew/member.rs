@@ -495,7 +495,7 @@ impl Scheduler for Member {
     }
 
     fn reservation_updates(&self) -> u64 {
-        self.crew.feedback().reservation_updates()
+        self.crew.reservation_updates.load(Ordering::Relaxed)
     }
 }
 

@@ -23,13 +23,14 @@
 //! | `sleepers.rs` | which workers sleep, and who wakes them |
 //! | `shared_state.rs` | what the workers share |
 //! | `member.rs` | the scheduler of one worker |
-//! | `feedback.rs` | measurements in, knowledge out |
+//! | `measured.rs`, `feedback.rs` | measurements in, knowledge out |
 //! | `offers.rs` | connections whose requests wait |
 //! | `seat.rs` | what the net worker of a worker needs of the others |
 
 mod feedback;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod measured;
 mod member;
 mod offers;
 mod own_queue;

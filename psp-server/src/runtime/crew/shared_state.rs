@@ -8,7 +8,7 @@ use psp_policy::distributed::{
 };
 use psp_policy::{Policy, SchedulerSetup, WorkerId};
 
-use super::feedback::Measured;
+use super::measured::Measured;
 use super::own_queue::OwnQueue;
 use super::sleepers::Sleepers;
 use crate::fiber::Bell;
@@ -24,6 +24,8 @@ pub(crate) struct Crew {
     pub(super) feedback: Mutex<Box<dyn Feedback<Live>>>,
     /// How often requests had to be placed again.
     pub(super) placings: AtomicU64,
+    /// How often workers were reserved.
+    pub(super) reservation_updates: AtomicU64,
     sleepers: Sleepers,
     bells: Box<[Arc<dyn Bell>]>,
     /// Workers that serve, or drain and have connections left.
@@ -67,6 +69,7 @@ impl Crew {
             measured: (0..workers).map(|_| Measured::new(slots)).collect(),
             feedback: Mutex::new(feedback),
             placings: AtomicU64::new(0),
+            reservation_updates: AtomicU64::new(0),
             sleepers: Sleepers::new(workers),
             bells: bells.into_iter().collect(),
             serving: AtomicUsize::new(workers),
