@@ -213,6 +213,7 @@ const GROUPS: [Group; 5] = [
             "MSETNX",
             "PFADD",
             "PFMERGE",
+            "RESTORE",
             "RPOP",
             "RPUSH",
             "RPUSHX",

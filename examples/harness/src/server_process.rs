@@ -24,8 +24,9 @@ const STARTS_MAX: usize = 5;
 pub struct Start {
     /// The program with its arguments.
     pub command: Command,
-    /// The port that the arguments name. If they name none, the program takes a free port and prints
-    /// `listening on ADDRESS` to standard error.
+    /// The port that the arguments of another program name. A program of psp says itself which it has: it prints
+    /// `listening on ADDRESS` to standard error. Waiting for that line, a test never takes the server of another
+    /// test, which was given the same free port, for its own.
     pub port: Option<u16>,
 }
 

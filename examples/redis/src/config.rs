@@ -10,6 +10,7 @@ use psp_program::{
 };
 use psp_protocols::resp::Resp;
 use psp_server::Policy;
+use psp_store::{EvictionPolicy, LfuRates};
 use serde::{Deserialize, Serialize};
 
 use crate::memory::parse_bytes;
@@ -37,6 +38,15 @@ pub struct Config {
     /// process's control group, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maxmemory: Option<u64>,
+    /// Which keys are evicted when the process holds more than `maxmemory`; none by default.
+    #[serde(with = "eviction_policy")]
+    pub maxmemory_policy: EvictionPolicy,
+    /// Keys that are looked at for each eviction; 5 by default, 64 at most.
+    pub maxmemory_samples: usize,
+    /// How slowly the frequency of a key grows under an LFU policy; 10 by default.
+    pub lfu_log_factor: u32,
+    /// Minutes without an access after which the frequency of a key is one less; 1 by default, 0 for never.
+    pub lfu_decay_time: u32,
     /// Milliseconds after which SCRIPT KILL stops a script; 5000 by default.
     pub busy_reply_threshold: u64,
     /// Milliseconds after which a script is stopped; 0, the default, for never.
@@ -65,6 +75,10 @@ impl Default for Config {
             protected_mode: true,
             enable_debug_command: DebugAccess::default(),
             maxmemory: None,
+            maxmemory_policy: EvictionPolicy::default(),
+            maxmemory_samples: 5,
+            lfu_log_factor: LfuRates::default().log_factor,
+            lfu_decay_time: LfuRates::default().decay_minutes,
             busy_reply_threshold: 5000,
             script_time_limit_ms: 0,
             log_level: LogLevel::default(),
@@ -161,6 +175,12 @@ pub struct Flags {
     /// Memory beyond which writes get an error, such as 100mb; 0 for no limit [default: 3/4 of the control group's].
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     maxmemory: Option<u64>,
+    /// Which keys are evicted then, such as allkeys-lru [default: noeviction].
+    #[arg(long, value_name = "POLICY")]
+    maxmemory_policy: Option<EvictionPolicy>,
+    /// Keys that are looked at for each eviction [default: 5].
+    #[arg(long, value_name = "N", value_parser = samples)]
+    maxmemory_samples: Option<usize>,
     /// Most connections at once [default: 10000].
     #[arg(long, value_name = "N")]
     maxclients: Option<usize>,
@@ -181,6 +201,44 @@ pub struct Flags {
     request_len_max: Option<usize>,
     #[command(flatten)]
     server: ServerFlags,
+}
+
+/// The name of an eviction policy in a configuration file.
+mod eviction_policy {
+    use psp_store::EvictionPolicy;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        policy: &EvictionPolicy,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(policy.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<EvictionPolicy, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(Error::custom)
+    }
+}
+
+/// A number of keys to look at for each eviction.
+///
+/// # Errors
+/// A message with the range.
+pub fn samples(text: &str) -> Result<usize, &'static str> {
+    check_samples(text.parse().unwrap_or(0))
+}
+
+fn check_samples(samples: usize) -> Result<usize, &'static str> {
+    /// As in Redis.
+    const SAMPLES_MAX: usize = 64;
+    match samples {
+        1..=SAMPLES_MAX => Ok(samples),
+        _ => Err("maxmemory-samples must be between 1 and 64 inclusive"),
+    }
 }
 
 /// A switch in Redis' words.
@@ -207,6 +265,9 @@ impl ProgramFlags for Flags {
         replace(&mut config.protected_mode, self.protected_mode);
         replace(&mut config.enable_debug_command, self.enable_debug_command);
         config.maxmemory = self.maxmemory.or(config.maxmemory);
+        replace(&mut config.maxmemory_policy, self.maxmemory_policy);
+        replace(&mut config.maxmemory_samples, self.maxmemory_samples);
+        check_samples(config.maxmemory_samples).map_err(anyhow::Error::msg)?;
         let Config { limits, server, .. } = config;
         replace(&mut limits.proto_max_bulk_len, self.proto_max_bulk_len);
         replace(&mut limits.arguments_max, self.arguments_max);

@@ -17,6 +17,7 @@ pub mod commands;
 pub mod config;
 pub mod dispatch;
 pub mod error;
+pub mod eviction;
 pub mod expire_time;
 pub mod geo;
 pub mod glob;

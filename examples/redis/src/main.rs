@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         let tls = redis.tls;
         program.serve_and_reload(redis.server, move |started, config| {
             state.settings.take_over(started, config);
+            state.configure_eviction(config);
             if let Some(tls) = &tls {
                 startup::reload_certificates(tls, started, config);
             }

@@ -14,8 +14,10 @@ use tikv_jemalloc_ctl::{epoch, epoch_mib, stats};
 
 /// Age of the figure that writes are compared with.
 const AGE_MAX: Duration = Duration::from_millis(10);
-/// The same while the limit is exceeded: writes shall go on soon after memory is free.
-const AGE_MAX_WHEN_FULL: Duration = Duration::from_millis(2);
+/// The same near the limit and beyond it: writes shall go on soon after memory is free.
+const AGE_MAX_NEAR_LIMIT: Duration = Duration::from_millis(1);
+/// This part of the limit is near it.
+const NEAR_DIVISOR: u64 = 16;
 
 /// The part of a control group's limit that is the default of `maxmemory`. Stacks, gaps between allocations and
 /// buffers in the kernel need the rest.
@@ -30,6 +32,8 @@ pub struct Memory {
     /// Time since `created_at` and bytes of the last reading.
     read_at_ns: AtomicU64,
     used_bytes: AtomicU64,
+    /// Bytes that the figure still has and that are free, or will be soon.
+    freed_bytes: AtomicU64,
 }
 
 impl fmt::Debug for Memory {
@@ -56,6 +60,7 @@ impl Memory {
             created_at: Instant::now(),
             read_at_ns: AtomicU64::new(0),
             used_bytes: AtomicU64::new(0),
+            freed_bytes: AtomicU64::new(0),
         }
     }
 
@@ -67,17 +72,36 @@ impl Memory {
         };
         // The figures are those of the last advance.
         let _stale = figures.advance();
-        let used_bytes = allocated.read().unwrap_or_default() as u64;
-        self.used_bytes.store(used_bytes, Ordering::Relaxed);
+        allocated.read().unwrap_or_default() as u64
+    }
+
+    /// Notes that `bytes` of what the process has allocated are free, or will be soon.
+    pub fn note_freed(&self, bytes: usize) {
+        self.freed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes beyond `limit_bytes` at the last reading, less what was freed since.
+    #[must_use]
+    pub fn excess_bytes(&self, limit_bytes: u64) -> u64 {
+        let used_bytes = self.used_bytes.load(Ordering::Relaxed);
+        let freed_bytes = self.freed_bytes.load(Ordering::Relaxed);
         used_bytes
+            .saturating_sub(limit_bytes)
+            .saturating_sub(freed_bytes)
     }
 
     /// Whether the process has allocated more than `limit_bytes`, as of a few milliseconds before `now`.
+    /// `pending_bytes` says what of it will be free soon, at a reading.
     #[must_use]
-    pub fn exceeds(&self, limit_bytes: u64, now: Instant) -> bool {
+    pub fn exceeds(
+        &self,
+        limit_bytes: u64,
+        now: Instant,
+        pending_bytes: impl FnOnce() -> usize,
+    ) -> bool {
         let used_bytes = self.used_bytes.load(Ordering::Relaxed);
-        let age_max = if used_bytes > limit_bytes {
-            AGE_MAX_WHEN_FULL
+        let age_max = if used_bytes > limit_bytes - limit_bytes / NEAR_DIVISOR {
+            AGE_MAX_NEAR_LIMIT
         } else {
             AGE_MAX
         };
@@ -91,11 +115,14 @@ impl Memory {
                 .read_at_ns
                 .compare_exchange(read_at_ns, now_ns, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
-        if shall_read {
-            self.used_bytes() > limit_bytes
-        } else {
-            used_bytes > limit_bytes
+        if !shall_read {
+            return used_bytes > limit_bytes;
         }
+        let pending_bytes = pending_bytes() as u64;
+        let used_bytes = self.used_bytes();
+        self.used_bytes.store(used_bytes, Ordering::Relaxed);
+        self.freed_bytes.store(pending_bytes, Ordering::Relaxed);
+        used_bytes > limit_bytes
     }
 }
 
@@ -195,8 +222,11 @@ mod tests {
         let before = memory.used_bytes();
         let block = std::hint::black_box(vec![0_u8; BYTES as usize]);
         assert!(memory.used_bytes() >= before + BYTES / 2);
-        assert!(memory.exceeds(1, Instant::now()));
-        assert!(!memory.exceeds(u64::MAX, Instant::now()));
+        assert!(memory.exceeds(1, Instant::now(), || 0));
+        assert!(!memory.exceeds(u64::MAX, Instant::now(), || 0));
+        assert!(memory.excess_bytes(before) >= BYTES / 2);
+        memory.note_freed(BYTES as usize);
+        assert!(memory.excess_bytes(before) < BYTES / 2);
         drop(block);
         assert!(memory.used_bytes() < before + BYTES / 2);
     }

@@ -155,6 +155,10 @@ impl Settings {
         started.protected_mode = config.protected_mode;
         self.set_maxmemory_bytes(maxmemory_bytes(config));
         started.maxmemory = config.maxmemory;
+        started.maxmemory_policy = config.maxmemory_policy;
+        started.maxmemory_samples = config.maxmemory_samples;
+        started.lfu_log_factor = config.lfu_log_factor;
+        started.lfu_decay_time = config.lfu_decay_time;
         self.set_busy_reply_threshold_ms(config.busy_reply_threshold);
         started.busy_reply_threshold = config.busy_reply_threshold;
         self.set_script_time_limit_ms(config.script_time_limit_ms);

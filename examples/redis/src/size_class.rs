@@ -17,6 +17,7 @@ use crate::command::{CommandTable, KeyPositions};
 use crate::commands::geo;
 use crate::glob::StepsBound;
 use crate::hyperloglog::{REGISTERS, SPARSE_BYTES_MAX, Sketch};
+use crate::rdb;
 use crate::scripts::digest::Digest;
 use crate::scripts::profile::{Kind, Profile};
 
@@ -72,6 +73,8 @@ enum Work {
     Sketches,
     /// The product of the bytes of both keys.
     Pairs,
+    /// The most elements that the payload in argument 3 may have, and its bytes.
+    Payload,
     /// The members of the key in this argument whose places are looked at.
     Places(usize),
     /// The key's elements up to COUNT, and the pattern of MATCH.
@@ -222,6 +225,7 @@ const WORK: &[(Work, &[&str])] = &[
         Work::Elements,
         &[
             "bitop",
+            "dump",
             "hgetall",
             "hkeys",
             "hvals",
@@ -283,6 +287,7 @@ const WORK: &[(Work, &[&str])] = &[
     ),
     (Work::Places(2), &["geosearchstore"]),
     (Work::Pairs, &["lcs"]),
+    (Work::Payload, &["restore"]),
     (Work::Cursor, &["hscan", "sscan", "zscan"]),
     (Work::KeyspaceCursor, &["scan"]),
     (Work::Keyspace, &["keys"]),
@@ -442,6 +447,7 @@ impl Judge {
             (Work::Sketches, _) => self.sketches(frame, head),
             (Work::Places(key), _) => self.places(key, frame, head),
             (Work::Pairs, _) => self.pairs(frame, head),
+            (Work::Payload, _) => restored(frame, head),
             (Work::Cursor, _) => self.cursor(frame, head, span),
             (Work::KeyspaceCursor, _) => {
                 let count = scan_count(frame, head, 2, span);
@@ -671,6 +677,13 @@ impl Judge {
         let matched = keys.saturating_mul(steps) / STEPS_PER_ELEMENT;
         keys.saturating_add(copied).saturating_add(matched)
     }
+}
+
+/// The payload says how many elements it has, and how long its strings are.
+fn restored(frame: &[u8], head: &RespHead) -> usize {
+    let (elements, bytes) = head.arg(frame, 3).map_or((0, 0), rdb::elements_max);
+    let copied = bytes / COPIED_BYTES_PER_ELEMENT as u64;
+    usize::try_from(elements.saturating_add(copied)).unwrap_or(usize::MAX)
 }
 
 /// Whether an inline command may hold quotes and escapes, which its head does not remove.
@@ -942,6 +955,7 @@ mod tests {
             ),
             ("debug", &[], vec!["sleep 1".into()]),
             ("del", &["L", "a b c"], vec![many("", " k")]),
+            ("dump", &["k"], vec!["L".into(), "string".into()]),
             ("eval", &[], vec!["return 0".into()]),
             ("eval_ro", &[], vec!["return 0".into()]),
             ("evalsha", &[], vec!["a 0".into()]),
@@ -1072,6 +1086,19 @@ mod tests {
                 vec!["a b".into(), many("", " a")],
             ),
             ("pfmerge", &["none"], vec!["none sketch".into()]),
+            (
+                "restore",
+                &[
+                    "k 0 \u{0}\u{5}hello",
+                    "k 0 \u{2}\u{3}abcd",
+                    "k 0 \u{10}\u{3f}abcd",
+                ],
+                vec![
+                    "k 0 \u{2}\u{41}\u{0}".into(),
+                    "k 0 \u{10}\u{41}\u{1f}".into(),
+                    format!("k 0 \u{2}\u{1}\u{42}\u{0}{}", "x".repeat(1000)),
+                ],
+            ),
             ("rpop", &["L", "L 100"], vec!["L 1000".into()]),
             ("rpush", &["L a"], vec![many("l", " a")]),
             ("rpushx", &["L a"], vec![many("l", " a")]),

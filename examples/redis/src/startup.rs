@@ -7,9 +7,10 @@ use psp_classifiers::resp::RespClassifier;
 use psp_program::Tls;
 use psp_protocols::resp::Resp;
 use psp_server::Server;
-use psp_store::ExpiryCycle;
+use psp_store::{ExpiryCycle, Periodic};
 
 use crate::config::Config;
+use crate::eviction;
 use crate::handler::RedisHandler;
 use crate::scripts::control::STACK_BYTES_MIN;
 use crate::settings::Settings;
@@ -27,6 +28,8 @@ pub struct RedisServer {
     pub state: Arc<ServerState>,
     /// Removes expired keys until it is dropped.
     pub expiry: ExpiryCycle,
+    /// Evicts keys until it is dropped.
+    pub eviction: Periodic,
 }
 
 /// Binds the addresses and sets everything up.
@@ -40,6 +43,8 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
     let state = Arc::new(ServerState::new(Settings::new(config.clone())));
     let expiry =
         ExpiryCycle::start(Arc::clone(&state.store)).context("cannot start the expiry thread")?;
+    let eviction =
+        eviction::start(Arc::clone(&state)).context("cannot start the eviction thread")?;
     let builder = Server::builder()
         .config(config.server)
         .policy(config.policy)
@@ -61,6 +66,7 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
         tls,
         state,
         expiry,
+        eviction,
     })
 }
 

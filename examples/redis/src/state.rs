@@ -11,6 +11,7 @@ use psp_store::{Keyspace, unix_time_ms};
 use crate::blocking::BlockedClients;
 use crate::client::{Client, Registry};
 use crate::command::CommandTable;
+use crate::eviction::Evictions;
 use crate::memory::Memory;
 use crate::scripts::Scripts;
 use crate::settings::Settings;
@@ -27,6 +28,8 @@ pub struct ServerState {
     pub scripts: Scripts,
     /// The memory of the process.
     pub memory: Memory,
+    /// How keys are evicted.
+    pub evictions: Evictions,
     /// All connections.
     pub clients: Arc<Registry>,
     /// When the server started.
@@ -59,11 +62,12 @@ impl ServerState {
     pub fn new(settings: Settings) -> Self {
         let store = Arc::new(Keyspace::new());
         let blocked = BlockedClients::new(Arc::clone(&store));
-        Self {
+        let state = Self {
             store,
             settings,
             scripts: Scripts::default(),
             memory: Memory::new(),
+            evictions: Evictions::default(),
             clients: Arc::new(Registry::new(blocked)),
             started_at: Instant::now(),
             started_at_ms: unix_time_ms(),
@@ -74,7 +78,9 @@ impl ServerState {
             ),
             runtime: OnceLock::new(),
             workers: Mutex::default(),
-        }
+        };
+        state.configure_eviction(&state.settings.config);
+        state
     }
 
     /// The path of the server's own Unix socket.
@@ -100,13 +106,6 @@ impl ServerState {
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.runtime.get().is_some_and(ServerHandle::is_stopping)
-    }
-
-    /// Whether commands that may store more get an error, at `now`.
-    #[must_use]
-    pub fn is_out_of_memory(&self, now: Instant) -> bool {
-        let limit_bytes = self.settings.maxmemory_bytes();
-        limit_bytes > 0 && self.memory.exceeds(limit_bytes, now)
     }
 
     /// Most connections that may be open at once.

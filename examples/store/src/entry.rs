@@ -1,10 +1,10 @@
 //! A key with its value and times, and the slot through which an update changes it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
 
+use crate::access::{Access, AccessClock};
 use crate::reaper::Garbage;
 use crate::value::Value;
 
@@ -13,23 +13,12 @@ const NEVER: u64 = u64::MAX;
 
 /// A key with its value and times. The keyspace shares it with readers, and changes it in place
 /// only while it holds the sole reference.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Entry {
     key: Box<[u8]>,
     value: Value,
     expire_at_ms: u64,
-    touched_s: AtomicU32,
-}
-
-impl Clone for Entry {
-    fn clone(&self) -> Self {
-        Self {
-            key: self.key.clone(),
-            value: self.value.clone(),
-            expire_at_ms: self.expire_at_ms,
-            touched_s: AtomicU32::new(self.touched_s()),
-        }
-    }
+    pub(crate) access: Access,
 }
 
 impl Entry {
@@ -38,7 +27,7 @@ impl Entry {
             key: key.into(),
             value,
             expire_at_ms: NEVER,
-            touched_s: AtomicU32::new(0),
+            access: Access::default(),
         }
     }
 
@@ -60,22 +49,16 @@ impl Entry {
         (self.expire_at_ms != NEVER).then_some(self.expire_at_ms)
     }
 
-    /// When the key was last read or written, in seconds since the keyspace was created.
+    /// When the key was last read or written, in seconds of the keyspace's clock.
     #[must_use]
     pub fn touched_s(&self) -> u32 {
-        self.touched_s.load(Ordering::Relaxed)
+        self.access.touched_s()
     }
 
     /// Approximate bytes of memory that the key and its value take.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.key.len() + self.value.memory_bytes()
-    }
-
-    pub(crate) fn touch(&self, now_s: u32) {
-        if self.touched_s() != now_s {
-            self.touched_s.store(now_s, Ordering::Relaxed);
-        }
     }
 
     pub(crate) fn is_expired(&self, now_ms: impl FnOnce() -> u64) -> bool {
@@ -90,6 +73,9 @@ pub struct Slot<'k> {
     entry: Option<Arc<Entry>>,
     changed: bool,
     locked: bool,
+    /// What the key shall look like after the update.
+    idle_s: Option<u32>,
+    frequency: Option<u8>,
     discarded: SmallVec<[Garbage; 1]>,
 }
 
@@ -101,6 +87,8 @@ impl<'k> Slot<'k> {
             entry,
             changed: false,
             locked: true,
+            idle_s: None,
+            frequency: None,
             discarded: SmallVec::new(),
         }
     }
@@ -126,10 +114,15 @@ impl<'k> Slot<'k> {
         self.key
     }
 
+    /// The key's entry, if it has one.
+    pub(crate) fn entry(&self) -> Option<&Entry> {
+        self.entry.as_deref()
+    }
+
     /// The key's value, if it has one.
     #[must_use]
     pub fn value(&self) -> Option<&Value> {
-        self.entry.as_deref().map(Entry::value)
+        self.entry().map(Entry::value)
     }
 
     /// The key's value, to be changed in place. The key keeps its expiry.
@@ -188,18 +181,34 @@ impl<'k> Slot<'k> {
         }
     }
 
+    /// Lets the key look as if nothing had read or written it for `idle_s` seconds.
+    pub fn set_idle_s(&mut self, idle_s: u32) {
+        self.idle_s = Some(idle_s);
+    }
+
+    /// Lets the key look as often used as this [frequency](crate::Keyspace::frequency) says.
+    pub fn set_frequency(&mut self, frequency: u8) {
+        self.frequency = Some(frequency);
+    }
+
     pub(crate) fn is_changed(&self) -> bool {
         self.changed
     }
 
     /// Ends the update. Returns the values and entries that it displaced.
-    pub(crate) fn finish(&mut self, now_s: u32) -> SmallVec<[Garbage; 1]> {
+    pub(crate) fn finish(&mut self, clock: &AccessClock) -> SmallVec<[Garbage; 1]> {
         // A string, even an empty one, counts as one element.
         if self.value().is_some_and(|value| value.cardinality() == 0) {
             self.remove();
         }
         if let Some(entry) = &self.entry {
-            entry.touch(now_s);
+            entry.access.touch(clock);
+            if let Some(idle_s) = self.idle_s {
+                entry.access.set_idle_s(idle_s, clock);
+            }
+            if let Some(frequency) = self.frequency {
+                entry.access.set_frequency(frequency, clock);
+            }
         }
         std::mem::take(&mut self.discarded)
     }

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use imbl::OrdMap;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use crate::access::{AccessClock, LfuRates};
 use crate::awaited::AwaitedKeys;
 use crate::clock::unix_time_ms;
 use crate::entry::{Entry, Slot};
@@ -49,8 +49,7 @@ pub struct Keyspace {
     /// The keyspace that this one is a [fork](crate::fork) of.
     pub(crate) origin: Option<Origin>,
     pub(crate) awaited: AwaitedKeys,
-    start: Instant,
-    now_s: AtomicU32,
+    clock: AccessClock,
     contended_updates: AtomicU64,
     expired_keys: AtomicU64,
     key_len_max: AtomicUsize,
@@ -111,8 +110,7 @@ impl Keyspace {
             reaper,
             origin,
             awaited: AwaitedKeys::default(),
-            start: Instant::now(),
-            now_s: AtomicU32::new(0),
+            clock: AccessClock::default(),
             contended_updates: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
             key_len_max: AtomicUsize::new(0),
@@ -122,10 +120,10 @@ impl Keyspace {
     /// A keyspace that reads from `origin` what it does not have.
     pub(crate) fn over(origin: Origin) -> Self {
         let keyspace = &origin.keyspace;
-        let now_s = AtomicU32::new(keyspace.now_s());
+        let clock = keyspace.clock.clone();
         let reaper = Arc::clone(&keyspace.reaper);
         Self {
-            now_s,
+            clock,
             ..Self::with_shards(0, reaper, Some(origin))
         }
     }
@@ -139,7 +137,7 @@ impl Keyspace {
     pub fn with_entry<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
         let entry = self.lookup(key, true);
         if let Some(entry) = &entry {
-            entry.touch(self.now_s());
+            entry.access.touch(&self.clock);
         }
         let result = read(entry.as_deref());
         self.release(entry);
@@ -191,7 +189,7 @@ impl Keyspace {
         let was_present = taken.slot.value().is_some();
         let expired = expire_slot(&mut taken.slot);
         let result = change(&mut taken.slot);
-        let garbage = taken.slot.finish(self.now_s());
+        let garbage = taken.slot.finish(&self.clock);
         let after = taken.slot.expire_at_ms();
         let is_present = taken.slot.value().is_some();
         let homeless = taken.put_back();
@@ -245,7 +243,7 @@ impl Keyspace {
                 continue;
             }
             let key = slot.key();
-            garbage.extend(slot.finish(self.now_s()));
+            garbage.extend(slot.finish(&self.clock));
             let entry = slot.take_entry();
             stored[index] = entry.is_some().then_some(key);
             let state = guards.state(index);
@@ -290,7 +288,7 @@ impl Keyspace {
     fn exchange(&self, expected: Option<&Arc<Entry>>, mut slot: Slot<'_>) -> bool {
         let key = slot.key();
         let position = position_of(key);
-        let mut garbage = slot.finish(self.now_s());
+        let mut garbage = slot.finish(&self.clock);
         let mut entry = slot.take_entry();
         let is_present = entry.is_some();
         let shard = self.shard(position);
@@ -505,13 +503,97 @@ impl Keyspace {
     /// Seconds since the entry was last read or written.
     #[must_use]
     pub fn idle_s(&self, entry: &Entry) -> u32 {
-        self.now_s().saturating_sub(entry.touched_s())
+        entry.access.idle_s(&self.clock)
+    }
+
+    /// How often the entry is read and written, from 0 to 255, if [accesses are counted](Self::count_accesses).
+    #[must_use]
+    pub fn frequency(&self, entry: &Entry) -> u8 {
+        entry.access.frequency(&self.clock)
+    }
+
+    /// Whether accesses are counted.
+    #[must_use]
+    pub fn counts_accesses(&self) -> bool {
+        self.clock.counts()
+    }
+
+    /// Counts accesses from now on, or stops to count them.
+    pub fn count_accesses(&self, counts: bool) {
+        self.clock.set_counts(counts);
+    }
+
+    /// How frequencies grow and shrink.
+    #[must_use]
+    pub fn lfu_rates(&self) -> LfuRates {
+        self.clock.rates()
+    }
+
+    /// Changes how frequencies grow and shrink.
+    pub fn set_lfu_rates(&self, rates: LfuRates) {
+        self.clock.set_rates(rates);
     }
 
     /// Advances the clock that [`idle_s`](Self::idle_s) reads.
     pub(crate) fn tick(&self) {
-        let elapsed_s = u32::try_from(self.start.elapsed().as_secs()).unwrap_or(u32::MAX);
-        self.now_s.store(elapsed_s, Ordering::Relaxed);
+        self.clock.advance();
+    }
+
+    /// Bytes that were removed and that the reaper has not dropped yet, by estimate.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.reaper.pending_bytes()
+    }
+
+    /// Calls `visit` with a random entry, if there is one. `is_volatile` asks for one that expires; entries whose
+    /// expiry is a long time after the one before are then more likely.
+    pub(crate) fn sample(&self, is_volatile: bool, visit: &mut impl FnMut(&Arc<Entry>)) {
+        let start = rand::random_range(0..1u64 << POSITION_BITS);
+        let Some(shard) = self.first_shard(start, |shard| match is_volatile {
+            true => &shard.volatile_len,
+            false => &shard.len,
+        }) else {
+            return;
+        };
+        let state = shard.state.lock();
+        if is_volatile {
+            let at_ms = |due: Option<&(u64, u64)>| due.map_or(0, |(at_ms, _)| *at_ms);
+            let from_ms = rand::random_range(at_ms(state.due.first())..=at_ms(state.due.last()));
+            state.visit_due(from_ms, visit);
+        } else {
+            let behind = state.map.range(start..).next();
+            if let Some((_, bucket)) = behind.or_else(|| state.map.get_min().map(|(p, b)| (p, b))) {
+                bucket.first().into_iter().for_each(visit);
+            }
+        }
+    }
+
+    /// Calls `visit` with the entry of a random shard that expires first, if there is one.
+    pub(crate) fn sample_due(&self, visit: &mut impl FnMut(&Arc<Entry>)) {
+        let start = rand::random_range(0..1u64 << POSITION_BITS);
+        if let Some(shard) = self.first_shard(start, |shard| &shard.volatile_len) {
+            shard.state.lock().visit_due(0, visit);
+        }
+    }
+
+    /// The first shard from `position` on whose `len` is not zero. After the last shard comes the first.
+    fn first_shard(&self, position: u64, len: impl Fn(&Shard) -> &AtomicUsize) -> Option<&Shard> {
+        let (before, from) = self.shards.split_at(self.shard_index(position));
+        let mut around = from.iter().chain(before);
+        around.find(|shard| len(shard).load(Ordering::Relaxed) > 0)
+    }
+
+    /// Removes the key if its entry `qualifies`. Returns the bytes that it had.
+    pub(crate) fn evict(
+        &self,
+        key: &[u8],
+        qualifies: impl FnOnce(&Entry) -> bool,
+    ) -> Option<usize> {
+        self.update(key, |slot| {
+            let entry = slot.entry().filter(|entry| qualifies(entry))?;
+            let bytes = entry.memory_bytes();
+            slot.remove().map(|_value| bytes)
+        })
     }
 
     /// Removes up to `count_max` keys of shard `index` that expired by `now_ms`. Returns how many.
@@ -577,10 +659,6 @@ impl Keyspace {
         let mut state = shard.state.lock();
         state.replace(position, key, Some(entry));
         shard.publish(&state);
-    }
-
-    fn now_s(&self) -> u32 {
-        self.now_s.load(Ordering::Relaxed)
     }
 
     /// The live entry of `key`. Removes the entry if it has expired.
@@ -681,6 +759,15 @@ impl State {
             .get(&position)?
             .iter()
             .find(|entry| entry.key() == key)
+    }
+
+    /// Calls `visit` with the first entry that expires at `from_ms` or later.
+    fn visit_due(&self, from_ms: u64, visit: &mut impl FnMut(&Arc<Entry>)) {
+        if let Some((at_ms, position)) = self.due.range((from_ms, 0)..).next() {
+            let bucket = self.map.get(position).into_iter().flatten();
+            let mut due = bucket.filter(|entry| entry.expire_at_ms() == Some(*at_ms));
+            due.next().into_iter().for_each(visit);
+        }
     }
 
     /// Stores `entry` in place of the key's entry; `None` removes the key.

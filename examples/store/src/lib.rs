@@ -27,11 +27,13 @@
 //! snapshot, writers change everything in place. [`Keyspace`] is the entry point, [`Slot`] gives an
 //! update access to its key, and [`Value`] is the value of a key.
 
+mod access;
 mod awaited;
 mod background;
 mod clock;
 mod element;
 mod entry;
+mod eviction;
 mod expiry;
 mod fork;
 mod freed_pages;
@@ -47,10 +49,12 @@ mod transaction;
 mod tree;
 mod value;
 
+pub use access::LfuRates;
 pub use background::Periodic;
 pub use clock::{unix_time_ms, unix_time_us};
 pub use element::Element;
 pub use entry::{Entry, Slot};
+pub use eviction::{Eviction, EvictionPolicy, Evictor, UnknownEvictionPolicy};
 pub use expiry::{ExpiryCycle, remove_expired};
 pub use fork::Watched;
 pub use freed_pages::FreedPages;

@@ -7,9 +7,10 @@ use clap::ValueEnum as _;
 use psp_program::descriptors::make_room;
 use psp_server::Policy;
 use psp_server::policy::PolicyError;
+use psp_store::{LfuRates, UnknownEvictionPolicy};
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
-use crate::config::{LogLevel, yes_or_no};
+use crate::config::{LogLevel, samples, yes_or_no};
 use crate::error::CommandError;
 use crate::glob::{self, Steps};
 use crate::memory::parse_bytes;
@@ -74,7 +75,7 @@ impl Parameter {
 }
 
 /// All parameters. Fixed parameters without a setting tell clients which features are absent:
-/// persistence, eviction, further databases.
+/// persistence, further databases.
 const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("appendonly", |_| "no".into()),
     Parameter::fixed("bind", |server| {
@@ -99,6 +100,16 @@ const PARAMETERS: &[Parameter] = &[
         access.map_or_else(String::new, |value| value.get_name().to_owned())
     }),
     Parameter::new(
+        "lfu-decay-time",
+        |server| server.store.lfu_rates().decay_minutes.to_string(),
+        |server, value| set_lfu_rate(server, value, |rates| &mut rates.decay_minutes),
+    ),
+    Parameter::new(
+        "lfu-log-factor",
+        |server| server.store.lfu_rates().log_factor.to_string(),
+        |server, value| set_lfu_rate(server, value, |rates| &mut rates.log_factor),
+    ),
+    Parameter::new(
         "loglevel",
         |server| {
             tracing::Level::from(server.settings.log_level())
@@ -122,7 +133,20 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.settings.maxmemory_bytes().to_string(),
         set_maxmemory,
     ),
-    Parameter::fixed("maxmemory-policy", |_| "noeviction".into()),
+    Parameter::new(
+        "maxmemory-policy",
+        |server| server.evictions.policy().to_string(),
+        set_eviction_policy,
+    ),
+    Parameter::new(
+        "maxmemory-samples",
+        |server| server.evictions.samples().to_string(),
+        |server, value| {
+            let samples = samples(&String::from_utf8_lossy(value))?;
+            server.evictions.set_samples(samples);
+            Ok(())
+        },
+    ),
     Parameter::new("policy", |server| server.policy().spelled(), set_policy),
     Parameter::fixed("port", |server| server.settings.config.port.to_string()),
     Parameter::new(
@@ -233,6 +257,24 @@ fn set_maxclients(server: &ServerState, value: &[u8]) -> Setting {
 fn set_maxmemory(server: &ServerState, value: &[u8]) -> Setting {
     let bytes = parse_bytes(&String::from_utf8_lossy(value))?;
     server.settings.set_maxmemory_bytes(bytes);
+    Ok(())
+}
+
+fn set_eviction_policy(server: &ServerState, value: &[u8]) -> Setting {
+    let policy = String::from_utf8_lossy(value).parse();
+    let policy = policy.map_err(|unknown: UnknownEvictionPolicy| unknown.to_string())?;
+    server.set_eviction_policy(policy);
+    Ok(())
+}
+
+fn set_lfu_rate(
+    server: &ServerState,
+    value: &[u8],
+    rate: fn(&mut LfuRates) -> &mut u32,
+) -> Setting {
+    let mut rates = server.store.lfu_rates();
+    *rate(&mut rates) = number(value)?;
+    server.store.set_lfu_rates(rates);
     Ok(())
 }
 

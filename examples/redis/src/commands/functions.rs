@@ -348,7 +348,7 @@ fn dump(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
         parts.push(LIBRARY);
         rdb::put_string(&library.code, &mut parts);
     }
-    out.bulk_shared(rdb::seal(parts).into());
+    out.bulk_shared(rdb::seal(parts, &|| {}).into());
     Ok(())
 }
 
@@ -359,7 +359,9 @@ fn restore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
         [policy] => policy_of(policy)?,
         _ => return Err(wrong_arguments(args)),
     };
-    let reader = rdb::open(args[2])
+    let pace = Pace::new();
+    let visit = || pace.step();
+    let reader = rdb::open(args[2], &visit)
         .map_err(|_damaged| CommandError::line("ERR DUMP payload version or checksum are wrong"))?;
     let libraries = read(context, reader)?;
     add(context, libraries, policy)?;

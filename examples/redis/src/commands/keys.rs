@@ -236,6 +236,12 @@ const OBJECT: &[Subcommand] = &[
     Subcommand::new("freq", 3, freq),
     Subcommand::new("idletime", 3, |context, args, out| {
         let store = context.store;
+        if store.counts_accesses() {
+            return Err(CommandError::line(
+                "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+                 policies at runtime LRU and LFU data will take some time to adjust.",
+            ));
+        }
         inspect(context, args[2], out, |entry, out| {
             out.integer(i64::from(store.idle_s(entry)));
         })
@@ -268,8 +274,14 @@ fn memory(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     subcommand::run("memory", MEMORY, context, args, out)
 }
 
-/// Nothing counts how often a key is read, as in Redis without an LFU policy.
+/// Nothing counts how often a key is read without an LFU policy.
 fn freq(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let store = context.store;
+    if store.counts_accesses() {
+        return inspect(context, args[2], out, |entry, out| {
+            out.integer(store.frequency(entry).into());
+        });
+    }
     if context.store.peek(args[2], |entry| entry.is_some()) {
         return Err(CommandError::line(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
@@ -406,6 +418,31 @@ mod tests {
                 "SCAN 0 COUNT x",
                 "-ERR value is not an integer or out of range",
             ),
+        ]);
+    }
+
+    #[test]
+    fn frequencies_are_counted_under_an_lfu_policy_alone() {
+        let mut session = Session::new();
+        session.run("SET s text");
+        let reply = session.run("OBJECT FREQ s");
+        assert!(reply.starts_with("-ERR An LFU maxmemory policy is not selected"));
+        session.expect(&[("CONFIG SET maxmemory-policy allkeys-lfu", "+OK")]);
+        let freq = |session: &mut Session| {
+            let reply = session.run("OBJECT FREQ s");
+            reply[1..].trim_end().parse::<u8>().expect("a frequency")
+        };
+        let before = freq(&mut session);
+        for _ in 0..1000 {
+            session.run("GET s");
+        }
+        assert!(freq(&mut session) > before);
+        let reply = session.run("OBJECT IDLETIME s");
+        assert!(reply.starts_with("-ERR An LFU maxmemory policy is selected"));
+        session.expect(&[
+            ("OBJECT FREQ none", "$-1"),
+            ("CONFIG SET maxmemory-policy noeviction", "+OK"),
+            ("OBJECT IDLETIME s", ":0"),
         ]);
     }
 

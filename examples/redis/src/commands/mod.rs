@@ -10,6 +10,7 @@ mod client;
 mod config;
 mod connection;
 mod counts;
+mod dump;
 mod expire;
 mod functions;
 pub(crate) mod geo;
@@ -45,6 +46,7 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("connection", client::COMMANDS),
     ("server", config::COMMANDS),
     ("connection", connection::COMMANDS),
+    ("generic", dump::COMMANDS),
     ("generic", expire::COMMANDS),
     ("geo", geo::COMMANDS),
     ("hash", hashes::COMMANDS),

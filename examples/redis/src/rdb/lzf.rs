@@ -7,11 +7,12 @@
 
 use super::Malformed;
 
-/// Expands `input` to exactly `len` bytes.
-pub(super) fn expand(mut input: &[u8], len: usize) -> Result<Vec<u8>, Malformed> {
+/// Expands `input` to exactly `len` bytes. Calls `visit` for each run of up to 264 of them.
+pub(super) fn expand(mut input: &[u8], len: usize, visit: &dyn Fn()) -> Result<Vec<u8>, Malformed> {
     // A byte of input stands for less than 264 bytes.
     let mut out = Vec::with_capacity(len.min(input.len().saturating_mul(264)));
     while let Some((&control, rest)) = input.split_first() {
+        visit();
         input = if control < 0x20 {
             let (literal, rest) = split(rest, usize::from(control) + 1)?;
             out.extend_from_slice(literal);
@@ -51,14 +52,18 @@ fn split(bytes: &[u8], len: usize) -> Result<(&[u8], &[u8]), Malformed> {
 mod tests {
     use super::*;
 
+    fn expanded(input: &[u8], len: usize) -> Result<Vec<u8>, Malformed> {
+        expand(input, len, &|| {})
+    }
+
     #[test]
     fn literals_and_runs_expand() {
-        assert_eq!(expand(b"\x02abc", 3), Ok(b"abc".to_vec()));
+        assert_eq!(expanded(b"\x02abc", 3), Ok(b"abc".to_vec()));
         // Three bytes, then six from three back.
-        assert_eq!(expand(b"\x02abc\x80\x02", 9), Ok(b"abcabcabc".to_vec()));
+        assert_eq!(expanded(b"\x02abc\x80\x02", 9), Ok(b"abcabcabc".to_vec()));
         // A run of 7 + 3 + 2 of the last byte.
-        assert_eq!(expand(b"\x00a\xe0\x03\x00", 13), Ok(b"a".repeat(13)));
-        assert_eq!(expand(b"", 0), Ok(Vec::new()));
+        assert_eq!(expanded(b"\x00a\xe0\x03\x00", 13), Ok(b"a".repeat(13)));
+        assert_eq!(expanded(b"", 0), Ok(Vec::new()));
     }
 
     #[test]
@@ -73,7 +78,7 @@ mod tests {
             (b"\x02abc\xe0\xff", 9),
             (b"\x02abc\x80\x03", 9),
         ] {
-            assert_eq!(expand(input, len), Err(Malformed), "{input:?}");
+            assert_eq!(expanded(input, len), Err(Malformed), "{input:?}");
         }
     }
 }

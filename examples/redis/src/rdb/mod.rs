@@ -1,16 +1,24 @@
-//! Payloads in the format of Redis's RDB files, as FUNCTION DUMP and FUNCTION RESTORE exchange them.
+//! Payloads in the format of Redis's RDB files, as DUMP and RESTORE exchange them, of keys and of functions.
 //!
 //! ```text
-//!   payload:  part, part, ...  |  version, 2 bytes  |  CRC-64, 8 bytes
-//!   part:     opcode  |  string
+//!   payload:  parts  |  version, 2 bytes  |  CRC-64, 8 bytes
+//!   parts:    of a key: its type, then its value; of functions: opcode and string, opcode and string, ...
 //!   string:   length, bytes  |  an integer  |  compressed and plain length, LZF
 //! ```
 //!
 //! Integers of lengths are big-endian, those of the footer and of integer strings little-endian.
 
 mod crc64;
+mod kind;
 mod lzf;
+mod packed;
 mod reader;
+mod value_reader;
+mod value_writer;
+
+pub(crate) use kind::elements_max;
+pub(crate) use value_reader::read_value;
+pub(crate) use value_writer::put_value;
 
 pub(crate) use reader::{Malformed, Reader};
 
@@ -19,6 +27,8 @@ const VERSION: u16 = 10;
 /// Version and checksum.
 const FOOTER_LEN: usize = 10;
 const CHECKSUM_LEN: usize = 8;
+/// Bytes that take as long as one element.
+const BYTES_PER_VISIT: usize = 1024;
 
 /// The payload cannot be read: it is damaged, or of a later version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +36,13 @@ pub(crate) struct Damaged;
 
 /// Appends a string as it is.
 pub(crate) fn put_string(bytes: &[u8], out: &mut Vec<u8>) {
-    match bytes.len() {
+    put_len(bytes.len(), out);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a length or a count.
+fn put_len(len: usize, out: &mut Vec<u8>) {
+    match len {
         len @ ..0x40 => out.push(len as u8),
         len @ ..0x4000 => out.extend([0x40 | (len >> 8) as u8, len as u8]),
         len => match u32::try_from(len) {
@@ -40,29 +56,28 @@ pub(crate) fn put_string(bytes: &[u8], out: &mut Vec<u8>) {
             }
         },
     }
-    out.extend_from_slice(bytes);
 }
 
-/// Makes a payload of `parts`.
-pub(crate) fn seal(mut parts: Vec<u8>) -> Vec<u8> {
+/// Makes a payload of `parts`. Calls `visit` for each part of the work.
+pub(crate) fn seal(mut parts: Vec<u8>, visit: &dyn Fn()) -> Vec<u8> {
     parts.extend(VERSION.to_le_bytes());
-    let checksum = crc64::checksum(&parts);
+    let checksum = crc64::checksum(&parts, visit);
     parts.extend(checksum.to_le_bytes());
     parts
 }
 
-/// The parts of a payload.
+/// The parts of a payload. Checking and reading them calls `visit` for each part of the work.
 ///
 /// # Errors
 /// Its version or its checksum is wrong.
-pub(crate) fn open(payload: &[u8]) -> Result<Reader<'_>, Damaged> {
+pub(crate) fn open<'p>(payload: &'p [u8], visit: &'p dyn Fn()) -> Result<Reader<'p>, Damaged> {
     let parts_len = payload.len().checked_sub(FOOTER_LEN).ok_or(Damaged)?;
     let (checked, checksum) = payload.split_at(payload.len() - CHECKSUM_LEN);
     let version = u16::from_le_bytes([payload[parts_len], payload[parts_len + 1]]);
-    if version > VERSION || checksum != crc64::checksum(checked).to_le_bytes() {
+    if version > VERSION || checksum != crc64::checksum(checked, visit).to_le_bytes() {
         return Err(Damaged);
     }
-    Ok(Reader::new(&payload[..parts_len]))
+    Ok(Reader::new(&payload[..parts_len], visit))
 }
 
 #[cfg(test)]
@@ -78,8 +93,8 @@ mod tests {
             let mut parts = vec![245];
             put_string(&text, &mut parts);
             put_string(b"next", &mut parts);
-            let payload = seal(parts);
-            let mut reader = open(&payload).unwrap();
+            let payload = seal(parts, &|| {});
+            let mut reader = open(&payload, &|| {}).unwrap();
             assert_eq!(reader.byte(), Ok(245));
             assert_eq!(reader.string(1 << 20).unwrap(), text);
             assert_eq!(reader.string(1 << 20).unwrap(), b"next".as_slice());
@@ -92,21 +107,21 @@ mod tests {
     fn any_changed_byte_is_found() {
         let mut parts = vec![245];
         put_string(b"#!lua name=x", &mut parts);
-        let payload = seal(parts);
-        assert!(open(&payload).is_ok());
+        let payload = seal(parts, &|| {});
+        assert!(open(&payload, &|| {}).is_ok());
         for index in 0..payload.len() {
             let mut damaged = payload.clone();
             damaged[index] ^= 4;
-            assert!(matches!(open(&damaged), Err(Damaged)), "{index}");
+            assert!(matches!(open(&damaged, &|| {}), Err(Damaged)), "{index}");
         }
-        assert!(matches!(open(&payload[..9]), Err(Damaged)));
+        assert!(matches!(open(&payload[..9], &|| {}), Err(Damaged)));
     }
 
     proptest! {
         #[test]
         fn arbitrary_parts_are_read_or_refused(parts: Vec<u8>) {
-            let payload = seal(parts);
-            let mut reader = open(&payload).unwrap();
+            let payload = seal(parts, &|| {});
+            let mut reader = open(&payload, &|| {}).unwrap();
             while !reader.is_empty() {
                 let read = reader.byte().and_then(|_opcode| reader.string(4096));
                 match read {

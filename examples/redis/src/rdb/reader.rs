@@ -14,9 +14,10 @@ pub(super) const LEN_OF_64_BITS: u8 = 0x81;
 pub(crate) struct Malformed;
 
 /// The rest of a payload.
-#[derive(Debug)]
 pub(crate) struct Reader<'p> {
     rest: &'p [u8],
+    /// Called for each part that takes as long as one element.
+    visit: &'p dyn Fn(),
 }
 
 /// A length, or the form of a string without one.
@@ -28,8 +29,13 @@ enum Length {
 }
 
 impl<'p> Reader<'p> {
-    pub(super) const fn new(parts: &'p [u8]) -> Self {
-        Self { rest: parts }
+    pub(super) const fn new(parts: &'p [u8], visit: &'p dyn Fn()) -> Self {
+        Self { rest: parts, visit }
+    }
+
+    /// What to call for each part that takes as long as one element.
+    pub(super) const fn visitor(&self) -> &'p dyn Fn() {
+        self.visit
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -44,6 +50,7 @@ impl<'p> Reader<'p> {
 
     /// The next string, of up to `len_max` bytes.
     pub(crate) fn string(&mut self, len_max: usize) -> Result<Cow<'p, [u8]>, Malformed> {
+        (self.visit)();
         match self.length()? {
             Length::Plain(len) => self.bytes(bounded(len, len_max)?).map(Cow::Borrowed),
             Length::Integer(len) => self.integer(len).map(Cow::Owned),
@@ -51,7 +58,7 @@ impl<'p> Reader<'p> {
                 let compressed_len = bounded(self.plain_length()?, len_max)?;
                 let len = bounded(self.plain_length()?, len_max)?;
                 let compressed = self.bytes(compressed_len)?;
-                lzf::expand(compressed, len).map(Cow::Owned)
+                lzf::expand(compressed, len, self.visit).map(Cow::Owned)
             }
         }
     }
@@ -69,7 +76,8 @@ impl<'p> Reader<'p> {
         })
     }
 
-    fn plain_length(&mut self) -> Result<u64, Malformed> {
+    /// The next length or count.
+    pub(super) fn plain_length(&mut self) -> Result<u64, Malformed> {
         match self.length()? {
             Length::Plain(len) => Ok(len),
             _ => Err(Malformed),
@@ -92,7 +100,8 @@ impl<'p> Reader<'p> {
         Ok(bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    /// The next bytes.
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let (array, rest) = self.rest.split_first_chunk().ok_or(Malformed)?;
         self.rest = rest;
         Ok(*array)
@@ -104,6 +113,19 @@ fn bounded(len: u64, len_max: usize) -> Result<usize, Malformed> {
     len.ok_or(Malformed)
 }
 
+/// The bytes of the string that starts `parts`, once it is expanded, without reading it.
+pub(super) fn string_len(parts: &[u8]) -> Result<u64, Malformed> {
+    let mut reader = Reader::new(parts, &|| {});
+    match reader.length()? {
+        Length::Plain(len) => Ok(len),
+        Length::Integer(_) => Ok(0),
+        Length::Compressed => {
+            reader.plain_length()?;
+            reader.plain_length()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,7 +133,7 @@ mod tests {
     #[test]
     fn integers_are_digits_and_compressed_strings_expand() {
         let parts = b"\xc0\xfb\xc1\x00\x01\xc2\x00\x00\x00\x80\xc3\x05\x0d\x00a\xe0\x03\x00";
-        let mut reader = Reader::new(parts);
+        let mut reader = Reader::new(parts, &|| {});
         for expected in ["-5", "256", "-2147483648", "aaaaaaaaaaaaa"] {
             assert_eq!(reader.string(100).unwrap(), expected.as_bytes());
         }
@@ -120,7 +142,7 @@ mod tests {
 
     #[test]
     fn strings_have_a_bound() {
-        let read = |parts: &[u8]| Reader::new(parts).string(100).map(Cow::into_owned);
+        let read = |parts: &[u8]| Reader::new(parts, &|| {}).string(100).map(Cow::into_owned);
         assert_eq!(read(b"\x40\x65"), Err(Malformed));
         assert_eq!(read(b"\xc3\x05\x40\x65\x00a\xe0\x03\x00"), Err(Malformed));
         assert_eq!(

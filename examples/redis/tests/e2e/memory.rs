@@ -38,8 +38,8 @@ fn fill(client: &mut Connection) -> usize {
 }
 
 /// The figure of this name in INFO.
-fn figure(client: &mut Connection, name: &str) -> u64 {
-    let info = client.info("memory");
+pub(crate) fn figure(client: &mut Connection, name: &str) -> u64 {
+    let info = client.info("everything");
     let line = info.lines().find_map(|line| line.strip_prefix(name));
     line.expect("a figure").trim().parse().expect("a number")
 }

@@ -18,16 +18,15 @@ const CONFIG: &str = "tcp = true\nlog_level = 'info'\n[policy]\nname = 'sq'\nqua
 
 fn start(preempt: &str, admin: u16) -> ServerProcess {
     ServerProcess::start(|directory| {
-        let port = free_port();
         let file = directory.join("psp-synthetic.toml");
         fs::write(&file, CONFIG).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_psp-synthetic"));
         command.arg("--config").arg(file);
-        command.args(["--port", &port.to_string(), "--preempt", preempt]);
+        command.args(["--port", "0", "--preempt", preempt]);
         command.args(["--admin", &format!("127.0.0.1:{admin}")]);
         Start {
             command,
-            port: Some(port),
+            port: None,
         }
     })
 }

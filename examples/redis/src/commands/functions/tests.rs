@@ -413,13 +413,16 @@ fn payloads_bring_libraries_back() {
             parts.push(LIBRARY);
             rdb::put_string(code.as_bytes(), &mut parts);
         }
-        rdb::seal(parts)
+        rdb::seal(parts, &|| {})
     };
     let twice = format!("#!lua name=lib\n{}", returns("1"));
     for (payload, error) in [
-        (rdb::seal(vec![1]), "-ERR given type is not a function"),
         (
-            rdb::seal(vec![LIBRARY, 9]),
+            rdb::seal(vec![1], &|| {}),
+            "-ERR given type is not a function",
+        ),
+        (
+            rdb::seal(vec![LIBRARY, 9], &|| {}),
             "-ERR Failed loading library payload",
         ),
         (sealed(&["x"]), "-ERR Missing library metadata"),
@@ -434,7 +437,7 @@ fn payloads_bring_libraries_back() {
     session.expect(&[("FCALL f 0", ":1")]);
     assert_eq!(payload(&mut session), dump);
     assert_eq!(
-        restore(&mut session, &rdb::seal(Vec::new()), "FLUSH"),
+        restore(&mut session, &rdb::seal(Vec::new(), &|| {}), "FLUSH"),
         "+OK"
     );
     session.expect(&[("FUNCTION LIST", "*0")]);

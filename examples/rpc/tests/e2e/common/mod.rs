@@ -35,13 +35,12 @@ impl Server {
         let process = ServerProcess::start(|directory| {
             let file = directory.join(CONFIG_FILE);
             fs::write(&file, config).unwrap();
-            let port = port();
             let mut command = Command::new(env!("CARGO_BIN_EXE_psp-rpc"));
-            command.args(["--udp", "--port", &port.to_string(), "--config"]);
+            command.args(["--udp", "--port", &port().to_string(), "--config"]);
             command.arg(file).args(flags);
             Start {
                 command,
-                port: Some(port),
+                port: None,
             }
         });
         Self { process }

@@ -1,0 +1,146 @@
+//! What happens when the process holds more than `maxmemory`: keys are evicted, or writes get an error.
+//!
+//! ```text
+//!   write ──► more than maxmemory? ──► a few keys evicted ──► runs
+//!                    │                        │ nothing may be evicted
+//!                    │                        └──► -OOM
+//!   psp-eviction (low priority), every 10 ms ──► keys evicted until there is room
+//! ```
+//!
+//! A write evicts few keys, so that it stays short. The thread does the rest when no write comes, or when much is to go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+use psp_store::{Eviction, EvictionPolicy, Evictor, LfuRates, Periodic};
+
+use crate::config::Config;
+use crate::state::ServerState;
+
+/// Keys that one write evicts at most.
+const KEYS_PER_WRITE: usize = 32;
+/// Keys that the thread evicts between two looks at the memory.
+const KEYS_PER_LOOK: usize = 256;
+/// Time between two looks of the thread.
+const PAUSE: Duration = Duration::from_millis(10);
+/// This part of the limit is evicted beyond what is necessary. Else each write would evict.
+const MARGIN_DIVISOR: u64 = 1024;
+
+/// The settings of eviction, and what it remembers.
+#[derive(Debug, Default)]
+pub struct Evictions {
+    policy: RwLock<EvictionPolicy>,
+    samples: AtomicUsize,
+    evictor: Evictor,
+}
+
+impl Evictions {
+    /// Which keys are evicted.
+    #[must_use]
+    pub fn policy(&self) -> EvictionPolicy {
+        *self.policy.read()
+    }
+
+    /// Keys that are looked at for each eviction.
+    #[must_use]
+    pub fn samples(&self) -> usize {
+        self.samples.load(Ordering::Relaxed)
+    }
+
+    /// Changes the number of keys that are looked at for each eviction.
+    pub fn set_samples(&self, samples: usize) {
+        self.samples.store(samples, Ordering::Relaxed);
+    }
+
+    /// Keys that were evicted.
+    #[must_use]
+    pub fn evicted_keys(&self) -> u64 {
+        self.evictor.evicted_keys()
+    }
+}
+
+/// What became of the memory beyond the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// There is room, or there will be.
+    Made,
+    /// More keys have to go.
+    TooLittle,
+    /// No key may be evicted.
+    None,
+}
+
+impl ServerState {
+    /// Adopts the settings of eviction.
+    pub fn configure_eviction(&self, config: &Config) {
+        self.set_eviction_policy(config.maxmemory_policy);
+        self.evictions.set_samples(config.maxmemory_samples);
+        self.store.set_lfu_rates(LfuRates {
+            log_factor: config.lfu_log_factor,
+            decay_minutes: config.lfu_decay_time,
+        });
+    }
+
+    /// Evicts keys by another policy from now on.
+    pub fn set_eviction_policy(&self, policy: EvictionPolicy) {
+        *self.evictions.policy.write() = policy;
+        self.store.count_accesses(policy.is_lfu());
+    }
+
+    /// Whether commands that may store more get an error, at `now`. Evicts some keys if that helps.
+    #[must_use]
+    pub fn is_out_of_memory(&self, now: Instant) -> bool {
+        self.is_full(now) && self.make_room(KEYS_PER_WRITE) == Room::None
+    }
+
+    /// Whether the process holds more than `maxmemory`.
+    fn is_full(&self, now: Instant) -> bool {
+        let limit_bytes = self.settings.maxmemory_bytes();
+        limit_bytes > 0
+            && self
+                .memory
+                .exceeds(limit_bytes, now, || self.store.pending_bytes())
+    }
+
+    /// Evicts up to `keys_max` keys.
+    fn make_room(&self, keys_max: usize) -> Room {
+        let policy = self.evictions.policy();
+        if policy == EvictionPolicy::NoEviction {
+            return Room::None;
+        }
+        let limit_bytes = self.settings.maxmemory_bytes();
+        let excess_bytes = self.memory.excess_bytes(limit_bytes);
+        if excess_bytes == 0 {
+            return Room::Made;
+        }
+        let wanted_bytes = excess_bytes + limit_bytes / MARGIN_DIVISOR;
+        let wanted_bytes = usize::try_from(wanted_bytes).unwrap_or(usize::MAX);
+        let Evictions {
+            evictor, samples, ..
+        } = &self.evictions;
+        let samples = samples.load(Ordering::Relaxed);
+        match evictor.evict(&self.store, policy, samples, (wanted_bytes, keys_max)) {
+            Eviction::Freed(bytes) => {
+                self.memory.note_freed(bytes);
+                if bytes < wanted_bytes {
+                    Room::TooLittle
+                } else {
+                    Room::Made
+                }
+            }
+            Eviction::Nothing => Room::None,
+        }
+    }
+}
+
+/// Starts the thread that evicts keys of `state`.
+///
+/// # Errors
+/// The system refuses to start a thread.
+pub fn start(state: Arc<ServerState>) -> std::io::Result<Periodic> {
+    Periodic::start("psp-eviction", PAUSE, move || {
+        while state.is_full(Instant::now()) && state.make_room(KEYS_PER_LOOK) == Room::TooLittle {}
+    })
+}

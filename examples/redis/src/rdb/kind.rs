@@ -1,0 +1,112 @@
+//! The types of values in payloads, and what they say of their size.
+
+use super::reader::{Malformed, Reader, string_len};
+
+/// How a payload lays out a value: its first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    String,
+    /// A count, then as many strings.
+    List,
+    /// A count, then as many strings.
+    Set,
+    /// A count, then as many strings in pairs.
+    Hash,
+    /// A count, then as many strings, each with a binary score.
+    SortedSet,
+    /// One string: integers of one width.
+    SetIntset,
+    /// One string.
+    SetListpack,
+    /// One string.
+    HashListpack,
+    /// One string.
+    SortedSetListpack,
+    /// One string. Redis wrote it before version 3.2.
+    ListZiplist,
+    /// One string. Redis wrote it before version 7.
+    HashZiplist,
+    /// One string. Redis wrote it before version 7.
+    SortedSetZiplist,
+    /// A count, then as many strings. Redis wrote it before version 7.
+    Quicklist,
+    /// A count, then as many strings, each after the form of its node.
+    QuicklistOfListpacks,
+}
+
+/// The first bytes. Types that are missing here cannot be restored: streams, modules, and what Redis before version 4
+/// wrote.
+const BYTES: [(u8, Kind); 14] = [
+    (0, Kind::String),
+    (1, Kind::List),
+    (2, Kind::Set),
+    (4, Kind::Hash),
+    (5, Kind::SortedSet),
+    (10, Kind::ListZiplist),
+    (11, Kind::SetIntset),
+    (12, Kind::SortedSetZiplist),
+    (13, Kind::HashZiplist),
+    (14, Kind::Quicklist),
+    (16, Kind::HashListpack),
+    (17, Kind::SortedSetListpack),
+    (18, Kind::QuicklistOfListpacks),
+    (20, Kind::SetListpack),
+];
+
+/// Least bytes of an entry in a listpack, a ziplist or an intset.
+const ENTRY_LEN_MIN: u64 = 2;
+
+impl Kind {
+    pub(super) fn of(byte: u8) -> Option<Self> {
+        let found = BYTES.iter().find(|(known, _)| *known == byte);
+        found.map(|(_, kind)| *kind)
+    }
+
+    pub(super) fn byte(self) -> u8 {
+        let found = BYTES.iter().find(|(_, kind)| *kind == self);
+        found.map_or(u8::MAX, |(byte, _)| *byte)
+    }
+}
+
+/// The most elements that the value of a payload may have, and the most bytes of its longest string, judged by its first
+/// bytes. A payload that cannot be restored has none.
+pub(crate) fn elements_max(payload: &[u8]) -> (u64, u64) {
+    judge(payload).unwrap_or((0, 0))
+}
+
+fn judge(payload: &[u8]) -> Result<(u64, u64), Malformed> {
+    let mut reader = Reader::new(payload, &|| {});
+    let Some(kind) = Kind::of(reader.byte()?) else {
+        return Err(Malformed);
+    };
+    let len = payload.len() as u64;
+    Ok(match kind {
+        Kind::String => (1, string_len(&payload[1..])?.max(len)),
+        // Strings may be compressed.
+        Kind::List | Kind::Set | Kind::SortedSet => (reader.plain_length()?, compressed_max(len)),
+        Kind::Hash => (
+            reader.plain_length()?.saturating_mul(2),
+            compressed_max(len),
+        ),
+        Kind::Quicklist | Kind::QuicklistOfListpacks => {
+            (compressed_max(len) / ENTRY_LEN_MIN, compressed_max(len))
+        }
+        Kind::SetIntset
+        | Kind::SetListpack
+        | Kind::HashListpack
+        | Kind::SortedSetListpack
+        | Kind::ListZiplist
+        | Kind::HashZiplist
+        | Kind::SortedSetZiplist => {
+            let len = string_len(&payload[1..])?.max(len);
+            (len / ENTRY_LEN_MIN, len)
+        }
+    })
+}
+
+/// The most bytes that a payload of `len` bytes expands to.
+const fn compressed_max(len: u64) -> u64 {
+    /// A run of three bytes expands to so many.
+    const RUN: u64 = 264;
+    len.saturating_mul(RUN / 3)
+}

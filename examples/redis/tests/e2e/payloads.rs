@@ -1,0 +1,106 @@
+//! DUMP and RESTORE between psp-redis and redis-server.
+
+use crate::common::{Connection, Options, Server};
+
+/// Makes keys in each of the forms that redis-server writes.
+fn fill(client: &mut Connection) {
+    let long = "x".repeat(10_000);
+    let numbers: Vec<String> = (-300_i64..300)
+        .map(|number| format!("{}", number * 7_777_777))
+        .collect();
+    let words: Vec<String> = (0..600)
+        .map(|word| format!("word{word}{}", "y".repeat(word % 70)))
+        .collect();
+    for line in [
+        "SET short text",
+        "SET integer -12345",
+        "SET wide 123456789012345",
+        "SET empty ''",
+        "RPUSH list a 1 -1 300 70000 5000000000 -5000000000000000000",
+        "SADD few 1 2 -3",
+        "SADD wider 1 100000 -5000000000",
+        "SADD names a b c",
+        "HSET hash f 1 g 2 h three",
+        "ZADD scores 1.5 a -inf b inf c 1e30 d 3 e",
+        "PFADD sketch a b c d",
+        "GEOADD earth 13.361389 38.115556 Palermo",
+        "SETBIT bits 5000 1",
+    ] {
+        client.ask(line);
+    }
+    client.ask(&format!("SET long {long}"));
+    client.ask(&format!("RPUSH longer a {long} b"));
+    client.ask(&format!("HSET fields name {long}"));
+    for entries in [&numbers, &words] {
+        for (index, entry) in entries.iter().enumerate() {
+            let name = &entries[0];
+            client.ask(&format!("RPUSH list:{name} {entry}"));
+            client.ask(&format!("SADD set:{name} {entry}"));
+            client.ask(&format!("HSET hash:{name} {entry} {index}"));
+            client.ask(&format!("ZADD zset:{name} {index}.25 {entry}"));
+        }
+    }
+}
+
+/// What a client sees of `key`, in an order that does not depend on the server.
+fn content(client: &mut Connection, key: &str) -> String {
+    let ty = client.ask(&format!("TYPE {key}"));
+    let read = match &*ty {
+        "+string" => format!("GET {key}"),
+        "+list" => format!("LRANGE {key} 0 -1"),
+        "+hash" => format!("HGETALL {key}"),
+        "+set" => format!("SMEMBERS {key}"),
+        "+zset" => format!("ZRANGE {key} 0 -1 WITHSCORES"),
+        other => panic!("{key} is {other}"),
+    };
+    let words = encode(&read);
+    let reply = client.request(&words);
+    let text = match &*ty {
+        "+hash" => {
+            let items: Vec<String> = reply.into_items().iter().map(ToString::to_string).collect();
+            let mut pairs: Vec<String> = items.chunks(2).map(|pair| pair.join("=")).collect();
+            pairs.sort();
+            pairs.join(" ")
+        }
+        "+set" => {
+            let mut items: Vec<String> =
+                reply.into_items().iter().map(ToString::to_string).collect();
+            items.sort();
+            items.join(" ")
+        }
+        _ordered => reply.to_string(),
+    };
+    format!("{ty} {text}")
+}
+
+fn encode(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
+#[test]
+#[ignore = "needs redis-server; run by .ci/run"]
+fn values_go_to_redis_server_and_come_back() {
+    let servers = [Server::start(), Server::redis_server(&Options::default())];
+    let mut clients = [0, 1].map(|index: usize| servers[index].connect());
+    for from in [0, 1] {
+        for client in &mut clients {
+            client.ask("FLUSHALL");
+        }
+        let [first, second] = &mut clients;
+        let (source, target) = if from == 0 {
+            (first, second)
+        } else {
+            (second, first)
+        };
+        fill(source);
+        let keys = source.request(&["KEYS", "*"]).into_items();
+        assert_eq!(keys.len(), 24);
+        for key in keys {
+            let key = String::from_utf8(key.into_bytes()).unwrap();
+            let payload = source.request(&["DUMP", &key]).into_bytes();
+            let words = [b"RESTORE".as_slice(), key.as_bytes(), b"0", &payload];
+            assert_eq!(target.request(&words).to_string(), "+OK", "{key}");
+            assert_eq!(content(target, &key), content(source, &key));
+        }
+    }
+}

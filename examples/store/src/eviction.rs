@@ -1,0 +1,394 @@
+//! Which keys go when memory is short.
+//!
+//! As Redis does, an eviction looks at a few random keys, and keeps the best candidates of all samples so far. So it
+//! costs a microsecond or two whatever the number of keys, and comes close to the exact order.
+//!
+//! ```text
+//!   random keys ──► candidates, 16, by rank ──► the highest, if it still has its rank: removed
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::entry::Entry;
+use crate::keyspace::Keyspace;
+
+/// Candidates that are remembered from earlier samples.
+const CANDIDATES_MAX: usize = 16;
+
+/// Which keys may be evicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    All,
+    /// Those that expire.
+    Volatile,
+}
+
+/// Which key is evicted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// The one that was not used for the longest time.
+    Lru,
+    /// The one that is used least.
+    Lfu,
+    /// The one that expires first.
+    Ttl,
+    Random,
+}
+
+/// Which keys are evicted, in the words of Redis's `maxmemory-policy`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EvictionPolicy {
+    /// None.
+    #[default]
+    NoEviction,
+    /// Those that were not used for the longest time.
+    AllKeysLru,
+    /// Those that are used least.
+    AllKeysLfu,
+    /// Any.
+    AllKeysRandom,
+    /// Of those that expire, the ones that were not used for the longest time.
+    VolatileLru,
+    /// Of those that expire, the ones that are used least.
+    VolatileLfu,
+    /// Any of those that expire.
+    VolatileRandom,
+    /// Those that expire first.
+    VolatileTtl,
+}
+
+impl EvictionPolicy {
+    /// All policies, with their names.
+    pub const ALL: [(&str, Self); 8] = [
+        ("volatile-lru", Self::VolatileLru),
+        ("volatile-lfu", Self::VolatileLfu),
+        ("volatile-random", Self::VolatileRandom),
+        ("volatile-ttl", Self::VolatileTtl),
+        ("allkeys-lru", Self::AllKeysLru),
+        ("allkeys-lfu", Self::AllKeysLfu),
+        ("allkeys-random", Self::AllKeysRandom),
+        ("noeviction", Self::NoEviction),
+    ];
+
+    const fn rule(self) -> Option<(Scope, Order)> {
+        Some(match self {
+            Self::NoEviction => return None,
+            Self::AllKeysLru => (Scope::All, Order::Lru),
+            Self::AllKeysLfu => (Scope::All, Order::Lfu),
+            Self::AllKeysRandom => (Scope::All, Order::Random),
+            Self::VolatileLru => (Scope::Volatile, Order::Lru),
+            Self::VolatileLfu => (Scope::Volatile, Order::Lfu),
+            Self::VolatileRandom => (Scope::Volatile, Order::Random),
+            Self::VolatileTtl => (Scope::Volatile, Order::Ttl),
+        })
+    }
+
+    /// Whether the policy goes by how often keys are used.
+    #[must_use]
+    pub const fn is_lfu(self) -> bool {
+        matches!(self.rule(), Some((_, Order::Lfu)))
+    }
+
+    /// The name in Redis's configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(_, policy)| *policy == self);
+        found.map_or("", |(name, _)| name)
+    }
+}
+
+impl fmt::Display for EvictionPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No eviction policy has this name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "argument must be one of the following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, \
+     allkeys-lfu, allkeys-random, noeviction"
+)]
+pub struct UnknownEvictionPolicy;
+
+impl FromStr for EvictionPolicy {
+    type Err = UnknownEvictionPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownEvictionPolicy> {
+        let mut all = Self::ALL.iter();
+        let found = all.find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found
+            .map(|(_, policy)| *policy)
+            .ok_or(UnknownEvictionPolicy)
+    }
+}
+
+/// A key that may be evicted.
+#[derive(Debug)]
+struct Candidate {
+    /// The key of the highest rank goes first.
+    rank: u64,
+    key: Box<[u8]>,
+}
+
+/// The best candidates so far, the best one last.
+#[derive(Debug, Default)]
+struct Candidates {
+    /// The order in which the ranks are.
+    order: Option<Order>,
+    best: Vec<Candidate>,
+}
+
+impl Candidates {
+    /// Forgets what was ranked in another order.
+    fn order_by(&mut self, order: Order) {
+        if self.order != Some(order) {
+            self.order = Some(order);
+            self.best.clear();
+        }
+    }
+
+    fn offer(&mut self, rank: u64, key: &[u8]) {
+        if self.best.iter().any(|candidate| *candidate.key == *key) {
+            return;
+        }
+        if self.best.len() == CANDIDATES_MAX {
+            if self.best[0].rank >= rank {
+                return;
+            }
+            self.best.remove(0);
+        }
+        let place = self.best.partition_point(|other| other.rank <= rank);
+        let key = key.into();
+        self.best.insert(place, Candidate { rank, key });
+    }
+}
+
+/// Evicts keys of one keyspace.
+#[derive(Debug, Default)]
+pub struct Evictor {
+    candidates: Mutex<Candidates>,
+    evicted_keys: AtomicU64,
+}
+
+/// What an eviction came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Eviction {
+    /// Approximately so many bytes are free, or will be soon.
+    Freed(usize),
+    /// No key may be evicted.
+    Nothing,
+}
+
+impl Evictor {
+    /// Keys that were evicted.
+    #[must_use]
+    pub fn evicted_keys(&self) -> u64 {
+        self.evicted_keys.load(Ordering::Relaxed)
+    }
+
+    /// Evicts keys until `bytes` are free, at most `keys_max`. Looks at `samples` keys for each.
+    ///
+    /// One thread at a time uses the candidates of earlier calls. Others do without them rather than wait: the thread
+    /// may be one of low priority that has no core.
+    pub fn evict(
+        &self,
+        keyspace: &Keyspace,
+        policy: EvictionPolicy,
+        samples: usize,
+        (bytes, keys_max): (usize, usize),
+    ) -> Eviction {
+        let Some((scope, order)) = policy.rule() else {
+            return Eviction::Nothing;
+        };
+        let (mut shared, mut own) = (self.candidates.try_lock(), Candidates::default());
+        let candidates = shared.as_deref_mut().unwrap_or(&mut own);
+        candidates.order_by(order);
+        let (mut freed, mut keys) = (0, 0);
+        while freed < bytes.max(1) && keys < keys_max {
+            let Some(bytes) = evict_one(keyspace, candidates, scope, order, samples) else {
+                break;
+            };
+            freed += bytes;
+            keys += 1;
+        }
+        self.evicted_keys.fetch_add(keys as u64, Ordering::Relaxed);
+        match keys {
+            0 => Eviction::Nothing,
+            _ => Eviction::Freed(freed),
+        }
+    }
+}
+
+/// Evicts one key. Returns its bytes.
+fn evict_one(
+    keyspace: &Keyspace,
+    candidates: &mut Candidates,
+    scope: Scope,
+    order: Order,
+    samples: usize,
+) -> Option<usize> {
+    let is_volatile = scope == Scope::Volatile;
+    // Other clients may remove each of them first.
+    for _ in 0..CANDIDATES_MAX {
+        for _ in 0..samples {
+            let mut offer = |entry: &Arc<Entry>| {
+                candidates.offer(rank(keyspace, order, entry), entry.key());
+            };
+            match order {
+                Order::Ttl => keyspace.sample_due(&mut offer),
+                _ => keyspace.sample(is_volatile, &mut offer),
+            }
+            if order == Order::Random {
+                break;
+            }
+        }
+        while let Some(candidate) = candidates.best.pop() {
+            let next = candidates.best.last().map_or(0, |next| next.rank);
+            // What was used meanwhile is no longer the best.
+            let is_best = |entry: &Entry| {
+                let rank = rank(keyspace, order, entry);
+                (!is_volatile || entry.expire_at_ms().is_some())
+                    && (order == Order::Random || rank >= candidate.rank.min(next))
+            };
+            if let Some(bytes) = keyspace.evict(&candidate.key, is_best) {
+                return Some(bytes);
+            }
+        }
+    }
+    None
+}
+
+fn rank(keyspace: &Keyspace, order: Order, entry: &Entry) -> u64 {
+    match order {
+        Order::Lru => keyspace.idle_s(entry).into(),
+        Order::Lfu => u64::from(u8::MAX - keyspace.frequency(entry)),
+        Order::Ttl => entry
+            .expire_at_ms()
+            .map_or(0, |expire_at_ms| u64::MAX - expire_at_ms),
+        Order::Random => rand::random(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::value::Value;
+
+    use super::*;
+
+    const SAMPLES: usize = 5;
+
+    fn filled(keys: usize) -> Keyspace {
+        let keyspace = Keyspace::new();
+        for key in 0..keys {
+            keyspace.insert(format!("k{key}").as_bytes(), Value::string(b"value"));
+        }
+        keyspace
+    }
+
+    fn set(keyspace: &Keyspace, key: usize, change: impl FnOnce(&mut crate::Slot<'_>)) {
+        keyspace.update(format!("k{key}").as_bytes(), change);
+    }
+
+    fn has(keyspace: &Keyspace, key: usize) -> bool {
+        keyspace.peek(format!("k{key}").as_bytes(), |entry| entry.is_some())
+    }
+
+    fn evict(keyspace: &Keyspace, policy: EvictionPolicy, keys: usize) -> Eviction {
+        Evictor::default().evict(keyspace, policy, SAMPLES, (usize::MAX, keys))
+    }
+
+    #[test]
+    fn names_are_those_of_redis() {
+        for (name, policy) in EvictionPolicy::ALL {
+            assert_eq!(name.parse(), Ok(policy));
+            assert_eq!(policy.to_string(), name);
+        }
+        assert_eq!("ALLKEYS-LRU".parse(), Ok(EvictionPolicy::AllKeysLru));
+        assert_eq!("lru".parse::<EvictionPolicy>(), Err(UnknownEvictionPolicy));
+    }
+
+    #[test]
+    fn keys_without_a_use_go_first() {
+        let keyspace = filled(1000);
+        // Every second key was not used for a while.
+        for key in (0..1000).step_by(2) {
+            set(&keyspace, key, |slot| slot.set_idle_s(100 + key as u32));
+        }
+        let evicted = evict(&keyspace, EvictionPolicy::AllKeysLru, 250);
+        assert!(matches!(evicted, Eviction::Freed(_)));
+        let left = |keys: std::ops::Range<usize>, odd: usize| {
+            let keys = keys.skip(odd).step_by(2);
+            keys.filter(|key| has(&keyspace, *key)).count()
+        };
+        let (used, idle) = (left(0..1000, 1), left(0..1000, 0));
+        assert_eq!(used + idle, 750);
+        assert!(used >= 490, "{used} of 500 used keys are left");
+        let (shortest, longest) = (left(0..250, 0), left(750..1000, 0));
+        assert!(longest < shortest, "{longest} and {shortest} are left");
+    }
+
+    #[test]
+    fn keys_that_are_seldom_used_go_first() {
+        let keyspace = filled(1000);
+        for key in (0..1000).step_by(2) {
+            set(&keyspace, key, |slot| slot.set_frequency(100));
+        }
+        evict(&keyspace, EvictionPolicy::AllKeysLfu, 250);
+        let often = (0..1000).step_by(2).filter(|key| has(&keyspace, *key));
+        assert!(often.count() >= 490);
+    }
+
+    #[test]
+    fn volatile_policies_evict_nothing_else() {
+        for (_, policy) in EvictionPolicy::ALL {
+            let keyspace = filled(400);
+            for key in 0..100 {
+                let at_ms = crate::unix_time_ms() + 1_000_000 * (1 + key as u64);
+                set(&keyspace, key, |slot| slot.set_expire_at_ms(Some(at_ms)));
+            }
+            let lasting = || (100..400).filter(|key| has(&keyspace, *key)).count();
+            match policy.rule() {
+                None => {
+                    assert_eq!(evict(&keyspace, policy, 1), Eviction::Nothing);
+                    assert_eq!(keyspace.len(), 400);
+                }
+                Some((Scope::Volatile, order)) => {
+                    assert!(matches!(evict(&keyspace, policy, 50), Eviction::Freed(_)));
+                    assert_eq!((lasting(), keyspace.len()), (300, 350), "{policy}");
+                    if order == Order::Ttl {
+                        let first = (0..50).filter(|key| has(&keyspace, *key)).count();
+                        assert!(first < 20, "{first} of the 50 that expire first are left");
+                    }
+                    assert!(matches!(evict(&keyspace, policy, 1000), Eviction::Freed(_)));
+                    assert_eq!((lasting(), keyspace.len()), (300, 300), "{policy}");
+                    assert_eq!(evict(&keyspace, policy, 1), Eviction::Nothing);
+                }
+                Some((Scope::All, _)) => {
+                    assert!(matches!(evict(&keyspace, policy, 1000), Eviction::Freed(_)));
+                    assert!(keyspace.is_empty(), "{policy}");
+                    assert_eq!(evict(&keyspace, policy, 1), Eviction::Nothing);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn eviction_stops_when_enough_is_free() {
+        let keyspace = filled(100);
+        let evictor = Evictor::default();
+        let policy = EvictionPolicy::AllKeysRandom;
+        let Eviction::Freed(bytes) = evictor.evict(&keyspace, policy, SAMPLES, (1, 100)) else {
+            panic!("nothing was evicted");
+        };
+        assert_eq!((keyspace.len(), evictor.evicted_keys()), (99, 1));
+        assert!(bytes >= b"value".len());
+        evictor.evict(&keyspace, policy, SAMPLES, (3 * bytes, 100));
+        assert!((95..=97).contains(&keyspace.len()));
+    }
+}
