@@ -21,7 +21,7 @@ use crate::runtime::crew::Seat;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::spin::Spin;
-use crate::runtime::task::Task;
+use crate::runtime::worker::contexts::ContextTask;
 use crate::runtime::worker::inline::EndedTurn;
 use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
@@ -45,7 +45,7 @@ pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) links: Vec<Link<F, H>>,
     pub(crate) dispatcher: Dispatcher<K>,
     /// The place among workers that run each other's requests.
-    pub(crate) seat: Option<Seat<Task<H::Connection, F::Head>>>,
+    pub(crate) seat: Option<Seat<ContextTask<F, H>>>,
     pub(crate) shared: Receiver,
     pub(crate) clock: Clock,
     /// Requests that were woken.
@@ -61,7 +61,7 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     timer: Option<(u64, u64)>,
     workers: Workers<F, H>,
     /// The place among workers that run each other's requests.
-    seat: Option<Seat<Task<H::Connection, F::Head>>>,
+    seat: Option<Seat<ContextTask<F, H>>>,
     /// The cores that an arbiter grants, if one is asked.
     cores: Option<GrantedCores>,
     dispatcher: Dispatcher<K>,
@@ -521,10 +521,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// The task of a request, or `None` if it has begun before. An error if it is dropped: nobody waits for it.
     #[inline]
-    fn task_of(
-        &mut self,
-        request: RequestId,
-    ) -> Result<Option<Task<H::Connection, F::Head>>, Dropped> {
+    fn task_of(&mut self, request: RequestId) -> Result<Option<ContextTask<F, H>>, Dropped> {
         let (requests, dispatcher) = (&mut self.port.requests, &self.dispatcher);
         let Some(seat) = &self.seat else {
             return match requests.drop_unwanted(request, dispatcher, self.now_ns) {
