@@ -187,6 +187,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     };
     let mut net_worker = NetWorker::new(Parts {
         port,
+        leases: None,
         links,
         dispatcher,
         seat: None,

@@ -28,11 +28,11 @@ use super::dispatch::dispatcher::Dispatcher;
 use super::host::clock::Clock;
 use super::host::scheduling::{sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
-use super::net::WAKER;
 use super::net::net_worker::{NetWorker, Parts};
 use super::net::port::PortParts;
 use super::net::returns::Returns;
 use super::net::workers::Link;
+use super::net::{PortLeases, WAKER};
 use super::start::{Launch, Port};
 use super::worker::contexts::ContextTask;
 use super::worker::inline::{InlineThread, InlineWorker};
@@ -70,6 +70,7 @@ struct Start<F: Framing, K, H: Handler<F::Head>> {
     receiver: Receiver,
     returns: Arc<Returns<H::Connection, F::Head>>,
     mate: Option<Mate<ContextTask<F, H>>>,
+    leases: Option<Arc<PortLeases<F, H>>>,
     spin: Spin,
 }
 
@@ -94,6 +95,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             receiver,
             returns,
             mate,
+            leases,
             spin,
         } = self;
         if setup.background {
@@ -138,6 +140,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
         };
         let net_worker = NetWorker::new(Parts {
             port,
+            leases,
             links: vec![Link::Inline(inline)],
             dispatcher,
             seat,
@@ -188,6 +191,10 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     });
     let offers = Arc::new(Offers::new(count));
     let mut objects = objects.into_iter();
+    // Requests of a crew leave the worker that received them, and its port stays.
+    let leases = crew
+        .is_none()
+        .then(|| Arc::new(PortLeases::new(doorbells.clone())));
     let mut start = |index: usize, port: Port| {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
         let doorbell = doorbells[index].clone();
@@ -221,6 +228,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
                 offers: offers.clone(),
                 object,
             }),
+            leases: leases.clone(),
             spin,
         }
     };

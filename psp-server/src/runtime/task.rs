@@ -1,7 +1,10 @@
 //! What the net worker lends to a worker.
 
+use psp_policy::Sample;
+
 use super::channel::message::Report;
 use crate::transport::datagram::Datagram;
+use crate::transport::request_key::PortNumber;
 use crate::transport::run::Stream;
 
 /// A connection with its run, or a datagram, lent to a worker, with the heads `D` of its requests: a tag and a
@@ -9,6 +12,27 @@ use crate::transport::run::Stream;
 pub(crate) enum Task<C, D> {
     Stream(Box<Stream<C, D>>),
     Datagram(Box<Datagram<C, D>>),
+}
+
+impl<C, D> Task<C, D> {
+    /// The port that it came from.
+    #[inline]
+    pub(crate) fn port(&self) -> PortNumber {
+        match self {
+            Self::Stream(stream) => stream.connection.port,
+            // Only servers with one port have datagrams.
+            Self::Datagram(_) => PortNumber::default(),
+        }
+    }
+
+    /// What was measured of its requests.
+    #[inline]
+    pub(crate) fn samples(&self) -> &[Sample] {
+        match self {
+            Self::Stream(stream) => &stream.run.samples,
+            Self::Datagram(datagram) => datagram.sample.as_slice(),
+        }
+    }
 }
 
 const _: () = assert!(size_of::<Task<(), ()>>() == 16 && size_of::<Report<Task<(), ()>>>() == 16);

@@ -76,7 +76,11 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    fn wait(&self) {
+    pub(crate) fn close(&self) {
+        *self.open.lock().unwrap() = false;
+    }
+
+    pub(crate) fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let open = self.open.lock().unwrap();
         let _ = self

@@ -1,4 +1,5 @@
-//! Workers that receive for themselves: each has connections of its own, and runs their requests.
+//! Workers that receive for themselves: each has connections of its own, and drives those of a worker that runs a long
+//! request.
 
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
@@ -7,12 +8,13 @@ use std::time::Duration;
 
 use psp_server::policy::PolicyError;
 use psp_server::protocols::Sink;
+use psp_server::sync::Semaphore;
 use psp_server::{
     Config, DeferredReply, Policy, Reply, Request, RequestType, Server, ServerBuilder, Topology,
-    WorkerId, no_preempt, sleep,
+    TypeSpec, WorkerId, no_preempt, sleep, wait,
 };
 
-use crate::common::{Client, Lines, TestServer, start_tcp, until};
+use crate::common::{Client, Gate, Lines, TestServer, start_tcp, until};
 
 /// Enough connections for every worker to have some: one of three has none once in 10^10 times.
 const CLIENTS: usize = 64;
@@ -36,7 +38,7 @@ fn completions(server: &TestServer) -> Vec<u64> {
 }
 
 #[test]
-fn replies_keep_their_order_and_each_worker_serves_its_own_connections() {
+fn replies_keep_their_order_and_all_workers_run_requests() {
     for workers in [1, 2, 3] {
         let server = start(Config::default().workers(workers));
         server.gate.open();
@@ -71,41 +73,166 @@ fn replies_keep_their_order_and_each_worker_serves_its_own_connections() {
         assert_eq!(completions.iter().sum::<u64>(), all);
         for (completed, turns) in completions.iter().zip(of_workers) {
             assert!(*completed > 0 && turns > 0, "{completions:?}");
-            assert_eq!(completed % requests.len() as u64, 0, "whole connections");
         }
         assert_eq!(snapshot.net.connections_open, CLIENTS as u64);
         assert_eq!(server.stop().abandoned, 0);
     }
 }
 
+/// Has `client` run a long request, which does not end before the gate opens.
+fn run_long(server: &TestServer, client: &mut Client) {
+    server.gate.close();
+    client.send("wait here\n");
+    until("the long request runs", || {
+        server.gate.waiting.load(Ordering::SeqCst) == 1
+    });
+}
+
+/// Of the 64 connections some belong to the worker that runs the long request, whichever that is.
 #[test]
-fn a_long_request_holds_up_the_connections_of_its_worker_alone() {
+fn a_long_request_holds_up_no_other_connection() {
+    let server = start(two_workers());
+    let mut clients = clients(&server);
+    for long in 0..8 {
+        run_long(&server, &mut clients[long]);
+        for round in 0..3 {
+            for (number, client) in clients.iter_mut().enumerate() {
+                if number != long {
+                    let request = format!("short {round} {number}");
+                    assert_eq!(client.ask(&request), format!("ok {request}"));
+                }
+            }
+        }
+        let mut late = server.connect();
+        assert_eq!(late.ask("accepted meanwhile"), "ok accepted meanwhile");
+        assert_eq!(
+            server.gate.waiting.load(Ordering::SeqCst),
+            1,
+            "it runs still"
+        );
+        server.gate.open();
+        assert_eq!(clients[long].line(), "ok wait here");
+    }
+    assert_eq!(server.stop().abandoned, 0);
+}
+
+#[test]
+fn what_waits_for_all_workers_is_answered_in_order() {
+    let server = start(two_workers());
+    let mut clients = clients(&server);
+    for client in &mut clients {
+        client.send("wait here\nshort 1\nwait again\nshort 2\n");
+    }
+    until("both workers run a request", || {
+        server.gate.waiting.load(Ordering::SeqCst) == 2
+    });
+    server.gate.open();
+    for client in &mut clients {
+        for request in ["wait here", "short 1", "wait again", "short 2"] {
+            assert_eq!(client.line(), format!("ok {request}"));
+        }
+    }
+    assert_eq!(completions(&server).iter().sum::<u64>(), 4 * CLIENTS as u64);
+}
+
+#[test]
+fn a_connection_that_closes_while_its_port_is_elsewhere_is_closed() {
     let server = start(two_workers());
     let mut clients = clients(&server);
     for client in &mut clients {
         assert_eq!(client.ask("short"), "ok short");
     }
-    let before = completions(&server);
-    clients[0].send("wait here\n");
-    until("the long request runs", || {
-        server.gate.waiting.load(Ordering::SeqCst) == 1
-    });
-    for client in &mut clients[1..] {
-        client.send("next\n");
+    let mut long = clients.pop().unwrap();
+    run_long(&server, &mut long);
+    for client in clients.drain(..CLIENTS / 2) {
+        drop(client);
     }
-    // The connections of the other worker: as many as completed a request there.
-    let is_held = |worker: usize| completions(&server)[worker] == before[worker];
-    until("a worker answers", || !is_held(0) || !is_held(1));
-    let free = usize::from(is_held(0));
-    until("the other worker answers all", || {
-        completions(&server)[free] == 2 * before[free]
+    for client in &mut clients {
+        client.send("quit\n");
+        assert_eq!(client.rest(), "ok quit\n");
+    }
+    drop(clients);
+    until("one connection is left", || {
+        server.handle.snapshot().net.connections_open == 1
     });
-    assert!(is_held(1 - free), "the long request still runs");
     server.gate.open();
-    assert_eq!(clients[0].line(), "ok wait here");
-    for client in &mut clients[1..] {
-        assert_eq!(client.line(), "ok next");
+    assert_eq!(long.line(), "ok wait here");
+    assert_eq!(long.ask("short"), "ok short");
+}
+
+/// Requests that wait for something keep the worker on which they began, and their port goes home without them.
+#[test]
+fn a_request_that_waits_elsewhere_than_its_port_is_finds_it() {
+    let (gate, permits) = (Arc::new(Gate::default()), Arc::new(Semaphore::new(0)));
+    let at = (gate.clone(), permits.clone());
+    let server = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .types(["short", "long"].map(TypeSpec::new))
+        .classifier(|line: &[u8]| RequestType::new(u32::from(line == b"long\n")))
+        .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            match request.payload {
+                b"long\n" => at.0.wait(),
+                b"hold\n" => wait(at.1.acquire()).forget(),
+                _ => {}
+            }
+            reply.put(request.payload);
+        })
+        .policy(Policy::d_fcfs())
+        .config(two_workers().contexts_per_worker(CLIENTS + 1))
+        .topology(Topology::Distributed)
+        .build()
+        .unwrap()
+        .spawn()
+        .unwrap();
+    let address = server.local_addrs()[0];
+    let connect = || Client::new(TcpStream::connect(address).unwrap());
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| connect()).collect();
+    for client in &mut clients {
+        assert_eq!(client.ask("short"), "short");
     }
+    let (long, others) = clients.split_first_mut().unwrap();
+    long.send("long\n");
+    until("the long request runs", || {
+        gate.waiting.load(Ordering::SeqCst) == 1
+    });
+    for client in &mut *others {
+        client.send("hold\n");
+    }
+    until("all others wait at one worker", || {
+        let types = server.handle().snapshot().types;
+        types.iter().map(|ty| ty.waits.blocked).sum::<u64>() == others.len() as u64
+    });
+    gate.open();
+    assert_eq!(long.line(), "long");
+    // Its worker has its port again.
+    assert_eq!(long.ask("short"), "short");
+    permits.add_permits(others.len());
+    for client in others {
+        assert_eq!(client.line(), "hold");
+        assert_eq!(client.ask("short"), "short");
+    }
+    server.handle().shut_down();
+    assert_eq!(server.join().unwrap().abandoned, 0);
+}
+
+#[test]
+fn a_server_that_stops_while_a_port_is_elsewhere_answers_what_it_has_received() {
+    let server = start(two_workers());
+    let mut clients = clients(&server);
+    let mut long = clients.pop().unwrap();
+    run_long(&server, &mut long);
+    for client in &mut clients {
+        assert_eq!(client.ask("short"), "ok short");
+        client.send("last\n");
+    }
+    server.handle.shut_down();
+    for client in &mut clients {
+        assert_eq!(client.rest(), "ok last\n");
+    }
+    server.gate.open();
+    assert_eq!(long.rest(), "ok wait here\n");
+    assert_eq!(server.stop().abandoned, 0);
 }
 
 #[test]

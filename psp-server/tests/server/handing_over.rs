@@ -123,8 +123,8 @@ impl Drop for Holding {
     }
 }
 
-/// A server of two workers that both run a `first` request, and clients whose requests nobody reads until that ends. Then
-/// each worker reads all of its own at once.
+/// A server of two workers that both run a `first` request, and clients whose requests nobody reads until that ends.
+/// Then each worker reads all of its own at once.
 struct Holding {
     server: SpawnedServer,
     held: Arc<Held>,

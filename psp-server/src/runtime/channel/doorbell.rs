@@ -31,15 +31,21 @@ impl Doorbell {
     pub(crate) fn awake(&self) {
         self.sleeper.clear();
     }
+
+    /// Wakes the net worker, if it sleeps. Returns whether this call did.
+    #[inline]
+    pub(crate) fn wake(&self) -> bool {
+        let sleeps = self.sleeper.take();
+        if sleeps && let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "cannot wake the net worker");
+        }
+        sleeps
+    }
 }
 
 impl Bell for Doorbell {
     #[inline]
     fn ring(&self) {
-        if self.sleeper.take()
-            && let Err(error) = self.waker.wake()
-        {
-            tracing::error!(%error, "cannot wake the net worker");
-        }
+        self.wake();
     }
 }

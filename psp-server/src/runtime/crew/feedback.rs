@@ -7,8 +7,8 @@
 //!      ...                      ┘                                               └─ relieve ──► wakes a worker
 //! ```
 //!
-//! It runs on the thread that runs the server, which has nothing else to do. Nothing waits for it: workers decide by what
-//! was published last.
+//! It runs on the thread that runs the server, which has nothing else to do. Nothing waits for it: workers decide by
+//! what was published last.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -188,8 +188,8 @@ impl Member {
         self.crew.queues[self.me.index()].hold(self.line(), held);
     }
 
-    /// Puts a request that nobody has into the queue that the policy names. Where another worker's has too many already,
-    /// it stays here. Gives it back if here are too many, too.
+    /// Puts a request that nobody has into the queue that the policy names. Where another worker's has too many
+    /// already, it stays here. Gives it back if here are too many, too.
     fn place(&mut self, waiting: Waiting) -> Result<(), Waiting> {
         let slot = waiting.slot;
         let worker = self.decide(|object, look| object.place(look, slot));

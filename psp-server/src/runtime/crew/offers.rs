@@ -5,8 +5,8 @@
 //!                     the name: into a queue └────────┘ ──► take(request) by whoever took the name out of a queue
 //! ```
 //!
-//! A name is in one queue at a time, so a task is taken once. Each port has a list and a short lock of its own; the list
-//! grows to the most connections that the port has had.
+//! A name is in one queue at a time, so a task is taken once. Each port has a list and a short lock of its own; the
+//! list grows to the most connections that the port has had.
 
 use std::sync::{Mutex, PoisonError};
 

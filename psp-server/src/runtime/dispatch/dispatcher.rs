@@ -9,9 +9,11 @@ use psp_policy::{
 };
 
 use super::blocked::Blocked;
+use super::lengths::Lengths;
 use super::places::Places;
 use super::turns::{StuckTurn, Turns};
 use crate::classifier::Classifier;
+use crate::config::Topology;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::shared::Receiver;
 use crate::telemetry::DispatchCounters;
@@ -40,6 +42,8 @@ pub(crate) struct Dispatcher<K> {
     blocked: Blocked,
     /// Requests that arrived and have to be offered to all workers; `None` where the scheduler has one driver.
     offered: Option<Vec<RequestId>>,
+    /// Where ports move between threads.
+    lengths: Option<Lengths>,
     /// The counts of the schedulers that were in force before.
     before: Counted,
     publish_at_ns: u64,
@@ -75,6 +79,8 @@ impl<K> Dispatcher<K> {
             places: Places::new(&shared.types, &shared.config),
             blocked: Blocked::new(shared.clone()),
             offered: None,
+            lengths: (shared.topology == Topology::Distributed)
+                .then(|| Lengths::new(shared.types.len() + 1)),
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
                 relieved: vec![0; shared.types.len() + 1],
@@ -102,9 +108,11 @@ impl<K> Dispatcher<K> {
         self.offered.as_mut()?.pop()
     }
 
-    /// A request of this port that another worker ran has come back.
+    /// A request of this port has come back. If another worker took it from a queue, it had its place until now.
     pub(crate) fn returned(&mut self, request_type: RequestType) {
-        self.places.give_back(self.slot(request_type));
+        if self.offered.is_some() {
+            self.places.give_back(self.slot(request_type));
+        }
     }
 
     /// Goes on under another policy with all waiting and running requests.
@@ -384,7 +392,17 @@ impl<K> Dispatcher<K> {
         if now_ns >= self.publish_at_ns {
             self.publish_at_ns = now_ns + PUBLISH_INTERVAL_NS;
             self.publish();
+            if let Some(lengths) = &mut self.lengths {
+                lengths.measure(&self.shared);
+            }
         }
+    }
+
+    /// Whether requests of a type are long, or may be. Asked where ports move between threads.
+    #[inline]
+    pub(crate) fn is_long(&self, request_type: RequestType) -> bool {
+        let slot = self.slot(request_type);
+        { self.lengths.as_ref() }.is_some_and(|lengths| lengths.is_long(slot))
     }
 
     /// At the end of an interval, how many workers the load needs. Servers with an arbiter ask for as many cores, and

@@ -2,5 +2,6 @@
 
 mod blocked;
 pub(crate) mod dispatcher;
+mod lengths;
 mod places;
 mod turns;

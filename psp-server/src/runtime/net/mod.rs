@@ -11,6 +11,8 @@
 //! | file | job |
 //! | --- | --- |
 //! | `net_worker.rs` | coordinates: the turn of the loop, when to sleep, draining |
+//! | `driven.rs` | the ports that a net worker drives |
+//! | `lease.rs` | who drives a port, of several workers |
 //! | `tokens.rs` | what an event of the event queue is about |
 //! | `accepting.rs` | accepts connections |
 //! | `connections/` | the table of connections, and what a connection does next |
@@ -28,9 +30,11 @@
 mod accepting;
 mod connections;
 mod datagram_sockets;
+mod driven;
 mod granted_cores;
 mod grants;
 pub(crate) mod intake;
+mod lease;
 pub(crate) mod net_worker;
 mod origin;
 mod polled_port;
@@ -41,4 +45,5 @@ mod sources;
 mod tokens;
 pub(crate) mod workers;
 
+pub(crate) use driven::PortLeases;
 pub(crate) use tokens::WAKER;

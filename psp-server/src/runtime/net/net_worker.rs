@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use psp_arbiter::ThreadId;
-use psp_policy::{Action, HandOff, Relief, RequestId, WorkerId};
+use psp_policy::{Action, HandOff, Relief, RequestId, RequestType, WorkerId};
 use psp_protocols::Framing;
 
+use super::driven::{Driven, PortLeases};
 use super::granted_cores::GrantedCores;
 use super::port::{Port, PortParts};
+use super::returns::Returns;
 use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
 use crate::config::Topology;
@@ -21,6 +23,7 @@ use crate::runtime::crew::Seat;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::spin::Spin;
+use crate::runtime::task::Task;
 use crate::runtime::worker::contexts::ContextTask;
 use crate::runtime::worker::inline::EndedTurn;
 use crate::shared::Receiver;
@@ -42,6 +45,8 @@ struct Dropped;
 /// What a net worker starts with.
 pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) port: PortParts<F, H>,
+    /// `None` where a port belongs to its thread for good.
+    pub(crate) leases: Option<Arc<PortLeases<F, H>>>,
     pub(crate) links: Vec<Link<F, H>>,
     pub(crate) dispatcher: Dispatcher<K>,
     /// The place among workers that run each other's requests.
@@ -56,11 +61,13 @@ pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
 
 /// See the [room](super).
 pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
-    port: Port<F, H>,
+    ports: Driven<F, H>,
+    /// The ways of connections back to their ports.
+    returns: Arc<Returns<H::Connection, F::Head>>,
     /// The time of the first timer, on the clock of the timers and on the runtime's.
     timer: Option<(u64, u64)>,
     workers: Workers<F, H>,
-    /// The place among workers that run each other's requests.
+    /// The place among workers that run each other's requests. Then the own port is the only one.
     seat: Option<Seat<ContextTask<F, H>>>,
     /// The cores that an arbiter grants, if one is asked.
     cores: Option<GrantedCores>,
@@ -80,6 +87,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     pub(crate) fn new(parts: Parts<F, K, H>) -> io::Result<Self> {
         let Parts {
             port,
+            leases,
             links,
             dispatcher,
             seat,
@@ -91,7 +99,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         } = parts;
         let now_ns = clock.now_ns();
         Ok(Self {
-            port: Port::new(port, now_ns)?,
+            returns: port.returns.clone(),
+            ports: Driven::new(Port::new(port, now_ns)?, leases),
             timer: None,
             workers: Workers::new(links, ACTIONS_PER_TURN),
             seat,
@@ -111,7 +120,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Asks the arbiter, if there is to be one, for cores for this thread and for the workers' threads.
     pub(crate) fn ask_for_cores(&mut self, workers: &[ThreadId]) -> io::Result<()> {
         if let Some(path) = &self.shared.config.arbiter {
-            let registry = self.port.poll().registry();
+            let registry = self.ports.home().poll().registry();
             let cores = GrantedCores::new(path, workers, self.shared.shared().clone(), registry)?;
             self.cores = Some(cores);
         }
@@ -122,7 +131,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// timeout is over. Then the workers stop, too. Returns the number of connections and datagrams that were
     /// given up.
     pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
-        let (shared, doorbell) = (self.shared.clone(), self.port.doorbell().clone());
+        let (shared, doorbell) = (self.shared.clone(), self.ports.home().doorbell().clone());
         // A worker that receives for itself has nobody to ask.
         let _kept = (shared.topology != Topology::Distributed)
             .then(|| shared.buffers.room.keep(move || doorbell.ring()));
@@ -130,33 +139,50 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.wait().map_err(RunError::Events)?;
             self.now_ns = self.clock.now_ns();
             let stop = shutdown.is_triggered() || self.shared.shutdown.is_triggered();
-            if stop && !self.port.is_draining() {
-                // So that handles say so.
-                self.shared.shutdown.trigger();
-                self.port.start_draining(self.workers.lent(), self.now_ns);
+            if stop && !self.ports.iter().all(Port::is_draining) {
+                self.drain();
+            }
+            if self.ports.can_exchange() {
+                self.ports.exchange().map_err(RunError::Events)?;
             }
             self.receive_reports();
             if let Some(policy) = self.shared.policy.take() {
                 self.dispatcher.switch_to(self.now_ns, &policy);
                 tracing::info!(policy = policy.spelled(), "policy changed");
             }
-            if !self.port.is_draining() {
-                self.receive_requests();
-            }
+            self.receive_requests();
             self.dispatcher.tick(self.now_ns);
             self.warn_of_stuck();
-            let connections = &mut self.port.requests.connections;
+            let connections = &mut self.ports.home_mut().requests.connections;
             connections.make_room_for_replies(self.now_ns);
             self.serve_turn();
             self.follow_cores();
-            self.port.flush();
-            self.port.sweep(self.now_ns);
-            let seat = &mut self.seat;
-            let may_end = || seat.as_mut().is_none_or(Seat::may_leave);
-            if self.port.is_drained(self.now_ns, may_end) {
-                return Ok(self.port.requests.unfinished());
+            for port in self.ports.iter_mut() {
+                port.flush();
+                port.sweep(self.now_ns);
+            }
+            if self.is_drained() {
+                return Ok(self.ports.home().requests.unfinished());
             }
         }
+    }
+
+    /// Takes nothing new from here on. Ports of others may come later.
+    #[cold]
+    fn drain(&mut self) {
+        // So that handles say so.
+        self.shared.shutdown.trigger();
+        let (in_flight, now_ns) = (self.workers.lent(), self.now_ns);
+        for port in self.ports.iter_mut().filter(|port| !port.is_draining()) {
+            port.start_draining(in_flight, now_ns);
+        }
+    }
+
+    /// Whether everything in flight is answered, or the drain timeout is over.
+    fn is_drained(&mut self) -> bool {
+        let is_over = self.ports.home().is_overdue(self.now_ns);
+        let is_done = self.ports.iter().all(Port::is_drained) && self.workers.lent() == 0;
+        is_over || (is_done && self.seat.as_mut().is_none_or(Seat::may_leave))
     }
 
     /// Has workers come and go with the cores that the arbiter grants, and tells it what the load needs.
@@ -180,7 +206,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     #[inline]
     fn warn_of_stuck(&mut self) {
         while let Some((stuck, relief)) = self.dispatcher.next_stuck(self.now_ns) {
-            let peer = self.port.requests.peer(stuck.request);
+            let port = self.ports.port_of(stuck.request);
+            let peer = port.and_then(|port| port.requests.peer(stuck.request));
             let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
             let request_type = self.dispatcher.type_name(stuck.request_type);
             let worker = self.shared.global(stuck.worker).0;
@@ -205,40 +232,47 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Waits for events, for as long as there is nothing to do.
     fn wait(&mut self) -> io::Result<()> {
         let mut timeout = self.timeout();
-        if timeout.is_zero() && self.port.skips_events(self.now_ns) {
+        if timeout.is_zero() && self.ports.home_mut().skips_events(self.now_ns) {
             return Ok(());
         }
-        let look_age_ns = self.clock.now_ns().saturating_sub(self.port.looked_ns());
+        let look_age_ns = { self.clock.now_ns() }.saturating_sub(self.ports.looked_ns());
         if look_age_ns > LOOK_AGE_NS_MAX {
             // Before the net worker sleeps it has to know which events are older.
             timeout = Duration::ZERO;
         }
         if !timeout.is_zero() {
-            self.port.doorbell().announce_sleep();
+            self.ports.announce_sleep();
             self.seat.as_ref().inspect(|seat| seat.announce_sleep());
             timeout = timeout.min(self.until_deadline());
             if self.receive_reports() > 0
                 || self.shared.buffers.room.is_asked()
+                || self.ports.can_exchange()
                 || self.helps_others()
             {
                 timeout = Duration::ZERO;
             }
         }
-        let waited = self.port.wait(timeout);
+        let waited = self.ports.home_mut().wait(timeout);
         self.awake();
+        let slept = !timeout.is_zero();
         if waited? {
-            self.note_events(!timeout.is_zero());
+            self.note_events(slept);
+        }
+        for port in self.ports.others_mut() {
+            if port.wait(Duration::ZERO)? {
+                port.note_events(slept, self.clock.now_ns());
+            }
         }
         Ok(())
     }
 
     fn awake(&self) {
-        self.port.doorbell().awake();
+        self.ports.awake();
         self.seat.as_ref().inspect(|seat| seat.awake());
     }
 
-    /// Before it sleeps, a worker looks once more for requests that others have put where it finds them: they may not have
-    /// seen that it was about to. Returns whether there was one.
+    /// Before it sleeps, a worker looks once more for requests that others have put where it finds them: they may not
+    /// have seen that it was about to. Returns whether there was one.
     fn helps_others(&mut self) -> bool {
         if self.seat.is_none() {
             return false;
@@ -254,7 +288,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Passes the events on to their sources. `slept` says that the net worker waited for the first of them.
     fn note_events(&mut self, slept: bool) {
-        let noted = self.port.note_events(slept, self.clock.now_ns());
+        let noted = { self.ports.home_mut() }.note_events(slept, self.clock.now_ns());
         if noted.arbiter {
             self.cores.as_mut().map(GrantedCores::on_event);
         }
@@ -272,11 +306,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             _ => self.spin.turn,
         };
         let spinning = u128::from(self.now_ns.saturating_sub(self.busy_at_ns)) < spin.as_nanos();
-        let polling = self.port.is_polled() && self.port_poll_at_ns().is_none();
-        if polling || spinning || self.unfinished || self.port.is_ready() {
+        let polling = self.ports.home().is_polled() && self.port_poll_at_ns().is_none();
+        if polling || spinning || self.unfinished || self.ports.iter().any(Port::is_ready) {
             return Duration::ZERO;
         }
-        let sweep_at_ns = self.port.sweep_at_ns();
+        let sweeps_at_ns = self.ports.iter().map(Port::sweep_at_ns);
+        let sweep_at_ns = sweeps_at_ns.min().unwrap_or(0);
         Duration::from_nanos(sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
     }
 
@@ -285,7 +320,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     fn until_deadline(&mut self) -> Duration {
         let deadlines_ns = [
             self.dispatcher.deadline_ns(),
-            self.port.requests.connections.held_deadline_ns(),
+            self.held_deadline_ns(),
             self.port_poll_at_ns(),
             self.timer_ns(),
             self.cores.as_ref().and_then(GrantedCores::deadline_ns),
@@ -294,10 +329,16 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return Duration::MAX;
         };
         let now_ns = self.clock.now_ns();
-        if deadline_ns > now_ns && self.port.alarm.set(now_ns, deadline_ns) {
+        if deadline_ns > now_ns && self.ports.home_mut().alarm.set(now_ns, deadline_ns) {
             return Duration::MAX;
         }
         Duration::from_nanos(deadline_ns.saturating_sub(now_ns))
+    }
+
+    /// When a run has waited for a place for as long as it may.
+    fn held_deadline_ns(&self) -> Option<u64> {
+        let held_until = |port: &Port<F, H>| port.requests.connections.held_deadline_ns();
+        self.ports.iter().filter_map(held_until).min()
     }
 
     /// When the first timer of a request that waits is due, on the runtime's clock.
@@ -314,28 +355,35 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// When the port has to be polled again, if the net worker need not poll it all the time: nothing has come
     /// for a while, and other threads may need the core.
     fn port_poll_at_ns(&self) -> Option<u64> {
-        let idle_sleep = self.port.idle_sleep()?;
+        let idle_sleep = self.ports.home().idle_sleep()?;
         let idle =
             self.spin.idle.is_zero() && self.now_ns.saturating_sub(self.busy_at_ns) >= IDLE_NS;
         let idle_sleep_ns = u64::try_from(idle_sleep.as_nanos()).unwrap_or(u64::MAX);
         idle.then(|| self.now_ns.saturating_add(idle_sleep_ns))
     }
 
-    /// Accepts connections and receives datagrams.
+    /// Accepts connections and receives datagrams, unless the ports drain.
     fn receive_requests(&mut self) {
-        self.port.accept(self.now_ns);
-        for index in 0..self.port.datagram_sockets() {
+        let now_ns = self.now_ns;
+        for port in self.ports.iter_mut().filter(|port| !port.is_draining()) {
+            port.accept(now_ns);
+        }
+        if self.ports.home().is_draining() {
+            return;
+        }
+        for index in 0..self.ports.home().datagram_sockets() {
             for _ in 0..DATAGRAMS_PER_TURN {
                 let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
-                if !self.port.receive_datagram(index, dispatcher, now_ns) {
+                let port = self.ports.home_mut();
+                if !port.receive_datagram(index, dispatcher, now_ns) {
                     break;
                 }
                 self.look_at_workers();
             }
         }
-        if self.port.receive_burst() {
+        if self.ports.home_mut().receive_burst() {
             self.busy_at_ns = self.now_ns;
-            while self.port.read_frames(&mut self.dispatcher, self.now_ns) {
+            while { self.ports.home_mut() }.read_frames(&mut self.dispatcher, self.now_ns) {
                 self.look_at_workers();
             }
         }
@@ -356,8 +404,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// replies. Returns the number of all.
     fn receive_reports(&mut self) -> usize {
         self.timers.wake_due();
-        let received = self.receive_reports_of_workers();
-        received + self.port.receive_replies(&mut self.dispatcher, self.now_ns)
+        let mut received = self.receive_reports_of_workers();
+        for port in self.ports.iter_mut() {
+            received += port.receive_replies(&mut self.dispatcher, self.now_ns);
+        }
+        received
     }
 
     fn receive_reports_of_workers(&mut self) -> usize {
@@ -381,34 +432,90 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             received += 1;
             self.busy_at_ns = self.now_ns;
             let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
-            let dispatcher = &mut self.dispatcher;
             match report {
-                Report::Completed(task) => {
-                    let requests = &mut self.port.requests;
-                    requests.take_back(task, worker, true, dispatcher, self.now_ns);
-                }
+                Report::Completed(task) => self.take_back(task, worker, true),
                 Report::Yielded { served_ns } => {
-                    dispatcher.yielded(self.now_ns, worker, served_ns);
+                    self.dispatcher.yielded(self.now_ns, worker, served_ns);
                 }
                 Report::Blocked { served_ns } => {
-                    dispatcher.blocked(self.now_ns, worker, served_ns);
+                    self.dispatcher.blocked(self.now_ns, worker, served_ns);
                 }
             }
         }
         received
     }
 
+    /// Takes a request back that `worker` completed, or brings it to its port. `remote` says that the worker is not the
+    /// net thread.
+    #[inline]
+    fn take_back(&mut self, task: Task<H::Connection, F::Head>, worker: WorkerId, remote: bool) {
+        let now_ns = self.now_ns;
+        self.dispatcher.completed(now_ns, worker, task.samples());
+        match self.ports.find(task.port()) {
+            Some(port) => {
+                let requests = &mut port.requests;
+                requests.take_back(task, remote, &self.dispatcher, now_ns);
+            }
+            None => self.bring_back(task, worker),
+        }
+    }
+
+    /// Sends the replies of a run whose port is elsewhere, and brings its connection there.
+    #[cold]
+    fn bring_back(&mut self, mut task: Task<H::Connection, F::Head>, worker: WorkerId) {
+        self.send(&mut task, worker);
+        if let Task::Stream(stream) = task {
+            self.returns.give(stream);
+        }
+    }
+
+    /// Sends the replies of a run that `worker` completed while others may have driven its port.
+    fn send(&self, task: &mut Task<H::Connection, F::Head>, worker: WorkerId) {
+        if let Task::Stream(stream) = task {
+            let sent = stream.connection.send(usize::MAX);
+            let worker = self.shared.global(worker).index();
+            let counters = &self.shared.telemetry.workers[worker];
+            counters.bytes_sent.add(sent as u64);
+        }
+    }
+
     /// Reads requests, has them run and sends replies until nothing is left to do or the turn has
     /// taken its time.
     fn serve_turn(&mut self) {
+        if self.ports.move_about() {
+            return self.serve_ports();
+        }
         let end_ns = self.now_ns + TURN_NS_MAX;
         loop {
-            let connections = &mut self.port.requests.connections;
+            let connections = &mut self.ports.home_mut().requests.connections;
             connections.advance_ready(CONNECTIONS_PER_TURN, &mut self.dispatcher, self.now_ns);
             self.carry_out(end_ns);
-            if !self.port.requests.connections.has_ready() || self.now_ns > end_ns {
+            if !self.ports.home().requests.connections.has_ready() || self.now_ns > end_ns {
                 return;
             }
+            self.now_ns = self.clock.now_ns();
+        }
+    }
+
+    /// The same where ports move about: one connection after the other. What waits does so in its port, and goes with
+    /// it; the dispatcher has no more than the run that is next, and requests that began here.
+    fn serve_ports(&mut self) {
+        let end_ns = self.now_ns + TURN_NS_MAX;
+        loop {
+            self.carry_out(u64::MAX);
+            if self.now_ns > end_ns || self.ports.can_exchange() {
+                return;
+            }
+            if self.dispatcher.waiting() > 0 {
+                self.now_ns = self.clock.now_ns();
+                continue;
+            }
+            let Some(port) = self.ports.next_ready() else {
+                return;
+            };
+            let connections = &mut port.requests.connections;
+            connections.advance_ready(1, &mut self.dispatcher, self.now_ns);
+            self.carry_out(u64::MAX);
             self.now_ns = self.clock.now_ns();
         }
     }
@@ -439,8 +546,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     #[inline]
     fn next_action(&mut self) -> Option<Action> {
         if let Some(seat) = &self.seat {
+            let requests = &mut self.ports.home_mut().requests;
             while let Some(request) = self.dispatcher.next_offered() {
-                self.port.requests.offer(&seat.offers, request);
+                requests.offer(&seat.offers, request);
             }
         }
         self.dispatcher.poll(self.now_ns)
@@ -452,7 +560,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 request,
                 request_type,
             } => {
-                let (requests, dispatcher) = (&mut self.port.requests, &self.dispatcher);
+                let Some(port) = self.ports.port_of(request) else {
+                    return;
+                };
+                let (requests, dispatcher) = (&mut port.requests, &self.dispatcher);
                 match &self.seat {
                     Some(seat) => requests.reject_offered(&seat.offers, request, dispatcher),
                     None => requests.reject(request, request_type, dispatcher),
@@ -462,11 +573,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             Action::Run {
                 worker,
                 request,
+                request_type,
                 hand_off,
-                ..
             } => {
                 self.count_hand_off(worker, hand_off);
-                self.run(worker, request);
+                self.run(worker, request, request_type);
             }
         }
     }
@@ -488,12 +599,16 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Gives free places in typed queues to requests that wait for them. Returns whether there were any.
     fn admit_held(&mut self) -> bool {
-        let connections = &mut self.port.requests.connections;
-        connections.admit_held(&mut self.dispatcher, self.now_ns)
+        let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
+        let mut have_entered = false;
+        for port in self.ports.iter_mut() {
+            have_entered |= port.requests.connections.admit_held(dispatcher, now_ns);
+        }
+        have_entered
     }
 
     /// Runs a request on `worker`, or resumes it there if it yielded. Drops a request that nobody waits for.
-    fn run(&mut self, worker: WorkerId, request: RequestId) {
+    fn run(&mut self, worker: WorkerId, request: RequestId, request_type: RequestType) {
         let Ok(task) = self.task_of(request) else {
             return self.dispatcher.dropped(self.now_ns, worker);
         };
@@ -505,34 +620,57 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         // The request may take long.
         self.workers.wake_parked();
+        let is_away = self.ports.move_about() && self.dispatcher.is_long(request_type);
+        if is_away {
+            self.ports.leave();
+        }
         let EndedTurn { report, ended_ns } = self.workers.run_inline(worker, request, task);
         self.now_ns = ended_ns;
-        let dispatcher = &mut self.dispatcher;
         match report {
-            Report::Completed(task) => {
-                let requests = &mut self.port.requests;
-                requests.take_back(task, worker, false, dispatcher, self.now_ns);
+            Report::Completed(mut task) => {
+                if is_away {
+                    self.send(&mut task, worker);
+                    self.return_home();
+                }
+                self.take_back(task, worker, false);
             }
-            Report::Blocked { served_ns } => dispatcher.blocked(self.now_ns, worker, served_ns),
+            Report::Blocked { served_ns } => {
+                if is_away {
+                    self.return_home();
+                }
+                self.dispatcher.blocked(self.now_ns, worker, served_ns);
+            }
             Report::Yielded { .. } => unreachable!("the net thread asks no request to give way"),
         }
         self.busy_at_ns = self.now_ns;
     }
 
+    /// Takes the own port back after a long request.
+    #[cold]
+    fn return_home(&mut self) {
+        self.ports.return_home();
+        self.now_ns = self.clock.now_ns();
+    }
+
     /// The task of a request, or `None` if it has begun before. An error if it is dropped: nobody waits for it.
     #[inline]
     fn task_of(&mut self, request: RequestId) -> Result<Option<ContextTask<F, H>>, Dropped> {
-        let (requests, dispatcher) = (&mut self.port.requests, &self.dispatcher);
-        let Some(seat) = &self.seat else {
-            return match requests.drop_unwanted(request, dispatcher, self.now_ns) {
-                true => Err(Dropped),
-                false => Ok(requests.lend(request)),
+        let (dispatcher, now_ns) = (&self.dispatcher, self.now_ns);
+        if let Some(seat) = &self.seat {
+            let Some(task) = seat.offers.take(request) else {
+                return Ok(None);
             };
-        };
-        let Some(task) = seat.offers.take(request) else {
+            let requests = &mut self.ports.home_mut().requests;
+            let wanted = requests.keep_wanted(task, dispatcher, now_ns);
+            return wanted.map(Some).ok_or(Dropped);
+        }
+        // Without its port, it began here.
+        let Some(port) = self.ports.port_of(request) else {
             return Ok(None);
         };
-        let wanted = requests.keep_wanted(task, dispatcher, self.now_ns);
-        wanted.map(Some).ok_or(Dropped)
+        match port.requests.drop_unwanted(request, dispatcher, now_ns) {
+            true => Err(Dropped),
+            false => Ok(port.requests.lend(request)),
+        }
     }
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mio::{Events, Poll};
+use psp_policy::RequestId;
 use psp_protocols::Framing;
 
 use super::accepting::Acceptor;
@@ -37,6 +38,7 @@ use crate::transport::Packets;
 use crate::transport::datagram::DatagramPool;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::listening::Listening;
+use crate::transport::request_key::PortNumber;
 
 const EVENTS_PER_TURN: usize = 512;
 /// How often the event queue of a port that is polled for frames is looked at.
@@ -62,7 +64,7 @@ pub(crate) struct PortParts<F: Framing, H: Handler<F::Head>> {
 }
 
 /// See the [module](self).
-pub(super) struct Port<F: Framing, H: Handler<F::Head>> {
+pub(crate) struct Port<F: Framing, H: Handler<F::Head>> {
     poll: Poll,
     events: Events,
     tokens: Tokens,
@@ -78,6 +80,8 @@ pub(super) struct Port<F: Framing, H: Handler<F::Head>> {
     events_at_ns: u64,
     /// When the event queue was asked last.
     looked_ns: u64,
+    /// The event queue may have more than was taken.
+    has_more: bool,
     draining_until_ns: Option<u64>,
 }
 
@@ -137,6 +141,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             sweep_at_ns: 0,
             events_at_ns: 0,
             looked_ns: now_ns,
+            has_more: false,
             draining_until_ns: None,
             poll,
             tokens,
@@ -144,6 +149,18 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             framing,
             shared,
         })
+    }
+
+    /// Its number.
+    #[inline]
+    pub(super) fn number(&self) -> PortNumber {
+        self.requests.connections.port()
+    }
+
+    /// Whether a request came from here.
+    #[inline]
+    pub(super) fn has(&self, request: RequestId) -> bool {
+        self.requests.names.port_of(request) == self.number()
     }
 
     /// The event queue.
@@ -191,8 +208,9 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
         };
         let receives = self.draining_until_ns.is_none();
         let mut noted = Noted::default();
+        let mut count = 0;
         for event in &self.events {
-            noted.any = true;
+            count += 1;
             match self.tokens.source(event.token()) {
                 Some(Source::Connection(index)) => {
                     let socket_event = SocketEvent {
@@ -212,6 +230,8 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
                 Some(Source::Listener(_) | Source::DatagramSocket(_) | Source::Waker) | None => {}
             }
         }
+        noted.any = count > 0;
+        self.has_more = count == EVENTS_PER_TURN;
         noted
     }
 
@@ -219,7 +239,10 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
     pub(super) fn is_ready(&self) -> bool {
         let receives_datagrams =
             self.sockets.has_readable() && self.requests.datagrams.has_buffers();
-        self.requests.connections.has_ready() || self.acceptor.has_readable() || receives_datagrams
+        self.has_more
+            || self.requests.connections.has_ready()
+            || self.acceptor.has_readable()
+            || receives_datagrams
     }
 
     /// When the periodic work is due.
@@ -356,10 +379,15 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
         self.requests.connections.drain();
     }
 
-    /// Whether everything in flight is answered, and `may_end` then, or the drain timeout is over.
-    pub(super) fn is_drained(&self, now_ns: u64, may_end: impl FnOnce() -> bool) -> bool {
+    /// Whether the port drains, and everything in flight is answered.
+    pub(super) fn is_drained(&self) -> bool {
+        self.is_draining() && self.requests.open() == 0
+    }
+
+    /// Whether the drain timeout is over.
+    pub(super) fn is_overdue(&self, now_ns: u64) -> bool {
         self.draining_until_ns
-            .is_some_and(|until_ns| now_ns >= until_ns || (self.requests.open() == 0 && may_end()))
+            .is_some_and(|until_ns| now_ns >= until_ns)
     }
 
     fn net(&self) -> &NetCounters {

@@ -62,7 +62,7 @@ impl<F: Framing, C> Requests<F, C> {
     ) -> Option<Task<C, F::Head>> {
         match task {
             Task::Stream(mut stream) if stream.is_unwanted(now_ns) => {
-                if self.connections.has(&stream.connection) {
+                if stream.connection.port == self.connections.port() {
                     self.drop_returned(stream, dispatcher, now_ns);
                 } else {
                     stream.run.unwanted = true;
@@ -101,29 +101,21 @@ impl<F: Framing, C> Requests<F, C> {
         }
     }
 
-    /// Takes a request back that `worker` completed, or brings it to its port. `remote` says that the worker is not the
-    /// net thread.
+    /// Takes a request back that was completed. `remote` says that the worker is not the net thread.
     #[inline]
     pub(super) fn take_back<K>(
         &mut self,
         task: Task<C, F::Head>,
-        worker: WorkerId,
         remote: bool,
-        dispatcher: &mut Dispatcher<K>,
+        dispatcher: &Dispatcher<K>,
         now_ns: u64,
     ) {
         match task {
             Task::Stream(stream) => {
-                dispatcher.completed(now_ns, worker, &stream.run.samples);
-                if self.connections.has(&stream.connection) {
-                    self.connections
-                        .take_back(stream, remote, dispatcher, now_ns);
-                } else {
-                    self.bring_back(stream);
-                }
+                self.connections
+                    .take_back(stream, remote, dispatcher, now_ns);
             }
             Task::Datagram(datagram) => {
-                dispatcher.completed(now_ns, worker, datagram.sample.as_slice());
                 if datagram.owed.is_some() {
                     return self.datagrams.keep(datagram);
                 }
@@ -132,14 +124,6 @@ impl<F: Framing, C> Requests<F, C> {
                 self.datagrams.give(datagram);
             }
         }
-    }
-
-    /// Sends the replies of a run of another port, and brings its connection back there.
-    #[cold]
-    fn bring_back(&mut self, mut stream: Box<Stream<C, F::Head>>) {
-        let sent = stream.connection.send(usize::MAX);
-        self.connections.net().bytes_sent.add(sent as u64);
-        self.returns.give(stream);
     }
 
     /// Takes back connections whose runs other workers completed. Returns how many there are.

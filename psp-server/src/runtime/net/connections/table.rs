@@ -307,12 +307,6 @@ impl<F: Framing, C> Connections<F, C> {
         self.shared.port()
     }
 
-    /// Whether a connection belongs here.
-    #[inline]
-    pub(in crate::runtime::net) fn has(&self, connection: &Connection<C>) -> bool {
-        connection.port == self.port()
-    }
-
     pub(in crate::runtime::net) fn net(&self) -> &NetCounters {
         self.shared.net()
     }

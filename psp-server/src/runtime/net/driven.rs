@@ -1,0 +1,211 @@
+//! The ports that a net worker drives: its own, and in the topology `distributed` those of workers that run long requests.
+//!
+//! ```text
+//!   event queue of the own port ◄── sockets, alarm, doorbell
+//!                               ◄── event queue of another port ◄── sockets, its doorbell
+//! ```
+//!
+//! The net worker sleeps in its own event queue. That of another port lies within.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use mio::Interest;
+use mio::unix::SourceFd;
+use psp_policy::RequestId;
+use psp_protocols::Framing;
+
+use super::lease::Leases;
+use super::port::Port;
+use super::tokens::WAKER;
+use crate::handler::Handler;
+use crate::runtime::channel::doorbell::Doorbell;
+use crate::transport::request_key::PortNumber;
+
+/// The leases of the ports of a server whose workers receive for themselves.
+pub(crate) type PortLeases<F, H> = Leases<Box<Port<F, H>>, Doorbell>;
+
+/// See the [module](self).
+pub(super) struct Driven<F: Framing, H: Handler<F::Head>> {
+    number: PortNumber,
+    /// The own port first, if it is here.
+    ports: Vec<Box<Port<F, H>>>,
+    /// The port that is next to do something.
+    next: usize,
+    /// `None` where a port belongs to its thread for good.
+    leases: Option<Arc<PortLeases<F, H>>>,
+}
+
+impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
+    /// The own port alone.
+    pub(super) fn new(home: Port<F, H>, leases: Option<Arc<PortLeases<F, H>>>) -> Self {
+        Self {
+            number: home.number(),
+            ports: vec![Box::new(home)],
+            next: 0,
+            leases,
+        }
+    }
+
+    /// The own port. It is here whenever no long request runs.
+    #[inline]
+    pub(super) fn home(&self) -> &Port<F, H> {
+        &self.ports[0]
+    }
+
+    /// The own port. It is here whenever no long request runs.
+    #[inline]
+    pub(super) fn home_mut(&mut self) -> &mut Port<F, H> {
+        &mut self.ports[0]
+    }
+
+    #[inline]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Port<F, H>> {
+        self.ports.iter().map(|port| &**port)
+    }
+
+    #[inline]
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Port<F, H>> {
+        self.ports.iter_mut().map(|port| &mut **port)
+    }
+
+    /// The ports of others.
+    #[inline]
+    pub(super) fn others_mut(&mut self) -> impl Iterator<Item = &mut Port<F, H>> {
+        self.iter_mut().skip(1)
+    }
+
+    /// The port of this number, if it is here.
+    #[inline]
+    pub(super) fn find(&mut self, number: PortNumber) -> Option<&mut Port<F, H>> {
+        self.iter_mut().find(|port| port.number() == number)
+    }
+
+    /// The port of a request, if it is here.
+    #[inline]
+    pub(super) fn port_of(&mut self, request: RequestId) -> Option<&mut Port<F, H>> {
+        self.iter_mut().find(|port| port.has(request))
+    }
+
+    /// Whether ports move between threads.
+    #[inline]
+    pub(super) fn move_about(&self) -> bool {
+        self.leases.is_some()
+    }
+
+    /// The next port that has something to do, each in its turn.
+    #[inline]
+    pub(super) fn next_ready(&mut self) -> Option<&mut Port<F, H>> {
+        let count = self.ports.len();
+        let at = (self.next..self.next + count).map(|at| at % count);
+        let at = { at }.find(|&at| self.ports[at].requests.connections.has_ready())?;
+        self.next = at + 1;
+        Some(&mut self.ports[at])
+    }
+
+    /// The last time by which all event queues had been asked.
+    pub(super) fn looked_ns(&self) -> u64 {
+        let looked_ns = self.iter().map(Port::looked_ns);
+        looked_ns.min().unwrap_or(0)
+    }
+
+    /// The net worker is about to sleep.
+    pub(super) fn announce_sleep(&self) {
+        self.iter()
+            .for_each(|port| port.doorbell().announce_sleep());
+    }
+
+    /// The net worker is awake again.
+    pub(super) fn awake(&self) {
+        self.iter().for_each(|port| port.doorbell().awake());
+    }
+
+    /// Whether the owner of a port waits for it.
+    #[inline]
+    pub(super) fn is_wanted(&self) -> bool {
+        let leases = self.leases.as_ref();
+        self.ports.len() > 1
+            && leases.is_some_and(|leases| {
+                let others = self.ports.iter().skip(1);
+                { others }.any(|port| leases.is_wanted(port.number()))
+            })
+    }
+
+    /// Whether [`exchange`](Self::exchange) has something to do.
+    #[inline]
+    pub(super) fn can_exchange(&self) -> bool {
+        let leases = self.leases.as_ref();
+        leases.is_some_and(|leases| leases.any_free()) || self.is_wanted()
+    }
+
+    /// Gives ports to owners that wait for them, and takes those that nobody drives. No run of their connections may
+    /// wait in the dispatcher.
+    ///
+    /// # Errors
+    /// An event queue cannot lie within another.
+    #[cold]
+    pub(super) fn exchange(&mut self) -> io::Result<()> {
+        let Some(leases) = self.leases.clone() else {
+            return Ok(());
+        };
+        for at in (1..self.ports.len()).rev() {
+            if leases.is_wanted(self.ports[at].number()) {
+                self.leave_at(at, &leases);
+            }
+        }
+        while let Some((_, port)) = leases.take() {
+            let registry = self.home().poll().registry();
+            let descriptor = port.poll().as_raw_fd();
+            let nested = registry.register(&mut SourceFd(&descriptor), WAKER, Interest::READABLE);
+            self.ports.push(port);
+            nested?;
+        }
+        Ok(())
+    }
+
+    /// Gives all ports up before a long request, and wakes a worker that sleeps for them.
+    #[cold]
+    pub(super) fn leave(&mut self) {
+        if let Some(leases) = self.leases.clone() {
+            for at in (0..self.ports.len()).rev() {
+                self.leave_at(at, &leases);
+            }
+            leases.wake_one(self.number);
+        }
+    }
+
+    fn leave_at(&mut self, at: usize, leases: &PortLeases<F, H>) {
+        let port = self.ports.remove(at);
+        if at > 0 {
+            let descriptor = port.poll().as_raw_fd();
+            // The queue that it was registered with may be the only one that knows it.
+            let _ = self
+                .home()
+                .poll()
+                .registry()
+                .deregister(&mut SourceFd(&descriptor));
+        }
+        leases.leave(port.number(), port);
+    }
+
+    /// Takes the own port back after a long request. Waits for the worker that drives it to end its turn.
+    #[cold]
+    pub(super) fn return_home(&mut self) {
+        if let Some(leases) = &self.leases {
+            self.ports.push(leases.take_back(self.number));
+        }
+    }
+}
+
+/// Ports of others outlive this net worker.
+impl<F: Framing, H: Handler<F::Head>> Drop for Driven<F, H> {
+    fn drop(&mut self) {
+        if let Some(leases) = self.leases.clone() {
+            for at in (1..self.ports.len()).rev() {
+                self.leave_at(at, &leases);
+            }
+            leases.wake_one(self.number);
+        }
+    }
+}
