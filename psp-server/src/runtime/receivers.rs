@@ -4,12 +4,13 @@
 //!   worker 0   port: epoll, listeners ─► connections ─► queue ─► handler ─► replies
 //!   worker 1   port: epoll, listeners ─► connections ─► queue ─► handler ─► replies
 //!      ...       ▲
-//!   kernel: SO_REUSEPORT: a connection stays with the worker that accepted it
+//!   kernel: SO_REUSEPORT: a connection stays in the port that accepted it
 //! ```
 //!
 //! The calling thread sleeps until the shutdown, or feeds the policy's feedback, so that no request can hold it.
 //! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory. Under
-//! all policies but `d-fcfs` they are a [crew](super::crew), too: they run each other's requests.
+//! `d-fcfs` they share nothing on the way of a short request; before a long one a worker [leaves its port](super::net) to
+//! another. Under all other policies they are a [crew](super::crew): they run each other's requests.
 
 use std::io;
 use std::sync::mpsc::RecvTimeoutError;

@@ -18,6 +18,7 @@ mod memory;
 mod overload;
 mod patterns;
 mod payloads;
+mod ports;
 mod protocol;
 mod scripts;
 mod steering;
