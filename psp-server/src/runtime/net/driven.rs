@@ -30,6 +30,7 @@ pub(crate) type PortLeases<F, H> = Leases<Box<Port<F, H>>, Doorbell>;
 pub(super) struct Driven<F: Framing, H: Handler<F::Head>> {
     number: PortNumber,
     /// The own port first, if it is here.
+    #[expect(clippy::vec_box, reason = "a lease passes the box on")]
     ports: Vec<Box<Port<F, H>>>,
     /// The port that is next to do something.
     next: usize,
