@@ -2,13 +2,14 @@
 //!
 //! | policy | `preempt = none` | topology `inline` | `dedicated` | `distributed` |
 //! | --- | --- | --- | --- | --- |
-//! | `d-fcfs` | yes | yes | yes | yes |
-//! | runs requests to completion | yes | yes | yes | no |
+//! | `d-fcfs`, `stealing` | yes | yes | yes | yes |
+//! | others that run requests to completion | yes | yes | yes | no |
 //! | `darc-lending` | as `darc` | as `darc` | yes | no |
-//! | `darc-distributed` | lends nothing | lends nothing | yes | no |
-//! | needs preemption | no | no | yes | no |
+//! | `darc-distributed` | lends nothing | lends nothing | yes | lends nothing |
+//! | `jsq`, `synergy` | no | no | yes | to completion |
+//! | others that need preemption | no | no | yes | no |
 //!
-//! The net thread cannot preempt a request that it runs itself as worker 0.
+//! The net thread cannot preempt a request that it runs itself as worker 0, nor can a worker that receives for itself.
 
 use psp_policy::{Contexts, Policy, PolicyError, PreemptPolicy, Preemption, SchedulerSetup};
 
@@ -25,8 +26,12 @@ pub(crate) fn admit(
     workers: usize,
 ) -> Result<(), PolicyError> {
     policy.validate(workers)?;
-    if topology == Topology::Distributed && !matches!(policy, Policy::DFcfs(_)) {
-        return Err(PolicyError::NotDistributed(policy.name().to_owned()));
+    if topology == Topology::Distributed {
+        // What preempts elsewhere runs its requests to completion there.
+        return match policy.is_local() {
+            true => Ok(()),
+            false => Err(PolicyError::NotDistributed(policy.name().to_owned())),
+        };
     }
     if !policy.needs_preemption() {
         Ok(())
@@ -133,7 +138,7 @@ mod tests {
             let refused = refusal(PreemptPolicy::Cooperative, Topology::Dedicated);
             assert_eq!(refused, None, "{name}");
             let refused = refusal(PreemptPolicy::Cooperative, Topology::Distributed);
-            assert_eq!(refused.is_none(), name == "d-fcfs", "{refused:?}");
+            assert_eq!(refused.is_none(), policy.is_local(), "{refused:?}");
         }
         let error = admit(&Policy::darc(), &Config::default(), Topology::Inline, 0);
         assert_eq!(error, Err(PolicyError::NoWorkers));

@@ -37,8 +37,8 @@ pub enum Topology {
     Inline,
     /// The net worker and the dispatcher share a thread, and each worker has a thread.
     Dedicated,
-    /// There is no net thread: each worker receives for itself, on TCP ports that all share, and runs the requests of
-    /// its own connections, and of those of a worker that runs a long request. For the policy `d-fcfs`.
+    /// There is no net thread: each worker receives for itself, on TCP ports that all share, and decides what it runs.
+    /// For the policies `d-fcfs`, `stealing`, `jsq`, `synergy` and `darc-distributed`, which preempt nothing there.
     Distributed,
 }
 

@@ -187,6 +187,8 @@
 //! | `psp_worker_preemptions_honoured_total` | `worker` | requests that gave way |
 //! | `psp_worker_preemptions_missed_total` | `worker` | signals that came when a request could not give way |
 //! | `psp_worker_contexts_exhausted_total` | `worker` | times that no context was left |
+//! | `psp_worker_stolen_total` | `worker` | requests that it took from another worker's queue |
+//! | `psp_worker_handed_over_total` | `worker` | requests that another worker received and handed over to it |
 //!
 //! # Pages of the repository
 //!

@@ -100,6 +100,19 @@ impl Policy {
         })
     }
 
+    /// Whether workers can schedule themselves under this policy: it has objects for [`Policy::local`].
+    #[must_use]
+    pub const fn is_local(&self) -> bool {
+        matches!(
+            self,
+            Self::DFcfs(_)
+                | Self::Stealing(_)
+                | Self::Jsq(_)
+                | Self::Synergy(_)
+                | Self::DarcDistributed(_)
+        )
+    }
+
     /// Sets the quantum of a policy that has one, in microseconds. The settings of the policy, such as
     /// [`settings::Mq`], say what it means and what it is unless set.
     ///

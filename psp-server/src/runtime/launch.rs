@@ -190,6 +190,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         leases: None,
         links,
         dispatcher,
+        seat: None,
         shared,
         clock,
         wakes,

@@ -7,21 +7,24 @@
 //!   kernel: SO_REUSEPORT: a connection stays in the port that accepted it
 //! ```
 //!
-//! The calling thread sleeps until the shutdown, so that no request can hold it.
-//! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory, and
-//! nothing on the way of a short request. Before a long one a worker [leaves its port](super::net) to another.
+//! The calling thread sleeps until the shutdown, or feeds the policy's feedback, so that no request can hold it.
+//! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory. Under
+//! `d-fcfs` they share nothing on the way of a short request; before a long one a worker [leaves its port](super::net) to
+//! another. Under all other policies they are a [crew](super::crew): they run each other's requests.
 
 use std::io;
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Waker};
-use psp_policy::{RequestType, TypeTable, WorkerId};
+use psp_policy::{Policy, RequestType, TypeTable, WorkerId};
 use psp_protocols::Framing;
 
 use super::channel::doorbell::Doorbell;
 use super::channel::turn_start::TurnStart;
+use super::crew::{Crew, FeedbackLoop, Member, Object, Offers, Seat};
 use super::dispatch::dispatcher::Dispatcher;
 use super::host::clock::Clock;
 use super::host::scheduling::{sharpen_timers, shorten_slice};
@@ -32,12 +35,13 @@ use super::net::returns::Returns;
 use super::net::workers::Link;
 use super::net::{PortLeases, WAKER};
 use super::start::{Launch, Port};
+use super::worker::contexts::ContextTask;
 use super::worker::inline::{InlineThread, InlineWorker};
 use super::worker::notices::Notices;
 use super::worker::setup::WorkerSetup;
 use crate::classifier::Classifier;
 use crate::error::{RunError, WorkerFault};
-use crate::fiber::{Timers, WakeList};
+use crate::fiber::{Bell, Timers, WakeList};
 use crate::handler::Handler;
 use crate::shared::{Receiver, Shared};
 use crate::shutdown::Shutdown;
@@ -66,8 +70,16 @@ struct Start<F: Framing, K, H: Handler<F::Head>> {
     classifier: Arc<K>,
     receiver: Receiver,
     returns: Arc<Returns<H::Connection, F::Head>>,
-    leases: Arc<PortLeases<F, H>>,
+    mate: Option<Mate<ContextTask<F, H>>>,
+    leases: Option<Arc<PortLeases<F, H>>>,
     spin: Spin,
+}
+
+/// A worker among others whose requests it may run.
+struct Mate<T> {
+    crew: Arc<Crew>,
+    offers: Arc<Offers<T>>,
+    object: Object,
 }
 
 /// A worker on its thread.
@@ -83,6 +95,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             classifier,
             receiver,
             returns,
+            mate,
             leases,
             spin,
         } = self;
@@ -95,9 +108,25 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
         let start = Arc::new(TurnStart::new());
         let inline = InlineWorker::new(setup.clone(), start.clone())?;
         let thread = inline.thread();
-        let scheduler = receiver.scheduler(&receiver.policy.policy());
         let classifier = Common(classifier);
-        let dispatcher = Dispatcher::new(classifier, scheduler, receiver.clone(), vec![start]);
+        let dispatcher =
+            |scheduler| Dispatcher::new(classifier, scheduler, receiver.clone(), vec![start]);
+        let (dispatcher, seat) = match mate {
+            None => {
+                let scheduler = receiver.scheduler(&receiver.policy.policy());
+                (dispatcher(scheduler), None)
+            }
+            Some(Mate {
+                crew,
+                offers,
+                object,
+            }) => {
+                let (me, setup) = (setup.worker, receiver.crew_setup());
+                let member = Member::new(&setup, crew.clone(), me, object);
+                let seat = Seat::new(me, crew, offers);
+                (dispatcher(Box::new(member)).offering(), Some(seat))
+            }
+        };
         let port = PortParts {
             poll: port.poll,
             doorbell,
@@ -112,9 +141,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
         };
         let net_worker = NetWorker::new(Parts {
             port,
-            leases: Some(leases),
+            leases,
             links: vec![Link::Inline(inline)],
             dispatcher,
+            seat,
             shared: receiver,
             clock: setup.clock,
             wakes: setup.wakes,
@@ -151,8 +181,22 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let doorbell = |port: &Port| Arc::new(Doorbell::new(port.waker.clone()));
     let doorbells: Vec<_> = ports.iter().map(doorbell).collect();
     let returns = Arc::new(Returns::new(doorbells.clone()));
-    let leases = Arc::new(PortLeases::new(doorbells.clone()));
-    let start = |index: usize, port: Port| {
+    let bells = doorbells.iter().map(|bell| bell.clone() as Arc<dyn Bell>);
+    let crew = match shared.policy.policy() {
+        // Nothing passes between its workers.
+        Policy::DFcfs(_) => None,
+        policy => Crew::new(&policy, &shared.crew_setup(), bells),
+    };
+    let (crew, objects) = crew.map_or((None, Vec::new()), |(crew, objects)| {
+        (Some(Arc::new(crew)), objects)
+    });
+    let offers = Arc::new(Offers::new(count));
+    let mut objects = objects.into_iter();
+    // Requests of a crew leave the worker that received them, and its port stays.
+    let leases = crew
+        .is_none()
+        .then(|| Arc::new(PortLeases::new(doorbells.clone())));
+    let mut start = |index: usize, port: Port| {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
         let doorbell = doorbells[index].clone();
         let receiver = Receiver::new(shared.clone(), index);
@@ -180,6 +224,11 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             classifier: classifier.clone(),
             receiver,
             returns: returns.clone(),
+            mate: crew.clone().zip(objects.next()).map(|(crew, object)| Mate {
+                crew,
+                offers: offers.clone(),
+                object,
+            }),
             leases: leases.clone(),
             spin,
         }
@@ -221,18 +270,26 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         // A worker that died has said so.
         let _ = gate.send(());
     }
-    wait_for_shutdown(poll, &[shutdown, &shared.shutdown]).map_err(RunError::Events)?;
+    let mut feedback = crew.as_ref().map(|crew| FeedbackLoop::new(crew));
+    let mut feed = || {
+        let (crew, feedback) = crew.as_ref().zip(feedback.as_mut())?;
+        Some(feedback.pass(crew, clock.now_ns()))
+    };
+    wait_for_shutdown(poll, &[shutdown, &shared.shutdown], &mut feed).map_err(RunError::Events)?;
     let drain_timeout = Duration::from_millis(shared.config.drain_timeout_ms);
     let deadline = Instant::now() + drain_timeout.saturating_add(LATE);
     let mut abandoned = 0;
     let mut serving: Vec<usize> = (0..count).collect();
     while !serving.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
-        let Ok((index, served)) = answers.recv_timeout(left) else {
-            break;
-        };
-        abandoned += served?;
-        serving.retain(|&other| other != index);
+        match answers.recv_timeout(feed().map_or(left, |next| next.min(left))) {
+            Ok((index, served)) => {
+                abandoned += served?;
+                serving.retain(|&other| other != index);
+            }
+            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+            Err(_) => break,
+        }
     }
     // Workers that are stuck in a request, or have died.
     let open = |index| {
@@ -245,11 +302,15 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     Ok(abandoned + left.sum::<u64>() as usize)
 }
 
-/// Sleeps until one of these is triggered, each of which wakes `poll`.
-fn wait_for_shutdown(mut poll: Poll, shutdowns: &[&Shutdown]) -> io::Result<()> {
+/// Sleeps until one of these is triggered, each of which wakes `poll`, and calls `feed` whenever that wants to be called.
+fn wait_for_shutdown(
+    mut poll: Poll,
+    shutdowns: &[&Shutdown],
+    mut feed: impl FnMut() -> Option<Duration>,
+) -> io::Result<()> {
     let mut events = Events::with_capacity(1);
     while !shutdowns.iter().any(|shutdown| shutdown.is_triggered()) {
-        match poll.poll(&mut events, None) {
+        match poll.poll(&mut events, feed()) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }

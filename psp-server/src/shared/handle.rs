@@ -64,6 +64,12 @@ impl ServerHandle {
         let policy = policy.into();
         let shared = &self.shared;
         admission::admit(&policy, &shared.config, shared.topology, shared.workers)?;
+        if shared.topology == Topology::Distributed {
+            return match policy == shared.policy.policy() {
+                true => Ok(()),
+                false => Err(PolicyError::Kept(policy.name().to_owned())),
+            };
+        }
         admission::admit_switch(
             &[&shared.policy.policy(), &policy],
             &shared.scheduler_setup(),

@@ -130,11 +130,19 @@ impl Shared {
 
     /// The setup of every scheduler of this server: one for each thread that receives requests.
     pub(crate) fn scheduler_setup(&self) -> SchedulerSetup<'_> {
-        let workers = self.workers_each();
+        self.setup_of(self.workers_each())
+            .inline(self.topology != Topology::Dedicated)
+    }
+
+    /// The setup of workers that schedule themselves: all of them together, none of which receives for the others.
+    pub(crate) fn crew_setup(&self) -> SchedulerSetup<'_> {
+        self.setup_of(self.workers)
+    }
+
+    fn setup_of(&self, workers: usize) -> SchedulerSetup<'_> {
         SchedulerSetup::new(workers, &self.types)
             .present(self.workers_min.min(workers))
             .queue_capacity(self.config.queue_capacity)
-            .inline(self.topology != Topology::Dedicated)
             .preemption(admission::preemption(
                 &self.config,
                 self.topology,

@@ -183,6 +183,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) replies_unsent: Counter,
     pub(crate) preemptions_missed: Counter,
     pub(crate) contexts_exhausted: Counter,
+    pub(crate) stolen: Counter,
+    pub(crate) handed_over: Counter,
 }
 
 /// Written by one worker, for one type.
@@ -223,6 +225,8 @@ impl Telemetry {
             replies_unsent: Counter::default(),
             preemptions_missed: Counter::default(),
             contexts_exhausted: Counter::default(),
+            stolen: Counter::default(),
+            handed_over: Counter::default(),
         };
         Self {
             receivers: (0..receivers).map(|_| receiver()).collect(),

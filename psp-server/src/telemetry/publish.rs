@@ -107,5 +107,7 @@ pub fn publish(snapshot: &Snapshot) {
             .absolute(worker.preemptions_missed);
         metrics::counter!("psp_worker_contexts_exhausted_total", &label)
             .absolute(worker.contexts_exhausted);
+        metrics::counter!("psp_worker_stolen_total", &label).absolute(worker.stolen);
+        metrics::counter!("psp_worker_handed_over_total", &label).absolute(worker.handed_over);
     }
 }

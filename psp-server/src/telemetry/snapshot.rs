@@ -292,6 +292,11 @@ pub struct WorkerSnapshot {
     pub preemptions_missed: u64,
     /// How many of these found no idle context.
     pub contexts_exhausted: u64,
+    /// Requests that the worker took from another worker's queue; in the topology `distributed`.
+    pub stolen: u64,
+    /// Requests that the worker ran for another one which had received them and handed them over; in the topology
+    /// `distributed`.
+    pub handed_over: u64,
     /// Turns of requests on this worker.
     pub turns: TurnSnapshot,
 }
@@ -362,6 +367,8 @@ impl Snapshot {
             replies_unsent: worker.replies_unsent.get(),
             preemptions_missed: worker.preemptions_missed.get(),
             contexts_exhausted: worker.contexts_exhausted.get(),
+            stolen: worker.stolen.get(),
+            handed_over: worker.handed_over.get(),
             turns: TurnSnapshot::sum([&turns.0]),
         });
         let net = |counter: fn(&NetCounters) -> &Counter| {

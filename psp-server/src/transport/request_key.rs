@@ -109,6 +109,12 @@ impl Names {
         PortNumber(id & ((1 << self.port_bits) - 1))
     }
 
+    /// Whether the request of this name is one of this port.
+    #[inline]
+    pub(crate) fn has(self, request: RequestId) -> bool {
+        self.port_of(request) == self.port
+    }
+
     /// The request of this name, in its port.
     #[inline]
     pub(crate) fn request(self, RequestId(id): RequestId) -> RequestKey {

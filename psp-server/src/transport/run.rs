@@ -19,6 +19,12 @@ pub(crate) struct Stream<C, D> {
 }
 
 impl<C, D> Stream<C, D> {
+    /// Whether nobody waits for the run any more, or it has waited for too long.
+    pub(crate) fn is_unwanted(&self, now_ns: u64) -> bool {
+        let is_late = self.run.deadline_ns.is_some_and(|at_ns| now_ns > at_ns);
+        is_late || self.connection.is_abandoned()
+    }
+
     /// Applies what follows the last request of the run: all requests are answered.
     pub(crate) fn end_run(&mut self) {
         let beyond = std::mem::take(&mut self.run.discard_after);
@@ -44,6 +50,8 @@ pub(crate) struct Run<D> {
     pub(crate) discard_after: u64,
     /// The last request of the run is the connection's last.
     pub(crate) closes: bool,
+    /// Another worker has not run it, because nobody waits for it any more, or it waited for too long.
+    pub(crate) unwanted: bool,
     /// The worker's measurements.
     pub(crate) samples: SmallVec<[Sample; 4]>,
 }
@@ -67,6 +75,7 @@ impl<D> Default for Run<D> {
             reclassified: None,
             discard_after: 0,
             closes: false,
+            unwanted: false,
             samples: SmallVec::new(),
         }
     }
@@ -80,6 +89,7 @@ impl<D> Run<D> {
         self.done = 0;
         self.discard_after = 0;
         self.closes = false;
+        self.unwanted = false;
     }
 
     /// The requests that are not done.

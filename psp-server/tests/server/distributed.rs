@@ -319,9 +319,12 @@ fn another_policy_is_refused() {
     let server = start(two_workers());
     for name in Policy::NAMES {
         let policy: Policy = name.parse().unwrap();
-        let set = server.handle.set_policy(policy);
-        let refused = matches!(&set, Err(PolicyError::NotDistributed(policy)) if policy == name);
-        assert_eq!(refused, name != "d-fcfs", "{set:?}");
+        let refusal = match policy.is_local() {
+            true => PolicyError::Kept,
+            false => PolicyError::NotDistributed,
+        };
+        let refused = (name != "d-fcfs").then(|| refusal(name.to_owned()));
+        assert_eq!(server.handle.set_policy(policy).err(), refused);
     }
     assert_eq!(server.handle.policy(), Policy::d_fcfs());
     assert_eq!(server.connect().ask("short"), "ok short");

@@ -8,6 +8,8 @@ mod configuration;
 mod deadlines;
 #[cfg(target_os = "linux")]
 mod distributed;
+#[cfg(target_os = "linux")]
+mod handing_over;
 mod hints;
 mod pushes;
 mod readme;

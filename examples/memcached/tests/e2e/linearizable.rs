@@ -88,7 +88,9 @@ fn inline() {
 
 #[test]
 fn distributed() {
-    check("distributed", &["d-fcfs"]);
+    for policy in ["d-fcfs", "stealing", "darc-distributed"] {
+        check("distributed", &[policy]);
+    }
 }
 
 #[test]

@@ -82,9 +82,12 @@ fn inline() {
     check("inline", &Policy::names_to_completion());
 }
 
+/// The policy of this topology does not change.
 #[test]
 fn distributed() {
-    check("distributed", &["d-fcfs"]);
+    for policy in ["d-fcfs", "stealing", "jsq", "synergy", "darc-distributed"] {
+        check("distributed", &[policy]);
+    }
 }
 
 #[test]

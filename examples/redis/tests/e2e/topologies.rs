@@ -178,6 +178,12 @@ fn run_policies(topology: &'static str, policies: &[&'static str]) {
     }
 }
 
+/// Policies under which workers schedule themselves.
+fn local_policies() -> Vec<&'static str> {
+    let is_local = |name: &&str| name.parse().is_ok_and(|policy: Policy| policy.is_local());
+    Policy::NAMES.into_iter().filter(is_local).collect()
+}
+
 #[test]
 fn defaults() {
     run_suite(&Options::default());
@@ -190,7 +196,7 @@ fn inline() {
 
 #[test]
 fn distributed() {
-    run_policies("distributed", &["d-fcfs"]);
+    run_policies("distributed", &local_policies());
 }
 
 #[test]

@@ -557,7 +557,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         self.idle.remove(worker);
         let slot = self.queues.slot(waiting.request_type);
         self.feedback
-            .begins(slot, worker, waiting.waited_ns(now_ns));
+            .began(slot, worker, 1, waiting.waited_ns(now_ns));
         let action = self.running.start(now_ns, worker, waiting, hand_off);
         self.begins(now_ns, worker, congested);
         Some(action)

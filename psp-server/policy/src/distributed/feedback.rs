@@ -23,9 +23,10 @@ pub trait Feedback<C: Word>: Send {
         let _ = (slot, sample);
     }
 
-    /// A request of the type at `slot` begins on `worker` and had waited for so long.
-    fn begins(&mut self, slot: usize, worker: WorkerId, waited_ns: u64) {
-        let _ = (slot, worker, waited_ns);
+    /// So many requests of the type at `slot` began on `worker`, of which one had waited for this long and none for
+    /// longer.
+    fn began(&mut self, slot: usize, worker: WorkerId, requests: u64, waited_ns_max: u64) {
+        let _ = (slot, worker, requests, waited_ns_max);
     }
 
     /// Time passes. Publishes what changed, and returns whether requests may wait where they must not run: each

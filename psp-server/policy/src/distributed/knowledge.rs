@@ -9,6 +9,9 @@ use crate::event::WorkerId;
 use crate::parts::workers::WorkerRange;
 use crate::request_type::RequestType;
 
+/// Group of types that are in none: those of unknown length.
+pub(crate) const NO_GROUP: u32 = u32::MAX;
+
 /// What is known of one type.
 #[derive(Debug, Default)]
 struct TypeWords<C> {
@@ -63,7 +66,8 @@ pub struct Knowledge<C> {
 }
 
 impl<C: Word> Knowledge<C> {
-    /// Nothing is known of so many registered types: all are long, and none may use any of so many workers.
+    /// Nothing is known of so many registered types: all are long and in no group, and none may use any of so many
+    /// workers.
     #[must_use]
     pub fn new(types: usize, workers: usize) -> Self {
         let knowledge = Self {
@@ -73,6 +77,7 @@ impl<C: Word> Knowledge<C> {
         };
         for slot in 0..=types {
             knowledge.set_length(slot, None, true);
+            knowledge.types[slot].group.set(NO_GROUP.into());
         }
         knowledge
     }
@@ -137,7 +142,7 @@ impl<C: Word> Knowledge<C> {
     /// The lanes of types whose own workers are all [stuck](crate::Scheduler::relief), and of which `worker` may
     /// run a request.
     #[inline]
-    pub(crate) fn relieves(&self, worker: WorkerId) -> LaneSet {
+    pub fn relieves(&self, worker: WorkerId) -> LaneSet {
         LaneSet::from_word(self.reliefs[worker.index()].get())
     }
 
@@ -161,6 +166,13 @@ impl<C: Word> Knowledge<C> {
     #[must_use]
     pub fn may_run(&self, lane: usize, worker: WorkerId) -> bool {
         self.of_lane(lane).has(worker)
+    }
+
+    /// Whether feedback has put two types into one group: they may travel in one run.
+    #[must_use]
+    pub fn same_group(&self, first: usize, next: usize) -> bool {
+        let group = self.reservation(first).group;
+        group != NO_GROUP && group == self.reservation(next).group
     }
 
     /// The lanes of all types for which `such` holds.

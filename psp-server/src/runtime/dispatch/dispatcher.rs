@@ -25,6 +25,8 @@ const TICK_INTERVAL_NS: u64 = 1_000_000;
 /// If a tick did not move the deadline, the next tick comes after this time: the deadline must not keep the net
 /// thread awake.
 const UNMOVED_DEADLINE_NS: u64 = 10_000;
+/// Requests that arrive between two polls and for which memory is set aside.
+const OFFERED_PREALLOCATED: usize = 1024;
 
 /// Runs on the net thread (Perséphone 5.1 puts both on one core, too): on kernel sockets the
 /// system calls cost more than the decisions, and a hop between threads would cost more than both.
@@ -38,6 +40,8 @@ pub(crate) struct Dispatcher<K> {
     /// Requests (or runs) that arrived or gave way, and were neither run nor refused since.
     places: Places,
     blocked: Blocked,
+    /// Requests that arrived and have to be offered to all workers; `None` where the scheduler has one driver.
+    offered: Option<Vec<RequestId>>,
     /// Where ports move between threads.
     lengths: Option<Lengths>,
     /// The counts of the schedulers that were in force before.
@@ -74,6 +78,7 @@ impl<K> Dispatcher<K> {
             },
             places: Places::new(&shared.types, &shared.config),
             blocked: Blocked::new(shared.clone()),
+            offered: None,
             lengths: (shared.topology == Topology::Distributed)
                 .then(|| Lengths::new(shared.types.len() + 1)),
             before: Counted {
@@ -85,6 +90,28 @@ impl<K> Dispatcher<K> {
             publish_at_ns: 0,
             tick_at_ns: 0,
             ticked_ns: 0,
+        }
+    }
+
+    /// As this, with a scheduler whose requests other workers may run.
+    pub(crate) fn offering(self) -> Self {
+        Self {
+            offered: Some(Vec::with_capacity(OFFERED_PREALLOCATED)),
+            ..self
+        }
+    }
+
+    /// A request that arrived since the last call and that others may run. Its task must be where they find it before
+    /// the scheduler is polled.
+    #[inline]
+    pub(crate) fn next_offered(&mut self) -> Option<RequestId> {
+        self.offered.as_mut()?.pop()
+    }
+
+    /// A request of this port has come back. If another worker took it from a queue, it had its place until now.
+    pub(crate) fn returned(&mut self, request_type: RequestType) {
+        if self.offered.is_some() {
+            self.places.give_back(self.slot(request_type));
         }
     }
 
@@ -214,6 +241,9 @@ impl<K> Dispatcher<K> {
         deadline_ns: Option<u64>,
     ) {
         self.places.take(self.slot(request_type));
+        if let Some(offered) = &mut self.offered {
+            offered.push(request);
+        }
         self.scheduler.on_event(
             now_ns,
             Event::Arrived {
@@ -248,7 +278,13 @@ impl<K> Dispatcher<K> {
     }
 
     pub(crate) fn yielded(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
-        self.places.take(self.slot(self.turns.type_on(worker)));
+        if self
+            .turns
+            .request_on(worker)
+            .is_some_and(|request| self.has_place(request))
+        {
+            self.places.take(self.slot(self.turns.type_on(worker)));
+        }
         self.turns.yielded(worker);
         self.scheduler
             .on_event(now_ns, Event::Yielded { worker, served_ns });
@@ -277,9 +313,18 @@ impl<K> Dispatcher<K> {
 
     fn unblocked(&mut self, now_ns: u64, request: RequestId) {
         let request_type = self.blocked.end(now_ns, request);
-        self.places.take(self.slot(request_type));
+        if self.has_place(request) {
+            self.places.take(self.slot(request_type));
+        }
         self.scheduler
             .on_event(now_ns, Event::Unblocked { request });
+    }
+
+    /// Whether a request has a place here while it waits: not if another worker received it, where it keeps its
+    /// place until it comes back.
+    #[inline]
+    fn has_place(&self, request: RequestId) -> bool {
+        self.offered.is_none() || self.shared.names().has(request)
     }
 
     /// The next action. A preemption comes only when the turn has had its quantum.
@@ -295,7 +340,17 @@ impl<K> Dispatcher<K> {
             let Some(action) = &polled else {
                 return None;
             };
-            if let Action::Run { request_type, .. } | Action::Reject { request_type, .. } = action {
+            if let Action::Run {
+                request,
+                request_type,
+                ..
+            }
+            | Action::Reject {
+                request,
+                request_type,
+            } = action
+                && self.has_place(*request)
+            {
                 self.places.give_back(self.shared.types.slot(*request_type));
             }
             if self.turns.decided(now_ns, action) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use psp_arbiter::ThreadId;
-use psp_policy::{Action, Relief, RequestId, RequestType, WorkerId};
+use psp_policy::{Action, HandOff, Relief, RequestId, RequestType, WorkerId};
 use psp_protocols::Framing;
 
 use super::driven::{Driven, PortLeases};
@@ -19,10 +19,12 @@ use crate::error::RunError;
 use crate::fiber::{Bell, Timers, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::message::Report;
+use crate::runtime::crew::Seat;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::spin::Spin;
 use crate::runtime::task::Task;
+use crate::runtime::worker::contexts::ContextTask;
 use crate::runtime::worker::inline::EndedTurn;
 use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
@@ -39,6 +41,9 @@ const LOOK_AGE_NS_MAX: u64 = 1_000_000;
 const ACTIONS_PER_TURN: usize = 256;
 /// Time after which a turn of the loop starts no more actions.
 const TURN_NS_MAX: u64 = 200_000;
+/// A request is not run, because nobody waits for it.
+struct Dropped;
+
 /// What a net worker starts with.
 pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) port: PortParts<F, H>,
@@ -46,6 +51,8 @@ pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) leases: Option<Arc<PortLeases<F, H>>>,
     pub(crate) links: Vec<Link<F, H>>,
     pub(crate) dispatcher: Dispatcher<K>,
+    /// The place among workers that run each other's requests.
+    pub(crate) seat: Option<Seat<ContextTask<F, H>>>,
     pub(crate) shared: Receiver,
     pub(crate) clock: Clock,
     /// Requests that were woken.
@@ -62,6 +69,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     /// The time of the first timer, on the clock of the timers and on the runtime's.
     timer: Option<(u64, u64)>,
     workers: Workers<F, H>,
+    /// The place among workers that run each other's requests. Then the own port is the only one.
+    seat: Option<Seat<ContextTask<F, H>>>,
     /// The cores that an arbiter grants, if one is asked.
     cores: Option<GrantedCores>,
     dispatcher: Dispatcher<K>,
@@ -83,6 +92,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             leases,
             links,
             dispatcher,
+            seat,
             shared,
             clock,
             wakes,
@@ -95,6 +105,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             ports: Driven::new(Port::new(port, now_ns)?, leases),
             timer: None,
             workers: Workers::new(links, ACTIONS_PER_TURN),
+            seat,
             cores: None,
             unfinished: false,
             now_ns,
@@ -170,9 +181,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     }
 
     /// Whether everything in flight is answered, or the drain timeout is over.
-    fn is_drained(&self) -> bool {
+    fn is_drained(&mut self) -> bool {
         let is_over = self.ports.home().is_overdue(self.now_ns);
-        is_over || (self.ports.iter().all(Port::is_drained) && self.workers.lent() == 0)
+        let is_done = self.ports.iter().all(Port::is_drained) && self.workers.lent() == 0;
+        is_over || (is_done && self.seat.as_mut().is_none_or(Seat::may_leave))
     }
 
     /// Has workers come and go with the cores that the arbiter grants, and tells it what the load needs.
@@ -232,16 +244,18 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         if !timeout.is_zero() {
             self.ports.announce_sleep();
+            self.seat.as_ref().inspect(|seat| seat.announce_sleep());
             timeout = timeout.min(self.until_deadline());
             if self.receive_reports() > 0
                 || self.shared.buffers.room.is_asked()
                 || self.ports.can_exchange()
+                || self.helps_others()
             {
                 timeout = Duration::ZERO;
             }
         }
         let waited = self.ports.home_mut().wait(timeout);
-        self.ports.awake();
+        self.awake();
         let slept = !timeout.is_zero();
         if waited? {
             self.note_events(slept);
@@ -252,6 +266,26 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             }
         }
         Ok(())
+    }
+
+    fn awake(&self) {
+        self.ports.awake();
+        self.seat.as_ref().inspect(|seat| seat.awake());
+    }
+
+    /// Before it sleeps, a worker looks once more for requests that others have put where it finds them: they may not
+    /// have seen that it was about to. Returns whether there was one.
+    fn helps_others(&mut self) -> bool {
+        if self.seat.is_none() {
+            return false;
+        }
+        self.now_ns = self.clock.now_ns();
+        let Some(action) = self.next_action() else {
+            return false;
+        };
+        self.awake();
+        self.carry_out_one(action);
+        true
     }
 
     /// Passes the events on to their sources. `slept` says that the net worker waited for the first of them.
@@ -374,7 +408,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.timers.wake_due();
         let mut received = self.receive_reports_of_workers();
         for port in self.ports.iter_mut() {
-            received += port.receive_replies(&self.dispatcher, self.now_ns);
+            received += port.receive_replies(&mut self.dispatcher, self.now_ns);
         }
         received
     }
@@ -505,28 +539,68 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             if self.now_ns > end_ns {
                 return false;
             }
-            match self.dispatcher.poll(self.now_ns) {
+            match self.next_action() {
                 None if self.admit_held() => {}
                 None => return true,
-                Some(Action::Reject {
-                    request,
-                    request_type,
-                }) => {
-                    if let Some(port) = self.ports.port_of(request) {
-                        let requests = &mut port.requests;
-                        requests.reject(request, request_type, &self.dispatcher);
-                    }
-                }
-                Some(Action::Preempt { worker, .. }) => self.workers.preempt(worker),
-                Some(Action::Run {
-                    worker,
-                    request,
-                    request_type,
-                    ..
-                }) => self.run(worker, request, request_type),
+                Some(action) => self.carry_out_one(action),
             }
         }
         false
+    }
+
+    /// The scheduler's next decision. What has arrived is where other workers find it by then.
+    #[inline]
+    fn next_action(&mut self) -> Option<Action> {
+        if let Some(seat) = &self.seat {
+            let requests = &mut self.ports.home_mut().requests;
+            while let Some(request) = self.dispatcher.next_offered() {
+                requests.offer(&seat.offers, request);
+            }
+        }
+        self.dispatcher.poll(self.now_ns)
+    }
+
+    fn carry_out_one(&mut self, action: Action) {
+        match action {
+            Action::Reject {
+                request,
+                request_type,
+            } => {
+                let Some(port) = self.ports.port_of(request) else {
+                    return;
+                };
+                let (requests, dispatcher) = (&mut port.requests, &self.dispatcher);
+                match &self.seat {
+                    Some(seat) => requests.reject_offered(&seat.offers, request, dispatcher),
+                    None => requests.reject(request, request_type, dispatcher),
+                }
+            }
+            Action::Preempt { worker, .. } => self.workers.preempt(worker),
+            Action::Run {
+                worker,
+                request,
+                request_type,
+                hand_off,
+            } => {
+                self.count_hand_off(worker, hand_off);
+                self.run(worker, request, request_type);
+            }
+        }
+    }
+
+    /// Counts requests that workers take from each other, or hand over.
+    #[inline]
+    fn count_hand_off(&self, worker: WorkerId, hand_off: HandOff) {
+        if self.seat.is_none() {
+            return;
+        }
+        let worker = self.shared.global(worker);
+        let counters = &self.shared.telemetry.workers[worker.index()];
+        match hand_off {
+            HandOff::Stolen => counters.stolen.add(1),
+            HandOff::HandedOver => counters.handed_over.add(1),
+            HandOff::Own | HandOff::Dispatched => {}
+        }
     }
 
     /// Gives free places in typed queues to requests that wait for them. Returns whether there were any.
@@ -541,16 +615,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Runs a request on `worker`, or resumes it there if it yielded. Drops a request that nobody waits for.
     fn run(&mut self, worker: WorkerId, request: RequestId, request_type: RequestType) {
-        let dispatcher = &mut self.dispatcher;
-        // Without its port, it began here.
-        let mut task = None;
-        if let Some(port) = self.ports.port_of(request) {
-            let requests = &mut port.requests;
-            if requests.drop_unwanted(request, dispatcher, self.now_ns) {
-                return dispatcher.dropped(self.now_ns, worker);
-            }
-            task = requests.lend(request);
-        }
+        let Ok(task) = self.task_of(request) else {
+            return self.dispatcher.dropped(self.now_ns, worker);
+        };
         if let Some(cores) = &mut self.cores {
             cores.work(self.now_ns);
         }
@@ -590,5 +657,27 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     fn return_home(&mut self) {
         self.ports.return_home();
         self.now_ns = self.clock.now_ns();
+    }
+
+    /// The task of a request, or `None` if it has begun before. An error if it is dropped: nobody waits for it.
+    #[inline]
+    fn task_of(&mut self, request: RequestId) -> Result<Option<ContextTask<F, H>>, Dropped> {
+        let (dispatcher, now_ns) = (&self.dispatcher, self.now_ns);
+        if let Some(seat) = &self.seat {
+            let Some(task) = seat.offers.take(request) else {
+                return Ok(None);
+            };
+            let requests = &mut self.ports.home_mut().requests;
+            let wanted = requests.keep_wanted(task, dispatcher, now_ns);
+            return wanted.map(Some).ok_or(Dropped);
+        }
+        // Without its port, it began here.
+        let Some(port) = self.ports.port_of(request) else {
+            return Ok(None);
+        };
+        match port.requests.drop_unwanted(request, dispatcher, now_ns) {
+            true => Err(Dropped),
+            false => Ok(port.requests.lend(request)),
+        }
     }
 }

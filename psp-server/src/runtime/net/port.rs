@@ -330,7 +330,11 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
 
     /// Takes back connections that other workers had, sends deferred replies, and learns what was pushed. Returns the
     /// number of all.
-    pub(super) fn receive_replies<K>(&mut self, dispatcher: &Dispatcher<K>, now_ns: u64) -> usize {
+    pub(super) fn receive_replies<K>(
+        &mut self,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) -> usize {
         let returned = self.requests.receive_returned(dispatcher, now_ns);
         // Behind the reports: their connections are here.
         let (framing, shared) = (&*self.framing, &self.shared);

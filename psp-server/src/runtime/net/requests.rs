@@ -10,6 +10,7 @@ use super::returns::Returns;
 use super::sources::Sources;
 use crate::peer::Peer;
 use crate::reply::{Completed, refuse};
+use crate::runtime::crew::Offers;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::task::Task;
 use crate::shared::Receiver;
@@ -44,6 +45,62 @@ impl<F: Framing, C> Requests<F, C> {
         }
     }
 
+    /// Puts a request of this port where all workers find it.
+    pub(super) fn offer(&mut self, offers: &Offers<Task<C, F::Head>>, request: RequestId) {
+        if let Some(task) = self.lend(request) {
+            offers.put(request, task);
+        }
+    }
+
+    /// Keeps a request from running, if nobody waits for it any more or it has waited for too long: gives back a task
+    /// that is to run.
+    pub(super) fn keep_wanted<K>(
+        &mut self,
+        task: Task<C, F::Head>,
+        dispatcher: &Dispatcher<K>,
+        now_ns: u64,
+    ) -> Option<Task<C, F::Head>> {
+        match task {
+            Task::Stream(mut stream) if stream.is_unwanted(now_ns) => {
+                if stream.connection.port == self.connections.port() {
+                    self.drop_returned(stream, dispatcher, now_ns);
+                } else {
+                    stream.run.unwanted = true;
+                    self.returns.give(stream);
+                }
+                None
+            }
+            wanted => Some(wanted),
+        }
+    }
+
+    /// Drops a run of this port that was lent and did not begin.
+    fn drop_returned<K>(
+        &mut self,
+        mut stream: Box<Stream<C, F::Head>>,
+        dispatcher: &Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        let index = stream.connection.index;
+        stream.run.unwanted = false;
+        self.connections.restore(stream);
+        self.connections.drop_unwanted(index, now_ns, dispatcher);
+    }
+
+    /// Refuses a request of this port that is offered: it found no room.
+    pub(super) fn reject_offered<K>(
+        &mut self,
+        offers: &Offers<Task<C, F::Head>>,
+        request: RequestId,
+        dispatcher: &Dispatcher<K>,
+    ) {
+        if let Some(Task::Stream(stream)) = offers.take(request) {
+            let index = stream.connection.index;
+            self.connections.restore(stream);
+            self.connections.reject(index, dispatcher);
+        }
+    }
+
     /// Takes a request back that was completed. `remote` says that the worker is not the net thread.
     #[inline]
     pub(super) fn take_back<K>(
@@ -71,13 +128,24 @@ impl<F: Framing, C> Requests<F, C> {
 
     /// Takes back connections whose runs other workers completed. Returns how many there are.
     #[inline]
-    pub(super) fn receive_returned<K>(&mut self, dispatcher: &Dispatcher<K>, now_ns: u64) -> usize {
+    pub(super) fn receive_returned<K>(
+        &mut self,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) -> usize {
         let port = self.connections.port();
-        self.returns.take(port, &mut self.returned);
-        let count = self.returned.len();
-        for stream in self.returned.drain(..) {
-            self.connections.take_back(stream, true, dispatcher, now_ns);
+        let mut returned = std::mem::take(&mut self.returned);
+        self.returns.take(port, &mut returned);
+        let count = returned.len();
+        for stream in returned.drain(..) {
+            dispatcher.returned(self.connections.type_of_run(stream.connection.index));
+            if stream.run.unwanted {
+                self.drop_returned(stream, dispatcher, now_ns);
+            } else {
+                self.connections.take_back(stream, true, dispatcher, now_ns);
+            }
         }
+        self.returned = returned;
         count
     }
 
@@ -183,11 +251,13 @@ impl<F: Framing, C> Requests<F, C> {
         }
     }
 
-    /// Who sent a request, if that is known: of a datagram it is not.
+    /// Who sent a request, if that is known: of a datagram and of a request of another port it is not.
     pub(super) fn peer(&self, request: RequestId) -> Option<Peer> {
         match self.names.request(request) {
-            RequestKey::Connection(index) => self.connections.peer(index),
-            RequestKey::Datagram(_) => None,
+            RequestKey::Connection(index) if self.names.has(request) => {
+                self.connections.peer(index)
+            }
+            RequestKey::Connection(_) | RequestKey::Datagram(_) => None,
         }
     }
 

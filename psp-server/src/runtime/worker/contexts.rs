@@ -38,7 +38,7 @@ use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::task::Task;
 
 /// A task of a server with this framing and handler.
-pub(super) type ContextTask<F, H> =
+pub(in crate::runtime) type ContextTask<F, H> =
     Task<<H as Handler<<F as Framing>::Head>>::Connection, <F as Framing>::Head>;
 
 /// The way between the loop of a worker and the net thread.

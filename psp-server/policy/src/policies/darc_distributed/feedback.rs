@@ -1,6 +1,6 @@
 //! DARC's reservations as knowledge of all workers.
 
-use crate::distributed::knowledge::Reservation;
+use crate::distributed::knowledge::{NO_GROUP, Reservation};
 use crate::distributed::{Board, Feedback, InSystem, Knowledge, LANES_MAX, LaneSet, Word, lane_of};
 use crate::event::{Sample, WorkerId};
 use crate::parts::own_thread::OwnThread;
@@ -17,8 +17,6 @@ use crate::setup::SchedulerSetup;
 
 /// Rank of an untried type: before all groups.
 const UNTRIED: u32 = 0;
-/// Group of types of unknown length.
-const NO_GROUP: u32 = u32::MAX;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -178,18 +176,19 @@ impl<C: Word> Feedback<C> for Reserving {
         self.profile.record(slot, sample);
     }
 
-    fn begins(&mut self, slot: usize, worker: WorkerId, waited_ns: u64) {
-        self.reservations.note_delay(slot, waited_ns);
+    fn began(&mut self, slot: usize, worker: WorkerId, requests: u64, waited_ns_max: u64) {
+        self.reservations.note_delay(slot, waited_ns_max);
         let groups = self
             .plan
             .groups()
             .nth(self.plan.group_of(slot).unwrap_or(0));
         let is_grouped = self.plan.group_of(slot).is_some();
         let steals = groups.is_some_and(|(group, _)| is_grouped && group.steals(worker));
-        self.steals[slot] += u64::from(steals);
+        self.steals[slot] += u64::from(steals) * requests;
         let number = self.plan.group_of(slot).unwrap_or(self.plan.len() - 1);
         let relieves = |&named: &(WorkerId, usize)| named == (worker, number);
-        self.stuck.relieved[slot] += u64::from(self.relieving.iter().any(relieves));
+        let is_relief = self.relieving.iter().any(relieves);
+        self.stuck.relieved[slot] += u64::from(is_relief) * requests;
     }
 
     fn passes(&mut self, now_ns: u64, in_system: &dyn InSystem, knowledge: &Knowledge<C>) -> bool {

@@ -12,6 +12,18 @@ use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::Stream;
 
 impl<F: Framing, C> Connections<F, C> {
+    /// A connection whose run was not begun waits in its queue as before it was lent.
+    pub(in crate::runtime::net) fn restore(&mut self, stream: Box<Stream<C, F::Head>>) {
+        let slot = &mut self.slots[stream.connection.index.get()];
+        debug_assert!(matches!(slot.phase, Phase::Lent { .. }));
+        slot.phase = Phase::Queued(stream);
+    }
+
+    /// The type as which the last run of a connection waited.
+    pub(in crate::runtime::net) fn type_of_run(&self, index: ConnectionIndex) -> RequestType {
+        self.slots[index.get()].last_run.request_type
+    }
+
     /// Drops the run that the scheduler wants to begin, if the peer is gone or the run has waited for too long.
     /// Returns whether it did. A run that yielded goes on in any case.
     pub(in crate::runtime::net) fn drop_unwanted<K>(

@@ -1,0 +1,45 @@
+//! Workers that schedule themselves: the live driver of [`psp_policy::distributed`].
+//!
+//! ```text
+//!   worker 0                                           worker 1
+//!   Member ── place ── next ──┐                        Member
+//!     │ put             take  │ steal                    ▲ take
+//!     ▼                       ▼                          │
+//!   ┌ own queue of 0 ┐     ┌ own queue of 1 ┐ ◄── handed over, one wake at most
+//!   └────────────────┘     └────────────────┘
+//!     │ shown on                │
+//!     ▼                         ▼
+//!   board: a line of atomics per worker ◄── read by all members, without a lock
+//!   knowledge: what each type may use   ◄── published by feedback, every few milliseconds
+//! ```
+//!
+//! A worker reads requests from its own connections, and its [`Member`] decides by the policy's objects where they wait
+//! and what runs next. What waits is lent already: its connection lies among the [`Offers`], where whoever runs the
+//! request finds it. The connection goes back to its port with the reply.
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `own_queue.rs` | the queue of one worker |
+//! | `sleepers.rs` | which workers sleep, and who wakes them |
+//! | `shared_state.rs` | what the workers share |
+//! | `member.rs` | the scheduler of one worker |
+//! | `measured.rs`, `feedback.rs` | measurements in, knowledge out |
+//! | `offers.rs` | connections whose requests wait |
+//! | `seat.rs` | what the net worker of a worker needs of the others |
+
+mod feedback;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod measured;
+mod member;
+mod offers;
+mod own_queue;
+mod seat;
+mod shared_state;
+mod sleepers;
+
+pub(crate) use feedback::FeedbackLoop;
+pub(crate) use member::Member;
+pub(crate) use offers::Offers;
+pub(crate) use seat::Seat;
+pub(crate) use shared_state::{Crew, Object};
