@@ -56,7 +56,7 @@ pub(super) struct Sent {
     pub(super) is_closed: bool,
 }
 
-/// See the [module](self). Its own requests change it, and others send to it.
+/// A connection that subscribes. Its own requests change it, and others send to it.
 #[derive(Default)]
 pub struct Subscriber {
     counts: [AtomicUsize; TopicKind::ALL.len()],

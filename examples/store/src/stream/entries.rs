@@ -166,7 +166,7 @@ impl Entries {
         removed
     }
 
-    /// About how many entries [`trim`](Self::trim) removes, at most.
+    /// About how many entries a trim removes, at most.
     #[must_use]
     pub fn trimmed(&self, trim: Trim) -> usize {
         let about = match trim.kept {

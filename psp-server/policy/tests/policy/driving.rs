@@ -381,7 +381,9 @@ impl Threads {
         };
         self.idle.retain(|&idle| idle != worker);
         let waited_ns = now_ns - request.arrived_ns - request.served_ns;
-        self.local.feedback.begins(request.slot, worker, waited_ns);
+        self.local
+            .feedback
+            .began(request.slot, worker, 1, waited_ns);
         self.workers[worker.index()].runs = Some((request, now_ns));
         let slot = request.slot;
         let long = self.local.knowledge.is_long(slot);
