@@ -117,11 +117,8 @@ impl ServerState {
         }
         let wanted_bytes = excess_bytes + limit_bytes / MARGIN_DIVISOR;
         let wanted_bytes = usize::try_from(wanted_bytes).unwrap_or(usize::MAX);
-        let Evictions {
-            evictor, samples, ..
-        } = &self.evictions;
-        let samples = samples.load(Ordering::Relaxed);
         let bounds = (wanted_bytes, keys_max);
+        let (evictor, samples) = (&self.evictions.evictor, self.evictions.samples());
         match evictor.evict(&self.store, policy, samples, bounds, |key| {
             self.notifier.evicted(key);
         }) {

@@ -5,7 +5,7 @@ use psp_store::unix_time_ms;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
-use crate::rdb::{self, Malformed};
+use crate::rdb::{self, Damaged, Malformed};
 
 use super::pace::Pace;
 
@@ -96,9 +96,7 @@ fn restore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     };
     let pace = Pace::new();
     let visit = || pace.step();
-    let mut reader = rdb::open(payload, &visit).map_err(|rdb::Damaged| {
-        CommandError::line("ERR DUMP payload version or checksum are wrong")
-    })?;
+    let mut reader = rdb::open(payload, &visit).map_err(Damaged::into_error)?;
     let value = rdb::read_value(&mut reader, context.server.settings.value_len_max())
         .map_err(|Malformed| CommandError::line("ERR Bad data format"))?;
     let is_expired = expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms);

@@ -13,7 +13,7 @@ use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::glob::{self, Steps};
 use crate::parse::{self, Result};
-use crate::rdb::{self, Malformed, Reader};
+use crate::rdb::{self, Damaged, Malformed, Reader};
 use crate::scripts::control::{Form, Task};
 use crate::scripts::functions::{BYTES_MAX, FunctionLibrary, FunctionSpec, Policy};
 use crate::scripts::shebang;
@@ -352,8 +352,7 @@ fn restore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     };
     let pace = Pace::new();
     let visit = || pace.step();
-    let reader = rdb::open(args[2], &visit)
-        .map_err(|_damaged| CommandError::line("ERR DUMP payload version or checksum are wrong"))?;
+    let reader = rdb::open(args[2], &visit).map_err(Damaged::into_error)?;
     let libraries = read(context, reader)?;
     add(context, libraries, policy)?;
     out.simple("OK");
@@ -377,9 +376,7 @@ fn policy_of(word: &[u8]) -> Result<Policy> {
 fn read(context: &Context<'_>, mut reader: Reader<'_>) -> Result<Vec<FunctionLibrary>> {
     let (mut libraries, mut names) = (Vec::new(), HashSet::new());
     let mut left = BYTES_MAX;
-    let pace = Pace::new();
     while !reader.is_empty() {
-        pace.step();
         let opcode = reader.byte().unwrap_or_default();
         if opcode != LIBRARY {
             return Err(CommandError::line("ERR given type is not a function"));

@@ -22,6 +22,8 @@ pub(crate) use value_writer::put_value;
 
 pub(crate) use reader::{Malformed, Reader};
 
+use crate::error::CommandError;
+
 /// The version of the format that Redis 7.0 writes; it reads older ones, too.
 const VERSION: u16 = 10;
 /// Version and checksum.
@@ -33,6 +35,13 @@ const BYTES_PER_VISIT: usize = 1024;
 /// The payload cannot be read: it is damaged, or of a later version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Damaged;
+
+impl Damaged {
+    /// What the client of RESTORE and FUNCTION RESTORE gets.
+    pub(crate) const fn into_error(self) -> CommandError {
+        CommandError::line("ERR DUMP payload version or checksum are wrong")
+    }
+}
 
 /// Appends a string as it is.
 pub(crate) fn put_string(bytes: &[u8], out: &mut Vec<u8>) {
