@@ -361,6 +361,16 @@ fn read_only_scripts_write_nothing() {
         "{reply}"
     );
     session.expect(&[("EXISTS a", ":0")]);
+    for call in [
+        "'publish', 'c', 'm'",
+        "'spublish', 'c', 'm'",
+        "'pfcount', 'a'",
+    ] {
+        let body = format!("return redis.call({call})");
+        let reply = session.run_args(&[b"EVAL_RO", body.as_bytes(), b"0"]);
+        assert_eq!(reply.trim_end(), failure(&body, refused));
+        assert_eq!(eval(&mut session, &body), ":0");
+    }
 }
 
 #[test]
