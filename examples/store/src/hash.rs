@@ -3,11 +3,15 @@
 use std::fmt;
 
 use crate::Element;
+use crate::form::Form;
 use crate::hashed::{Entry, HashedMap, Scan};
 
 /// A hash; a clone is O(1), access to a field O(log n). Fields are in hash order.
 #[derive(Clone, Default)]
-pub struct Hash(HashedMap<Element>);
+pub struct Hash {
+    fields: HashedMap<Element>,
+    pub(crate) form: Form,
+}
 
 fn pair(entry: &Entry<Element>) -> (&Element, &Element) {
     (&entry.key.name, &entry.value)
@@ -23,7 +27,7 @@ impl Hash {
     /// Number of fields.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.fields.len()
     }
 
     /// Whether there are no fields.
@@ -32,33 +36,40 @@ impl Hash {
         self.len() == 0
     }
 
+    /// Whether Redis would keep it packed, as a listpack. This changes once, when an update ends.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        self.form.is_packed()
+    }
+
     /// The value of `field`.
     #[must_use]
     pub fn get(&self, field: &[u8]) -> Option<&Element> {
-        self.0.get(field)
+        self.fields.get(field)
     }
 
     /// Sets `field` and returns the value it replaces.
     pub fn insert(&mut self, field: &[u8], value: Element) -> Option<Element> {
-        self.0.insert(field, value)
+        self.form.note_len(field.len().max(value.len()));
+        self.fields.insert(field, value)
     }
 
     /// Removes `field` and returns its value.
     pub fn remove(&mut self, field: &[u8]) -> Option<Element> {
-        self.0.remove(field)
+        self.fields.remove(field)
     }
 
     /// The field and value of the given rank in hash order; a random rank is a uniform choice.
     #[must_use]
     pub fn at(&self, rank: usize) -> Option<(&Element, &Element)> {
-        self.0.at(rank).map(pair)
+        self.fields.at(rank).map(pair)
     }
 
     /// All fields with their values.
     pub fn iter(
         &self,
     ) -> impl DoubleEndedIterator<Item = (&Element, &Element)> + ExactSizeIterator {
-        self.0.iter().map(pair)
+        self.fields.iter().map(pair)
     }
 
     /// The next `count` fields of a scan at `cursor`; 0 starts a scan. The scan returns a field that
@@ -68,7 +79,7 @@ impl Hash {
         cursor: u64,
         count: usize,
     ) -> Scan<impl ExactSizeIterator<Item = (&Element, &Element)>> {
-        let Scan { cursor, entries } = self.0.scan(cursor, count);
+        let Scan { cursor, entries } = self.fields.scan(cursor, count);
         Scan {
             cursor,
             entries: entries.map(pair),
