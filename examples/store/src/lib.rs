@@ -62,7 +62,7 @@ pub use expiry::{ExpiryCycle, remove_expired};
 pub use fork::Watched;
 pub use form::PackingLimit;
 pub use freed_pages::FreedPages;
-pub use hash::Hash;
+pub use hash::{Hash, InOrder};
 pub use hashed::{Scan, hash_of};
 pub use keyspace::{Keyspace, KeyspaceStats};
 pub use list::{List, ListEnd};

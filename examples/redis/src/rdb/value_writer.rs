@@ -20,7 +20,7 @@ pub(crate) fn put_value(value: &Value, visit: &dyn Fn(), out: &mut Vec<u8>) {
         }
         Value::Hash(hash) => {
             writer.head(Kind::Hash, hash.len());
-            for (field, value) in hash.iter() {
+            for (field, value) in hash.in_order() {
                 writer.string(field);
                 writer.string(value);
             }
