@@ -221,6 +221,10 @@ fn errors_are_those_of_redis() {
                 "ERR This Redis command is not allowed from script",
             ),
             (
+                "redis.call('cluster', 'reset', 'hard')",
+                "ERR This Redis command is not allowed from script",
+            ),
+            (
                 "redis.call('incr', 'text')",
                 "ERR value is not an integer or out of range",
             ),
