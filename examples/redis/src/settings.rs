@@ -1,7 +1,7 @@
 //! The settings that `CONFIG GET` and `CONFIG SET` read and change while the server runs.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 use psp_store::BlockLimits;
@@ -18,6 +18,8 @@ pub struct Settings {
     maxmemory_bytes: AtomicU64,
     busy_reply_threshold_ms: AtomicU64,
     script_time_limit_ms: AtomicU64,
+    list_node_size: AtomicI32,
+    list_compress_depth: AtomicI32,
     stream_node_bytes_max: AtomicU64,
     stream_node_entries_max: AtomicU64,
     value_len_max: AtomicUsize,
@@ -52,6 +54,8 @@ impl Settings {
             maxmemory_bytes: AtomicU64::new(maxmemory_bytes(&config)),
             busy_reply_threshold_ms: AtomicU64::new(config.busy_reply_threshold),
             script_time_limit_ms: AtomicU64::new(config.script_time_limit_ms),
+            list_node_size: AtomicI32::new(-2),
+            list_compress_depth: AtomicI32::new(0),
             stream_node_bytes_max: AtomicU64::new(stream_node.bytes as u64),
             stream_node_entries_max: AtomicU64::new(stream_node.entries as u64),
             value_len_max: AtomicUsize::new(config.limits.proto_max_bulk_len),
@@ -118,6 +122,28 @@ impl Settings {
     /// Sets after how many milliseconds SCRIPT KILL stops a script.
     pub fn set_busy_reply_threshold_ms(&self, ms: u64) {
         self.busy_reply_threshold_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// What one node of a list may hold in Redis; kept for those who ask.
+    #[must_use]
+    pub fn list_node_size(&self) -> i32 {
+        self.list_node_size.load(Ordering::Relaxed)
+    }
+
+    /// Sets what one node of a list may hold in Redis.
+    pub fn set_list_node_size(&self, size: i32) {
+        self.list_node_size.store(size, Ordering::Relaxed);
+    }
+
+    /// Nodes at the ends of a list that Redis does not compress; kept for those who ask.
+    #[must_use]
+    pub fn list_compress_depth(&self) -> i32 {
+        self.list_compress_depth.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many nodes at the ends of a list Redis does not compress.
+    pub fn set_list_compress_depth(&self, depth: i32) {
+        self.list_compress_depth.store(depth, Ordering::Relaxed);
     }
 
     /// Bytes of one block of a stream; 0 for no limit.

@@ -246,6 +246,21 @@ mod tests {
     }
 
     #[test]
+    fn a_transaction_makes_keys_ready_in_the_order_in_which_it_stores_them() {
+        let store = Arc::new(Keyspace::new());
+        let keys: Vec<String> = (0..50).map(|number| format!("k{number}")).collect();
+        for key in &keys {
+            store.await_key(key.as_bytes(), Awaits::Value);
+        }
+        store.transact(&[], |fork| {
+            for key in &keys {
+                fork.insert(key.as_bytes(), text());
+            }
+        });
+        assert_eq!(ready(&store), keys);
+    }
+
+    #[test]
     fn removing_a_key_makes_nothing_ready_and_storing_it_again_does() {
         let store = Keyspace::new();
         store.insert(b"k", text());

@@ -31,38 +31,69 @@ enum Repr {
         bytes: [u8; INLINE_LEN_MAX],
     },
     Shared(Arc<[u8]>),
+    /// [`Inline`](Self::Inline), marked as raw.
+    RawInline {
+        len: u8,
+        bytes: [u8; INLINE_LEN_MAX],
+    },
+    /// [`Shared`](Self::Shared), marked as raw.
+    RawShared(Arc<[u8]>),
 }
+
+const EMPTY: Repr = Repr::Inline {
+    len: 0,
+    bytes: [0; INLINE_LEN_MAX],
+};
 
 impl Element {
     /// The element's bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
-            Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
-            Repr::Shared(bytes) => bytes,
+            Repr::Inline { len, bytes } | Repr::RawInline { len, bytes } => {
+                &bytes[..usize::from(*len)]
+            }
+            Repr::Shared(bytes) | Repr::RawShared(bytes) => bytes,
         }
     }
 
     /// The element's bytes, to be changed in place; `None` if others share them.
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
-            Repr::Inline { len, bytes } => Some(&mut bytes[..usize::from(*len)]),
-            Repr::Shared(bytes) => Arc::get_mut(bytes),
+            Repr::Inline { len, bytes } | Repr::RawInline { len, bytes } => {
+                Some(&mut bytes[..usize::from(*len)])
+            }
+            Repr::Shared(bytes) | Repr::RawShared(bytes) => Arc::get_mut(bytes),
         }
+    }
+
+    /// Marks the string as one that was changed in part. Redis keeps such a string `raw`, whatever its bytes are.
+    pub fn make_raw(&mut self) {
+        self.0 = match std::mem::replace(&mut self.0, EMPTY) {
+            Repr::Inline { len, bytes } => Repr::RawInline { len, bytes },
+            Repr::Shared(bytes) => Repr::RawShared(bytes),
+            raw => raw,
+        };
+    }
+
+    /// Whether the string is [marked](Self::make_raw) as raw.
+    #[must_use]
+    pub fn is_raw(&self) -> bool {
+        matches!(self.0, Repr::RawInline { .. } | Repr::RawShared(_))
     }
 
     /// Whether others share the bytes at this moment.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        matches!(&self.0, Repr::Shared(bytes) if Arc::strong_count(bytes) > 1)
+        matches!(&self.0, Repr::Shared(bytes) | Repr::RawShared(bytes) if Arc::strong_count(bytes) > 1)
     }
 
     /// Bytes of memory that the element holds outside itself.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
-            Repr::Inline { .. } => 0,
-            Repr::Shared(bytes) => {
+            Repr::Inline { .. } | Repr::RawInline { .. } => 0,
+            Repr::Shared(bytes) | Repr::RawShared(bytes) => {
                 (REFERENCE_COUNTS_LEN + bytes.len()).next_multiple_of(ALLOCATION_STEP)
             }
         }
@@ -72,8 +103,8 @@ impl Element {
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         match &self.0 {
-            Repr::Inline { .. } => Bytes::copy_from_slice(self.as_slice()),
-            Repr::Shared(bytes) => Bytes::from_owner(Arc::clone(bytes)),
+            Repr::Inline { .. } | Repr::RawInline { .. } => Bytes::copy_from_slice(self.as_slice()),
+            Repr::Shared(bytes) | Repr::RawShared(bytes) => Bytes::from_owner(Arc::clone(bytes)),
         }
     }
 }
@@ -198,6 +229,20 @@ mod tests {
         drop(reader);
         assert!(!long.is_shared());
         assert!(long.get_mut().is_some());
+    }
+
+    #[test]
+    fn a_raw_string_has_the_same_bytes() {
+        for len in [0, 3, INLINE_LEN_MAX, 100] {
+            let plain = Element::from(vec![7; len].as_slice());
+            let mut raw = plain.clone();
+            raw.make_raw();
+            raw.make_raw();
+            assert!(raw.is_raw() && raw.clone().is_raw() && !plain.is_raw());
+            assert_eq!(raw, plain);
+            assert_eq!(raw.heap_bytes(), plain.heap_bytes());
+            assert_eq!(raw.to_bytes(), plain.to_bytes());
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::access::{Access, AccessClock};
+use crate::form::PackingLimits;
 use crate::reaper::Garbage;
 use crate::value::Value;
 
@@ -207,10 +208,20 @@ impl<'k> Slot<'k> {
     }
 
     /// Ends the update. Returns the values and entries that it displaced.
-    pub(crate) fn finish(&mut self, clock: &AccessClock) -> SmallVec<[Garbage; 1]> {
+    pub(crate) fn finish(
+        &mut self,
+        clock: &AccessClock,
+        limits: &PackingLimits,
+    ) -> SmallVec<[Garbage; 1]> {
         // A string, even an empty one, counts as one element.
         if self.value().is_some_and(Value::is_spent) {
             self.remove();
+        }
+        // A change has made the entry the slot's own.
+        if self.changed
+            && let Some(entry) = self.entry.as_mut().and_then(Arc::get_mut)
+        {
+            entry.value.settle(limits);
         }
         if let Some(entry) = &self.entry {
             entry.access.touch(clock);

@@ -55,6 +55,8 @@ struct Touched {
 #[derive(Debug)]
 struct Before {
     position: u64,
+    /// How many keys the fork had touched before.
+    order: usize,
     /// `None` if the fork had been cleared before, so that the key did not matter.
     entry: Option<Option<Arc<Entry>>>,
 }
@@ -93,7 +95,12 @@ impl Origin {
             }
             Some(entry)
         };
-        touched.keys.insert(key.into(), Before { position, entry });
+        let before = Before {
+            position,
+            order: touched.keys.len(),
+            entry,
+        };
+        touched.keys.insert(key.into(), before);
     }
 
     /// The origin's entry of `key`, which may have expired.
@@ -296,7 +303,7 @@ impl Keyspace {
             let has_expired = was.is_some_and(|entry| entry.is_expired(crate::unix_time_ms));
             expired.extend(has_expired.then_some(key));
             match after {
-                Some(_) => stored.push(key),
+                Some(_) => stored.push((before.order, key)),
                 None => removed.push(key),
             }
             let index = self.shard_index(before.position);
@@ -306,7 +313,9 @@ impl Keyspace {
             garbage.extend(old.map(Garbage::Entry));
         }
         drop(locks);
-        stored.into_iter().for_each(|key| self.note_key(key));
+        // Those who wait are served in the order in which the fork stored the keys.
+        stored.sort_unstable();
+        stored.into_iter().for_each(|(_, key)| self.note_key(key));
         expired.into_iter().for_each(|key| self.tell_expired(key));
         removed
             .iter()

@@ -11,7 +11,7 @@
 //! Names that collide by chance cost one comparison each. Of n names, n²/2^54 pairs collide: one pair among a hundred
 //! million names. 53 bits keep cursors exact in clients that store numbers as doubles.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -25,14 +25,67 @@ use crate::tree::{Item, Iter, Tree};
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A name and its hash position, in the order of the map.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hashed {
-    position: u64,
+    /// The position, and in the bits below it a mark of the map's owner, which is no part of the order.
+    position_and_mark: u64,
     pub(crate) name: Element,
+}
+
+impl Hashed {
+    fn new(position: u64, mark: u16, name: Element) -> Self {
+        let position_and_mark = position << MARK_BITS;
+        let mut key = Self {
+            position_and_mark,
+            name,
+        };
+        key.set_mark(mark);
+        key
+    }
+
+    fn set_mark(&mut self, mark: u16) {
+        let mark = u64::from(mark.min(MARK_MAX));
+        self.position_and_mark = self.position() << MARK_BITS | mark;
+    }
+
+    fn position(&self) -> u64 {
+        self.position_and_mark >> MARK_BITS
+    }
+
+    pub(crate) fn mark(&self) -> u16 {
+        (self.position_and_mark & u64::from(MARK_MAX)) as u16
+    }
+
+    fn place(&self) -> (u64, &Element) {
+        (self.position(), &self.name)
+    }
+}
+
+impl PartialEq for Hashed {
+    fn eq(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for Hashed {}
+
+impl PartialOrd for Hashed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Hashed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.place().cmp(&other.place())
+    }
 }
 
 /// Bits of a position.
 pub(crate) const POSITION_BITS: u32 = 53;
+const MARK_BITS: u32 = u64::BITS - POSITION_BITS;
+/// The highest mark.
+pub(crate) const MARK_MAX: u16 = (1 << MARK_BITS) - 1;
 
 /// The hash of `name`, the same everywhere in this process and different in the next.
 #[must_use]
@@ -91,13 +144,13 @@ impl<V: Clone> HashedMap<V> {
 
     /// Like [`get`](Self::get), for a name that the caller has already hashed.
     pub(crate) fn get_hashed(&self, key: &Hashed) -> Option<&V> {
-        self.find(key.position, &key.name)
+        self.find(key.position(), &key.name)
     }
 
     fn find(&self, position: u64, name: &[u8]) -> Option<&V> {
         let entry = self
             .0
-            .find(|key| (key.position, &*key.name) < (position, name))?;
+            .find(|key| (key.position(), &*key.name) < (position, name))?;
         (*entry.key.name == *name).then_some(&entry.value)
     }
 
@@ -105,24 +158,33 @@ impl<V: Clone> HashedMap<V> {
     fn seek(&self, position: u64, name: &[u8]) -> (usize, bool) {
         let (rank, entry) = self
             .0
-            .seek(|key| (key.position, &*key.name) < (position, name));
+            .seek(|key| (key.position(), &*key.name) < (position, name));
         (rank, entry.is_some_and(|entry| *entry.key.name == *name))
     }
 
     /// Sets the value of `name` and returns the one it replaces.
     pub(crate) fn insert(&mut self, name: &[u8], value: V) -> Option<V> {
+        self.insert_marked(name, value, 0)
+    }
+
+    /// [`insert`](Self::insert), which gives a new name this mark.
+    pub(crate) fn insert_marked(&mut self, name: &[u8], value: V, mark: u16) -> Option<V> {
         let position = position_of(name);
         let (rank, present) = self.seek(position, name);
         if present {
             let entry = self.0.get_mut(rank)?;
             return Some(std::mem::replace(&mut entry.value, value));
         }
-        let key = Hashed {
-            position,
-            name: Element::from(name),
-        };
+        let key = Hashed::new(position, mark, Element::from(name));
         self.0.insert(rank, Entry { key, value });
         None
+    }
+
+    /// Gives the entry of the given rank this mark.
+    pub(crate) fn set_mark(&mut self, rank: usize, mark: u16) {
+        if let Some(Entry { key, .. }) = self.0.get_mut(rank) {
+            key.set_mark(mark);
+        }
     }
 
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<V> {
@@ -150,13 +212,13 @@ impl<V: Clone> HashedMap<V> {
     /// The entries from position `cursor` on: at least `count` of them if the map has as many, and
     /// every entry that shares the last one's position.
     pub(crate) fn scan(&self, cursor: u64, count: usize) -> Scan<Iter<'_, Entry<V>>> {
-        let Range { start, mut end } = self.0.seek(|key| key.position < cursor).0..self.len();
+        let Range { start, mut end } = self.0.seek(|key| key.position() < cursor).0..self.len();
         let mut next = 0;
         if count < end - start
             && let Some(last) = self.at(start + count.saturating_sub(1))
         {
-            let position = last.key.position;
-            end = self.0.seek(|key| key.position <= position).0;
+            let position = last.key.position();
+            end = self.0.seek(|key| key.position() <= position).0;
             next = if end < self.len() { position + 1 } else { 0 };
         }
         Scan {
@@ -307,10 +369,7 @@ mod tests {
     #[test]
     fn entries_of_one_position_are_never_split_between_steps() {
         let entry = |position, name: &[u8]| Entry {
-            key: Hashed {
-                position,
-                name: Element::from(name),
-            },
+            key: Hashed::new(position, 0, Element::from(name)),
             value: (),
         };
         let map: HashedMap<()> = [

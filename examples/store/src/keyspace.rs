@@ -18,6 +18,7 @@ use crate::awaited::AwaitedKeys;
 use crate::clock::unix_time_ms;
 use crate::entry::{Entry, Slot};
 use crate::fork::Origin;
+use crate::form::{PackingLimit, PackingLimits};
 use crate::hashed::{POSITION_BITS, position_of};
 use crate::locks::ShardLocks;
 use crate::reaper::{Garbage, Reaper};
@@ -51,6 +52,7 @@ pub struct Keyspace {
     pub(crate) origin: Option<Origin>,
     pub(crate) awaited: AwaitedKeys,
     clock: AccessClock,
+    packing: Arc<PackingLimits>,
     contended_updates: AtomicU64,
     expired_keys: AtomicU64,
     on_expired: OnceLock<ExpiredHook>,
@@ -133,6 +135,7 @@ impl Keyspace {
             origin,
             awaited: AwaitedKeys::default(),
             clock: AccessClock::default(),
+            packing: Arc::default(),
             contended_updates: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
             on_expired: OnceLock::new(),
@@ -145,8 +148,10 @@ impl Keyspace {
         let keyspace = &origin.keyspace;
         let clock = keyspace.clock.clone();
         let reaper = Arc::clone(&keyspace.reaper);
+        let packing = Arc::clone(&keyspace.packing);
         Self {
             clock,
+            packing,
             ..Self::with_shards(0, reaper, Some(origin))
         }
     }
@@ -212,7 +217,7 @@ impl Keyspace {
         let was_present = taken.slot.value().is_some();
         let expired = expire_slot(&mut taken.slot);
         let result = change(&mut taken.slot);
-        let garbage = taken.slot.finish(&self.clock);
+        let garbage = taken.slot.finish(&self.clock, &self.packing);
         let after = taken.slot.expire_at_ms();
         let is_present = taken.slot.value().is_some();
         let is_quiet = taken.slot.wakes_nobody();
@@ -274,7 +279,7 @@ impl Keyspace {
                 continue;
             }
             let key = slot.key();
-            garbage.extend(slot.finish(&self.clock));
+            garbage.extend(slot.finish(&self.clock, &self.packing));
             let entry = slot.take_entry();
             let is_stored = entry.is_some();
             stored[index] = is_stored.then_some(key);
@@ -345,7 +350,7 @@ impl Keyspace {
     fn exchange(&self, expected: Option<&Arc<Entry>>, mut slot: Slot<'_>) -> bool {
         let key = slot.key();
         let position = position_of(key);
-        let mut garbage = slot.finish(&self.clock);
+        let mut garbage = slot.finish(&self.clock, &self.packing);
         let mut entry = slot.take_entry();
         let (is_present, is_quiet) = (entry.is_some(), slot.wakes_nobody());
         let shard = self.shard(position);
@@ -594,6 +599,17 @@ impl Keyspace {
     /// Counts accesses from now on, or stops to count them.
     pub fn count_accesses(&self, counts: bool) {
         self.clock.set_counts(counts);
+    }
+
+    /// A limit up to which collections count as packed.
+    #[must_use]
+    pub fn packing_limit(&self, limit: PackingLimit) -> u64 {
+        self.packing.get(limit)
+    }
+
+    /// Changes a limit up to which collections count as packed. A collection gets its form when it changes next.
+    pub fn set_packing_limit(&self, limit: PackingLimit, most: u64) {
+        self.packing.set(limit, most);
     }
 
     /// How frequencies grow and shrink.

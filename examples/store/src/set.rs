@@ -3,13 +3,17 @@
 use std::fmt;
 
 use crate::Element;
+use crate::form::Form;
 use crate::hashed::{Entry, Hashed, HashedMap, Scan, merge};
 use crate::tree::Iter;
 
 /// A set; a clone is O(1), access to a member O(log n). Members are in hash order, which is the
 /// same for all sets of a process.
 #[derive(Clone, Default)]
-pub struct Set(HashedMap<()>);
+pub struct Set {
+    members: HashedMap<()>,
+    pub(crate) form: Form,
+}
 
 /// How to combine several sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +40,7 @@ impl Set {
     /// Number of members.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.members.len()
     }
 
     /// Whether there are no members.
@@ -45,50 +49,57 @@ impl Set {
         self.len() == 0
     }
 
+    /// Whether Redis would keep it packed, as integers. This changes once, when an update ends.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        self.form.is_packed()
+    }
+
     /// Whether `member` is in the set.
     #[must_use]
     pub fn contains(&self, member: &[u8]) -> bool {
-        self.0.get(member).is_some()
+        self.members.get(member).is_some()
     }
 
     pub(crate) fn contains_hashed(&self, member: &Hashed) -> bool {
-        self.0.get_hashed(member).is_some()
+        self.members.get_hashed(member).is_some()
     }
 
     /// Adds `member`. Returns false if the set had it already.
     pub fn insert(&mut self, member: &[u8]) -> bool {
-        self.0.insert(member, ()).is_none()
+        self.form.note_member(member);
+        self.members.insert(member, ()).is_none()
     }
 
     /// Removes `member`. Returns false if the set did not have it.
     pub fn remove(&mut self, member: &[u8]) -> bool {
-        self.0.remove(member).is_some()
+        self.members.remove(member).is_some()
     }
 
     /// The member of the given rank in hash order; a random rank is a uniform choice.
     #[must_use]
     pub fn at(&self, rank: usize) -> Option<&Element> {
-        self.0.at(rank).map(member)
+        self.members.at(rank).map(member)
     }
 
     /// Removes and returns the member of the given rank.
     pub fn remove_at(&mut self, rank: usize) -> Option<Element> {
-        self.0.remove_at(rank).map(|entry| entry.key.name)
+        self.members.remove_at(rank).map(|entry| entry.key.name)
     }
 
     /// All members.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Element> + ExactSizeIterator {
-        self.0.iter().map(member)
+        self.members.iter().map(member)
     }
 
     pub(crate) fn entries(&self) -> Iter<'_, Entry<()>> {
-        self.0.iter()
+        self.members.iter()
     }
 
     /// The next `count` members of a scan at `cursor`; 0 starts a scan. The scan returns a member
     /// that is present throughout exactly once.
     pub fn scan(&self, cursor: u64, count: usize) -> Scan<impl ExactSizeIterator<Item = &Element>> {
-        let Scan { cursor, entries } = self.0.scan(cursor, count);
+        let Scan { cursor, entries } = self.members.scan(cursor, count);
         Scan {
             cursor,
             entries: entries.map(member),
@@ -122,8 +133,8 @@ impl SetOperation {
     /// each member that it examines, so that the caller can pause or measure progress.
     #[must_use]
     pub fn apply(self, sets: &[Set], visit: &dyn Fn()) -> Set {
-        Set(match (self, sets) {
-            (_, [only]) => return only.clone(),
+        let members: HashedMap<()> = match (self, sets) {
+            (_, [only]) => only.members.clone(),
             (Self::Union, _) => {
                 let sources = sets.iter().map(|set| {
                     set.entries()
@@ -144,8 +155,10 @@ impl SetOperation {
                 .filter(|entry| !others.iter().any(|other| other.contains_hashed(&entry.key)))
                 .cloned()
                 .collect(),
-            (Self::Difference, []) => return Set::new(),
-        })
+            (Self::Difference, []) => HashedMap::default(),
+        };
+        let form = Form::of_members(members.iter().map(member).inspect(|_| visit()));
+        Set { members, form }
     }
 }
 

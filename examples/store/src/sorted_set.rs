@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
 
+use crate::form::Form;
 use crate::hashed::{Entry, Hashed, HashedMap, Scan, merge};
 use crate::tree::{Item, Iter, Tree};
 use crate::{Element, Set};
@@ -16,6 +17,7 @@ use crate::{Element, Set};
 pub struct SortedSet {
     scores: HashedMap<f64>,
     order: Tree<ScoredMember>,
+    pub(crate) form: Form,
 }
 
 /// A member with its score, which is never NaN.
@@ -115,6 +117,12 @@ impl SortedSet {
         self.len() == 0
     }
 
+    /// Whether Redis would keep it packed, as a listpack. This changes once, when an update ends.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        self.form.is_packed()
+    }
+
     /// The score of `member`.
     #[must_use]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
@@ -131,6 +139,7 @@ impl SortedSet {
         }
         // Zero has no sign.
         let score = score + 0.0;
+        self.form.note_len(member.len());
         let replaced = self.scores.insert(member, score);
         let element = match replaced {
             Some(old) if old.to_bits() == score.to_bits() => return Ok(replaced),
@@ -203,12 +212,15 @@ impl SortedSet {
     #[must_use]
     pub fn slice(&self, ranks: Range<usize>) -> Self {
         let mut scores = HashedMap::default();
+        let mut form = Form::default();
         for scored in self.order.range(ranks.clone()) {
+            form.note_len(scored.member.len());
             scores.insert(&scored.member, scored.score);
         }
         Self {
             scores,
             order: self.order.range(ranks).cloned().collect(),
+            form,
         }
     }
 
@@ -273,10 +285,12 @@ impl From<HashedMap<f64>> for SortedSet {
                 member: entry.key.name.clone(),
             })
             .collect();
+        let form = Form::of_lens(sorted.iter().map(|scored| scored.member.len()));
         sorted.sort_unstable_by(|left, right| left.cmp_with(right.score, &right.member));
         Self {
             scores,
             order: sorted.into_iter().collect(),
+            form,
         }
     }
 }

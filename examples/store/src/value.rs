@@ -1,5 +1,9 @@
 //! The value of a key.
 
+use crate::form::PackingLimit::{
+    HashBytes, HashEntries, SetEntries, SortedSetBytes, SortedSetEntries,
+};
+use crate::form::PackingLimits;
 use crate::{Element, Hash, List, Set, SortedSet, Stream, StreamId};
 
 /// The reaper drops collections of this many elements or more; a worker drops smaller ones itself.
@@ -147,6 +151,26 @@ impl Value {
     /// groups.
     pub(crate) fn is_spent(&self) -> bool {
         !matches!(self, Self::Stream(_)) && self.cardinality() == 0
+    }
+
+    /// Gives a collection the form that it has after an update.
+    pub(crate) fn settle(&mut self, limits: &PackingLimits) {
+        match self {
+            Self::Hash(hash) => {
+                let (entries, bytes) = (HashEntries, HashBytes);
+                hash.form
+                    .settle(hash.len(), limits.get(entries), limits.get(bytes));
+            }
+            Self::Set(set) => {
+                set.form.settle(set.len(), limits.get(SetEntries), u64::MAX);
+            }
+            Self::SortedSet(set) => {
+                let (entries, bytes) = (SortedSetEntries, SortedSetBytes);
+                set.form
+                    .settle(set.len(), limits.get(entries), limits.get(bytes));
+            }
+            Self::String(_) | Self::List(_) | Self::Stream(_) => {}
+        }
     }
 
     /// Whether dropping the value takes so long that the reaper should do it.

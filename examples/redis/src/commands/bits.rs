@@ -304,7 +304,9 @@ fn bitop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         context.store.remove(target);
     } else {
         let combined = combined(operation, &sources, len);
-        context.store.insert(target, Value::string(&combined));
+        let mut combined = Element::from(&*combined);
+        combined.make_raw();
+        context.store.insert(target, Value::String(combined));
     }
     write_len(len, out);
     Ok(())

@@ -3,7 +3,7 @@
 use psp_store::{Element, Slot};
 
 use super::pace::Pace;
-use super::strings::{check_len, current, replace};
+use super::strings::{check_len, current, replace_part};
 use crate::command::Context;
 use crate::parse::Result;
 use crate::typed::{expect, expect_mut};
@@ -30,8 +30,14 @@ pub(super) fn change<R>(
                 return Ok(None);
             }
             let pace = Pace::of(slot);
-            let bytes = expect_mut::<Element>(slot)?.and_then(Element::get_mut);
-            Ok(bytes.map(|bytes| change(bytes, &pace)))
+            let Some(string) = expect_mut::<Element>(slot)? else {
+                return Ok(None);
+            };
+            let result = string.get_mut().map(|bytes| change(bytes, &pace));
+            if result.is_some() {
+                string.make_raw();
+            }
+            Ok(result)
         };
         if let Some(result) = context.store.update(key, in_place)? {
             return Ok(result);
@@ -41,7 +47,7 @@ pub(super) fn change<R>(
         let mut bytes = current(slot)?.to_vec();
         bytes.resize(bytes.len().max(len), 0);
         let result = change(&mut bytes, &Pace::of(slot));
-        replace(slot, &bytes);
+        replace_part(slot, &bytes);
         Ok(result)
     })
 }

@@ -7,7 +7,10 @@ use clap::ValueEnum as _;
 use psp_program::descriptors::make_room;
 use psp_server::Policy;
 use psp_server::policy::PolicyError;
-use psp_store::{LfuRates, UnknownEvictionPolicy};
+use psp_store::PackingLimit::{
+    HashBytes, HashEntries, SetEntries, SortedSetBytes, SortedSetEntries,
+};
+use psp_store::{LfuRates, PackingLimit, UnknownEvictionPolicy};
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::config::{LogLevel, samples, yes_or_no};
@@ -74,6 +77,17 @@ impl Parameter {
     }
 }
 
+/// A limit up to which collections are packed.
+macro_rules! packing {
+    ($name:literal, $limit:ident) => {
+        Parameter::new(
+            $name,
+            |server| server.store.packing_limit($limit).to_string(),
+            |server, value| set_packing_limit(server, value, $limit),
+        )
+    };
+}
+
 /// All parameters. Fixed parameters without a setting tell clients which features are absent:
 /// persistence, further databases.
 const PARAMETERS: &[Parameter] = &[
@@ -104,6 +118,10 @@ const PARAMETERS: &[Parameter] = &[
             .to_possible_value();
         access.map_or_else(String::new, |value| value.get_name().to_owned())
     }),
+    packing!("hash-max-listpack-entries", HashEntries),
+    packing!("hash-max-listpack-value", HashBytes),
+    packing!("hash-max-ziplist-entries", HashEntries),
+    packing!("hash-max-ziplist-value", HashBytes),
     Parameter::new(
         "lfu-decay-time",
         |server| server.store.lfu_rates().decay_minutes.to_string(),
@@ -114,6 +132,13 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.store.lfu_rates().log_factor.to_string(),
         |server, value| set_lfu_rate(server, value, |rates| &mut rates.log_factor),
     ),
+    Parameter::new(
+        "list-compress-depth",
+        list_compress_depth,
+        set_list_compress_depth,
+    ),
+    Parameter::new("list-max-listpack-size", list_node_size, set_list_node_size),
+    Parameter::new("list-max-ziplist-size", list_node_size, set_list_node_size),
     Parameter::new(
         "loglevel",
         |server| {
@@ -188,6 +213,7 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    packing!("set-max-intset-entries", SetEntries),
     Parameter::new(
         "stream-node-max-bytes",
         |server| server.settings.stream_node_bytes_max().to_string(),
@@ -231,6 +257,10 @@ const PARAMETERS: &[Parameter] = &[
         let mode = server.settings.config.sockets.unix_mode;
         mode.map_or_else(|| "0".to_owned(), |mode| mode.to_string())
     }),
+    packing!("zset-max-listpack-entries", SortedSetEntries),
+    packing!("zset-max-listpack-value", SortedSetBytes),
+    packing!("zset-max-ziplist-entries", SortedSetEntries),
+    packing!("zset-max-ziplist-value", SortedSetBytes),
 ];
 
 /// A path that is not set is empty, as in Redis.
@@ -302,6 +332,41 @@ fn set_lfu_rate(
     let mut rates = server.store.lfu_rates();
     *rate(&mut rates) = number(value)?;
     server.store.set_lfu_rates(rates);
+    Ok(())
+}
+
+fn set_packing_limit(server: &ServerState, value: &[u8], limit: PackingLimit) -> Setting {
+    /// Redis reads a signed number.
+    const MOST: u64 = i64::MAX as u64;
+    let most = number(value)?;
+    if most > MOST {
+        return Err(format!("argument must be between 0 and {MOST} inclusive").into());
+    }
+    server.store.set_packing_limit(limit, most);
+    Ok(())
+}
+
+fn list_node_size(server: &ServerState) -> String {
+    server.settings.list_node_size().to_string()
+}
+
+/// The size of a list's node in Redis. It changes nothing here: lists have one form.
+fn set_list_node_size(server: &ServerState, value: &[u8]) -> Setting {
+    server.settings.set_list_node_size(number(value)?);
+    Ok(())
+}
+
+fn list_compress_depth(server: &ServerState) -> String {
+    server.settings.list_compress_depth().to_string()
+}
+
+/// How many nodes of a list Redis leaves as they are. It changes nothing here: lists are not compressed.
+fn set_list_compress_depth(server: &ServerState, value: &[u8]) -> Setting {
+    let depth = number(value)?;
+    if depth < 0 {
+        return Err(format!("argument must be between 0 and {} inclusive", i32::MAX).into());
+    }
+    server.settings.set_list_compress_depth(depth);
     Ok(())
 }
 
@@ -472,6 +537,24 @@ mod tests {
             (
                 "CONFIG SET timeout 1 TimeOut 2",
                 "-ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter",
+            ),
+            (
+                "CONFIG SET hash-max-ziplist-value 65 list-compress-depth 1",
+                "+OK",
+            ),
+            (
+                "CONFIG GET hash-max-listpack-value",
+                "*2 $23 hash-max-listpack-value $2 65",
+            ),
+            ("CONFIG SET list-max-ziplist-size -5", "+OK"),
+            (
+                "CONFIG GET list-max-listpack-size",
+                "*2 $22 list-max-listpack-size $2 -5",
+            ),
+            (
+                "CONFIG SET set-max-intset-entries 9223372036854775808",
+                "-ERR CONFIG SET failed (possibly related to argument 'set-max-intset-entries') - \
+                 argument must be between 0 and 9223372036854775807 inclusive",
             ),
             ("CONFIG SET appendonly no", "+OK"),
             (

@@ -166,13 +166,13 @@ fn hlen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 
 fn hkeys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
-    walk::array(out, hash.iter().map(|(field, _)| field));
+    walk::array(out, hash.in_order().map(|(field, _)| field));
     Ok(())
 }
 
 fn hvals(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
-    walk::array(out, hash.iter().map(|(_, value)| value));
+    walk::array(out, hash.in_order().map(|(_, value)| value));
     Ok(())
 }
 
@@ -271,6 +271,25 @@ fn hrandfield(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
 #[cfg(test)]
 mod tests {
     use crate::testing::Session;
+
+    #[test]
+    fn fields_of_small_hashes_keep_their_order() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("HSET h zeta 1 alpha 2 mu 3", ":3"),
+            ("HSET h alpha 4 beta 5", ":1"),
+            ("HKEYS h", "*4 $4 zeta $5 alpha $2 mu $4 beta"),
+            ("HVALS h", "*4 $1 1 $1 4 $1 3 $1 5"),
+            ("HDEL h zeta", ":1"),
+            ("HSETNX h zeta 6", ":1"),
+            (
+                "HGETALL h",
+                "*8 $5 alpha $1 4 $2 mu $1 3 $4 beta $1 5 $4 zeta $1 6",
+            ),
+            ("COPY h copy", ":1"),
+            ("HKEYS copy", "*4 $5 alpha $2 mu $4 beta $4 zeta"),
+        ]);
+    }
 
     #[test]
     fn sets_and_gets_fields() {

@@ -5,7 +5,7 @@
 use psp_store::{Element, Slot};
 
 use super::pace::Pace;
-use super::strings::replace;
+use super::strings::replace_part;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::hyperloglog::{DENSE_BYTES, HyperLogLog, Sketch, Union, add_in_place};
 use crate::parse::Result;
@@ -73,7 +73,7 @@ fn add(slot: &mut Slot<'_>, members: &[&[u8]]) -> Result<bool> {
     }
     if is_changed {
         log.forget_count();
-        replace(slot, log.as_bytes());
+        replace_part(slot, log.as_bytes());
     }
     Ok(is_changed)
 }
@@ -108,7 +108,7 @@ fn count_one(context: &Context<'_>, key: &[u8]) -> Result<u64> {
         let count = Sketch::of(log.as_bytes())?.count()?;
         if !is_new {
             log.cache_count(count);
-            replace(slot, log.as_bytes());
+            replace_part(slot, log.as_bytes());
         }
         Ok(count)
     })
@@ -139,7 +139,7 @@ fn pfmerge(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
             log.raise(register, value)?;
         }
         log.forget_count();
-        replace(slot, log.as_bytes());
+        replace_part(slot, log.as_bytes());
         Ok(())
     })?;
     out.simple("OK");

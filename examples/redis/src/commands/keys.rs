@@ -306,14 +306,18 @@ fn inspect(
     Ok(())
 }
 
-/// Redis' name for the encoding closest to the representation of `value`.
+/// Redis' name for the encoding that it would give `value`.
 fn encoding(value: &Value) -> &'static str {
     match value {
+        Value::String(string) if string.is_raw() => "raw",
         Value::String(string) if parse::integer(string).is_ok() => "int",
         Value::String(string) if string.len() <= EMBSTR_LEN_MAX => "embstr",
         Value::String(_) => "raw",
         Value::List(_) => "quicklist",
+        Value::Hash(hash) if hash.is_packed() => "listpack",
+        Value::Set(set) if set.is_packed() => "intset",
         Value::Hash(_) | Value::Set(_) => "hashtable",
+        Value::SortedSet(set) if set.is_packed() => "listpack",
         Value::SortedSet(_) => "skiplist",
         Value::Stream(_) => "stream",
     }
@@ -444,6 +448,98 @@ mod tests {
             ("OBJECT FREQ none", "$-1"),
             ("CONFIG SET maxmemory-policy noeviction", "+OK"),
             ("OBJECT IDLETIME s", ":0"),
+        ]);
+    }
+
+    #[test]
+    fn encodings_change_at_their_limits_and_never_back() {
+        let mut session = Session::new();
+        let long = "x".repeat(65);
+        let fields: String = (0..512).map(|field| format!(" f{field} v")).collect();
+        let numbers: String = (0..512).map(|number| format!(" {number}")).collect();
+        let scores: String = (0..128).map(|member| format!(" 1 m{member}")).collect();
+        let mut expect = |commands: &[String], key: &str, encoding: &str| {
+            for command in commands {
+                let reply = session.run(command);
+                assert!(!reply.starts_with('-'), "{command}: {reply}");
+            }
+            let reply = session.run(&format!("OBJECT ENCODING {key}"));
+            assert_eq!(
+                reply,
+                format!("${}\r\n{encoding}\r\n", encoding.len()),
+                "{commands:?}"
+            );
+        };
+        expect(&[format!("HSET h{fields}")], "h", "listpack");
+        expect(&["HSET h f0 w".into()], "h", "listpack");
+        expect(&["HSETNX h more v".into()], "h", "hashtable");
+        expect(&["HDEL h more f1 f2 f3".into()], "h", "hashtable");
+        expect(&["COPY h h2".into()], "h2", "hashtable");
+        expect(&[format!("HSET long f {}", &long[1..])], "long", "listpack");
+        expect(&[format!("HSET long f {long}")], "long", "hashtable");
+        expect(&["HSET long f short".into()], "long", "hashtable");
+        expect(&[format!("HINCRBY name {long} 1")], "name", "hashtable");
+
+        expect(&[format!("SADD i{numbers}")], "i", "intset");
+        expect(&["SUNIONSTORE both i i".into()], "both", "intset");
+        expect(&["SADD i 512".into()], "i", "hashtable");
+        expect(&["SPOP i".into()], "i", "hashtable");
+        expect(&["SINTERSTORE again i i".into()], "again", "intset");
+        expect(&["SADD text 1 2 x".into()], "text", "hashtable");
+        expect(&["SREM text x".into()], "text", "hashtable");
+        expect(&["SUNIONSTORE text text".into()], "text", "intset");
+        expect(&["SADD zeros 01".into()], "zeros", "hashtable");
+
+        expect(&[format!("ZADD z{scores}")], "z", "listpack");
+        expect(&["ZUNIONSTORE sum 1 z".into()], "sum", "listpack");
+        expect(&["ZADD z 1 more".into()], "z", "skiplist");
+        expect(&["ZREM z more".into()], "z", "skiplist");
+        expect(&["ZRANGESTORE part z 0 127".into()], "part", "listpack");
+        expect(&[format!("ZINCRBY wide 1 {long}")], "wide", "skiplist");
+        expect(&["ZDIFFSTORE wide 1 wide".into()], "wide", "skiplist");
+
+        let settings = [
+            "CONFIG SET hash-max-ziplist-entries 1 set-max-intset-entries 1",
+            "CONFIG SET zset-max-listpack-value 3 zset-max-ziplist-entries 5",
+        ];
+        expect(&settings.map(String::from), "again", "intset");
+        expect(&["SADD again 1".into()], "again", "hashtable");
+        expect(&["HSET two a 1 b 2".into()], "two", "hashtable");
+        expect(
+            &["ZADD five 1 abc 1 d 1 e 1 f 1 g".into()],
+            "five",
+            "listpack",
+        );
+        expect(&["ZADD five 1 abcd".into()], "five", "skiplist");
+        // Transactions store their results likewise.
+        expect(
+            &["MULTI", "HSET three a 1 b 2", "EXEC"].map(String::from),
+            "three",
+            "hashtable",
+        );
+    }
+
+    #[test]
+    fn a_string_that_was_changed_in_part_is_raw() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("APPEND new 12", ":2"),
+            ("OBJECT ENCODING new", "$3 int"),
+            ("APPEND new 3", ":3"),
+            ("OBJECT ENCODING new", "$3 raw"),
+            ("COPY new copy", ":1"),
+            ("OBJECT ENCODING copy", "$3 raw"),
+            ("INCR new", ":124"),
+            ("OBJECT ENCODING new", "$3 int"),
+            ("SETRANGE new 0 2", ":3"),
+            ("OBJECT ENCODING new", "$3 raw"),
+            ("SET new 5", "+OK"),
+            ("SETBIT new 7 0", ":1"),
+            ("OBJECT ENCODING new", "$3 raw"),
+            ("BITOP NOT not copy", ":3"),
+            ("OBJECT ENCODING not", "$3 raw"),
+            ("PFADD log a", ":1"),
+            ("OBJECT ENCODING log", "$3 raw"),
         ]);
     }
 

@@ -225,7 +225,11 @@ fn move_between(source: &mut Slot<'_>, destination: &mut Slot<'_>, member: &[u8]
         return Ok(false);
     }
     expect_mut::<Set>(source)?.map(|set| set.remove(member));
-    expect_or_default::<Set>(destination)?.insert(member);
+    // WATCH looks whether the destination has changed.
+    let is_there = expect::<Set>(destination.value())?.is_some_and(|set| set.contains(member));
+    if !is_there {
+        expect_or_default::<Set>(destination)?.insert(member);
+    }
     Ok(true)
 }
 

@@ -358,7 +358,11 @@ fn append(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
         let old = current(slot)?;
         check_len(context, old.len() + args[2].len())?;
         let joined = [old, args[2]].concat();
-        replace(slot, &joined);
+        if slot.value().is_some() {
+            replace_part(slot, &joined);
+        } else {
+            replace(slot, &joined);
+        }
         Ok(joined.len())
     })?;
     write_len(len, out);
@@ -379,7 +383,7 @@ fn setrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
         let mut bytes = old.to_vec();
         bytes.resize(bytes.len().max(end), 0);
         bytes[offset..end].copy_from_slice(patch);
-        replace(slot, &bytes);
+        replace_part(slot, &bytes);
         Ok(bytes.len())
     })?;
     write_len(len, out);
@@ -439,9 +443,19 @@ pub(super) fn current<'s>(slot: &'s Slot<'_>) -> Result<&'s [u8]> {
     Ok(expect::<Element>(slot.value())?.map_or(&[][..], Element::as_slice))
 }
 
+/// Changes the slot's string to one that has changed in part, which Redis keeps `raw`. The key keeps its expiry.
+pub(super) fn replace_part(slot: &mut Slot<'_>, bytes: &[u8]) {
+    let mut string = Element::from(bytes);
+    string.make_raw();
+    replace_value(slot, Value::String(string));
+}
+
 /// Changes the slot's string. The key keeps its expiry.
-pub(super) fn replace(slot: &mut Slot<'_>, bytes: &[u8]) {
-    let string = Value::string(bytes);
+fn replace(slot: &mut Slot<'_>, bytes: &[u8]) {
+    replace_value(slot, Value::string(bytes));
+}
+
+fn replace_value(slot: &mut Slot<'_>, string: Value) {
     match slot.value_mut() {
         Some(value) => *value = string,
         None => slot.insert(string),

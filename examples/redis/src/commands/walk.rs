@@ -108,7 +108,7 @@ pub(super) fn set<'e>(
 pub(super) fn map(out: &mut ReplyEncoder<'_>, hash: &Hash) {
     out.map(hash.len());
     batched(out, |out| {
-        hash.iter().for_each(|(field, value)| {
+        hash.in_order().for_each(|(field, value)| {
             element(out, field);
             element(out, value);
         });

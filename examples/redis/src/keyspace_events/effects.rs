@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use psp_protocols::resp::parse_integer;
+use psp_store::{SortedSet, Stream};
 use smallvec::{SmallVec, smallvec};
 
-use super::observed::{Key, Outcome};
+use super::observed::{Key, Outcome, State};
 use super::{Class, Classes};
 use crate::command::{CommandSpec, Context, Flag, KeyPositions};
 use crate::pubsub::TopicKind;
+use crate::typed::Typed;
 
 type Keys<'a> = SmallVec<[&'a [u8]; 2]>;
 
@@ -62,6 +64,8 @@ enum Rule {
     AddEntry,
     /// XGROUP: the event is named after its subcommand.
     Group,
+    /// A consumer of a stream's group, named behind it, who may be new.
+    Consumer,
     /// No event: what waits for acknowledgement is no change of the key.
     Never,
     /// The first of all keys but the last argument.
@@ -235,11 +239,12 @@ const EFFECTS: &[(&[&str], Class, &str, Rule)] = &[
     (&["xsetid"], Class::Stream, "xsetid", Rule::Always),
     (&["xgroup"], Class::Stream, NO_EVENT, Rule::Group),
     (
-        &["xack", "xautoclaim", "xclaim", "xreadgroup"],
+        &["xautoclaim", "xclaim", "xreadgroup"],
         Class::Stream,
         NO_EVENT,
-        Rule::Never,
+        Rule::Consumer,
     ),
+    (&["xack"], Class::Stream, NO_EVENT, Rule::Never),
 ];
 
 /// The effect of the command with this name; `None` if it changes no keys one by one.
@@ -348,9 +353,9 @@ fn word_of<'a>(arg: &'a [u8], words: &[&'static str]) -> Option<&'a [u8]> {
 }
 
 impl Effect {
-    /// Whether scores before and after the command have to be compared.
-    pub(super) fn needs_scores(&self) -> bool {
-        self.rule == Rule::Scores
+    /// Whether values before and after the command have to be compared.
+    pub(super) fn needs_values(&self) -> bool {
+        matches!(self.rule, Rule::Scores | Rule::Group | Rule::Consumer)
     }
 
     /// The keys that may change, in the order in which the rule needs them.
@@ -372,6 +377,7 @@ impl Effect {
             },
             Rule::CountedFirst(count_at) => counted(args, count_at).0.iter().copied().collect(),
             Rule::Group => arg(2).collect(),
+            Rule::Consumer => streams_of(args).iter().copied().collect(),
             Rule::Never => smallvec![],
             Rule::Always
             | Rule::Existing
@@ -430,6 +436,7 @@ impl Effect {
             Rule::FirstOf | Rule::CountedFirst(_) => return self.announce_popped(outcome),
             Rule::AddEntry => return announce_entry(outcome, first),
             Rule::Group => return announce_group(outcome, first),
+            Rule::Consumer => return announce_consumer(outcome),
             Rule::Never => false,
         };
         if had_effect {
@@ -440,14 +447,14 @@ impl Effect {
 
     fn announce_scores(&self, outcome: &Outcome<'_>, key: &Key<'_>) {
         let increments = self.event == "zadd" && outcome.has_word("incr");
-        let mut members = outcome.args.iter().skip(2);
-        let changed = members.any(|member| {
-            let score = |state: &super::observed::State| state.scores.as_ref()?.score(member);
-            match (&key.before.scores, &key.after.scores) {
-                (Some(_), Some(_)) => score(key.before) != score(&key.after),
-                _ => false,
+        let set = |state: &State| state.value.as_ref().and_then(SortedSet::of).cloned();
+        let changed = match (set(key.before), set(&key.after)) {
+            (Some(before), Some(after)) => {
+                let mut members = outcome.args.iter().skip(2);
+                members.any(|member| before.score(member) != after.score(member))
             }
-        });
+            _ => false,
+        };
         if changed || outcome.says_something {
             let event = if increments { "zincr" } else { self.event };
             outcome.emit(self.class, event, key.name);
@@ -513,21 +520,58 @@ fn announce_entry(outcome: &Outcome<'_>, key: &Key<'_>) {
 }
 
 fn announce_group(outcome: &Outcome<'_>, key: &Key<'_>) {
-    /// The subcommands, their events, and whether only a reply other than 0 has one.
-    const EVENTS: [(&str, &str, bool); 5] = [
-        ("create", "xgroup-create", true),
-        ("setid", "xgroup-setid", true),
-        ("destroy", "xgroup-destroy", true),
-        ("createconsumer", "xgroup-createconsumer", true),
-        // The reply is the number of its pending entries.
-        ("delconsumer", "xgroup-delconsumer", false),
+    /// The subcommands, and their events if they reply something other than 0.
+    const EVENTS: [(&str, &str); 4] = [
+        ("create", "xgroup-create"),
+        ("setid", "xgroup-setid"),
+        ("destroy", "xgroup-destroy"),
+        ("createconsumer", "xgroup-createconsumer"),
     ];
     let is_this = |name: &str| outcome.args[1].eq_ignore_ascii_case(name.as_bytes());
-    if let Some((_, event, by_reply)) = EVENTS.iter().find(|(name, ..)| is_this(name))
-        && (outcome.says_something || !by_reply)
+    // The reply is the number of its pending entries.
+    if let [_, _, _, group, consumer] = outcome.args
+        && is_this("delconsumer")
+        && has_consumer(key.before, group, consumer)
+    {
+        outcome.emit(Class::Stream, "xgroup-delconsumer", key.name);
+    }
+    if let Some((_, event)) = EVENTS.iter().find(|(name, _)| is_this(name))
+        && outcome.says_something
     {
         outcome.emit(Class::Stream, event, key.name);
     }
+}
+
+/// The streams from which a command takes entries for a consumer.
+fn streams_of<'a, 'k>(args: &'a [&'k [u8]]) -> &'a [&'k [u8]] {
+    match args {
+        [name, key, ..] if !name.eq_ignore_ascii_case(b"xreadgroup") => std::slice::from_ref(key),
+        _ => {
+            let at = args
+                .iter()
+                .position(|arg| arg.eq_ignore_ascii_case(b"streams"));
+            let keys_and_ids = at.map_or(&[][..], |at| &args[at + 1..]);
+            &keys_and_ids[..keys_and_ids.len() / 2]
+        }
+    }
+}
+
+/// The group and the consumer: behind the name of the command, and a key or the word GROUP.
+fn announce_consumer(outcome: &Outcome<'_>) {
+    let [_, _, group, consumer, ..] = outcome.args else {
+        return;
+    };
+    for key in &outcome.keys {
+        if !has_consumer(key.before, group, consumer) && has_consumer(&key.after, group, consumer) {
+            outcome.emit(Class::Stream, "xgroup-createconsumer", key.name);
+        }
+    }
+}
+
+fn has_consumer(state: &State, group: &[u8], consumer: &[u8]) -> bool {
+    let stream = state.value.as_ref().and_then(Stream::of);
+    let group = stream.and_then(|stream| stream.group(group));
+    group.is_some_and(|group| group.consumer(consumer).is_some())
 }
 
 fn announce_lifetime(outcome: &Outcome<'_>, key: &Key<'_>) {

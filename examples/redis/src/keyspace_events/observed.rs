@@ -1,6 +1,6 @@
 //! What a command's keys are like before and after it.
 
-use psp_store::{SortedSet, Value};
+use psp_store::Value;
 use smallvec::SmallVec;
 
 use super::effects::{Effect, effect_of};
@@ -14,21 +14,18 @@ pub(super) struct State {
     pub(super) exists: bool,
     pub(super) cardinality: usize,
     pub(super) expire_at_ms: Option<u64>,
-    /// The sorted set, for commands whose replies do not say whether they changed it.
-    pub(super) scores: Option<SortedSet>,
+    /// A snapshot, for commands whose replies do not say what they changed.
+    pub(super) value: Option<Value>,
 }
 
 impl State {
-    fn of(context: &Context<'_>, key: &[u8], with_scores: bool) -> Self {
+    fn of(context: &Context<'_>, key: &[u8], with_value: bool) -> Self {
         context.store.peek(key, |entry| {
             entry.map_or_else(Self::default, |entry| Self {
                 exists: true,
                 cardinality: entry.value().cardinality(),
                 expire_at_ms: entry.expire_at_ms(),
-                scores: match entry.value() {
-                    Value::SortedSet(set) if with_scores => Some(set.clone()),
-                    _ => None,
-                },
+                value: with_value.then(|| entry.value().clone()),
             })
         })
     }
@@ -50,7 +47,7 @@ impl<'a> Observation<'a> {
     ) -> Option<Self> {
         let effect = effect_of(spec.name)?;
         let keys = effect.keys(args);
-        let state = |key| (key, State::of(context, key, effect.needs_scores()));
+        let state = |key| (key, State::of(context, key, effect.needs_values()));
         Some(Self {
             effect,
             args,
@@ -64,7 +61,7 @@ impl<'a> Observation<'a> {
         let keys = self.keys.iter().map(|(key, before)| Key {
             name: key,
             before,
-            after: State::of(context, key, before.scores.is_some()),
+            after: State::of(context, key, self.effect.needs_values()),
         });
         let outcome = Outcome {
             context,

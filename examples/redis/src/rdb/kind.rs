@@ -32,11 +32,23 @@ pub(super) enum Kind {
     Quicklist,
     /// A count, then as many strings, each after the form of its node.
     QuicklistOfListpacks,
+    /// Nodes of entries, then groups.
+    Stream(StreamVersion),
 }
 
-/// The first bytes. Types that are missing here cannot be restored: streams, modules, and what Redis before version 4
-/// wrote.
-const BYTES: [(u8, Kind); 14] = [
+/// What the forms of streams have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum StreamVersion {
+    /// Redis 5 and 6.
+    First,
+    /// Redis 7.0: first and removed IDs, counts of entries.
+    Second,
+    /// Redis 7.2: when consumers were active.
+    Third,
+}
+
+/// The first bytes. Types that are missing here cannot be restored: modules, and what Redis before version 4 wrote.
+const BYTES: [(u8, Kind); 17] = [
     (0, Kind::String),
     (1, Kind::List),
     (2, Kind::Set),
@@ -47,10 +59,13 @@ const BYTES: [(u8, Kind); 14] = [
     (12, Kind::SortedSetZiplist),
     (13, Kind::HashZiplist),
     (14, Kind::Quicklist),
+    (15, Kind::Stream(StreamVersion::First)),
     (16, Kind::HashListpack),
     (17, Kind::SortedSetListpack),
     (18, Kind::QuicklistOfListpacks),
+    (19, Kind::Stream(StreamVersion::Second)),
     (20, Kind::SetListpack),
+    (21, Kind::Stream(StreamVersion::Third)),
 ];
 
 /// Least bytes of an entry in a listpack, a ziplist or an intset.
@@ -88,7 +103,7 @@ fn judge(payload: &[u8]) -> Result<(u64, u64), Malformed> {
             reader.plain_length()?.saturating_mul(2),
             compressed_max(len),
         ),
-        Kind::Quicklist | Kind::QuicklistOfListpacks => {
+        Kind::Quicklist | Kind::QuicklistOfListpacks | Kind::Stream(_) => {
             (compressed_max(len) / ENTRY_LEN_MIN, compressed_max(len))
         }
         Kind::SetIntset

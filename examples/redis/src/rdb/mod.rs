@@ -10,9 +10,12 @@
 
 mod crc64;
 mod kind;
+mod listpack_writer;
 mod lzf;
 mod packed;
 mod reader;
+mod stream_reader;
+mod stream_writer;
 mod value_reader;
 mod value_writer;
 
@@ -24,8 +27,10 @@ pub(crate) use reader::{Malformed, Reader};
 
 use crate::error::CommandError;
 
-/// The version of the format that Redis 7.0 writes; it reads older ones, too.
+/// The version of the format that Redis 7.0 writes.
 const VERSION: u16 = 10;
+/// The version that Redis 7.2 writes. Older ones can be read, too.
+const VERSION_MAX: u16 = 11;
 /// Version and checksum.
 const FOOTER_LEN: usize = 10;
 const CHECKSUM_LEN: usize = 8;
@@ -83,7 +88,7 @@ pub(crate) fn open<'p>(payload: &'p [u8], visit: &'p dyn Fn()) -> Result<Reader<
     let parts_len = payload.len().checked_sub(FOOTER_LEN).ok_or(Damaged)?;
     let (checked, checksum) = payload.split_at(payload.len() - CHECKSUM_LEN);
     let version = u16::from_le_bytes([payload[parts_len], payload[parts_len + 1]]);
-    if version > VERSION || checksum != crc64::checksum(checked, visit).to_le_bytes() {
+    if version > VERSION_MAX || checksum != crc64::checksum(checked, visit).to_le_bytes() {
         return Err(Damaged);
     }
     Ok(Reader::new(&payload[..parts_len], visit))

@@ -13,9 +13,9 @@ use std::borrow::Cow;
 use super::Malformed;
 
 /// The last byte of listpacks and ziplists.
-const END: u8 = 0xff;
+pub(super) const END: u8 = 0xff;
 /// The count of entries that does not fit.
-const MANY: u16 = u16::MAX;
+pub(super) const MANY: u16 = u16::MAX;
 
 /// An entry: bytes, or the digits of an integer.
 pub(super) type Entry<'p> = Cow<'p, [u8]>;
@@ -25,16 +25,44 @@ pub(super) fn listpack<'p>(
     pack: &'p [u8],
     mut visit: impl FnMut(Entry<'p>) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {
-    let mut rest = Bytes(pack);
-    let len = rest.u32()?;
-    let count = rest.u16()?;
-    check_len(pack, len)?;
-    let mut entries = 0;
-    loop {
+    let mut entries = Listpack::new(pack)?;
+    while let Some(entry) = entries.next()? {
+        visit(entry)?;
+    }
+    Ok(())
+}
+
+/// The entries of a listpack, one after the other.
+pub(super) struct Listpack<'p> {
+    rest: Bytes<'p>,
+    /// As the listpack says.
+    count: u16,
+    entries: usize,
+}
+
+impl<'p> Listpack<'p> {
+    pub(super) fn new(pack: &'p [u8]) -> Result<Self, Malformed> {
+        let mut rest = Bytes(pack);
+        let len = rest.u32()?;
+        let count = rest.u16()?;
+        check_len(pack, len)?;
+        Ok(Self {
+            rest,
+            count,
+            entries: 0,
+        })
+    }
+
+    /// The next entry; `None` behind the last one.
+    pub(super) fn next(&mut self) -> Result<Option<Entry<'p>>, Malformed> {
+        let rest = &mut self.rest;
         let before = rest.0.len();
         let first = rest.byte()?;
         let entry = match first {
-            END => break,
+            END => {
+                check_end(rest, self.count, self.entries)?;
+                return Ok(None);
+            }
             0..0x80 => digits(first),
             0x80..0xc0 => rest.text((first & 0x3f).into())?,
             0xc0..0xe0 => {
@@ -57,14 +85,13 @@ pub(super) fn listpack<'p>(
             _ => return Err(Malformed),
         };
         rest.skip(backward_len(before - rest.0.len()))?;
-        visit(entry)?;
-        entries += 1;
+        self.entries += 1;
+        Ok(Some(entry))
     }
-    check_end(rest, count, entries)
 }
 
 /// Bytes in which a listpack says the length of an entry of `len` bytes.
-fn backward_len(len: usize) -> usize {
+pub(super) fn backward_len(len: usize) -> usize {
     /// From so many bytes on, it takes one more.
     const LONGER: [usize; 4] = [0x80, 0x3fff, 0x1f_ffff, 0xfff_ffff];
     1 + LONGER.iter().filter(|least| len >= **least).count()
@@ -111,7 +138,7 @@ pub(super) fn ziplist<'p>(
         visit(entry)?;
         entries += 1;
     }
-    check_end(rest, count, entries)
+    check_end(&rest, count, entries)
 }
 
 /// Calls `visit` with each integer of an intset.
@@ -147,7 +174,7 @@ fn check_len(pack: &[u8], len: usize) -> Result<(), Malformed> {
     }
 }
 
-fn check_end(rest: Bytes<'_>, count: u16, entries: usize) -> Result<(), Malformed> {
+fn check_end(rest: &Bytes<'_>, count: u16, entries: usize) -> Result<(), Malformed> {
     if rest.0.is_empty() && (count == MANY || entries == usize::from(count)) {
         Ok(())
     } else {

@@ -1,13 +1,15 @@
-//! Reads values in all forms that Redis 4 to 7 writes, streams and modules aside.
+//! Reads values in all forms that Redis 4 to 7 writes, modules aside.
 
 use psp_store::{Element, Hash, List, ListEnd, Set, SortedSet, Value};
 
 use super::kind::Kind;
 use super::packed::{Entry, intset, listpack, ziplist};
 use super::reader::{Malformed, Reader};
+use super::stream_reader::read_stream;
 use crate::parse;
 
-/// The value of a payload, whose strings are of up to `len_max` bytes. It has at least one element, and none twice.
+/// The value of a payload, whose strings are of up to `len_max` bytes. It has at least one element, unless it is a
+/// stream, and none twice.
 ///
 /// # Errors
 /// The parts are not one value, or of a type that is not known.
@@ -29,8 +31,10 @@ pub(crate) fn read_value(reader: &mut Reader<'_>, len_max: usize) -> Result<Valu
         Kind::SortedSet => parts.sorted_set_of_strings()?,
         Kind::SortedSetListpack => parts.sorted_set(Form::Listpack)?,
         Kind::SortedSetZiplist => parts.sorted_set(Form::Ziplist)?,
+        Kind::Stream(version) => Value::Stream(read_stream(parts.reader, version, len_max)?),
     };
-    if value.cardinality() == 0 || !reader.is_empty() {
+    let may_be_empty = matches!(value, Value::Stream(_));
+    if (value.cardinality() == 0 && !may_be_empty) || !reader.is_empty() {
         return Err(Malformed);
     }
     Ok(value)
@@ -234,7 +238,7 @@ mod tests {
 
     fn written(value: &Value) -> Vec<u8> {
         let mut parts = Vec::new();
-        assert!(put_value(value, &|| {}, &mut parts));
+        put_value(value, &|| {}, &mut parts);
         parts
     }
 
@@ -306,7 +310,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_parts_are_read_or_refused(kind in 0_u8..22, rest: Vec<u8>) {
+        fn arbitrary_parts_are_read_or_refused(kind in 0_u8..23, rest: Vec<u8>) {
             let mut parts = vec![kind];
             parts.extend(rest);
             let (elements_max, bytes_max) = super::super::elements_max(&parts);
@@ -359,8 +363,8 @@ mod tests {
             packed(16, &listpack_of(&["a"])),
             packed(17, &listpack_of(&["a", "x"])),
             score(f64::NAN),
-            // A stream.
-            vec![19, 0],
+            // A module.
+            vec![7, 0],
         ];
         for parts in cases {
             assert!(read(&parts).is_err(), "{parts:?}");

@@ -2,12 +2,12 @@
 
 use psp_store::{Element, Value};
 
-use super::kind::Kind;
+use super::kind::{Kind, StreamVersion};
+use super::stream_writer::put_stream;
 use super::{BYTES_PER_VISIT, put_len};
 
-/// Appends the type of a value and the value. Calls `visit` for each part of the work. Returns whether there is a form
-/// for the value: there is none for streams.
-pub(crate) fn put_value(value: &Value, visit: &dyn Fn(), out: &mut Vec<u8>) -> bool {
+/// Appends the type of a value and the value. Calls `visit` for each part of the work.
+pub(crate) fn put_value(value: &Value, visit: &dyn Fn(), out: &mut Vec<u8>) {
     let mut writer = Writer { out, visit };
     match value {
         Value::String(string) => {
@@ -20,7 +20,7 @@ pub(crate) fn put_value(value: &Value, visit: &dyn Fn(), out: &mut Vec<u8>) -> b
         }
         Value::Hash(hash) => {
             writer.head(Kind::Hash, hash.len());
-            for (field, value) in hash.iter() {
+            for (field, value) in hash.in_order() {
                 writer.string(field);
                 writer.string(value);
             }
@@ -36,9 +36,11 @@ pub(crate) fn put_value(value: &Value, visit: &dyn Fn(), out: &mut Vec<u8>) -> b
                 writer.out.extend(scored.score.to_le_bytes());
             }
         }
-        Value::Stream(_) => return false,
+        Value::Stream(stream) => {
+            writer.out.push(Kind::Stream(StreamVersion::Second).byte());
+            put_stream(stream, visit, out);
+        }
     }
-    true
 }
 
 struct Writer<'w> {

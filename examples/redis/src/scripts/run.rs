@@ -26,7 +26,7 @@ use super::pool::Lease;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
 use crate::keyspace_events;
-use crate::parse::Result;
+use crate::parse::{self, Result};
 use crate::transcript::Transcript;
 
 /// Bytes of one reply that a script can take.
@@ -168,15 +168,15 @@ impl Run<'_> {
             }
             // A subcommand.
             Err(_unknown) => "ERR Unknown Redis command called from script",
-            Ok(()) => return self.allow(spec),
+            Ok(()) => return self.allow(spec, args),
         };
         Err(CommandError::line(line))
     }
 
-    fn allow(&self, spec: &CommandSpec) -> Result<()> {
-        let line = if spec.flags.contains(&Flag::NoScript) {
+    fn allow(&self, spec: &CommandSpec, args: &[&[u8]]) -> Result<()> {
+        let line = if is_forbidden(spec, args) {
             "ERR This Redis command is not allowed from script"
-        } else if self.is_read_only && spec.flags.contains(&Flag::Write) {
+        } else if self.is_read_only && is_write(spec) {
             "ERR Write commands are not allowed from read-only scripts."
         } else if self.is_out_of_memory
             && !self.has_written.get()
@@ -188,6 +188,17 @@ impl Run<'_> {
         };
         Err(CommandError::line(line))
     }
+}
+
+fn is_forbidden(spec: &CommandSpec, args: &[&[u8]]) -> bool {
+    let is_reset = || args.get(1).is_some_and(|word| parse::is(word, "RESET"));
+    spec.flags.contains(&Flag::NoScript) || (spec.name == "cluster" && is_reset())
+}
+
+/// Whether a script that only reads may not call the command. Redis counts those that it would replicate.
+fn is_write(spec: &CommandSpec) -> bool {
+    const REPLICATED: [&str; 3] = ["pfcount", "publish", "spublish"];
+    spec.flags.contains(&Flag::Write) || REPLICATED.contains(&spec.name)
 }
 
 /// How a run ended, if not well.

@@ -221,6 +221,10 @@ fn errors_are_those_of_redis() {
                 "ERR This Redis command is not allowed from script",
             ),
             (
+                "redis.call('cluster', 'reset', 'hard')",
+                "ERR This Redis command is not allowed from script",
+            ),
+            (
                 "redis.call('incr', 'text')",
                 "ERR value is not an integer or out of range",
             ),
@@ -361,6 +365,16 @@ fn read_only_scripts_write_nothing() {
         "{reply}"
     );
     session.expect(&[("EXISTS a", ":0")]);
+    for call in [
+        "'publish', 'c', 'm'",
+        "'spublish', 'c', 'm'",
+        "'pfcount', 'a'",
+    ] {
+        let body = format!("return redis.call({call})");
+        let reply = session.run_args(&[b"EVAL_RO", body.as_bytes(), b"0"]);
+        assert_eq!(reply.trim_end(), failure(&body, refused));
+        assert_eq!(eval(&mut session, &body), ":0");
+    }
 }
 
 #[test]

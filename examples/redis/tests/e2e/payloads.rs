@@ -1,6 +1,6 @@
 //! DUMP and RESTORE between psp-redis and redis-server.
 
-use crate::common::{Connection, Options, Server};
+use crate::common::{Connection, Options, Reply, Server};
 
 /// Makes keys in each of the forms that redis-server writes.
 fn fill(client: &mut Connection) {
@@ -25,9 +25,31 @@ fn fill(client: &mut Connection) {
         "PFADD sketch a b c d",
         "GEOADD earth 13.361389 38.115556 Palermo",
         "SETBIT bits 5000 1",
+        "XADD log 5-1 sensor 1 value 20",
+        "XADD log 5-2 sensor 1 value -7",
+        "XADD log 9-0 other text",
+        "XADD log 9-1 sensor 2 value 300",
+        "XGROUP CREATE log readers 0",
+        "XGROUP CREATE log late $",
+        "XREADGROUP GROUP readers alice COUNT 2 STREAMS log >",
+        "XREADGROUP GROUP readers bob COUNT 1 STREAMS log >",
+        "XGROUP CREATECONSUMER log late carol",
+        "XDEL log 5-2",
+        "XACK log readers 5-1",
+        "XGROUP CREATE emptied workers $ MKSTREAM",
     ] {
         client.ask(line);
     }
+    client.ask(&format!("XADD log 10-0 text {long}"));
+    for index in 1..=1000 {
+        client.ask(&format!(
+            "XADD events {index}-{} name {index} {}",
+            index % 3,
+            "value x"
+        ));
+    }
+    client.ask("XGROUP CREATE events all 0");
+    client.ask("XREADGROUP GROUP all alice COUNT 700 STREAMS events >");
     client.ask(&format!("SET long {long}"));
     client.ask(&format!("RPUSH longer a {long} b"));
     client.ask(&format!("HSET fields name {long}"));
@@ -51,6 +73,7 @@ fn content(client: &mut Connection, key: &str) -> String {
         "+hash" => format!("HGETALL {key}"),
         "+set" => format!("SMEMBERS {key}"),
         "+zset" => format!("ZRANGE {key} 0 -1 WITHSCORES"),
+        "+stream" => return stream_content(client, key),
         other => panic!("{key} is {other}"),
     };
     let words = encode(&read);
@@ -71,6 +94,43 @@ fn content(client: &mut Connection, key: &str) -> String {
         _ordered => reply.to_string(),
     };
     format!("{ty} {text}")
+}
+
+/// The entries of a stream, its counters, and what its groups wait for.
+fn stream_content(client: &mut Connection, key: &str) -> String {
+    let mut content = client.ask(&format!("XRANGE {key} - +"));
+    for field in client
+        .request(&["XINFO", "STREAM", key])
+        .into_items()
+        .chunks(2)
+    {
+        let name = field[0].to_string();
+        if !name.contains("radix") {
+            content += &format!(" {name}={}", field[1]);
+        }
+    }
+    let groups = client.request(&["XINFO", "GROUPS", key]).into_items();
+    for group in &groups {
+        content += &format!(" {group}");
+    }
+    for group in ["readers", "late", "all", "workers"] {
+        // How long ago an entry was delivered is not the same.
+        let pending = client.request(&["XPENDING", key, group, "-", "+", "1000"]);
+        if let Reply::Array(pending) = pending {
+            for item in pending {
+                let item = item.into_items();
+                content += &format!(" {} {} {}", item[0], item[1], item[3]);
+            }
+            let consumers = client
+                .request(&["XINFO", "CONSUMERS", key, group])
+                .into_items();
+            for consumer in consumers {
+                let fields = consumer.into_items();
+                content += &format!(" {} {}", fields[1], fields[3]);
+            }
+        }
+    }
+    content
 }
 
 fn encode(line: &str) -> Vec<&str> {
@@ -94,7 +154,7 @@ fn values_go_to_redis_server_and_come_back() {
         };
         fill(source);
         let keys = source.request(&["KEYS", "*"]).into_items();
-        assert_eq!(keys.len(), 24);
+        assert_eq!(keys.len(), 27);
         for key in keys {
             let key = String::from_utf8(key.into_bytes()).unwrap();
             let payload = source.request(&["DUMP", &key]).into_bytes();

@@ -276,6 +276,12 @@ impl Stream {
         Some(added.wrapping_sub(read) as i64)
     }
 
+    /// How many entries the stream ever had up to this ID; `None` if that is not known.
+    #[must_use]
+    pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
+        self.0.log.entries_up_to(id)
+    }
+
     /// Approximate bytes of memory, estimated from the first `blocks_max` blocks.
     #[must_use]
     pub fn memory_bytes(&self, blocks_max: usize) -> usize {
