@@ -74,8 +74,7 @@ impl Parameter {
     }
 }
 
-/// All parameters. Fixed parameters without a setting tell clients which features are absent:
-/// persistence, further databases.
+/// All parameters. Fixed parameters without a setting tell clients which features are absent: persistence.
 const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("appendonly", |_| "no".into()),
     Parameter::fixed("bind", |server| {
@@ -95,7 +94,9 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.clients.pubsub.limit().with_other_classes(),
         set_output_limit,
     ),
-    Parameter::fixed("databases", |_| "1".into()),
+    Parameter::fixed("databases", |server| {
+        server.settings.config.databases.to_string()
+    }),
     Parameter::fixed("enable-debug-command", |server| {
         let access = server
             .settings
@@ -106,12 +107,12 @@ const PARAMETERS: &[Parameter] = &[
     }),
     Parameter::new(
         "lfu-decay-time",
-        |server| server.store.lfu_rates().decay_minutes.to_string(),
+        |server| server.databases.lfu_rates().decay_minutes.to_string(),
         |server, value| set_lfu_rate(server, value, |rates| &mut rates.decay_minutes),
     ),
     Parameter::new(
         "lfu-log-factor",
-        |server| server.store.lfu_rates().log_factor.to_string(),
+        |server| server.databases.lfu_rates().log_factor.to_string(),
         |server, value| set_lfu_rate(server, value, |rates| &mut rates.log_factor),
     ),
     Parameter::new(
@@ -299,9 +300,9 @@ fn set_lfu_rate(
     value: &[u8],
     rate: fn(&mut LfuRates) -> &mut u32,
 ) -> Setting {
-    let mut rates = server.store.lfu_rates();
+    let mut rates = server.databases.lfu_rates();
     *rate(&mut rates) = number(value)?;
-    server.store.set_lfu_rates(rates);
+    server.databases.set_lfu_rates(rates);
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use super::pace::Pace;
 use crate::parse::Result;
 use crate::typed::{Typed, expect_mut, expect_or_default};
 
-/// Most elements that a change may touch under its key's lock.
-const LOCKED_ELEMENTS_MAX: usize = 64;
+/// Most elements that a change may touch under its key's lock, and most keys that a change may lock.
+pub(super) const LOCKED_ELEMENTS_MAX: usize = 64;
 
 /// Bytes that take as long to copy as one element takes to insert.
 const BYTES_PER_ELEMENT: usize = 512;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use psp_store::{Element, ExpiryCycle, Keyspace, List, ListEnd, Value, unix_time_ms};
+use psp_store::{Databases, Element, ExpiryCycle, Keyspace, List, ListEnd, Value, unix_time_ms};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -159,7 +159,8 @@ fn a_panic_in_an_update_leaves_the_key_as_it_was() {
 
 #[test]
 fn the_expiry_cycle_removes_untouched_keys() {
-    let store = Arc::new(Keyspace::new());
+    let databases = Arc::new(Databases::new(2));
+    let store = databases.get(1);
     for index in 0..100 {
         let key = format!("key {index}");
         store.insert(key.as_bytes(), Value::string(b"x"));
@@ -167,7 +168,7 @@ fn the_expiry_cycle_removes_untouched_keys() {
             slot.set_expire_at_ms(Some(unix_time_ms() + 20));
         });
     }
-    let cycle = ExpiryCycle::start(Arc::clone(&store)).expect("a thread");
+    let cycle = ExpiryCycle::start(Arc::clone(&databases)).expect("a thread");
     let start = Instant::now();
     while !store.is_empty() {
         assert!(start.elapsed() < DEADLINE, "{} keys left", store.len());
