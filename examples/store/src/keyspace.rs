@@ -68,7 +68,7 @@ pub struct Keyspace {
 pub(crate) struct Shard {
     pub(crate) state: Mutex<State>,
     pub(crate) len: AtomicUsize,
-    pub(crate) volatile_len: AtomicUsize,
+    volatile_len: AtomicUsize,
     /// Changed under the lock alone.
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
