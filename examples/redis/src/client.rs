@@ -27,6 +27,7 @@ pub struct ClientInfo {
     version: AtomicU8,
     authenticated: AtomicBool,
     blocked: AtomicBool,
+    database: AtomicUsize,
     /// MULTI and WATCH.
     pub transaction: TransactionState,
     /// SUBSCRIBE and its relatives.
@@ -79,6 +80,26 @@ impl ClientInfo {
     /// Sets whether the client may run all commands.
     pub fn set_authenticated(&self, authenticated: bool) {
         self.authenticated.store(authenticated, Ordering::Relaxed);
+    }
+
+    /// The number of the selected database.
+    #[inline]
+    #[must_use]
+    pub fn database(&self) -> usize {
+        self.database.load(Ordering::Relaxed)
+    }
+
+    /// Selects another database.
+    pub(crate) fn set_database(&self, number: usize) {
+        self.database.store(number, Ordering::Relaxed);
+    }
+
+    /// The number of the database in which the client's next command will run, as far as its transaction says.
+    #[must_use]
+    pub fn next_database(&self) -> usize {
+        self.transaction
+            .database()
+            .unwrap_or_else(|| self.database())
     }
 
     /// Whether the client waits for a key.
@@ -142,10 +163,11 @@ impl ClientInfo {
         // Writing to a String does not fail.
         let _ok = write!(
             line,
-            "name={} age={} idle={idle_s} flags={flags} db=0 sub={} psub={} ssub={} \
+            "name={} age={} idle={idle_s} flags={flags} db={} sub={} psub={} ssub={} \
              multi={queued} watch={} cmd={} user=default lib-name={} lib-ver={} resp={}",
             labels.name,
             age.as_secs(),
+            self.database(),
             self.subscriber.count(TopicKind::Channel),
             self.subscriber.count(TopicKind::Pattern),
             self.subscriber.count(TopicKind::Shard),
@@ -237,6 +259,7 @@ impl Registry {
             version: AtomicU8::new(2),
             authenticated: AtomicBool::new(authenticated),
             blocked: AtomicBool::new(false),
+            database: AtomicUsize::new(0),
             transaction: TransactionState::default(),
             subscriber: Subscriber::default(),
             last_command: AtomicUsize::new(usize::MAX),

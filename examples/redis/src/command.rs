@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
-use psp_store::Keyspace;
+use psp_store::{Databases, Keyspace};
 
 use crate::blocking::Blocking;
 use crate::client::ClientInfo;
@@ -30,8 +30,12 @@ pub type CommandFn =
 /// The context of a command.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// All keys.
+    /// The keys of the selected database.
     pub store: &'a Keyspace,
+    /// All databases: those of the server, or the fork of a transaction or a script.
+    pub databases: &'a Databases,
+    /// The number of the selected database.
+    pub database: usize,
     /// The state that all connections share.
     pub server: &'a ServerState,
     /// The connection that sent the command.
@@ -67,8 +71,11 @@ impl<'a> Context<'a> {
         client: &'a ClientInfo,
         stats: &'a WorkerStats,
     ) -> Self {
+        let (databases, database) = (&*server.databases, client.database());
         Self {
-            store: &server.store,
+            store: databases.get(database),
+            databases,
+            database,
             server,
             client,
             stats,
@@ -80,14 +87,22 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The context of a command within this one, which works on `store`.
+    /// The context of a command within this one, which works on `databases` and has selected this one of them.
     #[must_use]
-    pub fn within(&self, store: &'a Keyspace) -> Self {
+    pub fn within(&self, databases: &'a Databases, database: usize) -> Self {
         Self {
-            store,
+            store: databases.get(database),
+            databases,
+            database,
             outbox: self.outbox,
             ..Self::of_waiting(self.server, self.client, self.stats)
         }
+    }
+
+    /// Selects the database of this number, which exists, for the commands that follow.
+    pub fn select(&mut self, database: usize) {
+        self.database = database;
+        self.store = self.databases.get(database);
     }
 
     /// Publishes a message, or has it published when the transaction or the script is carried out. Returns how many

@@ -10,7 +10,7 @@ use psp_program::{
 };
 use psp_protocols::resp::Resp;
 use psp_server::Policy;
-use psp_store::{EvictionPolicy, LfuRates};
+use psp_store::{Databases, EvictionPolicy, LfuRates};
 use serde::{Deserialize, Serialize};
 
 use crate::keyspace_events::Classes;
@@ -36,6 +36,8 @@ pub struct Config {
     pub protected_mode: bool,
     /// Who may run DEBUG; nobody by default.
     pub enable_debug_command: DebugAccess,
+    /// How many databases there are; 16 by default, 16384 at most.
+    pub databases: usize,
     /// Memory in bytes beyond which writes get an error; 0 for no limit. By default three quarters of the limit of the
     /// process's control group, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,6 +82,7 @@ impl Default for Config {
             requirepass: None,
             protected_mode: true,
             enable_debug_command: DebugAccess::default(),
+            databases: 16,
             maxmemory: None,
             maxmemory_policy: EvictionPolicy::default(),
             maxmemory_samples: 5,
@@ -180,6 +183,9 @@ pub struct Flags {
     /// Who may run DEBUG: nobody, everybody, or clients on this machine [default: no].
     #[arg(long, value_name = "WHO")]
     enable_debug_command: Option<DebugAccess>,
+    /// How many databases there are [default: 16].
+    #[arg(long, value_name = "N")]
+    databases: Option<usize>,
     /// Memory beyond which writes get an error, such as 100mb; 0 for no limit [default: 3/4 of the control group's].
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     maxmemory: Option<u64>,
@@ -255,6 +261,14 @@ fn check_samples(samples: usize) -> Result<usize, &'static str> {
     }
 }
 
+fn check_databases(count: usize) -> Result<(), String> {
+    let max = Databases::COUNT_MAX;
+    match count {
+        1.. if count <= max => Ok(()),
+        _ => Err(format!("databases must be between 1 and {max} inclusive")),
+    }
+}
+
 /// A switch in Redis' words.
 ///
 /// # Errors
@@ -278,6 +292,8 @@ impl ProgramFlags for Flags {
         config.requirepass = self.requirepass.or(config.requirepass.take());
         replace(&mut config.protected_mode, self.protected_mode);
         replace(&mut config.enable_debug_command, self.enable_debug_command);
+        replace(&mut config.databases, self.databases);
+        check_databases(config.databases).map_err(anyhow::Error::msg)?;
         config.maxmemory = self.maxmemory.or(config.maxmemory);
         replace(&mut config.maxmemory_policy, self.maxmemory_policy);
         replace(&mut config.maxmemory_samples, self.maxmemory_samples);
@@ -378,6 +394,22 @@ mod tests {
         let flags = CommandLine::<Flags>::try_parse_from(flags).expect("known flags");
         let message = format!("{:#}", flags.resolve().expect_err("no file"));
         assert!(message.contains("/does/not/exist"), "{message}");
+    }
+
+    #[test]
+    fn there_are_as_many_databases_as_the_setting_says() {
+        let databases = |file: &str, flags: &[&str]| {
+            resolve(file, flags)
+                .map(|config| config.databases)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(databases("", &[]), Ok(16));
+        assert_eq!(databases("databases = 4", &[]), Ok(4));
+        assert_eq!(databases("databases = 4", &["--databases", "20"]), Ok(20));
+        for wrong in ["0", "16385"] {
+            let error = databases("", &["--databases", wrong]).expect_err(wrong);
+            assert!(error.contains("between 1 and 16384"), "{error}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::client::ClientInfo;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
 use crate::keyspace_events;
-use crate::parse::Result;
+use crate::parse::{self, Result};
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
 
@@ -83,7 +83,10 @@ pub fn dispatch(
             .transaction
             .queue(index, args, request_type, bytes_max)
         {
-            Ok(()) => reply.simple("QUEUED"),
+            Ok(()) => {
+                note_select(spec, server, client, args);
+                reply.simple("QUEUED");
+            }
             Err(error) => reply.error(&error.to_string()),
         }
         return Outcome::Keep;
@@ -94,6 +97,9 @@ pub fn dispatch(
         reply.error(&error.to_string());
     }
     stats.count_call(index, start.elapsed(), result.is_err());
+    if context.database != client.database() {
+        client.set_database(context.database);
+    }
     // A key may have expired while it was read.
     server.clients.blocked.serve(server, stats);
     match context.blocking {
@@ -103,6 +109,17 @@ pub fn dispatch(
         }
         None if context.close => Outcome::Close,
         None => Outcome::Keep,
+    }
+}
+
+/// Commands that are queued behind a SELECT will run in its database.
+fn note_select(spec: &CommandSpec, server: &ServerState, client: &ClientInfo, args: &[&[u8]]) {
+    if spec.name == "select"
+        && let Ok(number) = parse::integer(args[1])
+        && let Ok(number) = usize::try_from(number)
+        && number < server.databases.count()
+    {
+        client.transaction.note_select(number);
     }
 }
 

@@ -77,7 +77,7 @@ impl ServerState {
     pub fn configure_eviction(&self, config: &Config) {
         self.set_eviction_policy(config.maxmemory_policy);
         self.evictions.set_samples(config.maxmemory_samples);
-        self.store.set_lfu_rates(LfuRates {
+        self.databases.set_lfu_rates(LfuRates {
             log_factor: config.lfu_log_factor,
             decay_minutes: config.lfu_decay_time,
         });
@@ -86,7 +86,7 @@ impl ServerState {
     /// Evicts keys by another policy from now on.
     pub fn set_eviction_policy(&self, policy: EvictionPolicy) {
         *self.evictions.policy.write() = policy;
-        self.store.count_accesses(policy.is_lfu());
+        self.databases.count_accesses(policy.is_lfu());
     }
 
     /// Whether commands that may store more get an error, at `now`. Evicts some keys if that helps.
@@ -101,7 +101,7 @@ impl ServerState {
         limit_bytes > 0
             && self
                 .memory
-                .exceeds(limit_bytes, now, || self.store.pending_bytes())
+                .exceeds(limit_bytes, now, || self.databases.pending_bytes())
     }
 
     /// Evicts up to `keys_max` keys.
@@ -119,8 +119,8 @@ impl ServerState {
         let wanted_bytes = usize::try_from(wanted_bytes).unwrap_or(usize::MAX);
         let bounds = (wanted_bytes, keys_max);
         let (evictor, samples) = (&self.evictions.evictor, self.evictions.samples());
-        match evictor.evict(&self.store, policy, samples, bounds, |key| {
-            self.notifier.evicted(key);
+        match evictor.evict(&self.databases, policy, samples, bounds, |database, key| {
+            self.notifier.evicted(database, key);
         }) {
             Eviction::Freed(bytes) => {
                 self.memory.note_freed(bytes);

@@ -10,7 +10,7 @@ use crate::admission;
 use crate::client::Client;
 use crate::dispatch::{Outcome, dispatch};
 use crate::pubsub::Outlet;
-use crate::size_class;
+use crate::size_class::{self, OtherDatabases, Sources};
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
 
@@ -42,6 +42,7 @@ static SUBSCRIBING: [Subscribing; CommandId::COUNT] = {
 #[derive(Debug)]
 pub struct RedisHandler {
     server: Arc<ServerState>,
+    other_databases: OtherDatabases,
 }
 
 /// The state of one worker.
@@ -56,7 +57,11 @@ impl RedisHandler {
     /// A handler for the keys and connections of `server`.
     #[must_use]
     pub fn new(server: Arc<ServerState>) -> Self {
-        Self { server }
+        let other_databases = OtherDatabases::new(Sources::of(&server));
+        Self {
+            server,
+            other_databases,
+        }
     }
 }
 
@@ -105,7 +110,11 @@ impl Handler<RespHead> for RedisHandler {
                 size_class::of_unsubscribing(client.subscriber.total())
             }
             _ if head.command() == EXEC => client.transaction.request_type(),
-            _ => None,
+            _ => {
+                let database = client.next_database();
+                let (frame, found) = (request.payload, request.request_type);
+                self.other_databases.longer(database, frame, head, found)
+            }
         };
         if let Some(request_type) = longer
             && request_type > request.request_type

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use psp_protocols::resp::{CommandId, RespHead, parse_integer};
 use psp_server::{Classifier, RequestType};
-use psp_store::{Entry, Keyspace, Value};
+use psp_store::{Databases, Entry, Keyspace, Value};
 
 use psp_classifiers::resp::RespClassifier;
 use smallvec::SmallVec;
@@ -21,6 +21,7 @@ use crate::pubsub::{PubSub, TopicKind};
 use crate::rdb;
 use crate::scripts::digest::Digest;
 use crate::scripts::profile::{Kind, Profile};
+use crate::state::ServerState;
 
 /// Work on up to this many elements counts as small. The rules of the classifier have the same bound.
 const SMALL_ELEMENTS_MAX: usize = 128;
@@ -142,6 +143,7 @@ const WORK: &[(Work, &[&str])] = &[
             "lmove",
             "lset",
             "memory",
+            "move",
             "multi",
             "object",
             "persist",
@@ -165,6 +167,7 @@ const WORK: &[(Work, &[&str])] = &[
             "smove",
             "strlen",
             "substr",
+            "swapdb",
             "time",
             "ttl",
             "type",
@@ -361,33 +364,56 @@ enum Span {
     Unknown,
 }
 
-/// The classifier of Redis commands. It judges the cost of commands by the sizes of their keys in `store`, too: a small
-/// request keeps a short type, a large one is a `scan`. A script is of the type that its runs were like.
+/// What requests are judged by.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    databases: Arc<Databases>,
+    scripts: Arc<Profile>,
+    pubsub: Arc<PubSub>,
+}
+
+impl Sources {
+    /// What this server holds.
+    #[must_use]
+    pub fn of(server: &ServerState) -> Self {
+        Self {
+            databases: Arc::clone(&server.databases),
+            scripts: Arc::clone(&server.scripts.profile),
+            pubsub: Arc::clone(&server.clients.pubsub),
+        }
+    }
+
+    fn judge(&self, database: usize) -> Judge<'_> {
+        Judge {
+            store: self.databases.get(database),
+            scripts: &self.scripts,
+            pubsub: &self.pubsub,
+        }
+    }
+}
+
+/// The types by name that the sizes of keys refine, the type of a small request, and what the name says of it.
+const REFINED: [(&str, &str, Span); 4] = [
+    ("health", "health", Span::Few),
+    ("write", "write", Span::Few),
+    ("range", "range", Span::Few),
+    ("scan", "range", Span::Unknown),
+];
+
+/// The classifier of Redis commands. It judges the cost of commands by the sizes of their keys in database 0, too: a
+/// small request keeps a short type, a large one is a `scan`. A script is of the type that its runs were like.
 #[must_use]
-pub fn classifier(
-    store: &Arc<Keyspace>,
-    scripts: &Arc<Profile>,
-    pubsub: &Arc<PubSub>,
-) -> RespClassifier {
+pub fn classifier(sources: &Sources) -> RespClassifier {
     let by_name = RespClassifier::redis();
     let types = by_name.types();
     let type_of = |name| types.by_name(name).unwrap_or(RequestType::UNKNOWN);
     let [write, range, scan] = ["write", "range", "scan"].map(type_of);
-    let refined = [
-        ("health", "health", Span::Few),
-        ("write", "write", Span::Few),
-        ("range", "range", Span::Few),
-        ("scan", "range", Span::Unknown),
-    ];
-    let refined = refined.into_iter();
+    let refined = REFINED.into_iter();
     let judged = refined.fold(by_name, |classifier, (name, small, span)| {
-        let judge = Judge {
-            store: Arc::clone(store),
-            scripts: Arc::clone(scripts),
-            pubsub: Arc::clone(pubsub),
-        };
+        let sources = sources.clone();
         let small = type_of(small);
         classifier.refine(name, move |frame, head| {
+            let judge = sources.judge(0);
             if let Some(kind) = judge.kind_of_script(frame, head) {
                 return match kind {
                     Kind::Write => write,
@@ -435,14 +461,63 @@ const EVAL_RO: CommandId = CommandId::of(b"eval_ro");
 const FCALL: CommandId = CommandId::of(b"fcall");
 const FCALL_RO: CommandId = CommandId::of(b"fcall_ro");
 
-/// Judges requests by what the server holds.
-struct Judge {
-    store: Arc<Keyspace>,
-    scripts: Arc<Profile>,
-    pubsub: Arc<PubSub>,
+/// Finds requests that are longer than the classifier thinks, which does not know the database of a connection.
+#[derive(Debug)]
+pub struct OtherDatabases {
+    sources: Sources,
+    by_name: RespClassifier,
+    /// [`REFINED`], with the numbers of the types.
+    spans: [(RequestType, Span); REFINED.len()],
+    scan: RequestType,
 }
 
-impl Judge {
+impl OtherDatabases {
+    /// Judges by these sources.
+    #[must_use]
+    pub fn new(sources: Sources) -> Self {
+        let by_name = RespClassifier::redis();
+        let types = by_name.types();
+        let type_of = |name| types.by_name(name).unwrap_or(RequestType::UNKNOWN);
+        let spans = REFINED.map(|(name, _, span)| (type_of(name), span));
+        let scan = type_of("scan");
+        Self {
+            sources,
+            by_name,
+            spans,
+            scan,
+        }
+    }
+
+    /// The type of a request that works on `database`, if it is longer than `found`, the type that the classifier gave
+    /// it by database 0.
+    #[must_use]
+    pub fn longer(
+        &self,
+        database: usize,
+        frame: &[u8],
+        head: &RespHead,
+        found: RequestType,
+    ) -> Option<RequestType> {
+        let work = WORK_BY_ID[head.command().index()];
+        if database == 0 || found >= self.scan || matches!(work, Work::Constant | Work::Script) {
+            return None;
+        }
+        let name = self.by_name.classify(frame, head);
+        let (_, span) = self.spans.iter().find(|(known, _)| *known == name)?;
+        let judge = self.sources.judge(database);
+        let size = judge.size_of(frame, head, *span);
+        (size == SizeClass::Large).then_some(self.scan)
+    }
+}
+
+/// Judges requests by what the server holds.
+struct Judge<'s> {
+    store: &'s Keyspace,
+    scripts: &'s Profile,
+    pubsub: &'s PubSub,
+}
+
+impl Judge<'_> {
     /// What the runs of the script or the function were like that the request calls; `None` for other requests.
     fn kind_of_script(&self, frame: &[u8], head: &RespHead) -> Option<Kind> {
         if WORK_BY_ID[head.command().index()] != Work::Script {
@@ -497,7 +572,7 @@ impl Judge {
             (Work::Payload, _) => restored(frame, head),
             (Work::Stream, _) => {
                 let args: SmallVec<[&[u8]; 16]> = head.args(frame).collect();
-                streams::size::elements(&self.store, &args)
+                streams::size::elements(self.store, &args)
             }
             (Work::Cursor, _) => self.cursor(frame, head, span),
             (Work::KeyspaceCursor, _) => {
@@ -890,16 +965,44 @@ mod tests {
 
     fn type_of_frame(session: &Session, frame: &[u8]) -> String {
         let server = &session.server;
-        let classifier = classifier(
-            &server.store,
-            &server.scripts.profile,
-            &server.clients.pubsub,
-        );
+        let classifier = classifier(&Sources::of(server));
         let head = Resp::default().head_of(frame).expect("a whole frame");
         let types = classifier.types();
         types
             .name_of_slot(types.slot(classifier.classify(frame, &head)))
             .to_owned()
+    }
+
+    #[test]
+    fn the_sizes_of_a_clients_own_database_count() {
+        let mut session = filled();
+        session.run("SELECT 1");
+        session.run("HSET H f v");
+        for index in 0..300 {
+            session.run(&format!("SADD only1 {index}"));
+        }
+        let server = &session.server;
+        let others = OtherDatabases::new(Sources::of(server));
+        let longer = |database: usize, line: &str| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let mut frame = Vec::new();
+            encode_command(&words, &mut frame);
+            let head = Resp::default().head_of(&frame).expect("a whole frame");
+            let found = classifier(&Sources::of(server)).classify(&frame, &head);
+            let longer = others.longer(database, &frame, &head, found);
+            longer.map(|longer| longer > found)
+        };
+        assert_eq!(longer(1, "SMEMBERS only1"), Some(true));
+        assert_eq!(longer(1, "SRANDMEMBER only1 999"), Some(true));
+        assert_eq!(
+            longer(1, "KEYS *"),
+            None,
+            "long in database 0, and found so"
+        );
+        assert_eq!(longer(1, "SRANDMEMBER only1 9"), None);
+        assert_eq!(longer(0, "SMEMBERS only1"), None);
+        assert_eq!(longer(2, "SMEMBERS only1"), None);
+        assert_eq!(longer(1, "GET only1"), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::eviction;
 use crate::handler::RedisHandler;
 use crate::scripts::control::STACK_BYTES_MIN;
 use crate::settings::Settings;
-use crate::size_class;
+use crate::size_class::{self, Sources};
 use crate::state::ServerState;
 use crate::tls::AUTH_CLIENTS;
 
@@ -41,19 +41,15 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
     let stack_bytes = &mut config.server.stack_bytes;
     *stack_bytes = STACK_BYTES_MIN.max(*stack_bytes);
     let state = Arc::new(ServerState::new(Settings::new(config.clone())));
-    let expiry =
-        ExpiryCycle::start(Arc::clone(&state.store)).context("cannot start the expiry thread")?;
+    let expiry = ExpiryCycle::start(Arc::clone(&state.databases))
+        .context("cannot start the expiry thread")?;
     let eviction =
         eviction::start(Arc::clone(&state)).context("cannot start the eviction thread")?;
     let builder = Server::builder()
         .config(config.server)
         .policy(config.policy)
         .framing(config.limits.framing())
-        .classifier(size_class::classifier(
-            &state.store,
-            &state.scripts.profile,
-            &state.clients.pubsub,
-        ))
+        .classifier(size_class::classifier(&Sources::of(&state)))
         .handler(RedisHandler::new(Arc::clone(&state)));
     let plain = match (config.port, config.tls_port) {
         (0, Some(_)) => &[],

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use psp_server::{Peer, Policy, ServerHandle, Topology};
-use psp_store::{Keyspace, unix_time_ms};
+use psp_store::{Databases, unix_time_ms};
 
 use crate::blocking::BlockedClients;
 use crate::client::{Client, Registry};
@@ -24,7 +24,7 @@ use crate::stats::{CommandStats, WorkerStats};
 #[derive(Debug)]
 pub struct ServerState {
     /// All keys.
-    pub store: Arc<Keyspace>,
+    pub databases: Arc<Databases>,
     /// The settings that `CONFIG` shows and changes.
     pub settings: Settings,
     /// What EVAL and SCRIPT work with.
@@ -65,16 +65,16 @@ impl ServerState {
     /// The state of a server that starts now, without keys.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let store = Arc::new(Keyspace::new());
-        let blocked = BlockedClients::new(Arc::clone(&store));
+        let databases = Arc::new(Databases::new(settings.config.databases));
+        let blocked = BlockedClients::new(Arc::clone(&databases));
         let limit = settings.config.client_output_buffer_limit;
         let pubsub = Arc::new(PubSub::new(limit));
         let classes = settings.config.notify_keyspace_events;
         let notifier = Arc::new(Notifier::new(classes, Arc::clone(&pubsub)));
         let expired = Arc::clone(&notifier);
-        store.on_expired(move |key| expired.expired(key));
+        databases.on_expired(move |database, key| expired.expired(database, key));
         let state = Self {
-            store,
+            databases,
             settings,
             scripts: Scripts::default(),
             memory: Memory::new(),

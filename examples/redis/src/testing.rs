@@ -116,7 +116,7 @@ impl Session {
     }
 
     pub(crate) fn store(&self) -> &Keyspace {
-        &self.server.store
+        self.server.databases.get(self.client.database())
     }
 
     /// Another client of the same server.

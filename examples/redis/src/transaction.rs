@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use psp_server::RequestType;
-use psp_store::{Keyspace, Watched};
+use psp_store::{Databases, Keyspace, Watched};
 use smallvec::SmallVec;
 
 use crate::error::CommandError;
@@ -32,6 +32,8 @@ pub struct TransactionState {
     /// Number of queued commands, for others to read; [`NONE`] without MULTI.
     queued: AtomicUsize,
     watching: AtomicUsize,
+    /// The database that the last queued SELECT names; [`NONE`] without one.
+    database: AtomicUsize,
     inner: Mutex<Inner>,
 }
 
@@ -102,6 +104,7 @@ impl Default for TransactionState {
         Self {
             queued: AtomicUsize::new(NONE),
             watching: AtomicUsize::new(0),
+            database: AtomicUsize::new(NONE),
             inner: Mutex::default(),
         }
     }
@@ -148,6 +151,18 @@ impl TransactionState {
         let count = self.queued()?;
         let longest = self.inner.lock().queue.longest?;
         Some(size_class::of_transaction(count, longest))
+    }
+
+    /// The number of the database in which the next queued command will run; `None` if that is the client's.
+    #[must_use]
+    pub fn database(&self) -> Option<usize> {
+        let number = self.database.load(Ordering::Relaxed);
+        (number != NONE).then_some(number)
+    }
+
+    /// A SELECT was queued for the database of this number, which exists.
+    pub fn note_select(&self, database: usize) {
+        self.database.store(database, Ordering::Relaxed);
     }
 
     /// Adds a command that is of `request_type`. All arguments together may have up to `bytes_max`.
@@ -197,6 +212,7 @@ impl TransactionState {
         let Inner { queue, watched } = std::mem::take(&mut *self.inner.lock());
         self.queued.store(NONE, Ordering::Relaxed);
         self.watching.store(0, Ordering::Relaxed);
+        self.database.store(NONE, Ordering::Relaxed);
         Some(Transaction {
             commands: queue.commands,
             watched,
@@ -233,13 +249,13 @@ impl TransactionState {
         self.unwatch();
     }
 
-    /// Runs `run` on a fork of `store` and stores the outcome, unless a watched key has changed.
+    /// Runs `run` on a fork of `databases` and stores the outcome, unless a watched key has changed.
     pub fn commit<R>(
-        store: &Arc<Keyspace>,
+        databases: &Arc<Databases>,
         watched: &[Watched],
-        mut run: impl FnMut(&Keyspace) -> R,
+        mut run: impl FnMut(&Databases) -> R,
     ) -> Option<R> {
-        store.transact(watched, |fork| {
+        databases.transact(watched, |fork| {
             if fork.is_locked() {
                 // Another request of this worker could need the locks.
                 psp_server::no_preempt(|| run(fork))

@@ -97,6 +97,13 @@ pub fn snapshot<T: Typed>(store: &Keyspace, key: &[u8]) -> Result<Option<T>> {
     read(store, key, |value: Option<&T>| value.cloned())
 }
 
+/// O(1) snapshots of the values of `keys`, as they are at one instant.
+pub fn snapshots(store: &Keyspace, keys: &[&[u8]]) -> Vec<Option<Value>> {
+    let mut values = Vec::with_capacity(keys.len());
+    store.with_all(keys, |value| values.push(value.cloned()));
+    values
+}
+
 /// Changes `key` under its lock, with work of O(log n). Returns `None` if the key does not exist.
 ///
 /// # Errors

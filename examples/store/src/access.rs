@@ -60,23 +60,6 @@ impl Default for AccessClock {
     }
 }
 
-impl Clone for AccessClock {
-    /// A clock that shows the same and stands still until it is advanced.
-    fn clone(&self) -> Self {
-        let LfuRates {
-            log_factor,
-            decay_minutes,
-        } = self.rates();
-        Self {
-            start: self.start,
-            now_s: AtomicU32::new(self.now_s()),
-            counts: AtomicBool::new(self.counts()),
-            log_factor: AtomicU32::new(log_factor),
-            decay_minutes: AtomicU32::new(decay_minutes),
-        }
-    }
-}
-
 impl AccessClock {
     pub(crate) fn now_s(&self) -> u32 {
         self.now_s.load(Ordering::Relaxed)

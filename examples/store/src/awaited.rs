@@ -8,21 +8,51 @@
 //! Waiter and writer lock the key's shard, one after the other. If the waiter is first, the writer finds that the key is
 //! awaited; if the writer is first, the waiter finds the value. Without waiters, a write reads one counter.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-/// The awaited keys of a keyspace.
-#[derive(Debug, Default)]
+use crate::databases::Databases;
+
+/// The awaited keys of one database.
+#[derive(Debug)]
 pub(crate) struct AwaitedKeys {
+    /// The number of the database.
+    database: usize,
     /// How many keys are awaited.
     count: AtomicUsize,
     /// How many waiters want to know of a key's removal.
     of_removal: AtomicUsize,
-    /// Keys that are ready and have not been [served](Self::served).
+    inner: Mutex<HashMap<Box<[u8]>, Awaited>>,
+    ready: Arc<ReadyKeys>,
+}
+
+/// An awaited key that was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadyKey {
+    /// The number of its database.
+    pub database: usize,
+    /// Its name.
+    pub key: Box<[u8]>,
+}
+
+/// The ready keys of all databases.
+#[derive(Debug, Default)]
+pub(crate) struct ReadyKeys {
+    /// Keys that are ready and have not been [served](Databases::served).
     unserved: AtomicUsize,
-    inner: Mutex<Inner>,
+    /// In the order in which they were stored, each once.
+    queue: Mutex<Vec<ReadyKey>>,
+}
+
+impl ReadyKeys {
+    fn push(&self, database: usize, key: &[u8]) {
+        self.unserved.fetch_add(1, Ordering::Relaxed);
+        let key = key.into();
+        self.queue.lock().push(ReadyKey { database, key });
+    }
 }
 
 /// What ends a wait for a key.
@@ -34,19 +64,6 @@ pub enum Awaits {
     ValueOrRemoval,
 }
 
-/// Which keys are gone.
-enum Removed<'k> {
-    Key(&'k [u8]),
-    All,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    keys: HashMap<Box<[u8]>, Awaited>,
-    /// In the order in which they were stored, each once.
-    ready: Vec<Box<[u8]>>,
-}
-
 #[derive(Debug, Default)]
 struct Awaited {
     waiters: usize,
@@ -56,28 +73,38 @@ struct Awaited {
 }
 
 impl AwaitedKeys {
+    pub(crate) fn new(database: usize, ready: Arc<ReadyKeys>) -> Self {
+        Self {
+            database,
+            count: AtomicUsize::new(0),
+            of_removal: AtomicUsize::new(0),
+            inner: Mutex::default(),
+            ready,
+        }
+    }
+
     pub(crate) fn add(&self, key: &[u8], what: Awaits) {
-        let mut inner = self.inner.lock();
-        let awaited = inner.keys.entry(key.into()).or_default();
+        let mut keys = self.inner.lock();
+        let awaited = keys.entry(key.into()).or_default();
         awaited.waiters += 1;
         if what == Awaits::ValueOrRemoval {
             awaited.of_removal += 1;
             self.of_removal.fetch_add(1, Ordering::Relaxed);
         }
-        self.count.store(inner.keys.len(), Ordering::Relaxed);
+        self.count.store(keys.len(), Ordering::Relaxed);
     }
 
     pub(crate) fn remove(&self, key: &[u8], what: Awaits) {
-        let mut inner = self.inner.lock();
-        if let Some(awaited) = inner.keys.get_mut(key) {
+        let mut keys = self.inner.lock();
+        if let Some(awaited) = keys.get_mut(key) {
             awaited.waiters -= 1;
             if what == Awaits::ValueOrRemoval {
                 awaited.of_removal -= 1;
                 self.of_removal.fetch_sub(1, Ordering::Relaxed);
             }
             if awaited.waiters == 0 {
-                inner.keys.remove(key);
-                self.count.store(inner.keys.len(), Ordering::Relaxed);
+                keys.remove(key);
+                self.count.store(keys.len(), Ordering::Relaxed);
             }
         }
     }
@@ -86,23 +113,7 @@ impl AwaitedKeys {
     #[inline]
     pub(crate) fn note(&self, key: &[u8]) {
         if self.count.load(Ordering::Relaxed) > 0 {
-            self.mark(key);
-        }
-    }
-
-    #[cold]
-    fn mark(&self, key: &[u8]) {
-        let inner = &mut *self.inner.lock();
-        if let Some(awaited) = inner.keys.get_mut(key) {
-            self.mark_awaited(&mut inner.ready, key, awaited);
-        }
-    }
-
-    fn mark_awaited(&self, ready: &mut Vec<Box<[u8]>>, key: &[u8], awaited: &mut Awaited) {
-        if !awaited.is_ready {
-            awaited.is_ready = true;
-            ready.push(key.into());
-            self.unserved.fetch_add(1, Ordering::Relaxed);
+            self.mark(key, |_| true);
         }
     }
 
@@ -110,57 +121,61 @@ impl AwaitedKeys {
     #[inline]
     pub(crate) fn note_removed(&self, key: &[u8]) {
         if self.of_removal.load(Ordering::Relaxed) > 0 {
-            self.mark_removed(Removed::Key(key));
+            self.mark(key, |awaited| awaited.of_removal > 0);
         }
     }
 
     /// All keys were removed, and no lock is held.
     pub(crate) fn note_all_removed(&self) {
         if self.of_removal.load(Ordering::Relaxed) > 0 {
-            self.mark_removed(Removed::All);
+            self.mark_all(|awaited| awaited.of_removal > 0);
+        }
+    }
+
+    /// Any key may have been stored or removed, and no lock is held.
+    pub(crate) fn note_all(&self) {
+        if self.count.load(Ordering::Relaxed) > 0 {
+            self.mark_all(|_| true);
         }
     }
 
     #[cold]
-    fn mark_removed(&self, is_removed: Removed<'_>) {
-        let inner = &mut *self.inner.lock();
-        let (keys, ready) = (&mut inner.keys, &mut inner.ready);
-        let mut mark = |key: &[u8], awaited: &mut Awaited| {
-            if awaited.of_removal > 0 {
-                self.mark_awaited(ready, key, awaited);
-            }
-        };
-        match is_removed {
-            Removed::Key(key) => {
-                if let Some(awaited) = keys.get_mut(key) {
-                    mark(key, awaited);
-                }
-            }
-            Removed::All => keys
-                .iter_mut()
-                .for_each(|(key, awaited)| mark(key, awaited)),
+    fn mark(&self, key: &[u8], is_wanted: impl Fn(&Awaited) -> bool) {
+        let mut keys = self.inner.lock();
+        if let Some(awaited) = keys.get_mut(key).filter(|awaited| is_wanted(awaited)) {
+            self.mark_awaited(key, awaited);
+        }
+    }
+
+    #[cold]
+    fn mark_all(&self, is_wanted: impl Fn(&Awaited) -> bool) {
+        let mut keys = self.inner.lock();
+        let wanted = keys.iter_mut().filter(|(_, awaited)| is_wanted(awaited));
+        wanted.for_each(|(key, awaited)| self.mark_awaited(key, awaited));
+    }
+
+    fn mark_awaited(&self, key: &[u8], awaited: &mut Awaited) {
+        if !awaited.is_ready {
+            awaited.is_ready = true;
+            self.ready.push(self.database, key);
         }
     }
 
     fn contains(&self, key: &[u8]) -> bool {
-        self.count.load(Ordering::Relaxed) > 0 && self.inner.lock().keys.contains_key(key)
+        self.count.load(Ordering::Relaxed) > 0 && self.inner.lock().contains_key(key)
     }
 
-    fn take_ready(&self) -> Vec<Box<[u8]>> {
-        let inner = &mut *self.inner.lock();
-        for key in &inner.ready {
-            if let Some(awaited) = inner.keys.get_mut(key) {
-                awaited.is_ready = false;
-            }
+    /// Somebody is about to look at the key, which was ready.
+    fn unmark(&self, key: &[u8]) {
+        if let Some(awaited) = self.inner.lock().get_mut(key) {
+            awaited.is_ready = false;
         }
-        std::mem::take(&mut inner.ready)
     }
 }
 
 impl super::Keyspace {
     /// Somebody waits for the key from now on: when a value is stored there, or the key is gone if `what` says so, it is
-    /// ready. Look at the key after this
-    /// call: a value that is there already makes nothing ready.
+    /// ready. Look at the key after this call: a value that is there already makes nothing ready.
     pub fn await_key(&self, key: &[u8], what: Awaits) {
         self.awaited.add(key, what);
     }
@@ -180,74 +195,87 @@ impl super::Keyspace {
     pub fn make_ready(&self, key: &[u8]) {
         self.awaited.note(key);
     }
+}
 
+impl Databases {
     /// Whether awaited keys were stored for whose waiters nobody has looked to the [end](Self::served).
     #[inline]
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        self.awaited.unserved.load(Ordering::Relaxed) > 0
+        self.shared().ready.unserved.load(Ordering::Relaxed) > 0
     }
 
     /// The awaited keys that were stored since the last call, each once, in the order of their first storing. Pass their
     /// number to [`served`](Self::served) when their waiters have been looked at.
     #[must_use]
-    pub fn take_ready(&self) -> Vec<Box<[u8]>> {
-        self.awaited.take_ready()
+    pub fn take_ready(&self) -> Vec<ReadyKey> {
+        let ready = std::mem::take(&mut *self.shared().ready.queue.lock());
+        // A key that is stored before this was stored before the caller looks at it.
+        for ReadyKey { database, key } in &ready {
+            self.get(*database).awaited.unmark(key);
+        }
+        ready
     }
 
     /// So many ready keys have been looked at.
     pub fn served(&self, count: usize) {
-        self.awaited.unserved.fetch_sub(count, Ordering::Relaxed);
+        self.shared()
+            .ready
+            .unserved
+            .fetch_sub(count, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
     use super::Awaits;
-    use crate::{Element, Keyspace, Value};
+    use crate::databases::testing::Store;
+    use crate::{Element, Value};
 
     fn text() -> Value {
         Value::String(Element::from(b"v".as_slice()))
     }
 
-    fn ready(store: &Keyspace) -> Vec<String> {
-        let keys = store.take_ready();
-        store.served(keys.len());
+    fn ready(store: &Store) -> Vec<String> {
+        let keys = store.all.take_ready();
+        store.all.served(keys.len());
         let names = keys
             .iter()
-            .map(|key| String::from_utf8_lossy(key).into_owned());
+            .map(|ready| String::from_utf8_lossy(&ready.key).into_owned());
         names.collect()
     }
 
     #[test]
     fn every_way_of_storing_makes_awaited_keys_ready() {
-        let store = Arc::new(Keyspace::new());
+        let store = Store::new();
         let keys = ["insert", "pair", "large", "all", "fork"];
         for key in keys {
             store.await_key(key.as_bytes(), Awaits::Value);
         }
         store.insert(b"other", text());
-        assert!(!store.has_ready());
+        assert!(!store.all.has_ready());
         store.insert(b"insert", text());
         store.insert(b"insert", text());
         store.update_pair(b"other", b"pair", |_, slot| slot.insert(text()));
         store.update_large(b"large", |slot| slot.insert(text()));
         assert!(store.insert_all_if_absent([(b"all".as_slice(), text())]));
-        let nothing_before_the_commit = store.transact(&[], |fork| {
+        let unserved = || store.all.shared().ready.unserved.load(Ordering::Relaxed);
+        let before = unserved();
+        let at_the_end = store.transact(&[], |fork| {
             fork.insert(b"fork", text());
-            !fork.has_ready()
+            unserved()
         });
-        assert_eq!(nothing_before_the_commit, Some(true));
-        assert!(store.has_ready());
+        assert_eq!(at_the_end, Some(before), "nothing before the commit");
+        assert!(store.all.has_ready());
         assert_eq!(ready(&store), keys);
-        assert!(!store.has_ready());
+        assert!(!store.all.has_ready());
     }
 
     #[test]
     fn a_transaction_makes_keys_ready_in_the_order_in_which_it_stores_them() {
-        let store = Arc::new(Keyspace::new());
+        let store = Store::new();
         let keys: Vec<String> = (0..50).map(|number| format!("k{number}")).collect();
         for key in &keys {
             store.await_key(key.as_bytes(), Awaits::Value);
@@ -262,11 +290,11 @@ mod tests {
 
     #[test]
     fn removing_a_key_makes_nothing_ready_and_storing_it_again_does() {
-        let store = Keyspace::new();
+        let store = Store::new();
         store.insert(b"k", text());
         store.await_key(b"k", Awaits::Value);
         store.remove(b"k");
-        assert!(!store.has_ready());
+        assert!(!store.all.has_ready());
         for _ in 0..2 {
             store.insert(b"k", text());
             assert_eq!(ready(&store), ["k"]);
@@ -275,7 +303,7 @@ mod tests {
 
     #[test]
     fn every_way_of_removing_makes_keys_ready_whose_removal_is_awaited() {
-        let store = Arc::new(Keyspace::new());
+        let store = Store::new();
         let keys = [
             "remove", "pair", "large", "fork", "due", "late", "clear", "cleared",
         ];
@@ -304,7 +332,7 @@ mod tests {
             ["remove", "pair", "large", "fork", "due", "late"]
         );
         store.remove(b"none");
-        assert!(!store.has_ready());
+        assert!(!store.all.has_ready());
         store.clear();
         let mut all = ready(&store);
         all.sort();
@@ -316,13 +344,13 @@ mod tests {
             store.stop_awaiting(key.as_bytes(), Awaits::ValueOrRemoval);
         }
         ready(&store);
-        store.transact(&[], Keyspace::clear);
-        assert!(!store.has_ready());
+        store.transact(&[], crate::Keyspace::clear);
+        assert!(!store.all.has_ready());
     }
 
     #[test]
     fn a_quiet_change_makes_nothing_ready() {
-        let store = Keyspace::new();
+        let store = Store::new();
         store.await_key(b"k", Awaits::Value);
         store.update(b"k", |slot| {
             slot.insert(text());
@@ -332,13 +360,13 @@ mod tests {
             slot.insert(text());
             slot.wake_nobody();
         });
-        assert!(!store.has_ready());
+        assert!(!store.all.has_ready());
         assert_eq!(store.key_len_max(), 1);
     }
 
     #[test]
     fn a_key_is_awaited_until_its_last_waiter_leaves() {
-        let store = Keyspace::new();
+        let store = Store::new();
         store.await_key(b"k", Awaits::Value);
         store.await_key(b"k", Awaits::Value);
         store.stop_awaiting(b"k", Awaits::Value);
@@ -346,18 +374,33 @@ mod tests {
         store.stop_awaiting(b"k", Awaits::Value);
         assert!(!store.is_awaited(b"k"));
         store.insert(b"k", text());
-        assert!(!store.has_ready());
+        assert!(!store.all.has_ready());
+    }
+
+    #[test]
+    fn a_swap_makes_awaited_keys_ready_in_both_databases() {
+        let store = Store::new();
+        for number in 0..3 {
+            store.all.get(number).await_key(b"k", Awaits::Value);
+        }
+        store.all.swap(0, 2);
+        let keys = store.all.take_ready();
+        store.all.served(keys.len());
+        let databases = keys.iter().map(|ready| ready.database);
+        assert_eq!(databases.collect::<Vec<_>>(), [0, 2]);
+        store.all.transact(&[], |fork| fork.swap(1, 2));
+        assert_eq!(ready(&store), ["k", "k"]);
     }
 
     #[test]
     fn keys_are_unserved_until_somebody_has_looked_at_their_waiters() {
-        let store = Keyspace::new();
+        let store = Store::new();
         store.await_key(b"k", Awaits::Value);
         store.make_ready(b"k");
-        assert_eq!(store.take_ready().len(), 1);
-        assert!(store.has_ready());
-        assert!(store.take_ready().is_empty());
-        store.served(1);
-        assert!(!store.has_ready());
+        assert_eq!(store.all.take_ready().len(), 1);
+        assert!(store.all.has_ready());
+        assert!(store.all.take_ready().is_empty());
+        store.all.served(1);
+        assert!(!store.all.has_ready());
     }
 }

@@ -10,10 +10,12 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
+use crate::databases::Databases;
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
 
@@ -133,6 +135,8 @@ impl FromStr for EvictionPolicy {
 struct Candidate {
     /// The key of the highest rank goes first.
     rank: u64,
+    /// The number of its database.
+    database: usize,
     key: Box<[u8]>,
 }
 
@@ -153,8 +157,10 @@ impl Candidates {
         }
     }
 
-    fn offer(&mut self, rank: u64, key: &[u8]) {
-        if self.best.iter().any(|candidate| *candidate.key == *key) {
+    fn offer(&mut self, rank: u64, database: usize, key: &[u8]) {
+        let is_known =
+            |candidate: &Candidate| candidate.database == database && *candidate.key == *key;
+        if self.best.iter().any(is_known) {
             return;
         }
         if self.best.len() == CANDIDATES_MAX {
@@ -165,14 +171,21 @@ impl Candidates {
         }
         let place = self.best.partition_point(|other| other.rank <= rank);
         let key = key.into();
-        self.best.insert(place, Candidate { rank, key });
+        let candidate = Candidate {
+            rank,
+            database,
+            key,
+        };
+        self.best.insert(place, candidate);
     }
 }
 
-/// Evicts keys of one keyspace.
+/// Evicts keys of all databases.
 #[derive(Debug, Default)]
 pub struct Evictor {
     candidates: Mutex<Candidates>,
+    /// Where the next random key comes from.
+    next_database: AtomicUsize,
     evicted_keys: AtomicU64,
 }
 
@@ -192,18 +205,18 @@ impl Evictor {
         self.evicted_keys.load(Ordering::Relaxed)
     }
 
-    /// Evicts keys until `bytes` are free, at most `keys_max`, and calls `evicted` with each. Looks at `samples` keys for
-    /// each.
+    /// Evicts keys until `bytes` are free, at most `keys_max`, and calls `evicted` with the number of the database and
+    /// the key. Looks at `samples` keys of each database for each.
     ///
     /// One thread at a time uses the candidates of earlier calls. Others do without them rather than wait: the thread
     /// may be one of low priority that has no core.
     pub fn evict(
         &self,
-        keyspace: &Keyspace,
+        databases: &Databases,
         policy: EvictionPolicy,
         samples: usize,
         (bytes, keys_max): (usize, usize),
-        mut evicted: impl FnMut(&[u8]),
+        mut evicted: impl FnMut(usize, &[u8]),
     ) -> Eviction {
         let Some((scope, order)) = policy.rule() else {
             return Eviction::Nothing;
@@ -213,10 +226,11 @@ impl Evictor {
         candidates.order_by(order);
         let (mut freed, mut keys) = (0, 0);
         while freed < bytes.max(1) && keys < keys_max {
-            let Some((key, bytes)) = evict_one(keyspace, candidates, scope, order, samples) else {
+            let one = self.evict_one(databases, candidates, (scope, order), samples);
+            let Some((candidate, bytes)) = one else {
                 break;
             };
-            evicted(&key);
+            evicted(candidate.database, &candidate.key);
             freed += bytes;
             keys += 1;
         }
@@ -226,45 +240,72 @@ impl Evictor {
             _ => Eviction::Freed(freed),
         }
     }
-}
 
-/// Evicts one key. Returns it with its bytes.
-fn evict_one(
-    keyspace: &Keyspace,
-    candidates: &mut Candidates,
-    scope: Scope,
-    order: Order,
-    samples: usize,
-) -> Option<(Box<[u8]>, usize)> {
-    let is_volatile = scope == Scope::Volatile;
-    // Other clients may remove each of them first.
-    for _ in 0..CANDIDATES_MAX {
-        for _ in 0..samples {
-            let mut offer = |entry: &Arc<Entry>| {
-                candidates.offer(rank(keyspace, order, entry), entry.key());
-            };
-            match order {
-                Order::Ttl => keyspace.sample_due(&mut offer),
-                _ => keyspace.sample(is_volatile, &mut offer),
-            }
-            if order == Order::Random {
-                break;
+    /// Evicts one key. Returns it with its bytes.
+    fn evict_one(
+        &self,
+        databases: &Databases,
+        candidates: &mut Candidates,
+        (scope, order): (Scope, Order),
+        samples: usize,
+    ) -> Option<(Candidate, usize)> {
+        let is_volatile = scope == Scope::Volatile;
+        // Other clients may remove each of them first.
+        for _ in 0..CANDIDATES_MAX {
+            self.find_candidates(databases, candidates, (scope, order), samples);
+            while let Some(candidate) = candidates.best.pop() {
+                let keyspace = databases.get(candidate.database);
+                let next = candidates.best.last().map_or(0, |next| next.rank);
+                // What was used meanwhile is no longer the best.
+                let is_best = |entry: &Entry| {
+                    let rank = rank(keyspace, order, entry);
+                    (!is_volatile || entry.expire_at_ms().is_some())
+                        && (order == Order::Random || rank >= candidate.rank.min(next))
+                };
+                if let Some(bytes) = keyspace.evict(&candidate.key, is_best) {
+                    return Some((candidate, bytes));
+                }
             }
         }
-        while let Some(candidate) = candidates.best.pop() {
-            let next = candidates.best.last().map_or(0, |next| next.rank);
-            // What was used meanwhile is no longer the best.
-            let is_best = |entry: &Entry| {
-                let rank = rank(keyspace, order, entry);
-                (!is_volatile || entry.expire_at_ms().is_some())
-                    && (order == Order::Random || rank >= candidate.rank.min(next))
-            };
-            if let Some(bytes) = keyspace.evict(&candidate.key, is_best) {
-                return Some((candidate.key, bytes));
+        None
+    }
+
+    /// Looks at some keys of each database; at one key of one database if any key will do.
+    fn find_candidates(
+        &self,
+        databases: &Databases,
+        candidates: &mut Candidates,
+        (scope, order): (Scope, Order),
+        samples: usize,
+    ) {
+        let is_volatile = scope == Scope::Volatile;
+        let used: SmallVec<[&Keyspace; 16]> = databases.used().collect();
+        let (first, samples) = match order {
+            Order::Random => (self.next_database.fetch_add(1, Ordering::Relaxed), 1),
+            _ => (0, samples),
+        };
+        for turn in 0..used.len() {
+            let keyspace = used[(first + turn) % used.len()];
+            let mut found = false;
+            for _ in 0..samples {
+                found = false;
+                let mut offer = |entry: &Arc<Entry>| {
+                    found = true;
+                    candidates.offer(rank(keyspace, order, entry), keyspace.number(), entry.key());
+                };
+                match order {
+                    Order::Ttl => keyspace.sample_due(&mut offer),
+                    _ => keyspace.sample(is_volatile, &mut offer),
+                }
+                if !found {
+                    break;
+                }
+            }
+            if found && order == Order::Random {
+                return;
             }
         }
     }
-    None
 }
 
 fn rank(keyspace: &Keyspace, order: Order, entry: &Entry) -> u64 {
@@ -280,14 +321,15 @@ fn rank(keyspace: &Keyspace, order: Order, entry: &Entry) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::databases::testing::Store;
     use crate::value::Value;
 
     use super::*;
 
     const SAMPLES: usize = 5;
 
-    fn filled(keys: usize) -> Keyspace {
-        let keyspace = Keyspace::new();
+    fn filled(keys: usize) -> Store {
+        let keyspace = Store::new();
         for key in 0..keys {
             keyspace.insert(format!("k{key}").as_bytes(), Value::string(b"value"));
         }
@@ -302,8 +344,8 @@ mod tests {
         keyspace.peek(format!("k{key}").as_bytes(), |entry| entry.is_some())
     }
 
-    fn evict(keyspace: &Keyspace, policy: EvictionPolicy, keys: usize) -> Eviction {
-        Evictor::default().evict(keyspace, policy, SAMPLES, (usize::MAX, keys), |_| {})
+    fn evict(store: &Store, policy: EvictionPolicy, keys: usize) -> Eviction {
+        Evictor::default().evict(&store.all, policy, SAMPLES, (usize::MAX, keys), |_, _| {})
     }
 
     #[test]
@@ -382,20 +424,62 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_all_databases_go_by_one_order() {
+        for (_, policy) in EvictionPolicy::ALL {
+            let Some((_, order)) = policy.rule() else {
+                continue;
+            };
+            let store = Store::new();
+            for database in [1, 3] {
+                for key in 0..100 {
+                    let name = format!("k{key}");
+                    let keyspace = store.all.get(database);
+                    keyspace.insert(name.as_bytes(), Value::string(b"value"));
+                    // The keys of database 3 are the first to go.
+                    keyspace.update(name.as_bytes(), |slot| {
+                        let later_s = if database == 1 { 9_000_000 } else { 1000 };
+                        slot.set_expire_at_ms(Some(crate::unix_time_ms() + 1000 * later_s));
+                        slot.set_idle_s(if database == 1 { 1 } else { 500 });
+                        slot.set_frequency(if database == 1 { 200 } else { 5 });
+                    });
+                }
+            }
+            let mut evicted = [0; 4];
+            let bounds = (usize::MAX, 100);
+            Evictor::default().evict(&store.all, policy, SAMPLES, bounds, |database, _| {
+                evicted[database] += 1;
+            });
+            let left = [1, 3].map(|database| store.all.get(database).len());
+            assert_eq!(left, [100 - evicted[1], 100 - evicted[3]], "{policy}");
+            match order {
+                Order::Random => assert_eq!(left, [50, 50], "{policy}: in turn"),
+                _ => assert!(evicted[3] >= 90, "{policy}: {evicted:?}"),
+            }
+        }
+    }
+
+    #[test]
     fn eviction_stops_when_enough_is_free() {
         let keyspace = filled(100);
         let evictor = Evictor::default();
         let policy = EvictionPolicy::AllKeysRandom;
-        let Eviction::Freed(bytes) = evictor.evict(&keyspace, policy, SAMPLES, (1, 100), |_| {})
+        let Eviction::Freed(bytes) =
+            evictor.evict(&keyspace.all, policy, SAMPLES, (1, 100), |_, _| {})
         else {
             panic!("nothing was evicted");
         };
         assert_eq!((keyspace.len(), evictor.evicted_keys()), (99, 1));
         assert!(bytes >= b"value".len());
         let mut evicted = Vec::new();
-        evictor.evict(&keyspace, policy, SAMPLES, (3 * bytes, 100), |key| {
-            evicted.push(key.to_vec());
-        });
+        evictor.evict(
+            &keyspace.all,
+            policy,
+            SAMPLES,
+            (3 * bytes, 100),
+            |_, key| {
+                evicted.push(key.to_vec());
+            },
+        );
         assert!((2..=4).contains(&evicted.len()));
         assert!((95..=97).contains(&keyspace.len()));
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::background::Periodic;
 use crate::clock::unix_time_ms;
+use crate::databases::Databases;
 use crate::keyspace::Keyspace;
 
 /// Time between two cycles.
@@ -22,14 +23,14 @@ pub struct ExpiryCycle {
 }
 
 impl ExpiryCycle {
-    /// Starts the cycle for `keyspace`.
+    /// Starts the cycle for all databases.
     ///
     /// # Errors
     /// The system refuses to start a thread.
-    pub fn start(keyspace: Arc<Keyspace>) -> std::io::Result<Self> {
+    pub fn start(databases: Arc<Databases>) -> std::io::Result<Self> {
         let cycle = move || {
-            keyspace.tick();
-            remove_expired(&keyspace);
+            databases.tick();
+            databases.used().for_each(Keyspace::remove_expired);
         };
         Ok(Self {
             _thread: Periodic::start("psp-expiry", CYCLE, cycle)?,
@@ -37,10 +38,12 @@ impl ExpiryCycle {
     }
 }
 
-/// Removes every key that has expired when the function is called.
-pub fn remove_expired(keyspace: &Keyspace) {
-    let now_ms = unix_time_ms();
-    for shard in 0..keyspace.shard_count() {
-        while keyspace.remove_due(shard, now_ms, KEYS_PER_LOCK) == KEYS_PER_LOCK {}
+impl Keyspace {
+    /// Removes every key that has expired when the function is called.
+    pub fn remove_expired(&self) {
+        let now_ms = unix_time_ms();
+        for shard in 0..self.shard_count() {
+            while self.remove_due(shard, now_ms, KEYS_PER_LOCK) == KEYS_PER_LOCK {}
+        }
     }
 }

@@ -13,20 +13,20 @@
 //! What walks over keys without naming them (SCAN, the number of keys) sees the origin as it is at that moment, with
 //! the fork's changes, and the commit does not compare it.
 //!
-//! A fork made under locks knows the locked shards by snapshots and takes no lock of its origin. What it needs of
-//! other shards *escapes* it: it sees nothing there, and the commit fails.
+//! A fork made under locks knows the locked shards by snapshots and takes no lock of its origin. It sees nothing in
+//! other shards, and if it looked there, the commit fails.
 
-use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
+use crate::contents::Walk;
 use crate::entry::Entry;
 use crate::hashed::position_of;
 use crate::keyspace::{Bucket, Keyspace, Map, visit_live};
-use crate::locks::ShardLocks;
+use crate::locks::{Place, ShardLocks};
 use crate::reaper::Garbage;
 
 /// What a fork knows of its origin.
@@ -43,12 +43,8 @@ struct Touched {
     keys: HashMap<Box<[u8]>, Before>,
     /// The fork was cleared: nothing of the origin is left in it.
     cleared: bool,
-    /// Needed something of a shard that is not locked.
-    escaped: bool,
     /// Needed something of all shards.
     all_shards: bool,
-    /// The commit stores nothing.
-    rolled_back: bool,
 }
 
 /// A key of the origin when the fork first touched it.
@@ -61,17 +57,12 @@ struct Before {
     entry: Option<Option<Arc<Entry>>>,
 }
 
-/// The origin has changed, or needs to be locked. These shards were needed.
-#[derive(Debug)]
-pub(crate) struct Conflict {
-    pub(crate) shards: BTreeSet<usize>,
-}
-
 impl Origin {
-    pub(crate) fn new(keyspace: &Arc<Keyspace>, locks: Option<&ShardLocks<'_>>) -> Self {
+    /// `locked` are the snapshots of the shards that are locked, if there are locks.
+    pub(crate) fn new(keyspace: &Arc<Keyspace>, locked: Option<HashMap<usize, Map>>) -> Self {
         Self {
             keyspace: Arc::clone(keyspace),
-            locked: locks.map(ShardLocks::maps),
+            locked,
             touched: Mutex::default(),
         }
     }
@@ -89,7 +80,7 @@ impl Origin {
         let entry = if touched.cleared {
             None
         } else {
-            let entry = self.find(position, key, &mut touched);
+            let entry = self.find(position, key);
             if let Some(entry) = &entry {
                 fork.adopt(position, key, Arc::clone(entry));
             }
@@ -104,17 +95,13 @@ impl Origin {
     }
 
     /// The origin's entry of `key`, which may have expired.
-    fn find(&self, position: u64, key: &[u8], touched: &mut Touched) -> Option<Arc<Entry>> {
+    fn find(&self, position: u64, key: &[u8]) -> Option<Arc<Entry>> {
         let index = self.keyspace.shard_index(position);
         let Some(locked) = &self.locked else {
             let state = self.keyspace.shards[index].state.lock();
             return state.find(position, key).cloned();
         };
-        let Some(map) = locked.get(&index) else {
-            touched.escaped = true;
-            return None;
-        };
-        let mut bucket = map.get(&position)?.iter();
+        let mut bucket = locked.get(&index)?.get(&position)?.iter();
         bucket.find(|entry| entry.key() == key).cloned()
     }
 
@@ -129,16 +116,6 @@ impl Origin {
         let mut touched = self.touched.lock();
         touched.cleared = true;
         touched.all_shards = true;
-        touched.escaped |= self.is_partly_locked();
-    }
-
-    pub(crate) fn roll_back(&self) {
-        self.touched.lock().rolled_back = true;
-    }
-
-    fn is_partly_locked(&self) -> bool {
-        let locked = self.locked.as_ref();
-        locked.is_some_and(|locked| locked.len() < self.keyspace.shards.len())
     }
 
     /// Number of keys of the origin that the fork has not touched.
@@ -172,9 +149,10 @@ impl Origin {
         let own = fork.shards[0].state.lock().map.clone();
         let mut left = count.max(1);
         let mut from = cursor;
+        let walk = self.locked.is_none().then(|| self.keyspace.walk());
         for index in self.keyspace.shard_index(cursor)..self.keyspace.shards.len() {
             let end = self.keyspace.shard_start(index + 1);
-            let map = self.untouched(index, from..end);
+            let map = self.untouched(walk.as_ref(), index, from..end);
             let merged = Merged {
                 left: map.iter().peekable(),
                 right: own.range(from..end).peekable(),
@@ -194,20 +172,23 @@ impl Origin {
     }
 
     /// What the fork has not touched of a shard.
-    fn untouched(&self, index: usize, positions: std::ops::Range<u64>) -> Map {
+    fn untouched(
+        &self,
+        walk: Option<&Walk<'_>>,
+        index: usize,
+        positions: std::ops::Range<u64>,
+    ) -> Map {
         let mut touched = self.touched.lock();
         if touched.cleared {
             return Map::new();
         }
-        let mut map = match &self.locked {
-            None => self.keyspace.shards[index].state.lock().map.clone(),
-            Some(locked) => match locked.get(&index) {
-                Some(map) => map.clone(),
-                None => {
-                    (touched.escaped, touched.all_shards) = (true, true);
-                    Map::new()
-                }
-            },
+        let locked = self.locked.as_ref().and_then(|locked| locked.get(&index));
+        let mut map = match walk {
+            Some(walk) => walk.visit(index, |_, state| state.map.clone()),
+            None => {
+                touched.all_shards |= locked.is_none();
+                locked.cloned().unwrap_or_default()
+            }
         };
         for (key, before) in &touched.keys {
             if !positions.contains(&before.position) {
@@ -243,89 +224,119 @@ where
     }
 }
 
-impl Keyspace {
-    /// A fork of this keyspace. `locks` are the shards whose locks the caller holds until the commit.
-    pub(crate) fn fork(self: &Arc<Self>, locks: Option<&ShardLocks<'_>>) -> Self {
-        Self::over(Origin::new(self, locks))
+/// What the commit of a fork has changed, to be told when no lock is held.
+#[derive(Debug, Default)]
+pub(crate) struct Changes<'f> {
+    /// With the order in which the fork first touched them.
+    stored: Vec<(usize, &'f [u8])>,
+    removed: Vec<&'f [u8]>,
+    expired: Vec<&'f [u8]>,
+    cleared: bool,
+    garbage: Vec<Garbage>,
+}
+
+/// What a fork has touched, while its commit looks at it.
+pub(crate) struct Commit<'f> {
+    fork: &'f Keyspace,
+    origin: &'f Keyspace,
+    touched: MutexGuard<'f, Touched>,
+}
+
+impl<'f> Commit<'f> {
+    /// `None` for a keyspace that is no fork.
+    pub(crate) fn of(fork: &'f Keyspace) -> Option<Self> {
+        let origin = fork.origin.as_ref()?;
+        Some(Self {
+            fork,
+            origin: &origin.keyspace,
+            touched: origin.touched.lock(),
+        })
     }
 
-    /// Stores what `fork` changed, if everything that it touched is as it was. `locks` are those of
-    /// [`fork`](Self::fork).
-    pub(crate) fn commit(
-        &self,
-        fork: &Self,
-        locks: Option<ShardLocks<'_>>,
-    ) -> Result<(), Conflict> {
-        let Some(origin) = &fork.origin else {
-            return Ok(());
-        };
-        let touched = origin.touched.lock();
-        if touched.rolled_back {
-            return Ok(());
-        }
-        let shards: BTreeSet<usize> = if touched.all_shards {
-            (0..self.shards.len()).collect()
-        } else {
-            let keys = touched.keys.values();
-            keys.map(|before| self.shard_index(before.position))
-                .collect()
-        };
-        if touched.escaped {
-            return Err(Conflict { shards });
-        }
-        let mut locks = locks.unwrap_or_else(|| ShardLocks::take(self, &shards));
-        let is_unchanged = touched.keys.iter().all(|(key, before)| {
+    /// The shards of the origin that the fork has touched.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
+        let number = self.origin.number();
+        let all = self.touched.all_shards.then(|| 0..self.origin.shards.len());
+        let keys = self.touched.keys.values();
+        let shards = keys.map(|before| self.origin.shard_index(before.position));
+        all.into_iter()
+            .flatten()
+            .chain(shards)
+            .map(move |index| (number, index))
+    }
+
+    /// Whether everything that the fork touched is as it was. All these shards are locked.
+    pub(crate) fn is_valid(&self, locks: &ShardLocks<'_>) -> bool {
+        self.touched.keys.iter().all(|(key, before)| {
             let Some(entry) = &before.entry else {
                 return true;
             };
-            let state = locks.state(self.shard_index(before.position));
+            let state = locks.state(self.place(before.position));
             same(state.find(before.position, key), entry.as_ref())
-        });
-        if !is_unchanged {
-            return Err(Conflict { shards });
-        }
-        let mut garbage = Vec::new();
-        let (mut stored, mut removed, mut expired) = (Vec::new(), Vec::new(), Vec::new());
-        if touched.cleared {
-            for index in shards {
-                let state = locks.state_mut(index);
-                garbage.push(Garbage::Shards(vec![state.take_all()]));
-                self.shards[index].publish(state);
+        })
+    }
+
+    /// Stores what the fork changed. All shards that it touched are locked.
+    pub(crate) fn store(&self, locks: &mut ShardLocks<'_>) -> Changes<'_> {
+        let mut changes = Changes {
+            cleared: self.touched.cleared,
+            ..Changes::default()
+        };
+        if changes.cleared {
+            for index in 0..self.origin.shards.len() {
+                let state = locks.state_mut((self.origin.number(), index));
+                changes
+                    .garbage
+                    .push(Garbage::Shards(vec![state.take_all()]));
+                self.origin.shards[index].publish(state);
             }
         }
-        let own = fork.shards[0].state.lock();
-        for (key, before) in &touched.keys {
+        let own = self.fork.shards[0].state.lock();
+        for (key, before) in &self.touched.keys {
             let after = own.find(before.position, key);
             let was = before.entry.as_ref().and_then(Option::as_ref);
-            if !touched.cleared && same(after, was) {
+            if !changes.cleared && same(after, was) {
                 continue;
             }
             let has_expired = was.is_some_and(|entry| entry.is_expired(crate::unix_time_ms));
-            expired.extend(has_expired.then_some(key));
+            changes.expired.extend(has_expired.then_some(&**key));
             match after {
-                Some(_) => stored.push((before.order, key)),
-                None => removed.push(key),
+                Some(_) => changes.stored.push((before.order, key)),
+                None => changes.removed.push(key),
             }
-            let index = self.shard_index(before.position);
-            let state = locks.state_mut(index);
+            let place = self.place(before.position);
+            let state = locks.state_mut(place);
             let old = state.replace(before.position, key, after.cloned());
-            self.shards[index].publish(state);
-            garbage.extend(old.map(Garbage::Entry));
+            self.origin.shards[place.1].publish(state);
+            changes.garbage.extend(old.map(Garbage::Entry));
         }
-        drop(locks);
         // Those who wait are served in the order in which the fork stored the keys.
-        stored.sort_unstable();
-        stored.into_iter().for_each(|(_, key)| self.note_key(key));
-        expired.into_iter().for_each(|key| self.tell_expired(key));
-        removed
+        changes.stored.sort_unstable();
+        changes
+    }
+
+    /// Tells those who wait for the keys. No lock of a shard is held.
+    pub(crate) fn settle(&self, changes: Changes<'_>) {
+        let origin = self.origin;
+        changes
+            .stored
             .iter()
-            .for_each(|key| self.awaited.note_removed(key));
-        if touched.cleared {
-            self.awaited.note_all_removed();
+            .for_each(|(_, key)| origin.note_key(key));
+        changes
+            .expired
+            .iter()
+            .for_each(|key| origin.tell_expired(key));
+        let removed = changes.removed.iter();
+        removed.for_each(|key| origin.awaited.note_removed(key));
+        if changes.cleared {
+            origin.awaited.note_all_removed();
         }
-        self.add_stats(fork.stats());
-        self.discard_all(garbage);
-        Ok(())
+        origin.add_stats(self.fork.stats());
+        origin.discard_all(changes.garbage);
+    }
+
+    fn place(&self, position: u64) -> Place {
+        (self.origin.number(), self.origin.shard_index(position))
     }
 }
 
@@ -341,11 +352,18 @@ fn same(left: Option<&Arc<Entry>>, right: Option<&Arc<Entry>>) -> bool {
 /// A key whose changes a client waits for.
 #[derive(Debug)]
 pub struct Watched {
+    database: usize,
     key: Box<[u8]>,
     entry: Option<Arc<Entry>>,
 }
 
 impl Watched {
+    /// The number of the key's database.
+    #[must_use]
+    pub const fn database(&self) -> usize {
+        self.database
+    }
+
     /// The key.
     #[must_use]
     pub fn key(&self) -> &[u8] {
@@ -354,27 +372,26 @@ impl Watched {
 }
 
 impl Keyspace {
-    /// Remembers a key as it is now, for [`transact`](Self::transact).
+    /// Remembers a key as it is now, for [`transact`](crate::Databases::transact).
     #[must_use]
     pub fn watch(&self, key: &[u8]) -> Watched {
         Watched {
+            database: self.number(),
             key: key.into(),
             entry: self.lookup(key, false),
         }
     }
 
-    /// Whether the fork found all watched keys as they were.
-    pub(crate) fn found_unchanged(&self, watched: &[Watched]) -> bool {
+    /// Whether the fork found a watched key of this database as it was.
+    pub(crate) fn found_unchanged(&self, watched: &Watched) -> bool {
         let Some(origin) = &self.origin else {
             return true;
         };
-        watched.iter().all(|watched| {
-            origin.fetch(self, position_of(&watched.key), &watched.key);
-            let now = origin.entry_before(&watched.key);
-            let has_expired = now
-                .as_ref()
-                .is_some_and(|entry| entry.is_expired(crate::unix_time_ms));
-            !has_expired && same(now.as_ref(), watched.entry.as_ref())
-        })
+        origin.fetch(self, position_of(&watched.key), &watched.key);
+        let now = origin.entry_before(&watched.key);
+        let has_expired = now
+            .as_ref()
+            .is_some_and(|entry| entry.is_expired(crate::unix_time_ms));
+        !has_expired && same(now.as_ref(), watched.entry.as_ref())
     }
 }

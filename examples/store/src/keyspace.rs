@@ -4,33 +4,36 @@
 //! sorted by position. The shards in sequence therefore hold all keys in the order of their
 //! positions.
 
+use std::cmp;
 use std::collections::BTreeSet;
-use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use imbl::OrdMap;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use crate::access::{AccessClock, LfuRates};
 use crate::awaited::AwaitedKeys;
 use crate::clock::unix_time_ms;
+use crate::contents::Swaps;
 use crate::entry::{Entry, Slot};
 use crate::fork::Origin;
-use crate::form::{PackingLimit, PackingLimits};
 use crate::hashed::{POSITION_BITS, position_of};
-use crate::locks::ShardLocks;
-use crate::reaper::{Garbage, Reaper};
+use crate::reaper::Garbage;
+use crate::shared::{ExpiredHook, Shared};
 use crate::value::Value;
 
 /// log2 of the number of shards. With 100 000 keys, a shard's map is two levels deep.
 const SHARD_BITS: u32 = 10;
 
+/// Number of shards of a keyspace that is no fork.
+pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
+
 /// Shards that the reaper receives together when all keys are removed.
 const SHARDS_PER_DISCARD: usize = 64;
 
-/// How often [`Keyspace::update_large`] and [`Keyspace::transact`] try without a lock before they take it.
+/// How often [`Keyspace::update_large`] and [`Databases::transact`](crate::Databases::transact) try without a lock before
+/// they take it.
 pub(crate) const OPTIMISTIC_ATTEMPTS: usize = 3;
 
 /// The entries at one position: one entry, unless hashes collide.
@@ -41,22 +44,22 @@ pub(crate) type Map = OrdMap<u64, Bucket>;
 /// (`expire_at_ms`, position) of one shard's expiring entries, the earliest first.
 pub(crate) type Due = BTreeSet<(u64, u64)>;
 
-/// All keys of a server. See the [crate](crate) for its design.
+/// All keys of one database. See the [crate](crate) for its design.
 #[derive(Debug)]
 pub struct Keyspace {
-    pub(crate) shards: Box<[Shard]>,
+    pub(crate) shards: Arc<[Shard]>,
     /// Bits of a position below those that choose the shard.
     shard_shift: u32,
-    reaper: Arc<Reaper>,
+    pub(crate) shared: Arc<Shared>,
+    /// The number of the database.
+    number: usize,
     /// The keyspace that this one is a [fork](crate::fork) of.
     pub(crate) origin: Option<Origin>,
     pub(crate) awaited: AwaitedKeys,
-    clock: AccessClock,
-    packing: Arc<PackingLimits>,
+    pub(crate) swaps: Swaps,
     contended_updates: AtomicU64,
     expired_keys: AtomicU64,
-    on_expired: OnceLock<ExpiredHook>,
-    key_len_max: AtomicUsize,
+    pub(crate) key_len_max: AtomicUsize,
 }
 
 /// What the version before an update does not share with the one after.
@@ -68,17 +71,6 @@ enum Old {
     Part,
 }
 
-/// What is told about keys that are removed because they have expired.
-struct ExpiredHook(Box<Tell>);
-
-type Tell = dyn Fn(&[u8]) + Send + Sync;
-
-impl fmt::Debug for ExpiredHook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExpiredHook").finish_non_exhaustive()
-    }
-}
-
 // A cache line and its neighbour: the hardware fetches both together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -87,12 +79,14 @@ pub(crate) struct Shard {
     pub(crate) len: AtomicUsize,
     volatile_len: AtomicUsize,
     /// Changed under the lock alone.
-    hits: AtomicU64,
-    misses: AtomicU64,
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
+    /// Whose keys these are: see [`contents`](crate::contents).
+    pub(crate) content: usize,
     pub(crate) map: Map,
     /// Number of entries; the map counts buckets.
     pub(crate) len: usize,
@@ -121,24 +115,36 @@ impl Default for Keyspace {
 }
 
 impl Keyspace {
-    /// An empty keyspace with its own reaper thread.
+    /// An empty keyspace with its own reaper thread, which is database 0 of its own.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_shards(SHARD_BITS, Arc::new(Reaper::start()), None)
+        Self::numbered(0, &Shared::start())
     }
 
-    fn with_shards(shard_bits: u32, reaper: Arc<Reaper>, origin: Option<Origin>) -> Self {
+    /// The empty database of this number.
+    pub(crate) fn numbered(number: usize, shared: &Arc<Shared>) -> Self {
+        let keyspace = Self::with_shards(SHARD_BITS, number, Arc::clone(shared), None);
+        let shards = Arc::clone(&keyspace.shards);
+        shared.shards.write().push(shards);
+        keyspace
+    }
+
+    fn with_shards(
+        shard_bits: u32,
+        number: usize,
+        shared: Arc<Shared>,
+        origin: Option<Origin>,
+    ) -> Self {
         Self {
-            shards: (0..1 << shard_bits).map(|_| Shard::default()).collect(),
+            shards: (0..1 << shard_bits).map(|_| Shard::of(number)).collect(),
             shard_shift: POSITION_BITS - shard_bits,
-            reaper,
+            number,
             origin,
-            awaited: AwaitedKeys::default(),
-            clock: AccessClock::default(),
-            packing: Arc::default(),
+            awaited: AwaitedKeys::new(number, Arc::clone(&shared.ready)),
+            shared,
+            swaps: Swaps::default(),
             contended_updates: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
-            on_expired: OnceLock::new(),
             key_len_max: AtomicUsize::new(0),
         }
     }
@@ -146,14 +152,14 @@ impl Keyspace {
     /// A keyspace that reads from `origin` what it does not have.
     pub(crate) fn over(origin: Origin) -> Self {
         let keyspace = &origin.keyspace;
-        let clock = keyspace.clock.clone();
-        let reaper = Arc::clone(&keyspace.reaper);
-        let packing = Arc::clone(&keyspace.packing);
-        Self {
-            clock,
-            packing,
-            ..Self::with_shards(0, reaper, Some(origin))
-        }
+        let (number, shared) = (keyspace.number, Arc::clone(&keyspace.shared));
+        Self::with_shards(0, number, shared, Some(origin))
+    }
+
+    /// The number of the database.
+    #[must_use]
+    pub const fn number(&self) -> usize {
+        self.number
     }
 
     /// Reads a key without holding its lock. `read` sees the value as it was at one instant.
@@ -165,7 +171,7 @@ impl Keyspace {
     pub fn with_entry<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
         let entry = self.lookup(key, true);
         if let Some(entry) = &entry {
-            entry.access.touch(&self.clock);
+            entry.access.touch(&self.shared.clock);
         }
         let result = read(entry.as_deref());
         self.release(entry);
@@ -217,7 +223,7 @@ impl Keyspace {
         let was_present = taken.slot.value().is_some();
         let expired = expire_slot(&mut taken.slot);
         let result = change(&mut taken.slot);
-        let garbage = taken.slot.finish(&self.clock, &self.packing);
+        let garbage = taken.slot.finish(&self.shared.clock, &self.shared.packing);
         let after = taken.slot.expire_at_ms();
         let is_present = taken.slot.value().is_some();
         let is_quiet = taken.slot.wakes_nobody();
@@ -256,11 +262,28 @@ impl Keyspace {
         second: &[u8],
         change: impl FnOnce(&mut Slot<'_>, &mut Slot<'_>) -> R,
     ) -> R {
-        assert!(first != second, "update_pair needs two different keys");
-        let positions = [position_of(first), position_of(second)];
-        self.fetch(positions[0], first);
-        self.fetch(positions[1], second);
-        let mut guards = self.lock_pair(positions);
+        Self::update_both([(self, first), (self, second)], change)
+    }
+
+    /// Changes two keys at once, which may be in different databases of one server. Locks both shards, in the order of
+    /// the databases and the shards.
+    ///
+    /// # Panics
+    /// Both are the same key of the same database.
+    pub fn update_both<'k, R>(
+        places: [(&Self, &'k [u8]); 2],
+        change: impl FnOnce(&mut Slot<'k>, &mut Slot<'k>) -> R,
+    ) -> R {
+        let [(first, first_key), (second, second_key)] = places;
+        assert!(
+            first.number != second.number || first_key != second_key,
+            "two different keys are needed"
+        );
+        let positions = places.map(|(_, key)| position_of(key));
+        for ((keyspace, key), position) in places.into_iter().zip(positions) {
+            keyspace.fetch(position, key);
+        }
+        let mut guards = Self::lock_pair([(first, positions[0]), (second, positions[1])]);
         // The slots and the map share the entries, so the map stays whole if `change` panics.
         let mut slot_of = |index: usize, key| {
             Slot::new(
@@ -268,38 +291,41 @@ impl Keyspace {
                 guards.state(index).find(positions[index], key).cloned(),
             )
         };
-        let mut slots = [slot_of(0, first), slot_of(1, second)];
+        let mut slots = [slot_of(0, first_key), slot_of(1, second_key)];
         let expired = slots.each_mut().map(expire_slot);
         let [first_slot, second_slot] = &mut slots;
         let result = change(first_slot, second_slot);
         let mut garbage = SmallVec::<[Garbage; 4]>::new();
-        let (mut stored, mut removed) = ([None; 2], [None; 2]);
+        let mut outcomes = [None; 2];
         for (index, mut slot) in slots.into_iter().enumerate() {
             if !slot.is_changed() {
                 continue;
             }
-            let key = slot.key();
-            garbage.extend(slot.finish(&self.clock, &self.packing));
+            let (keyspace, key) = places[index];
+            garbage.extend(slot.finish(&keyspace.shared.clock, &keyspace.shared.packing));
             let entry = slot.take_entry();
             let is_stored = entry.is_some();
-            stored[index] = is_stored.then_some(key);
             let state = guards.state(index);
             let old = state.replace(positions[index], key, entry);
-            removed[index] = (!is_stored && old.is_some()).then_some(key);
+            outcomes[index] = Outcome::of(is_stored, old.is_some());
             garbage.extend(old.map(Garbage::Entry));
-            self.shard(positions[index]).publish(state);
+            keyspace.shard(positions[index]).publish(state);
         }
         drop(guards);
-        let [stored, removed] = [stored, removed].map(|keys| keys.into_iter().flatten());
-        stored.for_each(|key| self.note_key(key));
-        removed.for_each(|key| self.awaited.note_removed(key));
-        self.count_expired(expired.iter().sum());
-        for (key, expired) in [first, second].into_iter().zip(expired) {
-            if expired > 0 {
-                self.tell_expired(key);
+        for ((keyspace, key), outcome) in places.into_iter().zip(outcomes) {
+            match outcome {
+                Some(Outcome::Stored) => keyspace.note_key(key),
+                Some(Outcome::Removed) => keyspace.awaited.note_removed(key),
+                None => {}
             }
         }
-        self.discard_all(garbage);
+        for ((keyspace, key), expired) in places.into_iter().zip(expired) {
+            keyspace.count_expired(expired);
+            if expired > 0 {
+                keyspace.tell_expired(key);
+            }
+        }
+        first.discard_all(garbage);
         result
     }
 
@@ -350,7 +376,7 @@ impl Keyspace {
     fn exchange(&self, expected: Option<&Arc<Entry>>, mut slot: Slot<'_>) -> bool {
         let key = slot.key();
         let position = position_of(key);
-        let mut garbage = slot.finish(&self.clock, &self.packing);
+        let mut garbage = slot.finish(&self.shared.clock, &self.shared.packing);
         let mut entry = slot.take_entry();
         let (is_present, is_quiet) = (entry.is_some(), slot.wakes_nobody());
         let shard = self.shard(position);
@@ -380,50 +406,6 @@ impl Keyspace {
         unchanged
     }
 
-    /// Stores all `pairs` at once if none of the keys has a value, and returns whether it did. If
-    /// keys are equal, the last one counts.
-    ///
-    /// This is the only operation that holds several locks while it inserts its keys. Prefer
-    /// [`update`](Self::update) if atomicity is not needed.
-    pub fn insert_all_if_absent<'k>(
-        &self,
-        pairs: impl IntoIterator<Item = (&'k [u8], Value)>,
-    ) -> bool {
-        let placed = pairs
-            .into_iter()
-            .map(|(key, value)| (position_of(key), Entry::new(key, value)));
-        let entries: Vec<(u64, Arc<Entry>)> = placed
-            .map(|(position, entry)| (position, Arc::new(entry)))
-            .collect();
-        for (position, entry) in &entries {
-            self.fetch(*position, entry.key());
-        }
-        let index_of = |position: u64| self.shard_index(position);
-        let shards = entries.iter().map(|(position, _)| index_of(*position));
-        let mut locks = ShardLocks::take(self, &shards.collect());
-        let is_taken = entries.iter().any(|(position, entry)| {
-            let present = locks
-                .state(index_of(*position))
-                .find(*position, entry.key());
-            present.is_some_and(|entry| !entry.is_expired(unix_time_ms))
-        });
-        if is_taken {
-            return false;
-        }
-        let mut garbage = Vec::new();
-        for (position, entry) in &entries {
-            let state = locks.state_mut(index_of(*position));
-            garbage.extend(state.replace(*position, entry.key(), Some(Arc::clone(entry))));
-            self.shard(*position).publish(state);
-        }
-        drop(locks);
-        entries
-            .iter()
-            .for_each(|(_, entry)| self.note_key(entry.key()));
-        self.discard_all(garbage.into_iter().map(Garbage::Entry));
-        true
-    }
-
     /// Stores `value` in place of any previous value. The key does not expire.
     pub fn insert(&self, key: &[u8], value: Value) {
         self.update(key, |slot| slot.insert(value));
@@ -445,12 +427,12 @@ impl Keyspace {
         }
         let mut left = count.max(1);
         let mut from = cursor;
+        let walk = self.walk();
         for index in self.shard_index(cursor)..self.shards.len() {
-            let shard = &self.shards[index];
-            if shard.len.load(Ordering::Relaxed) == 0 {
+            if walk.is_empty(index) {
                 continue;
             }
-            let map = shard.state.lock().map.clone();
+            let map = walk.visit(index, |_, state| state.map.clone());
             for (position, bucket) in map.range(from..) {
                 if left == 0 {
                     return *position;
@@ -491,15 +473,18 @@ impl Keyspace {
             origin.clear();
         }
         self.key_len_max.store(0, Ordering::Relaxed);
-        for shards in self.shards.chunks(SHARDS_PER_DISCARD) {
-            let maps = shards.iter().map(|shard| {
-                let mut state = shard.state.lock();
-                let everything = state.take_all();
-                shard.publish(&state);
-                everything
+        let walk = self.walk();
+        for first in (0..self.shards.len()).step_by(SHARDS_PER_DISCARD) {
+            let shards = first..self.shards.len().min(first + SHARDS_PER_DISCARD);
+            let maps = shards.map(|index| {
+                walk.visit(index, |shard, state| {
+                    let everything = state.take_all();
+                    shard.publish(state);
+                    everything
+                })
             });
             let maps = maps.collect();
-            self.reaper.discard(Garbage::Shards(maps));
+            self.shared.reaper.discard(Garbage::Shards(maps));
         }
         self.awaited.note_all_removed();
     }
@@ -507,11 +492,7 @@ impl Keyspace {
     /// Number of keys, including expired keys that have not been removed yet.
     #[must_use]
     pub fn len(&self) -> usize {
-        let own: usize = self
-            .shards
-            .iter()
-            .map(|shard| shard.len.load(Ordering::Relaxed))
-            .sum();
+        let own = self.sum(|shard| &shard.len);
         own + self.origin.as_ref().map_or(0, Origin::untouched_len)
     }
 
@@ -532,21 +513,25 @@ impl Keyspace {
     /// Number of keys that expire.
     #[must_use]
     pub fn volatile_len(&self) -> usize {
-        self.shards
-            .iter()
-            .map(|shard| shard.volatile_len.load(Ordering::Relaxed))
-            .sum()
+        self.sum(|shard| &shard.volatile_len)
     }
 
-    /// Has `tell` called with each key that is removed because it has expired, on the thread that finds it and without a
-    /// lock of the keyspace. Only the first call has an effect.
-    pub fn on_expired(&self, tell: impl Fn(&[u8]) + Send + Sync + 'static) {
-        let _ = self.on_expired.set(ExpiredHook(Box::new(tell)));
+    /// The sum of a counter of all shards.
+    fn sum(&self, counter: impl Fn(&Shard) -> &AtomicUsize) -> usize {
+        self.swaps.consistent(|| {
+            let shards = self.shards.iter();
+            shards
+                .map(|shard| counter(shard).load(Ordering::Relaxed))
+                .sum()
+        })
     }
 
+    /// The origin of a fork tells of what expired, when the fork's changes are stored.
     pub(crate) fn tell_expired(&self, key: &[u8]) {
-        if let Some(ExpiredHook(tell)) = self.on_expired.get() {
-            tell(key);
+        if let Some(ExpiredHook(tell)) = self.shared.on_expired.get()
+            && !self.is_fork()
+        {
+            tell(self.number, key);
         }
     }
 
@@ -569,69 +554,35 @@ impl Keyspace {
 
     /// Adds what a fork of this keyspace counted.
     pub(crate) fn add_stats(&self, stats: KeyspaceStats) {
-        let shard = &self.shards[0];
-        let _locked = shard.state.lock();
-        count(&shard.hits, stats.hits);
-        count(&shard.misses, stats.misses);
+        self.count_reads(stats.hits, stats.misses);
         self.count_expired(stats.expired_keys);
         self.contended_updates
             .fetch_add(stats.contended_updates, Ordering::Relaxed);
     }
 
+    pub(crate) fn count_reads(&self, hits: u64, misses: u64) {
+        let shard = &self.shards[0];
+        let _locked = shard.state.lock();
+        count(&shard.hits, hits);
+        count(&shard.misses, misses);
+    }
+
     /// Seconds since the entry was last read or written.
     #[must_use]
     pub fn idle_s(&self, entry: &Entry) -> u32 {
-        entry.access.idle_s(&self.clock)
+        entry.access.idle_s(&self.shared.clock)
     }
 
     /// How often the entry is read and written, from 0 to 255, if [accesses are counted](Self::count_accesses).
     #[must_use]
     pub fn frequency(&self, entry: &Entry) -> u8 {
-        entry.access.frequency(&self.clock)
+        entry.access.frequency(&self.shared.clock)
     }
 
     /// Whether accesses are counted.
     #[must_use]
     pub fn counts_accesses(&self) -> bool {
-        self.clock.counts()
-    }
-
-    /// Counts accesses from now on, or stops to count them.
-    pub fn count_accesses(&self, counts: bool) {
-        self.clock.set_counts(counts);
-    }
-
-    /// A limit up to which collections count as packed.
-    #[must_use]
-    pub fn packing_limit(&self, limit: PackingLimit) -> u64 {
-        self.packing.get(limit)
-    }
-
-    /// Changes a limit up to which collections count as packed. A collection gets its form when it changes next.
-    pub fn set_packing_limit(&self, limit: PackingLimit, most: u64) {
-        self.packing.set(limit, most);
-    }
-
-    /// How frequencies grow and shrink.
-    #[must_use]
-    pub fn lfu_rates(&self) -> LfuRates {
-        self.clock.rates()
-    }
-
-    /// Changes how frequencies grow and shrink.
-    pub fn set_lfu_rates(&self, rates: LfuRates) {
-        self.clock.set_rates(rates);
-    }
-
-    /// Advances the clock that [`idle_s`](Self::idle_s) reads.
-    pub(crate) fn tick(&self) {
-        self.clock.advance();
-    }
-
-    /// Bytes that were removed and that the reaper has not dropped yet, by estimate.
-    #[must_use]
-    pub fn pending_bytes(&self) -> usize {
-        self.reaper.pending_bytes()
+        self.shared.clock.counts()
     }
 
     /// Calls `visit` with a random entry, if there is one. `is_volatile` asks for one that expires; entries whose
@@ -715,11 +666,23 @@ impl Keyspace {
         found
     }
 
+    /// Whether this is the fork of a transaction.
+    #[must_use]
+    pub fn is_fork(&self) -> bool {
+        self.origin.is_some()
+    }
+
+    /// Whether this is a fork whose origin is partly locked.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.origin.as_ref().is_some_and(Origin::is_locked)
+    }
+
     pub(crate) fn shard_count(&self) -> usize {
         self.shards.len()
     }
 
-    fn shard(&self, position: u64) -> &Shard {
+    pub(crate) fn shard(&self, position: u64) -> &Shard {
         &self.shards[self.shard_index(position)]
     }
 
@@ -735,7 +698,7 @@ impl Keyspace {
 
     /// A fork takes over the entry of a key that it touches for the first time.
     #[inline]
-    fn fetch(&self, position: u64, key: &[u8]) {
+    pub(crate) fn fetch(&self, position: u64, key: &[u8]) {
         if let Some(origin) = &self.origin {
             origin.fetch(self, position, key);
         }
@@ -773,11 +736,11 @@ impl Keyspace {
     }
 
     /// Releases an entry. If the keyspace has replaced it meanwhile, the last holder must drop it.
-    fn release(&self, entry: Option<Arc<Entry>>) {
+    pub(crate) fn release(&self, entry: Option<Arc<Entry>>) {
         if let Some(entry) = entry
             && Arc::strong_count(&entry) == 1
         {
-            self.reaper.discard(Garbage::Entry(entry));
+            self.shared.reaper.discard(Garbage::Entry(entry));
         }
     }
 
@@ -798,7 +761,7 @@ impl Keyspace {
         self.contended_updates.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn count_expired(&self, expired: u64) {
+    pub(crate) fn count_expired(&self, expired: u64) {
         if expired > 0 {
             self.expired_keys.fetch_add(expired, Ordering::Relaxed);
         }
@@ -806,22 +769,46 @@ impl Keyspace {
 
     pub(crate) fn discard_all(&self, garbage: impl IntoIterator<Item = Garbage>) {
         for item in garbage {
-            self.reaper.discard(item);
+            self.shared.reaper.discard(item);
         }
     }
 
-    /// Locks the shards of both positions, the lower one first.
-    fn lock_pair(&self, positions: [u64; 2]) -> PairGuard<'_> {
-        let [first, second] = positions.map(|position| self.shard_index(position));
-        if first == second {
-            return PairGuard::Same(self.shards[first].state.lock());
+    /// Locks the shards of both positions, in the order of the databases and the shards.
+    fn lock_pair<'a>(places: [(&'a Self, u64); 2]) -> PairGuard<'a> {
+        let [(first, _), (second, _)] = places;
+        let [first_shard, second_shard] =
+            places.map(|(keyspace, position)| keyspace.shard_index(position));
+        let order = (first.number, first_shard).cmp(&(second.number, second_shard));
+        let lock = |keyspace: &'a Self, shard: usize| keyspace.shards[shard].state.lock();
+        match order {
+            cmp::Ordering::Equal => PairGuard::Same(lock(first, first_shard)),
+            cmp::Ordering::Less => {
+                let first = lock(first, first_shard);
+                PairGuard::Two([first, lock(second, second_shard)])
+            }
+            cmp::Ordering::Greater => {
+                let second = lock(second, second_shard);
+                PairGuard::Two([lock(first, first_shard), second])
+            }
         }
-        if first < second {
-            let first = self.shards[first].state.lock();
-            return PairGuard::Two([first, self.shards[second].state.lock()]);
+    }
+}
+
+/// What became of a key that was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Stored,
+    Removed,
+}
+
+impl Outcome {
+    /// `None` if the key did not exist before, and does not now.
+    fn of(is_stored: bool, was_present: bool) -> Option<Self> {
+        match (is_stored, was_present) {
+            (true, _) => Some(Self::Stored),
+            (false, true) => Some(Self::Removed),
+            (false, false) => None,
         }
-        let second = self.shards[second].state.lock();
-        PairGuard::Two([self.shards[first].state.lock(), second])
     }
 }
 
@@ -834,11 +821,18 @@ pub(crate) fn visit_live(bucket: &Bucket, visit: &mut impl FnMut(&Arc<Entry>)) {
 }
 
 /// Adds to a counter whose lock is held.
-fn count(counter: &AtomicU64, by: u64) {
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }
 
 impl Shard {
+    /// An empty shard of the database of this number.
+    fn of(number: usize) -> Self {
+        let shard = Self::default();
+        shard.state.lock().content = number;
+        shard
+    }
+
     pub(crate) fn publish(&self, state: &State) {
         self.len.store(state.len, Ordering::Relaxed);
         self.volatile_len.store(state.due.len(), Ordering::Relaxed);

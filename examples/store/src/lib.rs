@@ -8,6 +8,7 @@
 //! ```text
 //!   key ──hash──► position, 53 bits: [ shard | position in the shard ]
 //!
+//!   Databases ─► some Keyspaces, each made when it is first used
 //!   Keyspace ─► 1024 shards, each  Mutex { OrdMap position -> Arc<Entry>,   sorted by position
 //!                                         due: (expiry, position), sorted }
 //!                                                     │
@@ -20,6 +21,7 @@
 //!   KEYS, SCAN  per shard: lock, clone the map (O(1)), unlock; walk
 //!   LTRIM, ...  lock, clone the Arc, unlock; work on a clone; lock, swap if unchanged, unlock
 //!   EXEC        work on a fork; lock all its keys, swap if unchanged, unlock
+//!   MGET, MSET  lock the shards of all keys, clone or replace the Arcs, unlock
 //!   DEL, FLUSH  lock, take out, unlock; the reaper's thread drops large values
 //! ```
 //!
@@ -31,6 +33,8 @@ mod access;
 mod awaited;
 mod background;
 mod clock;
+mod contents;
+mod databases;
 mod element;
 mod entry;
 mod eviction;
@@ -45,20 +49,23 @@ mod list;
 mod locks;
 mod reaper;
 mod set;
+mod shared;
 mod sorted_set;
 mod stream;
+mod together;
 mod transaction;
 mod tree;
 mod value;
 
 pub use access::LfuRates;
-pub use awaited::Awaits;
+pub use awaited::{Awaits, ReadyKey};
 pub use background::Periodic;
 pub use clock::{unix_time_ms, unix_time_us};
+pub use databases::Databases;
 pub use element::Element;
 pub use entry::{Entry, Slot};
 pub use eviction::{Eviction, EvictionPolicy, Evictor, UnknownEvictionPolicy};
-pub use expiry::{ExpiryCycle, remove_expired};
+pub use expiry::ExpiryCycle;
 pub use fork::Watched;
 pub use form::PackingLimit;
 pub use freed_pages::FreedPages;

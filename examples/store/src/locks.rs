@@ -1,4 +1,4 @@
-//! Locks of several shards at once, always taken in ascending order.
+//! Locks of several shards at once, always taken in the order of their databases and places.
 
 use std::collections::BTreeSet;
 
@@ -7,38 +7,66 @@ use parking_lot::MutexGuard;
 
 use crate::keyspace::{Keyspace, Map, State};
 
+/// A shard: the number of its database, and its own.
+pub(crate) type Place = (usize, usize);
+
 /// The locked shards, in ascending order.
-pub(crate) struct ShardLocks<'k>(Vec<(usize, MutexGuard<'k, State>)>);
+pub(crate) struct ShardLocks<'k>(Vec<(Place, MutexGuard<'k, State>)>);
 
 impl<'k> ShardLocks<'k> {
-    pub(crate) fn take(keyspace: &'k Keyspace, shards: &BTreeSet<usize>) -> Self {
-        let lock = |&index: &usize| (index, keyspace.shards[index].state.lock());
-        Self(shards.iter().map(lock).collect())
+    /// Locks these shards of the databases that `keyspace_of` finds by their numbers.
+    pub(crate) fn take(
+        places: &BTreeSet<Place>,
+        keyspace_of: impl Fn(usize) -> &'k Keyspace,
+    ) -> Self {
+        let lock = |&(number, index): &Place| {
+            let state = keyspace_of(number).shards[index].state.lock();
+            ((number, index), state)
+        };
+        Self(places.iter().map(lock).collect())
     }
 
     /// Snapshots of the locked shards.
-    pub(crate) fn maps(&self) -> HashMap<usize, Map> {
+    pub(crate) fn maps(&self) -> HashMap<Place, Map> {
         let states = self.0.iter();
         states
-            .map(|(index, state)| (*index, state.map.clone()))
+            .map(|(place, state)| (*place, state.map.clone()))
             .collect()
     }
 
-    /// # Panics
-    /// The shard is not locked.
-    pub(crate) fn state(&self, index: usize) -> &State {
-        &self.0[self.place(index)].1
+    /// Whether all these shards are locked.
+    pub(crate) fn hold(&self, places: &BTreeSet<Place>) -> bool {
+        places.iter().all(|place| self.find(*place).is_ok())
     }
 
     /// # Panics
     /// The shard is not locked.
-    pub(crate) fn state_mut(&mut self, index: usize) -> &mut State {
-        let place = self.place(index);
-        &mut self.0[place].1
+    pub(crate) fn state(&self, place: Place) -> &State {
+        &self.0[self.index_of(place)].1
     }
 
-    fn place(&self, index: usize) -> usize {
-        let place = self.0.binary_search_by_key(&index, |(index, _)| *index);
-        place.unwrap_or_else(|_| panic!("shard {index} is not locked"))
+    /// # Panics
+    /// The shard is not locked.
+    pub(crate) fn state_mut(&mut self, place: Place) -> &mut State {
+        let index = self.index_of(place);
+        &mut self.0[index].1
+    }
+
+    /// # Panics
+    /// One of the shards is not locked, or both are the same.
+    pub(crate) fn pair_mut(&mut self, places: [Place; 2]) -> [&mut State; 2] {
+        let indices = places.map(|place| self.index_of(place));
+        let pair = self.0.get_disjoint_mut(indices);
+        let pair = pair.unwrap_or_else(|error| panic!("shards {places:?}: {error}"));
+        pair.map(|(_, state)| &mut **state)
+    }
+
+    fn find(&self, place: Place) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&place, |(place, _)| *place)
+    }
+
+    fn index_of(&self, place: Place) -> usize {
+        self.find(place)
+            .unwrap_or_else(|_| panic!("shard {place:?} is not locked"))
     }
 }

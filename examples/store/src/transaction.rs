@@ -1,24 +1,30 @@
 //! Transactions: work on several keys that takes effect at one instant, or not at all.
 //!
-//! A transaction runs on a [fork](crate::fork) without any lock, however long it takes, and locks its keys for the
+//! A transaction runs on [forks](crate::fork) without any lock, however long it takes, and locks its keys for the
 //! commit alone. If another request changed one of them meanwhile, it runs again. After some conflicts it holds the
 //! locks of the shards that it needed before, so it ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::fork::{Origin, Watched};
-use crate::keyspace::{Keyspace, OPTIMISTIC_ATTEMPTS};
-use crate::locks::ShardLocks;
+use crate::databases::{Databases, Forks};
+use crate::fork::{Commit, Watched};
+use crate::keyspace::{OPTIMISTIC_ATTEMPTS, SHARDS};
+use crate::locks::{Place, ShardLocks};
 
-impl Keyspace {
-    /// Runs `body` on a fork of the keyspace, and stores what it changed there, at one instant. If another request
+/// The databases have changed, or need to be locked. These shards were needed.
+struct Conflict {
+    places: BTreeSet<Place>,
+}
+
+impl Databases {
+    /// Runs `body` on a fork of the databases, and stores what it changed there, at one instant. If another request
     /// changed a key meanwhile that `body` read or changed, `body` runs again; so it must have no other effects than
     /// such that may happen twice, and only its last result counts. `None` if one of `watched` has changed since
-    /// [`watch`](Self::watch).
+    /// [`watch`](crate::Keyspace::watch).
     ///
     /// While [`is_locked`](Self::is_locked) says so of the fork, `body` must neither wait for anything nor yield to
-    /// other requests, and must not touch the keyspace itself.
+    /// other requests, and must not touch the databases themselves.
     pub fn transact<R>(
         self: &Arc<Self>,
         watched: &[Watched],
@@ -26,40 +32,66 @@ impl Keyspace {
     ) -> Option<R> {
         let mut needed = BTreeSet::new();
         for attempt in 0.. {
-            let locks = (attempt >= OPTIMISTIC_ATTEMPTS).then(|| ShardLocks::take(self, &needed));
+            let locks = (attempt >= OPTIMISTIC_ATTEMPTS).then(|| self.lock(&needed));
             if attempt == OPTIMISTIC_ATTEMPTS {
-                self.count_contended();
+                self.get(0).count_contended();
             }
             let fork = self.fork(locks.as_ref());
-            if !fork.found_unchanged(watched) {
+            let mut watched = watched.iter();
+            if !watched.all(|key| fork.get(key.database()).found_unchanged(key)) {
                 return None;
             }
             let result = body(&fork);
             match self.commit(&fork, locks) {
                 Ok(()) => return Some(result),
-                Err(conflict) => needed.extend(conflict.shards),
+                Err(conflict) => needed.extend(conflict.places),
             }
         }
         unreachable!("the attempts do not end before one succeeds")
     }
 
-    /// Forgets what the transaction of this fork changes: its commit stores nothing, and compares nothing.
-    pub fn roll_back(&self) {
-        if let Some(origin) = &self.origin {
-            origin.roll_back();
+    fn lock(&self, places: &BTreeSet<Place>) -> ShardLocks<'_> {
+        ShardLocks::take(places, |number| self.get(number))
+    }
+
+    /// Stores what `fork` changed, if everything that it touched is as it was. `locks` are those of
+    /// [`fork`](Self::fork).
+    fn commit(&self, fork: &Self, locks: Option<ShardLocks<'_>>) -> Result<(), Conflict> {
+        let Some(forks) = fork.forks().filter(|forks| !forks.is_rolled_back()) else {
+            return Ok(());
+        };
+        let commits: Vec<Commit<'_>> = forks.made().filter_map(Commit::of).collect();
+        let moves = forks.moves();
+        let moved = moves
+            .iter()
+            .flat_map(|(database, _)| (0..SHARDS).map(|index| (*database, index)));
+        let places: BTreeSet<Place> = commits
+            .iter()
+            .flat_map(Commit::places)
+            .chain(moved)
+            .collect();
+        if locks.as_ref().is_some_and(|locks| !locks.hold(&places)) {
+            return Err(Conflict { places });
         }
-    }
-
-    /// Whether this is the fork of a transaction.
-    #[must_use]
-    pub fn is_fork(&self) -> bool {
-        self.origin.is_some()
-    }
-
-    /// Whether this is a fork whose origin is partly locked.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        self.origin.as_ref().is_some_and(Origin::is_locked)
+        let mut locks = locks.unwrap_or_else(|| self.lock(&places));
+        if !commits.iter().all(|commit| commit.is_valid(&locks)) {
+            return Err(Conflict { places });
+        }
+        let changes: Vec<_> = commits
+            .iter()
+            .map(|commit| commit.store(&mut locks))
+            .collect();
+        for [one, other] in Forks::swaps_for(&moves) {
+            self.get(one).swap_locked(self.get(other), &mut locks);
+        }
+        drop(locks);
+        for (commit, changes) in commits.iter().zip(changes) {
+            commit.settle(changes);
+        }
+        for (database, _) in moves {
+            self.get(database).awaited.note_all();
+        }
+        Ok(())
     }
 }
 
@@ -69,11 +101,12 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::Element;
+    use crate::databases::testing::Store;
     use crate::value::Value;
+    use crate::{Element, Keyspace};
 
-    fn keyspace() -> Arc<Keyspace> {
-        Arc::new(Keyspace::new())
+    fn keyspace() -> Store {
+        Store::new()
     }
 
     fn text(value: &str) -> Value {
@@ -145,9 +178,9 @@ mod tests {
         let store = keyspace();
         set_number(&store, b"a", 1);
         let mut runs = 0;
-        let result = store.transact(&[], |fork| {
+        let result = store.all.transact(&[], |fork| {
             runs += 1;
-            set_number(fork, b"a", 2);
+            set_number(fork.get(0), b"a", 2);
             fork.clear();
             set_number(&store, b"a", 5);
             fork.roll_back();

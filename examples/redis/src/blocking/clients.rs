@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use psp_protocols::Sink;
 use psp_protocols::resp::Encoder;
 use psp_server::ServerHandle;
-use psp_store::{Entry, Keyspace};
+use psp_store::{Databases, Entry, Keyspace, ReadyKey};
 
 use super::delivery::{Deliveries, Delivery};
 use super::{Blocking, LateReply, Line, Sharing, ValueType};
@@ -57,7 +57,7 @@ impl Unblocked {
 /// All clients that wait.
 #[derive(Debug)]
 pub struct BlockedClients {
-    store: Arc<Keyspace>,
+    databases: Arc<Databases>,
     inner: Arc<Inner>,
 }
 
@@ -73,7 +73,8 @@ struct Inner {
 struct Waiting {
     last: u64,
     clients: BTreeMap<u64, Blocked>,
-    by_key: HashMap<Box<[u8]>, Vec<Queue>>,
+    /// By the number of the database, and the key.
+    by_key: HashMap<usize, HashMap<Box<[u8]>, Vec<Queue>>>,
     /// The number of a client's wait, by the client's id.
     by_client: HashMap<u64, u64>,
     deadlines: BTreeSet<(Instant, u64)>,
@@ -97,6 +98,8 @@ struct Queue {
 /// A client that waits.
 struct Blocked {
     command: Blocking,
+    /// The number of the database of its keys, which is the client's for as long as it waits.
+    database: usize,
     client: Arc<ClientInfo>,
     reply: Box<dyn LateReply>,
 }
@@ -126,18 +129,18 @@ impl Blocked {
 }
 
 impl BlockedClients {
-    /// None yet. Clients will wait for keys of `store`. Starts the thread that ends waits.
+    /// None yet. Clients will wait for keys of `databases`. Starts the thread that ends waits.
     #[must_use]
-    pub fn new(store: Arc<Keyspace>) -> Self {
+    pub fn new(databases: Arc<Databases>) -> Self {
         let inner = Arc::<Inner>::default();
-        let (served, keys) = (Arc::clone(&inner), Arc::clone(&store));
+        let (served, keys) = (Arc::clone(&inner), Arc::clone(&databases));
         let spawned = thread::Builder::new()
             .name("psp-blocked".to_owned())
             .spawn(move || end_waits(&served, &keys));
         if let Err(error) = spawned {
             tracing::error!(%error, "no thread for timeouts: blocked clients wait for ever");
         }
-        Self { store, inner }
+        Self { databases, inner }
     }
 
     /// Number of clients that wait.
@@ -164,6 +167,7 @@ impl BlockedClients {
     ) {
         let blocked = Blocked {
             command,
+            database: client.database(),
             client: Arc::clone(client),
             reply,
         };
@@ -184,8 +188,8 @@ impl BlockedClients {
             }
             waiting.last += 1;
             let number = waiting.last;
-            waiting.add(&self.store, number, blocked);
-            if self.store.has_ready() {
+            waiting.add(&self.databases, number, blocked);
+            if self.databases.has_ready() {
                 serve(&mut waiting, &mut deliveries, server, stats);
             }
             deliveries.extend(waiting.serve_newcomer(number, server, stats));
@@ -198,7 +202,7 @@ impl BlockedClients {
     /// ended.
     #[inline]
     pub fn serve(&self, server: &ServerState, stats: &WorkerStats) {
-        if self.store.has_ready() {
+        if self.databases.has_ready() {
             // Another request of this worker could need the lock.
             psp_server::no_preempt(|| {
                 let mut deliveries = Deliveries::default();
@@ -229,7 +233,7 @@ impl BlockedClients {
         psp_server::no_preempt(|| {
             let mut waiting = self.inner.waiting.lock();
             let number = waiting.by_client.get(&client).copied()?;
-            waiting.remove(&self.store, number)
+            waiting.remove(&self.databases, number)
         })
     }
 }
@@ -242,7 +246,7 @@ impl Drop for BlockedClients {
 }
 
 /// Ready keys whose clients are being served. They count as served in the end, even if a command panics.
-struct Served<'a>(&'a Keyspace, usize);
+struct Served<'a>(&'a Databases, usize);
 
 impl Drop for Served<'_> {
     fn drop(&mut self) {
@@ -251,13 +255,13 @@ impl Drop for Served<'_> {
 }
 
 /// What the timer thread does, until the server is gone.
-fn end_waits(inner: &Inner, store: &Keyspace) {
+fn end_waits(inner: &Inner, databases: &Databases) {
     let mut waiting = inner.waiting.lock();
     let (mut ended, mut look_at) = (0_usize, Instant::now());
     while !waiting.is_over {
         let now = Instant::now();
         if let Some((number, end)) = waiting.next_to_end(now) {
-            if let Some(blocked) = waiting.remove(store, number) {
+            if let Some(blocked) = waiting.remove(databases, number) {
                 blocked.end(end);
             }
             ended += 1;
@@ -268,7 +272,7 @@ fn end_waits(inner: &Inner, store: &Keyspace) {
             waiting.timer_until = None;
             inner.changed.wait(&mut waiting);
         } else if look_at <= now {
-            discard_leavers(&mut waiting, store);
+            discard_leavers(&mut waiting, databases);
             look_at = Instant::now() + LEAVERS_INTERVAL;
         } else {
             let check = now + STOP_CHECK_INTERVAL;
@@ -281,7 +285,7 @@ fn end_waits(inner: &Inner, store: &Keyspace) {
 }
 
 /// Looks at all clients, and lets those go that have left.
-fn discard_leavers(waiting: &mut MutexGuard<'_, Waiting>, store: &Keyspace) {
+fn discard_leavers(waiting: &mut MutexGuard<'_, Waiting>, databases: &Databases) {
     let mut from = 0;
     loop {
         let clients = waiting.clients.range(from..).take(CLIENTS_PER_TURN);
@@ -292,7 +296,7 @@ fn discard_leavers(waiting: &mut MutexGuard<'_, Waiting>, store: &Keyspace) {
             return;
         };
         for (number, _) in looked_at.into_iter().filter(|(_, has_left)| *has_left) {
-            if let Some(blocked) = waiting.remove(store, number) {
+            if let Some(blocked) = waiting.remove(databases, number) {
                 blocked.reply.discard();
             }
         }
@@ -310,14 +314,15 @@ fn serve(
 ) {
     let mut clients = 0_usize;
     loop {
-        let ready = server.store.take_ready();
+        let ready = server.databases.take_ready();
         if ready.is_empty() {
             break;
         }
-        let _served = Served(&server.store, ready.len());
-        for key in &ready {
+        let _served = Served(&server.databases, ready.len());
+        for ReadyKey { database, key } in &ready {
+            let store = server.databases.get(*database);
             let (mut from, mut done) = (0, Vec::new());
-            while let Some(number) = waiting.next_for(&server.store, key, from, &done) {
+            while let Some(number) = waiting.next_for(store, key, from, &done) {
                 from = number + 1;
                 let delivery = waiting.serve_client(number, key, server, stats);
                 done.extend(waiting.line_without_share(number));
@@ -350,14 +355,16 @@ impl Waiting {
     }
 
     /// Lets a client wait at its place. Keys that hold something to take are ready.
-    fn add(&mut self, store: &Keyspace, number: u64, blocked: Blocked) {
+    fn add(&mut self, databases: &Databases, number: u64, blocked: Blocked) {
         let line = &blocked.command.line;
+        let store = databases.get(blocked.database);
+        let by_key = self.by_key.entry(blocked.database).or_default();
         for key in &blocked.command.keys {
             store.await_key(key, line.awaits());
             if line.sharing == Sharing::Taken && store.peek(key, |entry| entry.is_some()) {
                 store.make_ready(key);
             }
-            let queues = self.by_key.entry(key.clone()).or_default();
+            let queues = by_key.entry(key.clone()).or_default();
             match queues.iter_mut().find(|queue| queue.line == *line) {
                 Some(queue) => drop(queue.numbers.insert(number)),
                 None => queues.push(Queue {
@@ -375,17 +382,19 @@ impl Waiting {
         self.clients.insert(number, blocked);
     }
 
-    fn remove(&mut self, store: &Keyspace, number: u64) -> Option<Blocked> {
+    fn remove(&mut self, databases: &Databases, number: u64) -> Option<Blocked> {
         let blocked = self.clients.remove(&number)?;
+        let store = databases.get(blocked.database);
+        let by_key = self.by_key.entry(blocked.database).or_default();
         for key in &blocked.command.keys {
             store.stop_awaiting(key, blocked.command.line.awaits());
-            if let Some(queues) = self.by_key.get_mut(key) {
+            if let Some(queues) = by_key.get_mut(key) {
                 queues.retain_mut(|queue| {
                     queue.numbers.remove(&number);
                     !queue.numbers.is_empty()
                 });
                 if queues.is_empty() {
-                    self.by_key.remove(key);
+                    by_key.remove(key);
                 }
             }
         }
@@ -412,7 +421,7 @@ impl Waiting {
     /// The first client from number `from` on that has to look at the key, unless its line is `done`.
     fn next_for(&self, store: &Keyspace, key: &[u8], from: u64, done: &[Line]) -> Option<u64> {
         let held = held_at(store, key);
-        let queues = self.by_key.get(key)?.iter();
+        let queues = self.by_key.get(&store.number())?.get(key)?.iter();
         let queues =
             queues.filter(|queue| queue.line.looks_at(held) && !done.contains(&queue.line));
         let numbers = queues.filter_map(|queue| queue.numbers.range(from..).next().copied());
@@ -432,12 +441,15 @@ impl Waiting {
         server: &ServerState,
         stats: &WorkerStats,
     ) -> Option<Delivery> {
-        let command = &self.clients.get(&number)?.command;
+        let Blocked {
+            command, database, ..
+        } = self.clients.get(&number)?;
+        let store = server.databases.get(*database);
         if command.line.sharing == Sharing::Taken {
             return None;
         }
         let keys = command.keys.iter();
-        let keys = keys.filter(|key| command.line.looks_at(held_at(&server.store, key)));
+        let keys = keys.filter(|key| command.line.looks_at(held_at(store, key)));
         let keys: Vec<_> = keys.cloned().collect();
         keys.iter()
             .find_map(|key| self.serve_client(number, key, server, stats))
@@ -452,7 +464,7 @@ impl Waiting {
         server: &ServerState,
         stats: &WorkerStats,
     ) -> Option<Delivery> {
-        let blocked = self.remove(&server.store, number)?;
+        let blocked = self.remove(&server.databases, number)?;
         if blocked.reply.is_abandoned() {
             blocked.reply.discard();
             return None;
@@ -464,7 +476,7 @@ impl Waiting {
         let mut out = Encoder::new(out, version);
         match blocked.command.attempt(&context, key, &mut out) {
             Ok(false) => {
-                self.add(&server.store, number, blocked);
+                self.add(&server.databases, number, blocked);
                 return None;
             }
             Ok(true) => {}

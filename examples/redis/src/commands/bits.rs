@@ -12,7 +12,7 @@ use super::strings::{check_len, write_len};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result, is};
-use crate::typed::{read, snapshot};
+use crate::typed::{expect, read, snapshot, snapshots};
 
 const READ: &[Flag] = &[Flag::Readonly];
 const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
@@ -294,9 +294,11 @@ fn bitop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
             "ERR BITOP NOT must be called with a single source key.",
         ));
     }
-    let sources = sources
-        .iter()
-        .map(|key| Ok(snapshot(context.store, key)?.unwrap_or_else(|| Element::from(b""))));
+    let values = snapshots(context.store, sources);
+    let sources = values.iter().map(|value| {
+        let string = expect::<Element>(value.as_ref())?.cloned();
+        Ok(string.unwrap_or_else(|| Element::from(b"")))
+    });
     let sources: Vec<Element> = sources.collect::<Result<_>>()?;
     let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
     check_len(context, len)?;

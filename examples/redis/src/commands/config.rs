@@ -82,14 +82,13 @@ macro_rules! packing {
     ($name:literal, $limit:ident) => {
         Parameter::new(
             $name,
-            |server| server.store.packing_limit($limit).to_string(),
+            |server| server.databases.packing_limit($limit).to_string(),
             |server, value| set_packing_limit(server, value, $limit),
         )
     };
 }
 
-/// All parameters. Fixed parameters without a setting tell clients which features are absent:
-/// persistence, further databases.
+/// All parameters. Fixed parameters without a setting tell clients which features are absent: persistence.
 const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("appendonly", |_| "no".into()),
     Parameter::fixed("bind", |server| {
@@ -109,7 +108,9 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.clients.pubsub.limit().with_other_classes(),
         set_output_limit,
     ),
-    Parameter::fixed("databases", |_| "1".into()),
+    Parameter::fixed("databases", |server| {
+        server.settings.config.databases.to_string()
+    }),
     Parameter::fixed("enable-debug-command", |server| {
         let access = server
             .settings
@@ -124,12 +125,12 @@ const PARAMETERS: &[Parameter] = &[
     packing!("hash-max-ziplist-value", HashBytes),
     Parameter::new(
         "lfu-decay-time",
-        |server| server.store.lfu_rates().decay_minutes.to_string(),
+        |server| server.databases.lfu_rates().decay_minutes.to_string(),
         |server, value| set_lfu_rate(server, value, |rates| &mut rates.decay_minutes),
     ),
     Parameter::new(
         "lfu-log-factor",
-        |server| server.store.lfu_rates().log_factor.to_string(),
+        |server| server.databases.lfu_rates().log_factor.to_string(),
         |server, value| set_lfu_rate(server, value, |rates| &mut rates.log_factor),
     ),
     Parameter::new(
@@ -329,9 +330,9 @@ fn set_lfu_rate(
     value: &[u8],
     rate: fn(&mut LfuRates) -> &mut u32,
 ) -> Setting {
-    let mut rates = server.store.lfu_rates();
+    let mut rates = server.databases.lfu_rates();
     *rate(&mut rates) = number(value)?;
-    server.store.set_lfu_rates(rates);
+    server.databases.set_lfu_rates(rates);
     Ok(())
 }
 
@@ -342,7 +343,7 @@ fn set_packing_limit(server: &ServerState, value: &[u8], limit: PackingLimit) ->
     if most > MOST {
         return Err(format!("argument must be between 0 and {MOST} inclusive").into());
     }
-    server.store.set_packing_limit(limit, most);
+    server.databases.set_packing_limit(limit, most);
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::error::CommandError;
 use crate::parse::{self, Result};
 
 use super::client::check_label;
+use super::databases::database_of;
 use super::info::REDIS_VERSION;
 
 const FAST: &[Flag] = &[Flag::Fast];
@@ -52,6 +53,7 @@ fn quit(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
 fn reset(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     context.client.set_version(Version::Resp2);
     context.client.transaction.reset();
+    context.select(0);
     context.server.clients.pubsub.forget(context.client);
     context
         .client
@@ -61,17 +63,9 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> 
     Ok(())
 }
 
-fn select(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let index = parse::integer(args[1])?;
-    if i32::try_from(index).is_err() {
-        return Err(CommandError::line(
-            "ERR value is out of range, value must between -2147483648 and 2147483647",
-        ));
-    }
-    match index {
-        0 => out.simple("OK"),
-        _ => return Err(CommandError::line("ERR DB index is out of range")),
-    }
+fn select(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    context.select(database_of(args[1], context)?);
+    out.simple("OK");
     Ok(())
 }
 
@@ -195,7 +189,7 @@ mod tests {
                 "-ERR unknown command 'NOPE', with args beginning with: 'x'",
             ),
             ("SELECT 0", "+OK"),
-            ("SELECT 1", "-ERR DB index is out of range"),
+            ("SELECT 16", "-ERR DB index is out of range"),
             ("SELECT x", "-ERR value is not an integer or out of range"),
         ]);
     }

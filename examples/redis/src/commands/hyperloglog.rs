@@ -1,6 +1,6 @@
 //! Commands on HyperLogLogs.
 //!
-//! PFCOUNT and PFMERGE take a snapshot of each source, one after the other.
+//! PFCOUNT and PFMERGE take snapshots of all sources at one instant.
 
 use psp_store::{Element, Slot};
 
@@ -9,7 +9,7 @@ use super::strings::replace_part;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::hyperloglog::{DENSE_BYTES, HyperLogLog, Sketch, Union, add_in_place};
 use crate::parse::Result;
-use crate::typed::{expect, expect_mut, read, snapshot};
+use crate::typed::{expect, expect_mut, read, snapshots};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
@@ -117,10 +117,10 @@ fn count_one(context: &Context<'_>, key: &[u8]) -> Result<u64> {
 fn union(context: &Context<'_>, keys: &[&[u8]]) -> Result<Union> {
     let pace = Pace::new();
     let mut union = Union::default();
-    for key in keys {
+    for value in snapshots(context.store, keys) {
         pace.pause();
-        if let Some(string) = snapshot::<Element>(context.store, key)? {
-            union.add(Sketch::of(&string)?)?;
+        if let Some(string) = expect::<Element>(value.as_ref())? {
+            union.add(Sketch::of(string)?)?;
         }
     }
     Ok(union)

@@ -164,7 +164,7 @@ fn persistence(_: &ServerState, text: &mut String) -> fmt::Result {
 
 fn stats(server: &ServerState, text: &mut String) -> fmt::Result {
     let commands: u64 = server.command_stats().iter().map(|stats| stats.calls).sum();
-    let store = server.store.stats();
+    let store = server.databases.stats();
     let snapshot = server.runtime.get().map(psp_server::ServerHandle::snapshot);
     let net = snapshot.as_ref().map(|snapshot| &snapshot.net);
     let pubsub = &server.clients.pubsub;
@@ -224,13 +224,15 @@ fn cluster(_: &ServerState, text: &mut String) -> fmt::Result {
 }
 
 fn keyspace(server: &ServerState, text: &mut String) -> fmt::Result {
-    let keys = server.store.len();
-    if keys > 0 {
-        write!(
-            text,
-            "db0:keys={keys},expires={},avg_ttl=0\r\n",
-            server.store.volatile_len()
-        )?;
+    for store in server.databases.used() {
+        let (number, keys) = (store.number(), store.len());
+        if keys > 0 {
+            let expires = store.volatile_len();
+            write!(
+                text,
+                "db{number}:keys={keys},expires={expires},avg_ttl=0\r\n"
+            )?;
+        }
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use crate::error::CommandError;
 use crate::glob::{self, Steps};
 use crate::parse::{self, Result};
 
+use super::large::LOCKED_ELEMENTS_MAX;
 use super::pace::Pace;
 use super::scan::ScanOptions;
 use super::subcommand::{self, Subcommand};
@@ -20,9 +21,6 @@ const WRITE: &[Flag] = &[Flag::Write];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("copy", -3, copy)
-        .flags(&[Flag::Write, Flag::DenyOom])
-        .keys(1, 2, 1),
     CommandSpec::new("del", -2, del).flags(WRITE).keys(1, -1, 1),
     CommandSpec::new("exists", -2, exists)
         .flags(READ)
@@ -55,30 +53,42 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 const EMBSTR_LEN_MAX: usize = 44;
 
 fn del(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    out.integer(count(&args[1..], |key| context.store.remove(key)));
+    let (keys, store) = (&args[1..], context.store);
+    let removed = match keys {
+        [key] => usize::from(store.remove(key)),
+        _ if keys.len() <= LOCKED_ELEMENTS_MAX => store.remove_all(keys),
+        _ => {
+            let pace = Pace::new();
+            let removed = keys.iter().filter(|key| {
+                pace.step();
+                store.remove(key)
+            });
+            removed.count()
+        }
+    };
+    out.integer(i64::try_from(removed).unwrap_or(i64::MAX));
     Ok(())
 }
 
 /// Asking whether a key exists does not touch it.
 fn exists(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let exists = |key: &[u8]| context.store.glance(key, |entry| entry.is_some());
-    out.integer(count(&args[1..], exists));
+    let (pace, mut found) = (Pace::new(), 0);
+    context.store.glance_all(&args[1..], |entry| {
+        pace.step();
+        found += i64::from(entry.is_some());
+    });
+    out.integer(found);
     Ok(())
 }
 
 fn touch(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    out.integer(count(&args[1..], |key| context.store.contains(key)));
-    Ok(())
-}
-
-/// Counts the `keys` for which a condition holds.
-fn count(keys: &[&[u8]], holds: impl Fn(&[u8]) -> bool) -> i64 {
-    let pace = Pace::new();
-    let holds = keys.iter().map(|key| {
+    let (pace, mut found) = (Pace::new(), 0);
+    context.store.with_all(&args[1..], |value| {
         pace.step();
-        i64::from(holds(key))
+        found += i64::from(value.is_some());
     });
-    holds.sum()
+    out.integer(found);
+    Ok(())
 }
 
 fn type_of(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -131,42 +141,6 @@ fn rename_to(context: &Context<'_>, args: &[&[u8]], existing: Existing) -> Resul
         }
         Ok(true)
     })
-}
-
-fn copy(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let (source, target) = (args[1], args[2]);
-    let mut existing = Existing::Kept;
-    let mut options = args[3..].iter();
-    while let Some(option) = options.next() {
-        if parse::is(option, "REPLACE") {
-            existing = Existing::Replaced;
-        } else if parse::is(option, "DB") {
-            let db = options.next().ok_or(CommandError::Syntax)?;
-            if parse::integer(db)? != 0 {
-                return Err(CommandError::line("ERR DB index is out of range"));
-            }
-        } else {
-            return Err(CommandError::Syntax);
-        }
-    }
-    if source == target {
-        return Err(CommandError::line(
-            "ERR source and destination objects are the same",
-        ));
-    }
-    let copied = context.store.update_pair(source, target, |source, target| {
-        let Some(value) = source.value() else {
-            return false;
-        };
-        let free = target.value().is_none() || existing == Existing::Replaced;
-        if free {
-            target.insert(value.clone());
-            target.set_expire_at_ms(source.expire_at_ms());
-        }
-        free
-    });
-    out.integer(i64::from(copied));
-    Ok(())
 }
 
 fn keys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -381,7 +355,7 @@ mod tests {
                 "COPY c c",
                 "-ERR source and destination objects are the same",
             ),
-            ("COPY c e DB 1", "-ERR DB index is out of range"),
+            ("COPY c e DB 16", "-ERR DB index is out of range"),
         ]);
     }
 

@@ -8,8 +8,8 @@ use super::pace::Pace;
 use crate::parse::Result;
 use crate::typed::{Typed, expect_mut, expect_or_default};
 
-/// Most elements that a change may touch under its key's lock.
-const LOCKED_ELEMENTS_MAX: usize = 64;
+/// Most elements that a change may touch under its key's lock, and most keys that a change may lock.
+pub(super) const LOCKED_ELEMENTS_MAX: usize = 64;
 
 /// Most elements whose change drops the old version itself. Each may have copied a leaf of 64 elements.
 const DROPPED_ELEMENTS_MAX: usize = 1024;
@@ -34,10 +34,12 @@ pub(super) fn update<R>(
         let pace = Pace::of(slot);
         change(slot, &pace)
     };
-    match elements {
-        0..=LOCKED_ELEMENTS_MAX => store.update(key, change),
-        0..=DROPPED_ELEMENTS_MAX => store.update_part(key, change),
-        _ => store.update_large(key, change),
+    if elements <= LOCKED_ELEMENTS_MAX {
+        store.update(key, change)
+    } else if elements <= DROPPED_ELEMENTS_MAX {
+        store.update_part(key, change)
+    } else {
+        store.update_large(key, change)
     }
 }
 

@@ -3,14 +3,14 @@
 //! The work is the product of both lengths. The command keeps one bit for each pair of bytes, where Redis keeps 32, and
 //! refuses strings for which Redis would need more memory than `proto-max-bulk-len`.
 
-use psp_store::Element;
+use psp_store::{Element, Value};
 
 use super::pace::Pace;
 use super::walk;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result, is};
-use crate::typed::snapshot;
+use crate::typed::{expect, snapshots};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("lcs", -3, lcs)
@@ -64,12 +64,13 @@ impl Options {
 }
 
 fn lcs(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let string = |key: &[u8]| {
-        let string = snapshot::<Element>(context.store, key)
+    let values = snapshots(context.store, &args[1..3]);
+    let string = |value: &Option<Value>| {
+        let string = expect::<Element>(value.as_ref())
             .map_err(|_| CommandError::line("ERR The specified keys must contain string values"))?;
-        Ok(string.unwrap_or_else(|| Element::from(b"")))
+        Ok(string.cloned().unwrap_or_else(|| Element::from(b"")))
     };
-    let (left, right) = (string(args[1])?, string(args[2])?);
+    let (left, right) = (string(&values[0])?, string(&values[1])?);
     let options = Options::parse(&args[3..])?;
     let pairs = (left.len() as u64 + 1) * (right.len() as u64 + 1);
     if pairs * REDIS_BYTES_PER_PAIR > context.server.settings.value_len_max() as u64 {

@@ -10,6 +10,7 @@ mod client;
 mod config;
 mod connection;
 mod counts;
+pub(crate) mod databases;
 mod dump;
 mod expire;
 mod functions;
@@ -48,6 +49,7 @@ pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
     ("connection", client::COMMANDS),
     ("server", config::COMMANDS),
     ("connection", connection::COMMANDS),
+    ("generic", databases::COMMANDS),
     ("generic", dump::COMMANDS),
     ("generic", expire::COMMANDS),
     ("geo", geo::COMMANDS),

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::time::Instant;
 
 use mlua::Function;
-use psp_store::Keyspace;
+use psp_store::Databases;
 
 use crate::command::{Context, ReplyEncoder};
 use crate::error::CommandError;
@@ -70,19 +70,20 @@ impl Call<'_> {
         let is_out_of_memory = self.is_out_of_memory(context)?;
         let flags = self.flags.unwrap_or_default();
         let limit_bytes = server.settings.config.server.reply_bytes_max;
-        let is_within_transaction = context.store.is_fork();
+        let is_within_transaction = context.databases.is_fork();
         let Arguments { keys, args } = self.arguments;
         let own_outbox = Outbox::default();
-        let run = |store: &Keyspace| {
+        let run = |databases: &Databases| {
             own_outbox.clear();
             let context = &Context {
                 outbox: context.outbox.or(Some(&own_outbox)),
-                ..context.within(store)
+                ..context.within(databases, context.database)
             };
             let mut reply = Transcript::new(limit_bytes);
             let run = Run {
                 context,
-                store,
+                databases,
+                database: Cell::new(context.database),
                 is_read_only: self.is_read_only || flags.has_any(Flags::NO_WRITES),
                 is_out_of_memory,
                 has_written: Cell::new(false),
@@ -92,15 +93,15 @@ impl Call<'_> {
             if let Err(Ended::Stopped(_)) = ended
                 && !is_within_transaction
             {
-                store.roll_back();
+                databases.roll_back();
                 own_outbox.clear();
             }
             ended.map(|()| reply)
         };
         let ended = if is_within_transaction {
-            run(context.store)
+            run(context.databases)
         } else {
-            TransactionState::commit(&server.store, &[], run)
+            TransactionState::commit(&server.databases, &[], run)
                 .ok_or(CommandError::line("ERR the script was not carried out"))?
         };
         own_outbox.publish(&server.clients.pubsub);

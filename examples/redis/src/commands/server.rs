@@ -18,8 +18,8 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("cluster", -2, cluster).flags(&[Flag::Admin]),
     CommandSpec::new("dbsize", 1, dbsize).flags(&[Flag::Readonly, Flag::Fast]),
     CommandSpec::new("debug", -2, debug).flags(&[Flag::Admin, Flag::NoScript]),
-    CommandSpec::new("flushall", -1, flush).flags(&[Flag::Write]),
-    CommandSpec::new("flushdb", -1, flush).flags(&[Flag::Write]),
+    CommandSpec::new("flushall", -1, flushall).flags(&[Flag::Write]),
+    CommandSpec::new("flushdb", -1, flushdb).flags(&[Flag::Write]),
     CommandSpec::new("lastsave", 1, lastsave).flags(&[Flag::Fast]),
     CommandSpec::new("time", 1, time).flags(&[Flag::Fast]),
 ];
@@ -35,16 +35,27 @@ fn dbsize(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
     Ok(())
 }
 
-/// ASYNC and SYNC act alike: the keys are gone at the reply and are dropped in the background.
-fn flush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    match args[1..] {
-        [] => {}
-        [mode] if parse::is(mode, "ASYNC") || parse::is(mode, "SYNC") => {}
-        _ => return Err(CommandError::Syntax),
-    }
+fn flushall(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    check_flush_mode(args)?;
+    context.databases.clear();
+    out.simple("OK");
+    Ok(())
+}
+
+fn flushdb(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    check_flush_mode(args)?;
     context.store.clear();
     out.simple("OK");
     Ok(())
+}
+
+/// ASYNC and SYNC act alike: the keys are gone at the reply and are dropped in the background.
+fn check_flush_mode(args: &[&[u8]]) -> Result<()> {
+    match args[1..] {
+        [] => Ok(()),
+        [mode] if parse::is(mode, "ASYNC") || parse::is(mode, "SYNC") => Ok(()),
+        _ => Err(CommandError::Syntax),
+    }
 }
 
 fn time(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

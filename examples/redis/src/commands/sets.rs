@@ -1,9 +1,8 @@
 //! Commands on sets.
 //!
-//! Reads walk a snapshot. A command on several sets takes a snapshot of each, one after the other,
-//! and works on the snapshots: it sees each set as of one instant, but not all sets as of the same
-//! instant. The STORE variants then replace the destination at one instant. SMOVE changes both of
-//! its sets at one instant.
+//! Reads walk a snapshot. A command on several sets takes snapshots of all of them at one instant.
+//! The STORE variants then replace the destination at one instant, which is a later one. SMOVE changes
+//! both of its sets at one instant.
 
 use psp_store::{Element, Set, SetOperation, Slot};
 
@@ -14,7 +13,7 @@ use super::{large, walk};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{Result, is};
-use crate::typed::{Typed, change, expect, expect_mut, expect_or_default, read, snapshot};
+use crate::typed::{self, Typed, change, expect, expect_mut, expect_or_default, read, snapshot};
 
 const READ_FAST: &[Flag] = &[Flag::Readonly, Flag::Fast];
 const WRITE_FAST: &[Flag] = &[Flag::Write, Flag::Fast];
@@ -234,9 +233,10 @@ fn move_between(source: &mut Slot<'_>, destination: &mut Slot<'_>, member: &[u8]
 }
 
 fn snapshots(context: &Context<'_>, keys: &[&[u8]]) -> Result<Vec<Set>> {
-    let sets = keys
+    let values = typed::snapshots(context.store, keys);
+    let sets = values
         .iter()
-        .map(|key| Ok(snapshot(context.store, key)?.unwrap_or_default()));
+        .map(|value| Ok(expect(value.as_ref())?.cloned().unwrap_or_default()));
     sets.collect()
 }
 

@@ -1,8 +1,7 @@
 //! Union, intersection and difference of sorted sets. Members of plain sets have score 1.
 //!
-//! These commands take a snapshot of each operand, one after the other, and work on the snapshots:
-//! they see each operand as of one instant, but not all operands as of the same instant. The STORE
-//! variants then replace the destination at one instant.
+//! These commands take snapshots of all operands at one instant, and work on the snapshots. The STORE
+//! variants then replace the destination at one instant, which is a later one.
 
 use psp_store::{Aggregate, Operand, SortedSet, Value, Weighted};
 
@@ -13,7 +12,7 @@ use super::walk::Pairing;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{Result, float, integer, is};
-use crate::typed::Typed;
+use crate::typed::{Typed, snapshots};
 
 const READ: &[Flag] = &[Flag::Readonly];
 const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
@@ -92,9 +91,9 @@ impl Query {
             .filter(|count| *count <= rest.len());
         let (keys, mut options) = rest.split_at(key_count.ok_or(CommandError::Syntax)?);
         let mut query = Self {
-            sources: keys
-                .iter()
-                .map(|key| operand(context, key))
+            sources: snapshots(context.store, keys)
+                .into_iter()
+                .map(operand)
                 .collect::<Result<_>>()?,
             aggregate: Aggregate::default(),
             pairing: Pairing::Alone,
@@ -145,8 +144,8 @@ impl Query {
     }
 }
 
-fn operand(context: &Context<'_>, key: &[u8]) -> Result<Weighted> {
-    let operand = match context.store.get(key) {
+fn operand(value: Option<Value>) -> Result<Weighted> {
+    let operand = match value {
         None => Operand::SortedSet(SortedSet::new()),
         Some(Value::SortedSet(set)) => Operand::SortedSet(set),
         Some(Value::Set(set)) => Operand::Set(set),

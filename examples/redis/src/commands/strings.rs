@@ -12,6 +12,7 @@ use crate::long_double;
 use crate::parse::{self, Result};
 use crate::typed::{self, expect};
 
+use super::large::LOCKED_ELEMENTS_MAX;
 use super::pace::Pace;
 use super::walk::element_or_null;
 
@@ -77,13 +78,11 @@ fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
 fn mget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     out.array(args.len() - 1);
     let pace = Pace::new();
-    for key in &args[1..] {
+    // A key of another type counts as missing.
+    context.store.with_all(&args[1..], |value| {
         pace.step();
-        // A key of another type counts as missing.
-        context.store.with(key, |value| {
-            element_or_null(out, expect(value).unwrap_or_default());
-        });
-    }
+        element_or_null(out, expect(value).unwrap_or_default());
+    });
     Ok(())
 }
 
@@ -289,10 +288,19 @@ fn store(
 }
 
 fn mset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let pace = Pace::new();
-    for (key, value) in pairs(args, "mset")? {
-        pace.step();
-        context.store.insert(key, new_value(context, value)?);
+    let pairs = pairs(args, "mset")?;
+    for (_, value) in pairs.clone() {
+        check_len(context, value.len())?;
+    }
+    let pairs = pairs.map(|(key, value)| (key, Value::string(value)));
+    if args.len() / 2 <= LOCKED_ELEMENTS_MAX {
+        context.store.insert_all(pairs);
+    } else {
+        let pace = Pace::new();
+        for (key, value) in pairs {
+            pace.step();
+            context.store.insert(key, value);
+        }
     }
     out.simple("OK");
     Ok(())

@@ -71,24 +71,25 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
     if commands.iter().any(stores_more) && context.server.is_out_of_memory(Instant::now()) {
         return Err(CommandError::aborted(&CommandError::OutOfMemory));
     }
-    let store = &context.server.store;
+    let databases = &context.server.databases;
     let limit_bytes = context.server.settings.config.server.reply_bytes_max;
-    let mut closes = false;
+    let (mut closes, mut database) = (false, context.database);
     let outbox = Outbox::default();
-    let replies = TransactionState::commit(store, &transaction.watched, |fork| {
+    let replies = TransactionState::commit(databases, &transaction.watched, |fork| {
         let mut replies = Transcript::new(limit_bytes);
-        closes = false;
         outbox.clear();
-        let context = Context {
+        let mut context = Context {
             outbox: Some(&outbox),
-            ..context.within(fork)
+            ..context.within(fork, context.database)
         };
         for command in commands {
-            closes |= run(command, &context, &mut replies);
+            run(command, &mut context, &mut replies);
         }
+        (closes, database) = (context.close, context.database);
         replies
     });
     context.close |= closes;
+    context.select(database);
     if replies.is_some() {
         outbox.publish(&context.server.clients.pubsub);
     }
@@ -111,10 +112,11 @@ fn spec_of(command: &QueuedCommand) -> &'static CommandSpec {
     CommandTable::get().specs()[command.index]
 }
 
-/// Runs one command of a transaction. Returns whether the connection closes after the reply.
-fn run(command: &QueuedCommand, context: &Context<'_>, replies: &mut dyn Sink) -> bool {
+/// Runs one command of a transaction. Its context finds which database is selected then, and whether the connection
+/// closes after the reply.
+fn run(command: &QueuedCommand, transaction: &mut Context<'_>, replies: &mut dyn Sink) {
     let started = Instant::now();
-    let mut context = context.within(context.store);
+    let mut context = transaction.within(transaction.databases, transaction.database);
     let mut reply = Encoder::new(replies, context.client.version());
     let (spec, args) = (spec_of(command), command.args());
     let result = keyspace_events::run(spec, &mut context, &args, &mut reply);
@@ -125,7 +127,8 @@ fn run(command: &QueuedCommand, context: &Context<'_>, replies: &mut dyn Sink) -
     stats.count_call(command.index, started.elapsed(), result.is_err());
     // A transaction of many short commands gives way as one long command does.
     Pace::new().pause();
-    context.close
+    transaction.close |= context.close;
+    transaction.select(context.database);
 }
 
 #[cfg(test)]

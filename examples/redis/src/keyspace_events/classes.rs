@@ -79,22 +79,24 @@ impl Classes {
         self.0 & (1 << class as u32) != 0
     }
 
-    /// Publishes an event, if it is wanted, through `publish`, which gets a channel and a message.
+    /// Publishes an event of a key of this database, if it is wanted, through `publish`, which gets a channel and a
+    /// message.
     pub(super) fn announce(
         self,
         class: Class,
         event: &str,
-        key: &[u8],
+        (database, key): (usize, &[u8]),
         mut publish: impl FnMut(&[u8], &[u8]),
     ) {
         if !self.has(class) {
             return;
         }
         if self.0 & BY_KEY != 0 {
-            publish(&[b"__keyspace@0__:", key].concat(), event.as_bytes());
+            let prefix = format!("__keyspace@{database}__:");
+            publish(&[prefix.as_bytes(), key].concat(), event.as_bytes());
         }
         if self.0 & BY_EVENT != 0 {
-            publish(&[b"__keyevent@0__:", event.as_bytes()].concat(), key);
+            publish(format!("__keyevent@{database}__:{event}").as_bytes(), key);
         }
     }
 }
@@ -193,13 +195,13 @@ mod tests {
         let published = |classes: &str| {
             let mut all = Vec::new();
             let classes: Classes = classes.parse().unwrap();
-            classes.announce(Class::Generic, "del", b"k", |channel, text| {
+            classes.announce(Class::Generic, "del", (3, b"k"), |channel, text| {
                 let [channel, text] = [channel, text].map(String::from_utf8_lossy);
                 all.push(format!("{channel} {text}"));
             });
             all
         };
-        let all = ["__keyspace@0__:k del", "__keyevent@0__:del k"];
+        let all = ["__keyspace@3__:k del", "__keyevent@3__:del k"];
         assert_eq!(published("KEA"), all);
         assert_eq!(published("Kg"), all[..1]);
         assert_eq!(published("Eg"), all[1..]);

@@ -52,6 +52,10 @@ enum Rule {
     Rename,
     /// The key in this argument, which is made anew, if the reply says something.
     Made(usize),
+    /// The same of COPY, whose target may be in another database.
+    Copied,
+    /// MOVE.
+    Moved,
     /// SMOVE.
     MoveMember,
     /// The destination in this argument: the event, or `del`.
@@ -121,7 +125,8 @@ const EFFECTS: &[(&[&str], Class, &str, Rule)] = &[
         NO_EVENT,
         Rule::Rename,
     ),
-    (&["copy"], Class::Generic, "copy_to", Rule::Made(2)),
+    (&["copy"], Class::Generic, "copy_to", Rule::Copied),
+    (&["move"], Class::Generic, NO_EVENT, Rule::Moved),
     (&["restore"], Class::Generic, "restore", Rule::Made(1)),
     (&["lpush", "lpushx"], Class::List, "lpush", Rule::Replied),
     (&["rpush", "rpushx"], Class::List, "rpush", Rule::Replied),
@@ -338,6 +343,7 @@ pub(super) fn announce_misses(
     }
     for key in read_keys(spec, args) {
         if !context.store.peek(key, |entry| entry.is_some()) {
+            let key = (context.database, key);
             classes.announce(Class::Miss, "keymiss", key, |channel, text| {
                 let _ = context.publish(TopicKind::Channel, channel, text);
             });
@@ -367,6 +373,7 @@ impl Effect {
             Rule::Rename | Rule::MoveMember | Rule::MoveElement => arg(1).chain(arg(2)).collect(),
 
             Rule::Made(at) | Rule::Stored(at) => arg(at).collect(),
+            Rule::Copied => arg(2).collect(),
             Rule::StoredBehind(words) => {
                 let at = args.iter().rposition(|arg| word_of(arg, words).is_some());
                 at.map_or_else(|| smallvec![], |at| arg(at + 1).collect())
@@ -388,6 +395,7 @@ impl Effect {
             | Rule::Set
             | Rule::Lifetime
             | Rule::AddEntry
+            | Rule::Moved
             | Rule::Expire => arg(1).collect(),
         }
     }
@@ -398,7 +406,10 @@ impl Effect {
         let Some(first) = outcome.keys.first() else {
             return;
         };
-        if !matches!(self.rule, Rule::Each(_) | Rule::MoveMember | Rule::Made(_)) {
+        if !matches!(
+            self.rule,
+            Rule::Each(_) | Rule::MoveMember | Rule::Made(_) | Rule::Copied
+        ) {
             outcome.keys.iter().for_each(|key| outcome.emit_new(key));
         }
         let had_effect = match self.rule {
@@ -430,6 +441,8 @@ impl Effect {
                 }
                 outcome.says_something && first.after.exists
             }
+            Rule::Copied => return announce_copy(outcome, self.event, first),
+            Rule::Moved => return announce_move(outcome, first),
             Rule::MoveMember => return announce_moved_member(outcome),
             Rule::Stored(_) | Rule::StoredBehind(_) => first.after.exists,
             Rule::MoveElement => return announce_moved_element(outcome),
@@ -597,6 +610,27 @@ fn announce_rename(outcome: &Outcome<'_>) {
     }
 }
 
+/// COPY, which has replied that it copied.
+fn announce_copy(outcome: &Outcome<'_>, event: &str, key: &Key<'_>) {
+    let database = outcome.database_behind("db");
+    if outcome.says_something {
+        // What was there is removed first.
+        outcome.emit_in(database, Class::New, "new", key.name);
+        outcome.emit_in(database, Class::Generic, event, key.name);
+    }
+}
+
+fn announce_move(outcome: &Outcome<'_>, key: &Key<'_>) {
+    let target = outcome.args.get(2).and_then(|number| parse_integer(number));
+    if let Some(target) = target.and_then(|number| usize::try_from(number).ok())
+        && outcome.says_something
+    {
+        outcome.emit_in(target, Class::New, "new", key.name);
+        outcome.emit(Class::Generic, "move_from", key.name);
+        outcome.emit_in(target, Class::Generic, "move_to", key.name);
+    }
+}
+
 fn announce_moved_member(outcome: &Outcome<'_>) {
     if let [from, to] = &outcome.keys[..]
         && outcome.says_something
@@ -641,7 +675,7 @@ mod tests {
     use crate::command::CommandTable;
 
     /// Commands that write, but change no key one by one, or tell nobody.
-    const WITHOUT: &[&str] = &["flushall", "flushdb"];
+    const WITHOUT: &[&str] = &["flushall", "flushdb", "swapdb"];
 
     #[test]
     fn each_command_that_writes_has_one_row() {

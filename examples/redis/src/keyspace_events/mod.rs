@@ -61,17 +61,17 @@ impl Notifier {
         self.classes.store(classes.bits(), Ordering::Relaxed);
     }
 
-    /// A key has expired and is removed.
-    pub fn expired(&self, key: &[u8]) {
-        self.announce(Class::Expired, "expired", key);
+    /// A key of this database has expired and is removed.
+    pub fn expired(&self, database: usize, key: &[u8]) {
+        self.announce(Class::Expired, "expired", (database, key));
     }
 
-    /// A key was evicted.
-    pub fn evicted(&self, key: &[u8]) {
-        self.announce(Class::Evicted, "evicted", key);
+    /// A key of this database was evicted.
+    pub fn evicted(&self, database: usize, key: &[u8]) {
+        self.announce(Class::Evicted, "evicted", (database, key));
     }
 
-    fn announce(&self, class: Class, event: &str, key: &[u8]) {
+    fn announce(&self, class: Class, event: &str, key: (usize, &[u8])) {
         let publish = |channel: &[u8], text: &[u8]| {
             self.pubsub.publish(TopicKind::Channel, channel, text);
         };

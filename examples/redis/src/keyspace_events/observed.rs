@@ -1,5 +1,6 @@
 //! What a command's keys are like before and after it.
 
+use psp_protocols::resp::parse_integer;
 use psp_store::Value;
 use smallvec::SmallVec;
 
@@ -107,6 +108,12 @@ pub(super) struct Outcome<'o> {
 
 impl Outcome<'_> {
     pub(super) fn emit(&self, class: Class, event: &str, key: &[u8]) {
+        self.emit_in(self.context.database, class, event, key);
+    }
+
+    /// An event in this database.
+    pub(super) fn emit_in(&self, database: usize, class: Class, event: &str, key: &[u8]) {
+        let key = (database, key);
         self.classes.announce(class, event, key, |channel, text| {
             // A transaction with too many messages loses the last ones.
             let _ = self.context.publish(TopicKind::Channel, channel, text);
@@ -125,6 +132,15 @@ impl Outcome<'_> {
         if key.is_new() {
             self.emit(Class::New, "new", key.name);
         }
+    }
+
+    /// The number of the database that follows this word; otherwise the selected one.
+    pub(super) fn database_behind(&self, word: &str) -> usize {
+        let is_word = |arg: &&[u8]| arg.eq_ignore_ascii_case(word.as_bytes());
+        let at = self.args.iter().skip(3).position(is_word);
+        let number = at.and_then(|at| parse_integer(self.args.get(at + 4)?));
+        let number = number.and_then(|number| usize::try_from(number).ok());
+        number.unwrap_or(self.context.database)
     }
 
     /// Whether the word is among the arguments.

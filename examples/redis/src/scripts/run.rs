@@ -14,7 +14,7 @@ use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
-use psp_store::Keyspace;
+use psp_store::Databases;
 use smallvec::SmallVec;
 
 use super::control::{Form, Stop};
@@ -37,7 +37,9 @@ pub(crate) struct Run<'a> {
     /// The context of the command that runs the script.
     pub(crate) context: &'a Context<'a>,
     /// What the script's commands read and change.
-    pub(crate) store: &'a Keyspace,
+    pub(crate) databases: &'a Databases,
+    /// The number of the database that the script has selected. Its caller's stays as it is.
+    pub(crate) database: Cell<usize>,
     /// Commands that write are refused.
     pub(crate) is_read_only: bool,
     /// Memory was short at the start: commands that may store more are refused until one has written.
@@ -145,11 +147,12 @@ impl Run<'_> {
             }
         }
         let started = Instant::now();
-        let mut context = self.context.within(self.store);
+        let mut context = self.context.within(self.databases, self.database.get());
         context.in_script = true;
         let out: &mut dyn Sink = reply;
         let mut encoder = Encoder::new(out, interpreter.control.version());
         let result = keyspace_events::run(spec, &mut context, args, &mut encoder);
+        self.database.set(context.database);
         let stats = self.context.stats;
         stats.count_call(index, started.elapsed(), result.is_err());
         result?;

@@ -201,6 +201,28 @@ async function autoPipelining() {
   equal(await redis.quit(), 'OK');
 }
 
+async function databases() {
+  const [first, second] = [0, 1].map((db) => new Redis({ port, password, db }));
+  const other = new Redis({ port, password, db: 1 });
+  const received = new Promise((resolve) => other.blpop('queue', 30).then(resolve));
+  equal(await first.set('where', 'first'), 'OK');
+  equal(await second.get('where'), null);
+  equal(await second.set('where', 'second'), 'OK');
+  equal(await first.get('where'), 'first');
+  equal(await first.rpush('queue', 'not for them'), 1);
+  equal(await second.rpush('queue', 'job'), 1);
+  deepEqual(await received, ['queue', 'job']);
+  deepEqual(await second.multi().get('where').select(0).get('where').select(1).exec(), [
+    [null, 'second'],
+    [null, 'OK'],
+    [null, 'first'],
+    [null, 'OK'],
+  ]);
+  equal(await first.swapdb(0, 1), 'OK');
+  equal(await first.get('where'), 'second');
+  for (const client of [first, second, other]) equal(await client.quit(), 'OK');
+}
+
 await connection();
 const redis = new Redis({ port, password });
 const suites = [strings, keys, lists, hashes, sets, sortedSets, blocking, pipelines, transactions, scripts, messages];
@@ -209,6 +231,7 @@ for (const suite of suites) {
   await suite(redis);
 }
 await autoPipelining();
+await databases();
 equal(await redis.flushall(), 'OK');
 equal(await redis.dbsize(), 0);
 await redis.quit();

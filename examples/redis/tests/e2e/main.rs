@@ -9,6 +9,7 @@ mod bursts;
 mod clients;
 mod common;
 mod costs;
+mod databases;
 mod differential;
 mod eviction;
 mod functions;

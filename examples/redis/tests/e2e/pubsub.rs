@@ -662,7 +662,7 @@ const CHANGES: &[&str] = &[
     "HGET none f",
     "LRANGE none 0 -1",
     "OBJECT ENCODING none",
-    "SET x 1 PX 1",
+    "SET x 1 PX 40",
     "EVAL redis.call('set','y','1');redis.call('incr','y');return(redis.call('del','y')) 0",
     "MULTI",
     "SET y 1",
@@ -673,6 +673,25 @@ const CHANGES: &[&str] = &[
     "RPUSH dumped a",
     "EVAL return(redis.call('restore','copy','0',redis.call('dump','dumped'))) 0",
     "EVAL return(redis.call('restore','copy','0',redis.call('dump','dumped'),'replace')) 0",
+    "SET m 1",
+    "MOVE m 1",
+    "MOVE m 1",
+    "COPY copy m DB 1",
+    "COPY copy m REPLACE DB 1",
+    "COPY copy m REPLACE",
+    "SWAPDB 0 1",
+    "MULTI",
+    "SELECT 1",
+    "SET m 2",
+    "SWAPDB 0 1",
+    "MOVE m 2",
+    "SELECT 2",
+    "EXEC",
+    "GET m",
+    "GET none",
+    "EVAL redis.call('select',3);return(redis.call('set','m','1')) 0",
+    "SET x 1 PX 40",
+    "SELECT 0",
     "FLUSHALL",
 ];
 
@@ -685,7 +704,7 @@ fn events(server: &Server) -> Vec<(&'static str, Vec<String>)> {
     let mut all = Vec::new();
     for line in CHANGES {
         client.ask(line);
-        if line.contains("PX 1") && !line.contains("PX 10") {
+        if line.starts_with("SET x ") {
             wait_until("the key expires", || client.ask("EXISTS x") == "0");
         }
         other.ask("PUBLISH __key the-end");
@@ -729,7 +748,7 @@ fn events_tell_what_commands_did_to_keys() {
                 r#"keymiss", "none"] keymiss", "s"] keymiss", "none"]"#,
             ),
             (
-                "SET x 1 PX 1",
+                "SET x 1 PX 40",
                 r#"new", "x"] set", "x"] expire", "x"] expired", "x"] keymiss", "x"]"#,
             ),
             ("MULTI", ""),

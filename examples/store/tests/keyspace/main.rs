@@ -1,4 +1,5 @@
 //! The keyspace against a model, and under threads.
 
+mod databases;
 mod model;
 mod threads;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use proptest::prelude::*;
-use psp_store::{Element, Keyspace, List, ListEnd, Value, remove_expired, unix_time_ms};
+use psp_store::{Element, Keyspace, List, ListEnd, Value, unix_time_ms};
 
 /// An expiry time that no test reaches.
 const LATER_MS: u64 = 1 << 50;
@@ -12,6 +12,9 @@ const LATER_MS: u64 = 1 << 50;
 enum Operation {
     Insert(u8, u8),
     InsertAllIfAbsent(Vec<(u8, u8)>),
+    InsertAll(Vec<(u8, u8)>),
+    RemoveAll(Vec<u8>),
+    ReadAll(Vec<u8>),
     Remove(u8),
     Rename(u8, u8),
     Push(u8, u8),
@@ -29,6 +32,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         8 => (key(), any::<u8>()).prop_map(|(key, value)| Operation::Insert(key, value)),
         2 => prop::collection::vec((key(), any::<u8>()), 1..4)
             .prop_map(Operation::InsertAllIfAbsent),
+        2 => prop::collection::vec((key(), any::<u8>()), 1..4).prop_map(Operation::InsertAll),
+        2 => prop::collection::vec(key(), 1..4).prop_map(Operation::RemoveAll),
+        2 => prop::collection::vec(key(), 1..100).prop_map(Operation::ReadAll),
         4 => key().prop_map(Operation::Remove),
         2 => (key(), key()).prop_map(|(from, to)| Operation::Rename(from, to)),
         4 => (key(), any::<u8>()).prop_map(|(key, value)| Operation::Push(key, value)),
@@ -110,6 +116,34 @@ fn apply(store: &Keyspace, model: &mut Model, operation: Operation) {
                 }
             }
         }
+        Operation::InsertAll(pairs) => {
+            let names: Vec<_> = pairs.iter().map(|(key, _)| name(*key)).collect();
+            let values = pairs.iter().map(|(_, value)| Value::string(&[*value]));
+            store.insert_all(names.iter().map(Vec::as_slice).zip(values));
+            model.extend(pairs.into_iter().map(|(key, value)| {
+                let value = ExpectedValue::String(value);
+                let expires = false;
+                (key, Expected { value, expires })
+            }));
+        }
+        Operation::RemoveAll(keys) => {
+            let names: Vec<_> = keys.iter().map(|key| name(*key)).collect();
+            let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+            let existed = keys.iter().filter(|key| model.remove(key).is_some());
+            assert_eq!(store.remove_all(&names), existed.count());
+        }
+        Operation::ReadAll(keys) => {
+            let names: Vec<_> = keys.iter().map(|key| name(*key)).collect();
+            let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+            let mut found = Vec::new();
+            store.with_all(&names, |value| found.push(value.map(content)));
+            let expected = keys.iter().map(|key| Some(model.get(key)?.value.clone()));
+            assert_eq!(found, expected.collect::<Vec<_>>());
+            let mut exist = found.iter().map(Option::is_some);
+            store.glance_all(&names, |entry| {
+                assert_eq!(Some(entry.is_some()), exist.next());
+            });
+        }
         Operation::Remove(key) => {
             assert_eq!(store.remove(&name(key)), model.remove(&key).is_some());
         }
@@ -170,7 +204,7 @@ fn apply(store: &Keyspace, model: &mut Model, operation: Operation) {
             }
         }
         Operation::RemoveExpired => {
-            remove_expired(store);
+            store.remove_expired();
             assert_eq!(store.len(), model.len());
             let volatile = model.values().filter(|entry| entry.expires).count();
             assert_eq!(store.volatile_len(), volatile);
@@ -220,7 +254,7 @@ proptest! {
         let expected: BTreeMap<_, _> =
             model.iter().map(|(key, entry)| (name(*key), entry.clone())).collect();
         prop_assert_eq!(contents(&store), expected);
-        remove_expired(&store);
+        store.remove_expired();
         prop_assert_eq!(store.len(), model.len());
         let random = store.random_entry().map(|entry| entry.key().to_vec());
         prop_assert_eq!(random.is_some(), !model.is_empty());

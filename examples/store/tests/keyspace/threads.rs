@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use psp_store::{Element, ExpiryCycle, Keyspace, List, ListEnd, Set, Slot, Value, unix_time_ms};
+use psp_store::{
+    Databases, Element, ExpiryCycle, Keyspace, List, ListEnd, Set, Slot, Value, unix_time_ms,
+};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -159,7 +161,8 @@ fn a_panic_in_an_update_leaves_the_key_as_it_was() {
 
 #[test]
 fn the_expiry_cycle_removes_untouched_keys() {
-    let store = Arc::new(Keyspace::new());
+    let databases = Arc::new(Databases::new(2));
+    let store = databases.get(1);
     for index in 0..100 {
         let key = format!("key {index}");
         store.insert(key.as_bytes(), Value::string(b"x"));
@@ -167,7 +170,7 @@ fn the_expiry_cycle_removes_untouched_keys() {
             slot.set_expire_at_ms(Some(unix_time_ms() + 20));
         });
     }
-    let cycle = ExpiryCycle::start(Arc::clone(&store)).expect("a thread");
+    let cycle = ExpiryCycle::start(Arc::clone(&databases)).expect("a thread");
     let start = Instant::now();
     while !store.is_empty() {
         assert!(start.elapsed() < DEADLINE, "{} keys left", store.len());
@@ -217,7 +220,8 @@ fn a_large_update_can_see_that_it_holds_the_lock() {
 /// The reaper counts what it gets until it has dropped it.
 #[test]
 fn changes_of_a_part_leave_nothing_to_the_reaper() {
-    let store = Keyspace::new();
+    let databases = Databases::new(1);
+    let store = databases.get(0);
     let insert = |slot: &mut Slot<'_>, member: usize| {
         let value = slot.value_or_insert_with(|| Value::Set(Set::new()));
         if let Value::Set(set) = value {
@@ -225,12 +229,12 @@ fn changes_of_a_part_leave_nothing_to_the_reaper() {
         }
     };
     store.update(b"key", |slot| {
-        (0..10_000).for_each(|member| insert(slot, member))
+        (0..10_000).for_each(|member| insert(slot, member));
     });
     for round in 0..100 {
         store.update_part(b"key", |slot| {
-            (0..100).for_each(|member| insert(slot, round * 100 + member))
+            (0..100).for_each(|member| insert(slot, round * 100 + member));
         });
-        assert_eq!(store.pending_bytes(), 0);
+        assert_eq!(databases.pending_bytes(), 0);
     }
 }

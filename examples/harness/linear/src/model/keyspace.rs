@@ -90,19 +90,17 @@ pub enum Request {
     Copy(Key, Key, bool),
     /// MSETNX.
     MsetNx(Vec<(Key, Text)>),
-    /// MSET. Its parts are [`Request::Set`].
+    /// MSET.
     Mset(Vec<(Key, Text)>),
-    /// MGET. Its parts are [`Request::Peek`].
+    /// MGET.
     Mget(Vec<Key>),
-    /// What MGET reads of one key.
-    Peek(Key),
     /// MULTI, these commands, and EXEC.
     Transaction(Vec<Request>),
 }
 
 use Request::{
-    Append, Copy, Del, Get, GetSet, IncrBy, Mget, Move, MoveWaiting, Mset, MsetNx, Peek, Pop,
-    PopWaiting, Push, Range, Rename, Set, SetNx, Transaction,
+    Append, Copy, Del, Get, GetSet, IncrBy, Mget, Move, MoveWaiting, Mset, MsetNx, Pop, PopWaiting,
+    Push, Range, Rename, Set, SetNx, Transaction,
 };
 
 impl Request {
@@ -222,7 +220,6 @@ impl Request {
             MsetNx(named) => ("MSETNX", pairs(named)),
             Mset(named) => ("MSET", pairs(named)),
             Mget(names) => ("MGET", names.iter().map(key).collect()),
-            Peek(name) => ("MGET", vec![key(name)]),
             Transaction(_) => unreachable!("transactions have several commands, and do not nest"),
         };
         [command.to_owned()].into_iter().chain(arguments).collect()
@@ -345,7 +342,7 @@ impl Operation for Request {
         match self {
             Get(key) | Set(key, _) | SetNx(key, _) | GetSet(key, _) | Append(key, _) => vec![*key],
             IncrBy(key, _) | Del(key) | Push(_, key, _) | Pop(_, key) => vec![*key],
-            PopWaiting(_, key) | Range(key) | Peek(key) => vec![*key],
+            PopWaiting(_, key) | Range(key) => vec![*key],
             Move(from, _, to, _) | MoveWaiting(from, _, to, _) => vec![*from, *to],
             Rename(from, to) | Copy(from, to, _) => vec![*from, *to],
             MsetNx(pairs) | Mset(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
@@ -357,20 +354,6 @@ impl Operation for Request {
     fn apply(&self, state: &mut Keyspace) -> Reply {
         apply(self, state).unwrap_or_else(Reply::from)
     }
-
-    fn parts(self, reply: Option<Reply>) -> Vec<(Self, Option<Reply>)> {
-        match (self, reply) {
-            (Mset(pairs), reply) => {
-                let part = |(key, text)| (Set(key, text), reply.clone());
-                pairs.into_iter().map(part).collect()
-            }
-            (Mget(keys), Some(Reply::List(items))) => {
-                let part = |(key, item)| (Peek(key), Some(item));
-                keys.into_iter().zip(items).map(part).collect()
-            }
-            (request, reply) => vec![(request, reply)],
-        }
-    }
 }
 
 fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
@@ -379,7 +362,6 @@ fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
         |state: &mut Keyspace, key: Key, text: &Text| state.insert(key, Value::Text(text.clone()));
     Ok(match request {
         Get(key) => text(state, *key)?.into(),
-        Peek(key) => text(state, *key).unwrap_or(None).into(),
         Set(key, text) => {
             store(state, *key, text);
             Reply::Ok
@@ -582,6 +564,7 @@ mod tests {
                 MsetNx(vec![(4, "4".into()), (5, "5".into())]),
                 Reply::Number(1),
             ),
+            (Mset(vec![(4, "4".into()), (5, "5".into())]), Reply::Ok),
             (Mget(vec![4, 5]), items(&["4", "5"])),
             (
                 Transaction(vec![Pop(Side::Left, 4), IncrBy(4, 2), Get(4)]),
@@ -590,18 +573,5 @@ mod tests {
         ] {
             assert_eq!(request.apply(state), reply, "{request:?}");
         }
-    }
-
-    #[test]
-    fn mset_and_mget_are_one_operation_for_each_key() {
-        let set = Mset(vec![(1, "a".into()), (2, "b".into())]);
-        let parts = vec![
-            (Set(1, "a".into()), Some(Reply::Ok)),
-            (Set(2, "b".into()), Some(Reply::Ok)),
-        ];
-        assert_eq!(set.parts(Some(Reply::Ok)), parts);
-        let seen = Reply::List(vec![word("a"), Reply::Nil]);
-        let parts = vec![(Peek(1), Some(word("a"))), (Peek(2), Some(Reply::Nil))];
-        assert_eq!(Mget(vec![1, 2]).parts(Some(seen)), parts);
     }
 }

@@ -546,7 +546,7 @@ mod tests {
             let command = line.split(' ').map(str::as_bytes).collect::<Vec<_>>();
             let reply = session.run_args(&command);
             assert!(
-                !reply.starts_with('-') && !session.store().has_ready(),
+                !reply.starts_with('-') && !session.server.databases.has_ready(),
                 "{line}: {reply}"
             );
         }

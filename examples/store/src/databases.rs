@@ -1,0 +1,379 @@
+//! The databases of a server: keyspaces with numbers, and forks of them for transactions.
+//!
+//! A database costs a pointer until it is first used, and then its empty shards. Its number is its place; what it holds
+//! can change places with another one's, at one instant.
+//!
+//! ```text
+//!   Databases ─► OnceLock<Arc<Keyspace>>, one for each number    GET, SET: get(number), and no further lock
+//!       │ fork
+//!       ▼
+//!   Databases ─► forks of those that the transaction has used, and which of them stands for which number
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+
+use crate::access::LfuRates;
+use crate::fork::Origin;
+use crate::form::PackingLimit;
+use crate::keyspace::{Keyspace, KeyspaceStats, Map, SHARDS};
+use crate::locks::{Place, ShardLocks};
+use crate::shared::{ExpiredHook, Shared};
+
+/// All databases of a server, or a fork of them.
+#[derive(Debug)]
+pub struct Databases {
+    count: usize,
+    shared: Arc<Shared>,
+    held: Held,
+}
+
+#[derive(Debug)]
+enum Held {
+    Roots(Box<[OnceLock<Arc<Keyspace>>]>),
+    Forks(Forks),
+}
+
+impl Databases {
+    /// The most databases that a server can have.
+    pub const COUNT_MAX: usize = 1 << 14;
+
+    /// So many empty databases, with their own reaper thread.
+    ///
+    /// # Panics
+    /// It is none, or more than [`COUNT_MAX`](Self::COUNT_MAX).
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        assert!(
+            (1..=Self::COUNT_MAX).contains(&count),
+            "{count} databases are too few or too many"
+        );
+        Self {
+            count,
+            shared: Shared::start(),
+            held: Held::Roots((0..count).map(|_| OnceLock::new()).collect()),
+        }
+    }
+
+    /// The number of databases.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The database of this number.
+    ///
+    /// # Panics
+    /// There are not so many.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, number: usize) -> &Keyspace {
+        match &self.held {
+            Held::Roots(_) => self.root(number),
+            Held::Forks(forks) => forks.get(number),
+        }
+    }
+
+    /// # Panics
+    /// These are forks, or there are not so many.
+    fn root(&self, number: usize) -> &Arc<Keyspace> {
+        let Held::Roots(roots) = &self.held else {
+            panic!("forks have no forks");
+        };
+        roots[number].get_or_init(|| Arc::new(Keyspace::numbered(number, &self.shared)))
+    }
+
+    /// The databases that have been used, in the order of their numbers. Others are empty.
+    pub fn used(&self) -> impl Iterator<Item = &Keyspace> {
+        (0..self.count)
+            .filter(|number| self.is_used(*number))
+            .map(|number| self.get(number))
+    }
+
+    fn is_used(&self, number: usize) -> bool {
+        match &self.held {
+            Held::Roots(roots) => roots[number].get().is_some(),
+            Held::Forks(forks) => forks.of.is_used(forks.origin_of(number)),
+        }
+    }
+
+    /// Exchanges what two databases hold, at one instant.
+    ///
+    /// # Panics
+    /// There are not so many databases.
+    pub fn swap(&self, one: usize, other: usize) {
+        let numbers = [one, other].map(|number| self.get(number).number());
+        if one == other {
+            return;
+        }
+        match &self.held {
+            Held::Forks(forks) => forks.swap(one, other),
+            Held::Roots(_) => {
+                let shards = |number| (0..SHARDS).map(move |index| (number, index));
+                let places = numbers.into_iter().flat_map(shards).collect();
+                let mut locks = ShardLocks::take(&places, |number| self.get(number));
+                self.get(one).swap_locked(self.get(other), &mut locks);
+                drop(locks);
+                for number in numbers {
+                    self.get(number).awaited.note_all();
+                }
+            }
+        }
+    }
+
+    /// Removes all keys of all databases, as [`Keyspace::clear`] does.
+    pub fn clear(&self) {
+        self.used().for_each(Keyspace::clear);
+    }
+
+    /// Counters of all databases.
+    #[must_use]
+    pub fn stats(&self) -> KeyspaceStats {
+        self.used()
+            .map(Keyspace::stats)
+            .fold(KeyspaceStats::default(), |sum, of_one| KeyspaceStats {
+                hits: sum.hits + of_one.hits,
+                misses: sum.misses + of_one.misses,
+                expired_keys: sum.expired_keys + of_one.expired_keys,
+                contended_updates: sum.contended_updates + of_one.contended_updates,
+            })
+    }
+
+    /// Has `tell` called with the number of the database and each key that is removed because it has expired, on the
+    /// thread that finds it and without a lock. Only the first call has an effect.
+    pub fn on_expired(&self, tell: impl Fn(usize, &[u8]) + Send + Sync + 'static) {
+        let _ = self.shared.on_expired.set(ExpiredHook(Box::new(tell)));
+    }
+
+    /// Counts accesses to keys from now on, or stops to count them.
+    pub fn count_accesses(&self, counts: bool) {
+        self.shared.clock.set_counts(counts);
+    }
+
+    /// A limit up to which collections count as packed.
+    #[must_use]
+    pub fn packing_limit(&self, limit: PackingLimit) -> u64 {
+        self.shared.packing.get(limit)
+    }
+
+    /// Changes a limit up to which collections count as packed. A collection gets its form when it changes next.
+    pub fn set_packing_limit(&self, limit: PackingLimit, most: u64) {
+        self.shared.packing.set(limit, most);
+    }
+
+    /// How frequencies grow and shrink.
+    #[must_use]
+    pub fn lfu_rates(&self) -> LfuRates {
+        self.shared.clock.rates()
+    }
+
+    /// Changes how frequencies grow and shrink.
+    pub fn set_lfu_rates(&self, rates: LfuRates) {
+        self.shared.clock.set_rates(rates);
+    }
+
+    /// Advances the clock that [`Keyspace::idle_s`] reads.
+    pub(crate) fn tick(&self) {
+        self.shared.clock.advance();
+    }
+
+    /// Bytes that were removed and that the reaper has not dropped yet, by estimate.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.shared.reaper.pending_bytes()
+    }
+
+    /// Whether this is the fork of a transaction.
+    #[must_use]
+    pub fn is_fork(&self) -> bool {
+        self.forks().is_some()
+    }
+
+    /// Whether this is a fork of databases that are partly locked.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.forks().is_some_and(|forks| forks.locked.is_some())
+    }
+
+    /// Forgets what the transaction of this fork changes: its commit stores nothing, and compares nothing.
+    pub fn roll_back(&self) {
+        if let Some(forks) = self.forks() {
+            forks.is_rolled_back.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn forks(&self) -> Option<&Forks> {
+        match &self.held {
+            Held::Roots(_) => None,
+            Held::Forks(forks) => Some(forks),
+        }
+    }
+
+    /// A fork of these databases. `locks` are the shards whose locks the caller holds until the commit.
+    pub(crate) fn fork(self: &Arc<Self>, locks: Option<&ShardLocks<'_>>) -> Self {
+        Self {
+            count: self.count,
+            shared: Arc::clone(&self.shared),
+            held: Held::Forks(Forks {
+                of: Arc::clone(self),
+                locked: locks.map(ShardLocks::maps),
+                first: OnceLock::new(),
+                moved: Mutex::default(),
+                is_moved: AtomicBool::new(false),
+                is_rolled_back: AtomicBool::new(false),
+            }),
+        }
+    }
+}
+
+/// The forks of one transaction.
+#[derive(Debug)]
+pub(crate) struct Forks {
+    of: Arc<Databases>,
+    /// The maps of the locked shards; `None` if no lock is held.
+    locked: Option<HashMap<Place, Map>>,
+    /// In the order of their first use.
+    first: OnceLock<Box<Node>>,
+    /// The databases that the transaction has exchanged, by number: the origin whose fork stands there.
+    moved: Mutex<BTreeMap<usize, usize>>,
+    is_moved: AtomicBool,
+    is_rolled_back: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Node {
+    keyspace: Keyspace,
+    next: OnceLock<Box<Self>>,
+}
+
+impl Forks {
+    fn get(&self, number: usize) -> &Keyspace {
+        let number = self.origin_of(number);
+        let mut next = &self.first;
+        loop {
+            let node = next.get_or_init(|| Box::new(self.node(number)));
+            if node.keyspace.number() == number {
+                return &node.keyspace;
+            }
+            next = &node.next;
+        }
+    }
+
+    fn node(&self, number: usize) -> Node {
+        let locked = self.locked.as_ref().map(|locked| {
+            let own = locked.iter().filter(|((of, _), _)| *of == number);
+            own.map(|((_, index), map)| (*index, map.clone())).collect()
+        });
+        Node {
+            keyspace: Keyspace::over(Origin::new(self.of.root(number), locked)),
+            next: OnceLock::new(),
+        }
+    }
+
+    /// The forks that the transaction has used.
+    pub(crate) fn made(&self) -> impl Iterator<Item = &Keyspace> {
+        let mut next = &self.first;
+        std::iter::from_fn(move || {
+            let node = next.get()?;
+            next = &node.next;
+            Some(&node.keyspace)
+        })
+    }
+
+    /// The number of the origin whose fork stands at `number`.
+    fn origin_of(&self, number: usize) -> usize {
+        if !self.is_moved.load(Ordering::Relaxed) {
+            return number;
+        }
+        self.moved.lock().get(&number).copied().unwrap_or(number)
+    }
+
+    fn swap(&self, one: usize, other: usize) {
+        let origins = [self.origin_of(one), self.origin_of(other)];
+        let mut moved = self.moved.lock();
+        moved.extend([(one, origins[1]), (other, origins[0])]);
+        self.is_moved.store(true, Ordering::Relaxed);
+    }
+
+    /// The databases that were exchanged: the number of each, and that of the origin whose keys it gets.
+    pub(crate) fn moves(&self) -> Vec<(usize, usize)> {
+        let moved = self.moved.lock();
+        moved.iter().map(|(to, from)| (*to, *from)).collect()
+    }
+
+    /// The swaps, one after the other, that lead to these [`moves`](Self::moves).
+    pub(crate) fn swaps_for(moves: &[(usize, usize)]) -> Vec<[usize; 2]> {
+        // Where the keys of each origin are by now.
+        let mut places: BTreeMap<usize, usize> = moves.iter().map(|(to, _)| (*to, *to)).collect();
+        let mut swaps = Vec::new();
+        for (to, from) in moves {
+            let at = places[from];
+            if at == *to {
+                continue;
+            }
+            swaps.push([*to, at]);
+            // What was at `to` is at `at` now.
+            for place in places.values_mut() {
+                if *place == *to {
+                    *place = at;
+                } else if *place == at {
+                    *place = *to;
+                }
+            }
+        }
+        swaps
+    }
+
+    pub(crate) fn is_rolled_back(&self) -> bool {
+        self.is_rolled_back.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::ops::Deref;
+    use std::sync::Arc;
+
+    use super::Databases;
+    use crate::fork::Watched;
+    use crate::keyspace::Keyspace;
+
+    /// The first of four databases.
+    pub(crate) struct Store {
+        pub(crate) all: Arc<Databases>,
+    }
+
+    impl Store {
+        pub(crate) fn new() -> Self {
+            let all = Arc::new(Databases::new(4));
+            Self { all }
+        }
+
+        pub(crate) fn transact<R>(
+            &self,
+            watched: &[Watched],
+            mut body: impl FnMut(&Keyspace) -> R,
+        ) -> Option<R> {
+            self.all.transact(watched, |fork| {
+                assert_eq!(fork.is_locked(), fork.get(0).is_locked());
+                body(fork.get(0))
+            })
+        }
+    }
+
+    impl Deref for Store {
+        type Target = Keyspace;
+
+        fn deref(&self) -> &Keyspace {
+            self.all.get(0)
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What the databases of one server share.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::RwLock;
+
+use crate::access::AccessClock;
+use crate::awaited::ReadyKeys;
+use crate::form::PackingLimits;
+use crate::keyspace::Shard;
+use crate::reaper::Reaper;
+
+/// What the databases of one server share. Forks share it with their origins.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) clock: AccessClock,
+    pub(crate) packing: PackingLimits,
+    pub(crate) reaper: Reaper,
+    pub(crate) ready: Arc<ReadyKeys>,
+    pub(crate) on_expired: OnceLock<ExpiredHook>,
+    /// The shards of all databases that have been used, in the order of their first use.
+    pub(crate) shards: RwLock<Vec<Arc<[Shard]>>>,
+}
+
+impl Shared {
+    /// Starts the reaper's thread.
+    pub(crate) fn start() -> Arc<Self> {
+        Arc::new(Self {
+            clock: AccessClock::default(),
+            packing: PackingLimits::default(),
+            reaper: Reaper::start(),
+            ready: Arc::default(),
+            on_expired: OnceLock::new(),
+            shards: RwLock::default(),
+        })
+    }
+}
+
+/// What is told about keys that are removed because they have expired.
+pub(crate) struct ExpiredHook(pub(crate) Box<Tell>);
+
+/// Gets the number of the database, and the key.
+type Tell = dyn Fn(usize, &[u8]) + Send + Sync;
+
+impl fmt::Debug for ExpiredHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExpiredHook").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,282 @@
+//! Databases that exchange keys while others read, walk and write.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use psp_store::{Databases, Keyspace, Value};
+
+const KEYS: usize = 300;
+
+fn databases(count: usize) -> Arc<Databases> {
+    Arc::new(Databases::new(count))
+}
+
+fn keys(keyspace: &Keyspace) -> BTreeSet<Vec<u8>> {
+    let mut keys = BTreeSet::new();
+    keyspace.for_each(|entry| {
+        keys.insert(entry.key().to_vec());
+    });
+    keys
+}
+
+fn text(keyspace: &Keyspace, key: &[u8]) -> Option<Vec<u8>> {
+    keyspace.with(key, |value| match value? {
+        Value::String(text) => Some(text.to_vec()),
+        other => panic!("{other:?}"),
+    })
+}
+
+fn number(keyspace: &Keyspace, key: &[u8]) -> u64 {
+    text(keyspace, key).map_or(0, |text| String::from_utf8(text).unwrap().parse().unwrap())
+}
+
+fn put(keyspace: &Keyspace, key: &[u8], number: u64) {
+    keyspace.insert(key, Value::string(number.to_string().as_bytes()));
+}
+
+/// Lets `others` run until `work` is done.
+fn beside<R>(others: &[&(dyn Fn() + Sync)], work: impl FnOnce() -> R) -> R {
+    let done = AtomicBool::new(false);
+    let rounds: Vec<AtomicUsize> = others.iter().map(|_| AtomicUsize::new(0)).collect();
+    thread::scope(|scope| {
+        for (other, rounds) in others.iter().zip(&rounds) {
+            let done = &done;
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    other();
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let result = work();
+        while rounds
+            .iter()
+            .any(|rounds| rounds.load(Ordering::Relaxed) == 0)
+        {
+            thread::yield_now();
+        }
+        done.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+#[test]
+fn databases_are_apart_and_made_when_they_are_used() {
+    let all = databases(Databases::COUNT_MAX);
+    assert_eq!(all.used().count(), 0);
+    put(all.get(3), b"k", 3);
+    put(all.get(9000), b"k", 9);
+    let used = all.used().map(Keyspace::number);
+    assert_eq!(used.collect::<Vec<_>>(), [3, 9000]);
+    assert_eq!(number(all.get(3), b"k"), 3);
+    all.get(3).clear();
+    assert_eq!((all.get(3).len(), all.get(9000).len()), (0, 1));
+    all.clear();
+    assert!(all.used().all(Keyspace::is_empty));
+}
+
+#[test]
+fn a_walk_follows_the_keys_with_which_it_began() {
+    let all = databases(3);
+    let names = |prefix: &str| -> BTreeSet<Vec<u8>> {
+        let names = (0..KEYS).map(|index| format!("{prefix}{index}").into_bytes());
+        names.collect()
+    };
+    let [mine, theirs] = ["mine", "theirs"].map(names);
+    mine.iter().for_each(|key| put(all.get(0), key, 1));
+    theirs.iter().for_each(|key| put(all.get(1), key, 2));
+    let mut seen = BTreeSet::new();
+    all.get(0).for_each(|entry| {
+        seen.insert(entry.key().to_vec());
+        match seen.len() {
+            1 => all.swap(0, 1),
+            10 => all.swap(1, 2),
+            20 => all.swap(0, 2),
+            _ => {}
+        }
+    });
+    assert_eq!(seen, mine);
+    assert_eq!(keys(all.get(0)), mine);
+    assert_eq!(keys(all.get(2)), theirs);
+    assert_eq!(
+        [0, 1, 2].map(|number| all.get(number).len()),
+        [KEYS, 0, KEYS]
+    );
+}
+
+#[test]
+fn nobody_sees_a_part_of_a_swap() {
+    let all = databases(2);
+    for index in 0..KEYS {
+        put(all.get(0), format!("a{index}").as_bytes(), 0);
+    }
+    for index in 0..2 * KEYS {
+        put(all.get(1), format!("b{index}").as_bytes(), 0);
+    }
+    let walks = || {
+        let found = keys(all.get(0));
+        let first = found.first().expect("keys")[0];
+        assert!(found.iter().all(|key| key[0] == first), "a mixture");
+        assert_eq!(found.len(), if first == b'a' { KEYS } else { 2 * KEYS });
+    };
+    let sizes = || {
+        let size = all.get(1).len();
+        assert!(size == KEYS || size == 2 * KEYS, "{size}");
+    };
+    beside(&[&walks, &sizes], || {
+        for _ in 0..500 {
+            all.swap(0, 1);
+        }
+    });
+}
+
+/// What is flushed is what was there at the begin, wherever it is by then.
+#[test]
+fn clearing_spares_what_a_swap_brings() {
+    let all = databases(2);
+    for _ in 0..200 {
+        for index in 0..50 {
+            put(all.get(0), format!("a{index}").as_bytes(), 0);
+            put(all.get(1), format!("b{index}").as_bytes(), 0);
+        }
+        thread::scope(|scope| {
+            scope.spawn(|| all.get(0).clear());
+            scope.spawn(|| all.swap(0, 1));
+        });
+        let mut sizes = [0, 1].map(|number| all.get(number).len());
+        sizes.sort_unstable();
+        assert_eq!(sizes, [0, 50]);
+        all.clear();
+    }
+}
+
+#[test]
+fn what_moves_between_databases_is_never_twice_or_gone() {
+    let all = databases(2);
+    put(all.get(0), b"k", 1);
+    let looks = || {
+        let seen = all.transact(&[], |fork| {
+            [0, 1].map(|number| usize::from(fork.get(number).contains(b"k")))
+        });
+        assert_eq!(seen.map(|seen| seen.iter().sum()), Some(1_usize));
+    };
+    let moves = |from: usize, to: usize| {
+        Keyspace::update_both([(all.get(from), b"k"), (all.get(to), b"k")], |from, to| {
+            if let Some(value) = from.remove() {
+                to.insert(value);
+            }
+        });
+    };
+    beside(&[&looks, &|| moves(1, 0), &|| all.swap(0, 1)], || {
+        (0..2000).for_each(|_| moves(0, 1));
+    });
+    assert_eq!(all.get(0).len() + all.get(1).len(), 1);
+}
+
+#[test]
+fn a_transaction_swaps_as_it_ends() {
+    let all = databases(4);
+    for number in 0..3 {
+        put(all.get(number), b"was in", number as u64);
+    }
+    let watched = [all.get(3).watch(b"none"), all.get(0).watch(b"none")];
+    let seen = all.transact(&watched, |fork| {
+        fork.swap(0, 1);
+        fork.swap(1, 2);
+        put(fork.get(0), b"new in", 0);
+        fork.swap(3, 2);
+        assert_eq!(number(all.get(0), b"was in"), 0, "nobody else sees it");
+        assert!(!all.get(1).contains(b"new in"));
+        let places = [0, 1, 2, 3].map(|number| text(fork.get(number), b"was in"));
+        assert_eq!(fork.used().count(), 4);
+        places
+    });
+    let expected = [Some("1"), Some("2"), None, Some("0")];
+    let expected = expected.map(|text| text.map(|text| text.as_bytes().to_vec()));
+    assert_eq!(seen.as_ref(), Some(&expected));
+    let after = [0, 1, 2, 3].map(|number| text(all.get(number), b"was in"));
+    assert_eq!(after, expected);
+    assert_eq!(number(all.get(0), b"new in"), 0);
+    assert_eq!(
+        [0, 1, 2, 3].map(|number| all.get(number).len()),
+        [2, 1, 0, 1]
+    );
+}
+
+#[test]
+fn a_watched_key_changes_with_a_swap() {
+    let all = databases(2);
+    put(all.get(0), b"k", 1);
+    for (key, is_carried_out) in [(b"k".as_slice(), false), (b"none", true)] {
+        let watched = [all.get(0).watch(key)];
+        all.swap(0, 1);
+        let result = all.transact(&watched, |_| ());
+        assert_eq!(result.is_some(), is_carried_out);
+        all.swap(0, 1);
+    }
+    let watched = [all.get(1).watch(b"k")];
+    put(all.get(0), b"k", 2);
+    assert!(all.transact(&watched, |_| ()).is_some(), "another database");
+}
+
+/// Transactions over two databases and swaps in turn, which end under locks if they must.
+#[test]
+fn transactions_over_databases_stay_whole() {
+    let all = databases(2);
+    put(all.get(0), b"sum", 500);
+    put(all.get(1), b"sum", 500);
+    let transfers = || {
+        all.transact(&[], |fork| {
+            let [here, there] = [0, 1].map(|database| number(fork.get(database), b"sum"));
+            put(fork.get(0), b"sum", here.saturating_sub(1));
+            put(fork.get(1), b"sum", there + here.min(1));
+        });
+    };
+    let swaps = || {
+        all.transact(&[], |fork| fork.swap(0, 1));
+    };
+    let looks = || {
+        let sum = all.transact(&[], |fork| {
+            [0, 1]
+                .map(|database| number(fork.get(database), b"sum"))
+                .iter()
+                .sum::<u64>()
+        });
+        assert_eq!(sum, Some(1000));
+    };
+    beside(&[&swaps, &looks], || (0..500).for_each(|_| transfers()));
+}
+
+/// The keys of one operation appear, and go, together.
+#[test]
+fn many_keys_change_at_one_instant() {
+    for keys in [5, 200] {
+        let store = Keyspace::new();
+        let names: Vec<Vec<u8>> = (0..keys)
+            .map(|index| format!("k{index}").into_bytes())
+            .collect();
+        let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+        let reversed: Vec<&[u8]> = names.iter().rev().copied().collect();
+        let put_all = |value: &[u8], names: &[&[u8]]| {
+            store.insert_all(names.iter().map(|name| (*name, Value::string(value))));
+        };
+        let looks = || {
+            let mut seen = BTreeSet::new();
+            store.with_all(&names, |value| {
+                seen.insert(match value {
+                    Some(Value::String(text)) => text.to_vec(),
+                    _ => Vec::new(),
+                });
+            });
+            assert_eq!(seen.len(), 1, "{seen:?}");
+        };
+        beside(&[&looks, &|| put_all(b"other", &reversed)], || {
+            for _ in 0..500 {
+                put_all(b"value", &names);
+                assert_eq!(store.remove_all(&names), keys);
+            }
+        });
+    }
+}
