@@ -32,6 +32,7 @@ pub struct TransactionState {
     /// Number of queued commands, for others to read; [`NONE`] without MULTI.
     queued: AtomicUsize,
     watching: AtomicUsize,
+    bytes: AtomicUsize,
     inner: Mutex<Inner>,
 }
 
@@ -50,6 +51,8 @@ struct Queue {
     longest: Option<RequestType>,
     /// A command could not be queued, so EXEC runs none of them.
     failed: bool,
+    /// CLIENT PAUSE WRITE holds one of the commands.
+    is_held_by_pause: bool,
 }
 
 /// A command that EXEC runs.
@@ -102,6 +105,7 @@ impl Default for TransactionState {
         Self {
             queued: AtomicUsize::new(NONE),
             watching: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
             inner: Mutex::default(),
         }
     }
@@ -120,6 +124,18 @@ impl TransactionState {
     #[must_use]
     pub fn watching(&self) -> usize {
         self.watching.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the queued commands.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether EXEC now would run a command that CLIENT PAUSE WRITE holds.
+    #[must_use]
+    pub fn is_held_by_pause(&self) -> bool {
+        self.inner.lock().queue.is_held_by_pause
     }
 
     /// Whether the command of this name is queued rather than run.
@@ -150,7 +166,8 @@ impl TransactionState {
         Some(size_class::of_transaction(count, longest))
     }
 
-    /// Adds a command that is of `request_type`. All arguments together may have up to `bytes_max`.
+    /// Adds a command that is of `request_type`. All arguments together may have up to `bytes_max`. `is_held_by_pause`:
+    /// CLIENT PAUSE WRITE holds it.
     ///
     /// # Errors
     /// They have more. The transaction has failed.
@@ -160,6 +177,7 @@ impl TransactionState {
         args: &[&[u8]],
         request_type: RequestType,
         bytes_max: usize,
+        is_held_by_pause: bool,
     ) -> Result<()> {
         let queue = &mut self.inner.lock().queue;
         let len: usize = args.iter().map(|arg| arg.len()).sum();
@@ -177,6 +195,8 @@ impl TransactionState {
         if !queue.failed {
             queue.commands.push(QueuedCommand::new(index, args));
             queue.longest = queue.longest.max(Some(request_type));
+            queue.is_held_by_pause |= is_held_by_pause;
+            self.bytes.store(queue.bytes, Ordering::Relaxed);
         }
         self.queued.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -197,6 +217,7 @@ impl TransactionState {
         let Inner { queue, watched } = std::mem::take(&mut *self.inner.lock());
         self.queued.store(NONE, Ordering::Relaxed);
         self.watching.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
         Some(Transaction {
             commands: queue.commands,
             watched,

@@ -21,6 +21,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("flushall", -1, flush).flags(&[Flag::Write]),
     CommandSpec::new("flushdb", -1, flush).flags(&[Flag::Write]),
     CommandSpec::new("lastsave", 1, lastsave).flags(&[Flag::Fast]),
+    CommandSpec::new("monitor", 1, monitor).flags(&[Flag::Admin, Flag::NoScript]),
     CommandSpec::new("time", 1, time).flags(&[Flag::Fast]),
 ];
 
@@ -43,6 +44,21 @@ fn flush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         _ => return Err(CommandError::Syntax),
     }
     context.store.clear();
+    out.simple("OK");
+    Ok(())
+}
+
+fn monitor(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    if !context.may_block {
+        return Err(CommandError::line(
+            "ERR MONITOR isn't allowed for DENY BLOCKING client",
+        ));
+    }
+    let clients = &context.server.clients;
+    let found = clients.find(context.client.id);
+    if let Some((client, outlet)) = found.zip(context.client.take_outlet()) {
+        clients.monitors.add(&client, outlet);
+    }
     out.simple("OK");
     Ok(())
 }

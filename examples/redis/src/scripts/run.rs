@@ -26,6 +26,7 @@ use super::pool::Lease;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
 use crate::keyspace_events;
+use crate::monitors::{Moment, feed};
 use crate::parse::Result;
 use crate::transcript::Transcript;
 
@@ -150,8 +151,11 @@ impl Run<'_> {
         let out: &mut dyn Sink = reply;
         let mut encoder = Encoder::new(out, interpreter.control.version());
         let result = keyspace_events::run(spec, &mut context, args, &mut encoder);
-        let stats = self.context.stats;
-        stats.count_call(index, started.elapsed(), result.is_err());
+        let entry = table.entry_of(index, args);
+        feed(&context, entry, args, Moment::After);
+        let (busy, who) = (started.elapsed(), (self.context.client, self.context.stats));
+        let records = &self.context.server.records;
+        records.ended(who, entry, args, busy, result.as_ref().err());
         result?;
         if reply.is_too_long {
             return Err(CommandError::line(

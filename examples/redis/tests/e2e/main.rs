@@ -12,6 +12,7 @@ mod costs;
 mod differential;
 mod eviction;
 mod functions;
+mod introspection;
 mod linearizable;
 mod local_sockets;
 mod memory;
