@@ -62,8 +62,8 @@ fn sorted<'a>(args: &'a [&'a [u8]]) -> Option<Vec<CallKey<'a>>> {
         flags: READ,
     }];
     let pairs = args.get(2..).unwrap_or_default().windows(2);
-    let stores = pairs.filter(|pair| parse::is(pair[0], "STORE"));
-    keys.extend(stores.last().map(|pair| CallKey {
+    let mut stores = pairs.filter(|pair| parse::is(pair[0], "STORE"));
+    keys.extend(stores.next_back().map(|pair| CallKey {
         name: pair[1],
         flags: OVERWRITTEN,
     }));

@@ -251,11 +251,19 @@ impl ClientInfo {
         }
     }
 
-    /// Which replies the client wants.
+    /// Whether the client wants all replies.
     #[inline]
     #[must_use]
+    pub fn wants_all_replies(&self) -> bool {
+        self.replies.load(Ordering::Relaxed) == Replies::All as u8
+    }
+
+    /// Which replies the client wants.
+    #[must_use]
     pub fn replies(&self) -> Replies {
-        Replies::EACH[usize::from(self.replies.load(Ordering::Relaxed)) % Replies::EACH.len()]
+        let number = self.replies.load(Ordering::Relaxed);
+        let mut each = Replies::EACH.into_iter();
+        each.find(|it| *it as u8 == number).unwrap_or(Replies::All)
     }
 
     /// Sets which replies the client wants.
@@ -266,7 +274,7 @@ impl ClientInfo {
     /// A request of the client has ended: what CLIENT REPLY SKIP skips is skipped.
     #[inline]
     pub fn end_of_request(&self) {
-        if self.replies() == Replies::SkipThis {
+        if self.replies.load(Ordering::Relaxed) == Replies::SkipThis as u8 {
             self.set_replies(Replies::All);
         }
     }
@@ -343,16 +351,15 @@ impl ClientInfo {
         // Writing to a String does not fail.
         let _ok = write!(
             line,
-            "name={} age={} idle={idle_s} flags={} db=0 sub={} psub={} ssub={} multi={queued} watch={} qbuf={} \
+            "name={} age={} idle={idle_s} flags={} db=0 sub={} psub={} ssub={} multi={queued} qbuf={} \
              qbuf-free=0 argv-mem={} multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={pushed_bytes} \
-             tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+             tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} watch={}",
             labels.name,
             age.as_secs(),
             self.flags(),
             self.subscriber.count(TopicKind::Channel),
             self.subscriber.count(TopicKind::Pattern),
             self.subscriber.count(TopicKind::Shard),
-            transaction.watching(),
             request.frame,
             request.arguments,
             usize::from(pushed_bytes > 0),
@@ -360,6 +367,7 @@ impl ClientInfo {
             version_number(self.version()),
             labels.lib_name,
             labels.lib_version,
+            transaction.watching(),
         );
         line
     }

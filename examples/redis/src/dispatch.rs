@@ -12,7 +12,7 @@ use crate::client::ClientInfo;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
 use crate::keyspace_events;
-use crate::monitors::{Moment, feed};
+use crate::monitors::{Moment, show};
 use crate::parse::Result;
 use crate::pause;
 use crate::state::ServerState;
@@ -99,9 +99,14 @@ pub fn dispatch(
         return Outcome::Keep;
     }
     let mut context = Context::new(server, client, stats);
-    feed(&context, entry, args, Moment::Before);
+    let is_monitored = server.clients.monitors.is_any();
+    if is_monitored {
+        show(&context, entry, args, Moment::Before);
+    }
     let result = keyspace_events::run(spec, &mut context, args, &mut reply);
-    feed(&context, entry, args, Moment::After);
+    if is_monitored {
+        show(&context, entry, args, Moment::After);
+    }
     if let Err(error) = &result {
         reply.error(&error.to_string());
     }

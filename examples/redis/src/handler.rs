@@ -7,7 +7,7 @@ use psp_protocols::resp::{Args, CommandId, RespHead};
 use psp_server::{Handler, Peer, Refusal, Reply, Request, ServerHandle, WorkerId};
 
 use crate::admission;
-use crate::client::{Client, Replies};
+use crate::client::Client;
 use crate::dispatch::{Outcome, dispatch};
 use crate::pause::Paused;
 use crate::pubsub::Outlet;
@@ -130,13 +130,10 @@ impl Handler<RespHead> for RedisHandler {
         let args = Args::new(request.payload, head, &mut worker.unescaped);
         let stats = &worker.stats;
         let command = (head.command(), request.request_type);
-        let outcome = if client.replies() != Replies::All {
+        // What tells of subscriptions is sent whatever the client has said of replies.
+        let outcome = if subscribing == Subscribing::Nothing && !client.wants_all_replies() {
             let mut wanted = Wanted::of(client.info(), reply);
-            let outcome = dispatch(&self.server, client, stats, command, &args, &mut wanted);
-            if subscribing == Subscribing::Ends && client.transaction.queued().is_none() {
-                client.subscriber.detach();
-            }
-            outcome
+            dispatch(&self.server, client, stats, command, &args, &mut wanted)
         } else if subscribing == Subscribing::Ends {
             let mut text = Vec::new();
             let outcome = dispatch(&self.server, client, stats, command, &args, &mut text);

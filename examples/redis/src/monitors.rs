@@ -120,8 +120,9 @@ pub(crate) fn feed(context: &Context<'_>, entry: usize, args: &[&[u8]], moment: 
     }
 }
 
+/// [`feed`], where there are monitors.
 #[cold]
-fn show(context: &Context<'_>, entry: usize, args: &[&[u8]], moment: Moment) {
+pub(crate) fn show(context: &Context<'_>, entry: usize, args: &[&[u8]], moment: Moment) {
     let Some(entry) = CommandTable::get().entry(entry) else {
         return;
     };

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -64,13 +63,10 @@ impl Default for WorkerStats {
 
 impl WorkerStats {
     /// Counts a call of the entry with this index in the [`CommandTable`].
-    pub fn count_call(&self, index: usize, busy: Duration, failed: bool) {
+    pub fn count_call(&self, index: usize, busy_ns: u64, failed: bool) {
         let counters = &self.commands[index];
         add(&counters.calls, 1);
-        add(
-            &counters.busy_ns,
-            u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX),
-        );
+        add(&counters.busy_ns, busy_ns);
         add(&counters.failed, u64::from(failed));
     }
 
@@ -79,10 +75,11 @@ impl WorkerStats {
         add(&self.commands[index].rejected, 1);
     }
 
-    /// Records the service time of a call.
-    pub fn record_time(&self, index: usize, busy: Duration) {
+    /// Records the service time of a call, in nanoseconds.
+    #[inline]
+    pub fn record_time(&self, index: usize, busy_ns: u64) {
         let times = self.commands[index].times.get_or_init(Histogram::default);
-        times.record(busy);
+        times.record(busy_ns);
     }
 
     /// Counts an error reply by its code, the first word.

@@ -133,7 +133,7 @@ const PARAMETERS: &[Parameter] = &[
         "latency-monitor-threshold",
         |server| server.records.latency.threshold_ms().to_string(),
         |server, value| {
-            server.records.latency.set_threshold_ms(number(value)?);
+            server.records.set_latency_threshold_ms(number(value)?);
             Ok(())
         },
     ),
@@ -257,7 +257,7 @@ const PARAMETERS: &[Parameter] = &[
             if us < -1 {
                 return Err("argument must be between -1 and 9223372036854775807 inclusive".into());
             }
-            server.records.slow_log.set_threshold_us(us);
+            server.records.set_slow_log_threshold_us(us);
             Ok(())
         },
     ),

@@ -16,8 +16,8 @@ pub(crate) const COMMANDS: &[CommandSpec] =
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("count", 2, count),
     Subcommand::new("docs", -2, docs),
-    Subcommand::new("getkeys", -3, getkeys),
-    Subcommand::new("getkeysandflags", -3, getkeys_and_flags),
+    Subcommand::new("getkeys", -4, getkeys),
+    Subcommand::new("getkeysandflags", -4, getkeys_and_flags),
     Subcommand::new("help", 2, help),
     Subcommand::new("info", -2, info),
     Subcommand::new("list", -2, list),
@@ -373,7 +373,7 @@ mod tests {
             ),
             ("COMMAND GETKEYS EVAL x 0", "*0"),
             (
-                "COMMAND GETKEYS PING",
+                "COMMAND GETKEYS PING x",
                 "-ERR The command has no key arguments",
             ),
             (

@@ -15,7 +15,9 @@ use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("cluster", -2, cluster).flags(&[Flag::Admin]),
+    CommandSpec::new("cluster", -2, disabled)
+        .flags(&[Flag::Admin])
+        .subcommands(CLUSTER),
     CommandSpec::new("dbsize", 1, dbsize).flags(&[Flag::Readonly, Flag::Fast]),
     CommandSpec::new("debug", -2, debug).flags(&[Flag::Admin, Flag::NoScript]),
     CommandSpec::new("flushall", -1, flush).flags(&[Flag::Write]),
@@ -23,6 +25,37 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("lastsave", 1, lastsave).flags(&[Flag::Fast]),
     CommandSpec::new("monitor", 1, monitor).flags(&[Flag::Admin, Flag::NoScript]),
     CommandSpec::new("time", 1, time).flags(&[Flag::Fast]),
+];
+
+/// The subcommands of CLUSTER.
+const CLUSTER: &[Subcommand] = &[
+    Subcommand::new("addslots", -3, disabled),
+    Subcommand::new("addslotsrange", -4, disabled),
+    Subcommand::new("bumpepoch", 2, disabled),
+    Subcommand::new("count-failure-reports", 3, disabled),
+    Subcommand::new("countkeysinslot", 3, disabled),
+    Subcommand::new("delslots", -3, disabled),
+    Subcommand::new("delslotsrange", -4, disabled),
+    Subcommand::new("failover", -2, disabled),
+    Subcommand::new("flushslots", 2, disabled),
+    Subcommand::new("forget", 3, disabled),
+    Subcommand::new("getkeysinslot", 4, disabled),
+    Subcommand::new("help", 2, disabled),
+    Subcommand::new("info", 2, disabled),
+    Subcommand::new("keyslot", 3, disabled),
+    Subcommand::new("links", 2, disabled),
+    Subcommand::new("meet", -4, disabled),
+    Subcommand::new("myid", 2, disabled),
+    Subcommand::new("nodes", 2, disabled),
+    Subcommand::new("replicas", 3, disabled),
+    Subcommand::new("replicate", 3, disabled),
+    Subcommand::new("reset", -2, disabled),
+    Subcommand::new("saveconfig", 2, disabled),
+    Subcommand::new("set-config-epoch", 3, disabled),
+    Subcommand::new("setslot", -4, disabled),
+    Subcommand::new("shards", 2, disabled),
+    Subcommand::new("slaves", 3, disabled),
+    Subcommand::new("slots", 2, disabled),
 ];
 
 /// Longest part of a DEBUG SLEEP between two looks at its client.
@@ -79,7 +112,8 @@ fn lastsave(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     Ok(())
 }
 
-fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
+/// As in Redis without cluster support, not even HELP does anything.
+fn disabled(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
     Err(CommandError::line(
         "ERR This instance has cluster support disabled",
     ))

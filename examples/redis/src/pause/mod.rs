@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
 use psp_server::RequestType;
@@ -31,6 +31,8 @@ pub use thread::PauseThread;
 const HELD_BYTES_MAX: usize = 128 << 20;
 /// How often the thread looks whether the server still runs, while commands wait.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the thread looks for clients that have left.
+const LEAVERS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What CLIENT PAUSE never holds: what operators need, and what a connection begins and ends with.
 const NEVER_HELD: &[&str] = &[
@@ -171,8 +173,20 @@ impl PausedCommands {
     /// Waits for the end of a pause and takes the command that has waited longest. `None` once the server is gone.
     fn next(&self, server: &ServerState) -> Option<Paused> {
         let mut state = self.state.lock();
+        let mut look_at = Instant::now();
         while !state.is_over {
             let now = Instant::now();
+            if look_at <= now {
+                look_at = now + LEAVERS_INTERVAL;
+                let leavers = state.take_leavers();
+                self.waiting.store(state.commands.len(), Ordering::Relaxed);
+                MutexGuard::unlocked(&mut state, || {
+                    leavers
+                        .into_iter()
+                        .for_each(|paused| paused.reply.discard());
+                });
+                continue;
+            }
             let is_past = state.until.is_some_and(|until| until <= now);
             if is_past || server.is_stopping() {
                 self.held.store(Held::Nothing as u8, Ordering::Relaxed);
@@ -192,6 +206,18 @@ impl PausedCommands {
             }
         }
         None
+    }
+}
+
+impl State {
+    /// The commands whose clients have left.
+    fn take_leavers(&mut self) -> Vec<Paused> {
+        let all = std::mem::take(&mut self.commands).into_iter();
+        let (leavers, others): (Vec<_>, Vec<_>) =
+            all.partition(|paused| paused.reply.is_abandoned());
+        self.commands = others.into();
+        self.bytes -= leavers.iter().map(Paused::bytes).sum::<usize>();
+        leavers
     }
 }
 

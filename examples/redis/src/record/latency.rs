@@ -64,11 +64,9 @@ impl Series {
 }
 
 impl Latency {
-    /// Whether so long a time counts.
-    #[inline]
-    #[must_use]
-    pub fn is_slow(&self, us: u64) -> bool {
-        us >= self.threshold_us.load(Ordering::Relaxed)
+    /// From how many microseconds on a time counts.
+    pub(super) fn slow_from_us(&self) -> u64 {
+        self.threshold_us.load(Ordering::Relaxed)
     }
 
     /// `latency-monitor-threshold` in milliseconds; 0 for never.
@@ -81,7 +79,7 @@ impl Latency {
     }
 
     /// Sets `latency-monitor-threshold`; 0 means never.
-    pub fn set_threshold_ms(&self, ms: u64) {
+    pub(super) fn set_threshold_ms(&self, ms: u64) {
         let us = if ms == 0 {
             NEVER
         } else {
@@ -137,10 +135,10 @@ mod tests {
     #[test]
     fn a_threshold_of_zero_means_never() {
         let latency = Latency::default();
-        assert!(!latency.is_slow(1_000_000) && latency.threshold_ms() == 0);
+        assert_eq!((latency.slow_from_us(), latency.threshold_ms()), (NEVER, 0));
         latency.set_threshold_ms(2);
-        assert!(latency.is_slow(2000) && !latency.is_slow(1999));
+        assert_eq!((latency.slow_from_us(), latency.threshold_ms()), (2000, 2));
         latency.set_threshold_ms(0);
-        assert!(!latency.is_slow(1_000_000));
+        assert_eq!(latency.slow_from_us(), NEVER);
     }
 }

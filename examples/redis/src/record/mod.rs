@@ -6,7 +6,7 @@
 //!                          └── at least latency-monitor-threshold ─► series ── LATENCY
 //! ```
 //!
-//! A command that is not slow writes to its worker's counters alone, and compares its time with two thresholds.
+//! A command that is not slow writes to its worker's counters alone, and compares its time with one threshold.
 //!
 //! | file | job |
 //! | --- | --- |
@@ -20,7 +20,7 @@ mod latency;
 mod redacted;
 mod slow_log;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -42,22 +42,48 @@ pub struct Records {
     pub slow_log: SlowLog,
     /// How slow they were.
     pub latency: Latency,
+    /// From how many nanoseconds on a command is slow for one of them.
+    slow_from_ns: AtomicU64,
     keeps_histograms: AtomicBool,
     percentiles: RwLock<Vec<f64>>,
 }
 
 impl Default for Records {
     fn default() -> Self {
-        Self {
+        let records = Self {
             slow_log: SlowLog::default(),
             latency: Latency::default(),
+            slow_from_ns: AtomicU64::new(0),
             keeps_histograms: AtomicBool::new(true),
             percentiles: RwLock::new(vec![50.0, 99.0, 99.9]),
-        }
+        };
+        records.note_thresholds();
+        records
     }
 }
 
 impl Records {
+    /// Sets `slowlog-log-slower-than` in microseconds. A negative number means never.
+    pub fn set_slow_log_threshold_us(&self, us: i64) {
+        self.slow_log.set_threshold_us(us);
+        self.note_thresholds();
+    }
+
+    /// Sets `latency-monitor-threshold` in milliseconds; 0 means never.
+    pub fn set_latency_threshold_ms(&self, ms: u64) {
+        self.latency.set_threshold_ms(ms);
+        self.note_thresholds();
+    }
+
+    fn note_thresholds(&self) {
+        let us = self
+            .slow_log
+            .slow_from_us()
+            .min(self.latency.slow_from_us());
+        let ns = us.saturating_mul(1000);
+        self.slow_from_ns.store(ns, Ordering::Relaxed);
+    }
+
     /// `latency-tracking`.
     #[inline]
     #[must_use]
@@ -92,16 +118,16 @@ impl Records {
         busy: Duration,
         error: Option<&CommandError>,
     ) {
-        stats.count_call(entry, busy, error.is_some());
+        let busy_ns = busy.as_secs() * 1_000_000_000 + u64::from(busy.subsec_nanos());
+        stats.count_call(entry, busy_ns, error.is_some());
         if self.keeps_histograms() {
-            stats.record_time(entry, busy);
+            stats.record_time(entry, busy_ns);
         }
         if let Some(error) = error {
             stats.count_error(error);
         }
-        let busy_us = u64::try_from(busy.as_micros()).unwrap_or(u64::MAX);
-        if self.slow_log.is_slow(busy_us) || self.latency.is_slow(busy_us) {
-            self.note_slow(client, entry, args, busy_us);
+        if busy_ns >= self.slow_from_ns.load(Ordering::Relaxed) {
+            self.note_slow(client, entry, args, busy_ns / 1000);
         }
     }
 
@@ -112,10 +138,10 @@ impl Records {
         };
         // The commands of a transaction are recorded one by one.
         let is_exec = entry.spec.name == "exec";
-        if self.slow_log.is_slow(busy_us) && !is_exec {
+        if busy_us >= self.slow_log.slow_from_us() && !is_exec {
             self.slow_log.add(client, args, busy_us);
         }
-        if self.latency.is_slow(busy_us) {
+        if busy_us >= self.latency.slow_from_us() {
             let is_fast = entry.spec.flags.contains(&Flag::Fast);
             let event = if is_fast { "fast-command" } else { "command" };
             self.latency.add(event, busy_us / 1000);

@@ -63,11 +63,9 @@ impl Default for SlowLog {
 }
 
 impl SlowLog {
-    /// Whether a command that took so long is slow.
-    #[inline]
-    #[must_use]
-    pub fn is_slow(&self, busy_us: u64) -> bool {
-        busy_us >= self.threshold_us.load(Ordering::Relaxed)
+    /// From how many microseconds on a command is slow.
+    pub(super) fn slow_from_us(&self) -> u64 {
+        self.threshold_us.load(Ordering::Relaxed)
     }
 
     /// `slowlog-log-slower-than`, in microseconds; -1 for never.
@@ -77,7 +75,7 @@ impl SlowLog {
     }
 
     /// Sets `slowlog-log-slower-than`. A negative number means never.
-    pub fn set_threshold_us(&self, us: i64) {
+    pub(super) fn set_threshold_us(&self, us: i64) {
         let us = u64::try_from(us).unwrap_or(NEVER);
         self.threshold_us.store(us, Ordering::Relaxed);
     }

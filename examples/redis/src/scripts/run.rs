@@ -178,9 +178,11 @@ impl Run<'_> {
     }
 
     fn allow(&self, spec: &CommandSpec) -> Result<()> {
+        let has = |flag| spec.flags.contains(&flag);
+        let (writes, tells_others) = (has(Flag::Write), has(Flag::PubSub));
         let line = if spec.flags.contains(&Flag::NoScript) {
             "ERR This Redis command is not allowed from script"
-        } else if self.is_read_only && spec.flags.contains(&Flag::Write) {
+        } else if self.is_read_only && (writes || tells_others) {
             "ERR Write commands are not allowed from read-only scripts."
         } else if self.is_out_of_memory
             && !self.has_written.get()

@@ -101,15 +101,24 @@ fn replies_that_a_client_does_not_want_are_not_sent() {
     client.send(
         b"CLIENT REPLY OFF\r\nSET a 1\r\nGET a\r\nNOPE\r\nBLPOP none 0.01\r\nSUBSCRIBE c\r\n",
     );
+    // What tells of subscriptions is no reply.
+    assert_eq!(client.reply().to_string(), r#"["subscribe", "c", 1]"#);
+    assert_eq!(server.connect().ask("PUBLISH c hello"), "1");
+    assert_eq!(client.reply().to_string(), r#"["message", "c", "hello"]"#);
     client.send(b"UNSUBSCRIBE c\r\nCLIENT REPLY ON\r\nGET a\r\n");
+    assert_eq!(client.reply().to_string(), r#"["unsubscribe", "c", 0]"#);
     assert_eq!(client.reply().to_string(), "+OK");
     assert_eq!(client.reply().to_string(), "\"1\"");
     client.send(b"CLIENT REPLY SKIP\r\nGET a\r\nPING\r\nCLIENT REPLY SKIP\r\nCLIENT REPLY ON\r\nGET none\r\n");
-    assert_eq!(client.reply().to_string(), "+PONG");
-    assert_eq!(client.reply().to_string(), "+OK");
-    assert_eq!(client.reply().to_string(), "nil");
+    for expected in ["+PONG", "+OK", "nil"] {
+        assert_eq!(client.reply().to_string(), expected);
+    }
     client.send(b"CLIENT REPLY SKIP\r\nMULTI\r\nEXEC\r\n");
     assert_eq!(client.reply().to_string(), "[]");
+    client.send(b"CLIENT REPLY OFF\r\nPING\r\nRESET\r\nPING\r\n");
+    for expected in ["+RESET", "+PONG"] {
+        assert_eq!(client.reply().to_string(), expected);
+    }
 }
 
 #[test]
