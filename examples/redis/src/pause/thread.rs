@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::Encoder;
@@ -18,7 +18,6 @@ use crate::transcript::Transcript;
 #[derive(Debug)]
 pub struct PauseThread {
     server: Arc<ServerState>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl PauseThread {
@@ -28,7 +27,7 @@ impl PauseThread {
     /// The system has no thread.
     pub fn start(server: Arc<ServerState>) -> io::Result<Self> {
         let served = Arc::clone(&server);
-        let thread = thread::Builder::new()
+        thread::Builder::new()
             .name("psp-paused".to_owned())
             // A script may run on it.
             .stack_size(STACK_BYTES_MIN)
@@ -38,21 +37,16 @@ impl PauseThread {
                     run(&served, &stats, paused);
                 }
             })?;
-        Ok(Self {
-            server,
-            thread: Some(thread),
-        })
+        Ok(Self { server })
     }
 }
 
+/// The thread ends when the command that it runs has ended. A program that ends does not wait for that.
 impl Drop for PauseThread {
     fn drop(&mut self) {
         let paused = &self.server.paused;
         paused.state.lock().is_over = true;
         paused.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
     }
 }
 

@@ -69,7 +69,7 @@ fn a_client_that_was_killed_before_its_first_request_gets_none() {
 
 #[test]
 fn paused_commands_hold_no_worker_and_run_in_the_end() {
-    const CLIENTS: usize = 200;
+    const CLIENTS: usize = 64;
     for topology in TOPOLOGIES {
         let server = start(topology);
         let mut admin = server.connect();
