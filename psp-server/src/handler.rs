@@ -16,7 +16,7 @@ use psp_policy::{RequestType, WorkerId};
 use crate::peer::Peer;
 use crate::presence::PeerWatch;
 use crate::refusal::Refusal;
-use crate::reply::{Origin, Push, Reply};
+use crate::reply::{Closer, Origin, Push, Reply};
 use crate::shared::ServerHandle;
 
 /// Runs requests. One handler serves all workers of a server.
@@ -155,6 +155,12 @@ impl<'a, C, H> Request<'a, C, H> {
     #[must_use]
     pub fn pusher(&self) -> Option<Push> {
         self.origin.pusher()
+    }
+
+    /// What closes this connection at any time, from any thread. `None` for a datagram.
+    #[must_use]
+    pub fn closer(&self) -> Option<Closer> {
+        self.origin.pusher().map(|push| push.closer())
     }
 
     /// Whether nobody waits for the reply any more: [`is_abandoned`](crate::is_abandoned), for this request and

@@ -244,7 +244,7 @@ pub use handler::{Handler, Outcome, Request};
 pub use peer::{Credentials, Peer};
 pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt};
 pub use refusal::Refusal;
-pub use reply::{DeferredReply, Push, PushBatch, PushError, Reply};
+pub use reply::{Closer, DeferredReply, Push, PushBatch, PushError, Reply};
 pub use server::{DrainReport, Server};
 pub use settings::Settings;
 pub use shared::ServerHandle;

@@ -27,7 +27,7 @@ use crate::transport::wire::Wire;
 pub use self::deferred::DeferredReply;
 pub(crate) use self::deferred::{Completed, Deferrals};
 pub(crate) use self::overflow::Overflow;
-pub use crate::transport::push::{Push, PushBatch, PushError};
+pub use crate::transport::push::{Closer, Push, PushBatch, PushError};
 
 /// The reply to one request: a [`Sink`] with a limit.
 ///

@@ -1,23 +1,25 @@
 //! Connections: the state of each, and the registry of all open ones.
 
 use std::fmt::Write as _;
-use std::path::Path;
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use bytes::Bytes;
 use imbl::OrdMap;
 use parking_lot::Mutex;
 use psp_protocols::resp::Version;
-use psp_server::Peer;
+use psp_server::{Closer, Peer};
 
 use crate::blocking::BlockedClients;
 use crate::command::CommandTable;
-use crate::pubsub::{PubSub, Subscriber, TopicKind};
+use crate::monitors::Monitors;
+use crate::parse;
+use crate::pubsub::{Outlet, PubSub, Subscriber, TopicKind};
 use crate::transaction::TransactionState;
 
 /// The state of one connection.
-#[derive(Debug)]
 pub struct ClientInfo {
     /// The connection's number; never reused.
     pub id: u64,
@@ -28,6 +30,14 @@ pub struct ClientInfo {
     authenticated: AtomicBool,
     blocked: AtomicBool,
     database: AtomicUsize,
+    /// Set by the first request.
+    closer: OnceLock<Closer>,
+    killed: AtomicBool,
+    replies: AtomicU8,
+    no_evict: AtomicBool,
+    monitor: AtomicBool,
+    /// Where lines go if the client runs MONITOR.
+    monitor_outlet: Mutex<Option<Box<dyn Outlet>>>,
     /// MULTI and WATCH.
     pub transaction: TransactionState,
     /// SUBSCRIBE and its relatives.
@@ -35,6 +45,113 @@ pub struct ClientInfo {
     last_command: AtomicUsize,
     active_ms: AtomicU64,
     labels: Mutex<Labels>,
+}
+
+impl std::fmt::Debug for ClientInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientInfo")
+            .field("id", &self.id)
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which replies a client wants: CLIENT REPLY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Replies {
+    /// All of them.
+    All,
+    /// None.
+    None,
+    /// All but that of the next command.
+    SkipNext,
+    /// All but that of the command that runs.
+    SkipThis,
+}
+
+impl Replies {
+    const EACH: [Self; 4] = [Self::All, Self::None, Self::SkipNext, Self::SkipThis];
+}
+
+/// Kinds of clients, as CLIENT LIST and CLIENT KILL divide them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientKind {
+    /// A client without subscriptions.
+    Normal,
+    /// A client with subscriptions.
+    PubSub,
+    /// A master or a replica, of which there are none.
+    Replication,
+}
+
+impl ClientKind {
+    /// The kind of this name.
+    #[must_use]
+    pub fn named(name: &[u8]) -> Option<Self> {
+        const NAMES: [(&str, ClientKind); 5] = [
+            ("normal", ClientKind::Normal),
+            ("pubsub", ClientKind::PubSub),
+            ("master", ClientKind::Replication),
+            ("replica", ClientKind::Replication),
+            ("slave", ClientKind::Replication),
+        ];
+        let found = NAMES.iter().find(|(known, _)| parse::is(name, known));
+        found.map(|(_, kind)| *kind)
+    }
+}
+
+/// What the server knows of all clients' addresses.
+#[derive(Debug, Clone, Default)]
+pub struct LocalAddresses {
+    /// The path of the server's Unix socket, which stands for the address of its clients, as in Redis.
+    pub unix: Option<String>,
+    /// Where the server listens for others.
+    pub ip: Vec<SocketAddr>,
+}
+
+impl LocalAddresses {
+    /// The addresses of a client and of the server's end of the connection.
+    #[must_use]
+    pub fn of(&self, peer: &Peer) -> (String, String) {
+        match peer.ip() {
+            Some(address) => {
+                let same = self.ip.iter().find(|it| it.is_ipv4() == address.is_ipv4());
+                let local = same.or(self.ip.first());
+                (
+                    address.to_string(),
+                    local.map_or_else(String::new, SocketAddr::to_string),
+                )
+            }
+            None => {
+                let path = format!("{}:0", self.unix.as_deref().unwrap_or("unix"));
+                (path.clone(), path)
+            }
+        }
+    }
+}
+
+/// What the request that a client runs takes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RequestBytes {
+    /// Its bytes as a frame.
+    pub frame: usize,
+    /// Those of its arguments.
+    pub arguments: usize,
+}
+
+impl RequestBytes {
+    /// Of a request with these arguments.
+    #[must_use]
+    pub fn of(args: &[&[u8]]) -> Self {
+        let digits = |number: usize| number.checked_ilog10().map_or(1, |log| log as usize + 1);
+        let line = |number| 3 + digits(number);
+        let frames = args.iter().map(|arg| line(arg.len()) + arg.len() + 2);
+        Self {
+            frame: line(args.len()) + frames.sum::<usize>(),
+            arguments: args.iter().map(|arg| arg.len()).sum(),
+        }
+    }
 }
 
 /// The names that a client gives itself and its library. Empty until the client sets them.
@@ -124,7 +241,7 @@ impl ClientInfo {
         change(&mut self.labels.lock());
     }
 
-    /// Records that the client runs the command with this index in the [`CommandTable`], at `now`.
+    /// Records that the client runs the entry with this index in the [`CommandTable`], at `now`.
     pub fn note_command(&self, index: usize, now: Instant) {
         let age = now.saturating_duration_since(self.connected_at).as_millis();
         self.last_command.store(index, Ordering::Relaxed);
@@ -132,50 +249,147 @@ impl ClientInfo {
             .store(u64::try_from(age).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The client's line in `CLIENT LIST`, without the line end. `unix` is the path of the server's Unix socket, which
-    /// stands for the address of its clients, as in Redis.
+    /// What closes the connection; its first request sets it. Returns whether the connection was killed before.
+    pub fn set_closer(&self, closer: impl FnOnce() -> Option<Closer>) -> bool {
+        if let Some(closer) = closer() {
+            let _ = self.closer.set(closer);
+        }
+        self.killed.load(Ordering::SeqCst)
+    }
+
+    /// Whether it is known how to close the connection.
+    #[inline]
     #[must_use]
-    pub fn line(&self, unix: Option<&Path>) -> String {
+    pub fn has_closer(&self) -> bool {
+        self.closer.get().is_some()
+    }
+
+    /// Closes the connection, or lets its first request close it.
+    fn kill(&self) {
+        self.killed.store(true, Ordering::SeqCst);
+        if let Some(closer) = self.closer.get() {
+            closer.close();
+        }
+    }
+
+    /// Whether the client wants all replies.
+    #[inline]
+    #[must_use]
+    pub fn wants_all_replies(&self) -> bool {
+        self.replies.load(Ordering::Relaxed) == Replies::All as u8
+    }
+
+    /// Which replies the client wants.
+    #[must_use]
+    pub fn replies(&self) -> Replies {
+        let number = self.replies.load(Ordering::Relaxed);
+        let mut each = Replies::EACH.into_iter();
+        each.find(|it| *it as u8 == number).unwrap_or(Replies::All)
+    }
+
+    /// Sets which replies the client wants.
+    pub fn set_replies(&self, replies: Replies) {
+        self.replies.store(replies as u8, Ordering::Relaxed);
+    }
+
+    /// A request of the client has ended: what CLIENT REPLY SKIP skips is skipped.
+    #[inline]
+    pub fn end_of_request(&self) {
+        if self.replies.load(Ordering::Relaxed) == Replies::SkipThis as u8 {
+            self.set_replies(Replies::All);
+        }
+    }
+
+    /// Whether the client is a monitor.
+    #[must_use]
+    pub fn is_monitor(&self) -> bool {
+        self.monitor.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether the client is a monitor.
+    pub(crate) fn set_monitor(&self, monitor: bool) {
+        self.monitor.store(monitor, Ordering::Relaxed);
+    }
+
+    /// Says where lines go if the client is about to run MONITOR.
+    pub fn offer_outlet(&self, outlet: Option<Box<dyn Outlet>>) {
+        *self.monitor_outlet.lock() = outlet;
+    }
+
+    /// Where lines go.
+    pub(crate) fn take_outlet(&self) -> Option<Box<dyn Outlet>> {
+        self.monitor_outlet.lock().take()
+    }
+
+    /// CLIENT NO-EVICT. The server evicts no client.
+    pub fn set_no_evict(&self, no_evict: bool) {
+        self.no_evict.store(no_evict, Ordering::Relaxed);
+    }
+
+    /// The kind of the client.
+    #[must_use]
+    pub fn kind(&self) -> ClientKind {
+        if self.subscriber.is_subscribed() {
+            ClientKind::PubSub
+        } else {
+            ClientKind::Normal
+        }
+    }
+
+    fn flags(&self) -> String {
+        let is_in_transaction = self.transaction.queued().is_some();
+        let flags = [
+            (self.is_monitor(), 'O'),
+            (self.subscriber.is_subscribed(), 'P'),
+            (is_in_transaction, 'x'),
+            (self.is_blocked(), 'b'),
+            (self.peer.ip().is_none(), 'U'),
+            (self.no_evict.load(Ordering::Relaxed), 'e'),
+        ];
+        let set: String = flags
+            .iter()
+            .filter_map(|(is_set, flag)| is_set.then_some(flag))
+            .collect();
+        if set.is_empty() { "N".to_owned() } else { set }
+    }
+
+    /// The client's line in `CLIENT LIST`, without the line end. `request` is what its request takes that runs now.
+    #[must_use]
+    pub fn line(&self, local: &LocalAddresses, request: RequestBytes) -> String {
         let age = self.connected_at.elapsed();
         let active_ms = u128::from(self.active_ms.load(Ordering::Relaxed));
         let idle_s = age.as_millis().saturating_sub(active_ms) / 1000;
-        let specs = CommandTable::get().specs();
-        let command = specs.get(self.last_command.load(Ordering::Relaxed));
+        let command = CommandTable::get().entry(self.last_command.load(Ordering::Relaxed));
         let labels = self.labels();
         let transaction = &self.transaction;
         let queued = transaction
             .queued()
             .map_or(-1, |queued| i64::try_from(queued).unwrap_or(i64::MAX));
-        let (address, connection) = match self.peer.ip() {
-            Some(address) => (address.to_string(), None),
-            None => {
-                let path = unix.map_or_else(|| "unix".into(), Path::to_string_lossy);
-                (format!("{path}:0"), Some('U'))
-            }
-        };
-        let subscriber = self.subscriber.is_subscribed().then_some('P');
-        let flags = [self.is_blocked().then_some('b'), subscriber, connection];
-        let mut flags: String = flags.into_iter().flatten().collect();
-        if flags.is_empty() {
-            flags.push('N');
-        }
-        let mut line = format!("id={} addr={address} ", self.id);
+        let (address, local_address) = local.of(&self.peer);
+        let (queued_bytes, pushed_bytes) = (transaction.bytes(), self.subscriber.queued_bytes());
+        let total_bytes = size_of::<Self>() + request.frame + queued_bytes + pushed_bytes;
+        let mut line = format!("id={} addr={address} laddr={local_address} fd=-1 ", self.id);
         // Writing to a String does not fail.
         let _ok = write!(
             line,
-            "name={} age={} idle={idle_s} flags={flags} db={} sub={} psub={} ssub={} \
-             multi={queued} watch={} cmd={} user=default lib-name={} lib-ver={} resp={}",
+            "name={} age={} idle={idle_s} flags={} db={} sub={} psub={} ssub={} multi={queued} qbuf={} \
+             qbuf-free=0 argv-mem={} multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={pushed_bytes} \
+             tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} watch={}",
             labels.name,
             age.as_secs(),
+            self.flags(),
             self.database(),
             self.subscriber.count(TopicKind::Channel),
             self.subscriber.count(TopicKind::Pattern),
             self.subscriber.count(TopicKind::Shard),
-            transaction.watching(),
-            command.map_or("NULL", |spec| spec.name),
+            request.frame,
+            request.arguments,
+            usize::from(pushed_bytes > 0),
+            command.map_or("NULL", |entry| entry.name()),
+            version_number(self.version()),
             labels.lib_name,
             labels.lib_version,
-            version_number(self.version()),
+            transaction.watching(),
         );
         line
     }
@@ -218,6 +432,9 @@ impl Drop for Client {
         if self.info.is_blocked() {
             self.registry.blocked.forget(self.info.id);
         }
+        if self.info.is_monitor() {
+            self.registry.monitors.remove(&self.info);
+        }
         if self.info.subscriber.is_subscribed() {
             PubSub::forget_gone(&self.registry.pubsub, &self.info);
         }
@@ -235,6 +452,8 @@ pub struct Registry {
     pub blocked: BlockedClients,
     /// What they are subscribed to.
     pub pubsub: Arc<PubSub>,
+    /// Those that see all commands.
+    pub monitors: Monitors,
 }
 
 impl Registry {
@@ -246,6 +465,7 @@ impl Registry {
             accepted: AtomicU64::new(0),
             blocked,
             pubsub,
+            monitors: Monitors::default(),
         }
     }
 
@@ -260,6 +480,12 @@ impl Registry {
             authenticated: AtomicBool::new(authenticated),
             blocked: AtomicBool::new(false),
             database: AtomicUsize::new(0),
+            closer: OnceLock::new(),
+            killed: AtomicBool::new(false),
+            replies: AtomicU8::new(Replies::All as u8),
+            no_evict: AtomicBool::new(false),
+            monitor: AtomicBool::new(false),
+            monitor_outlet: Mutex::default(),
             transaction: TransactionState::default(),
             subscriber: Subscriber::default(),
             last_command: AtomicUsize::new(usize::MAX),
@@ -271,6 +497,18 @@ impl Registry {
             info,
             registry: Arc::clone(self),
         }
+    }
+
+    /// Sends a line to the monitors, within the limit of subscribers.
+    pub fn show(&self, line: &Bytes) {
+        let closed = self.monitors.send(line, &self.pubsub.limit());
+        self.pubsub.count_closed(closed);
+    }
+
+    /// Closes a connection. It is none of the open ones from now on.
+    pub fn kill(&self, client: &ClientInfo) {
+        self.clients.lock().remove(&client.id);
+        client.kill();
     }
 
     /// An open connection, by its id.

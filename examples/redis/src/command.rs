@@ -1,5 +1,6 @@
 //! Commands: the function of a command, its row in the table, and the context that it runs in.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use psp_protocols::Sink;
@@ -176,6 +177,8 @@ pub enum Flag {
     PubSub,
     /// May wait.
     Blocking,
+    /// Tells others something, so that CLIENT PAUSE WRITE holds it.
+    MayReplicate,
 }
 
 impl Flag {
@@ -192,6 +195,7 @@ impl Flag {
             Self::NoScript => "noscript",
             Self::PubSub => "pubsub",
             Self::Blocking => "blocking",
+            Self::MayReplicate => "may_replicate",
         }
     }
 }
@@ -281,10 +285,52 @@ impl CommandSpec {
     }
 }
 
+/// A command, or a subcommand with its command: what is counted by itself.
+#[derive(Debug)]
+pub struct Entry {
+    name: String,
+    /// The command.
+    pub spec: &'static CommandSpec,
+    /// The subcommand; `None` for the command itself.
+    pub subcommand: Option<&'static Subcommand>,
+}
+
+impl Entry {
+    /// `get`, or `client|list`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of arguments, as [`CommandSpec::arity`].
+    #[must_use]
+    pub fn arity(&self) -> i32 {
+        self.subcommand.map_or(self.spec.arity, Subcommand::arity)
+    }
+}
+
+impl Entry {
+    fn of(spec: &'static CommandSpec, subcommand: Option<&'static Subcommand>) -> Self {
+        let name = match subcommand {
+            Some(subcommand) => format!("{}|{}", spec.name, subcommand.name()),
+            None => spec.name.to_owned(),
+        };
+        Self {
+            name,
+            spec,
+            subcommand,
+        }
+    }
+}
+
 /// All commands, with a lookup by id.
 #[derive(Debug)]
 pub struct CommandTable {
     specs: Vec<&'static CommandSpec>,
+    /// The commands in the order of `specs`, and then the subcommands of each in turn.
+    entries: Vec<Entry>,
+    /// Index of the first subcommand of each command in `entries`.
+    first_subcommands: Vec<usize>,
     /// Number in `specs`, by [`CommandId`].
     by_id: [Option<u16>; CommandId::COUNT],
 }
@@ -295,14 +341,75 @@ impl CommandTable {
     pub fn get() -> &'static Self {
         static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
             let families = commands::FAMILIES.iter();
-            let specs: Vec<_> = families.flat_map(|(_, rows)| rows.iter()).collect();
+            let specs: Vec<_> = families.flat_map(|rows| rows.iter()).collect();
             let mut by_id = [None; CommandId::COUNT];
             for (number, spec) in (0..).zip(&specs) {
                 by_id[CommandId::of(spec.name.as_bytes()).index()] = Some(number);
             }
-            CommandTable { specs, by_id }
+            let mut entries: Vec<_> = specs.iter().map(|spec| Entry::of(spec, None)).collect();
+            let mut first_subcommands = Vec::with_capacity(specs.len());
+            for spec in &specs {
+                first_subcommands.push(entries.len());
+                let subcommands = spec.subcommands.iter();
+                entries.extend(subcommands.map(|subcommand| Entry::of(spec, Some(subcommand))));
+            }
+            CommandTable {
+                specs,
+                entries,
+                first_subcommands,
+                by_id,
+            }
         });
         &TABLE
+    }
+
+    /// All commands and their subcommands.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The entry with this index.
+    #[must_use]
+    pub fn entry(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index)
+    }
+
+    /// Index in [`entries`](Self::entries) of what `args` calls, whose command has the index `command`.
+    #[inline]
+    #[must_use]
+    pub fn entry_of(&self, command: usize, args: &[&[u8]]) -> usize {
+        let subcommands = self.specs[command].subcommands;
+        if subcommands.is_empty() {
+            return command;
+        }
+        let called = args.get(1).and_then(|name| {
+            let mut subcommands = subcommands.iter();
+            subcommands.position(|subcommand| parse::is(name, subcommand.name()))
+        });
+        called.map_or(command, |place| self.first_subcommands[command] + place)
+    }
+
+    /// The indices in [`entries`](Self::entries) of a command's subcommands.
+    #[must_use]
+    pub fn subcommands_of(&self, command: usize) -> Range<usize> {
+        let first = self.first_subcommands[command];
+        first..first + self.specs[command].subcommands.len()
+    }
+
+    /// The entry of this name, such as `GET` or `client|list`.
+    #[must_use]
+    pub fn named(&self, name: &[u8]) -> Option<usize> {
+        let (command, subcommand) = match memchr::memchr(b'|', name) {
+            Some(bar) => (&name[..bar], Some(&name[bar + 1..])),
+            None => (name, None),
+        };
+        let command = self.index_of(CommandId::of(command))?;
+        let Some(subcommand) = subcommand else {
+            return Some(command);
+        };
+        let entry = self.entry_of(command, &[b"", subcommand]);
+        (entry != command).then_some(entry)
     }
 
     /// Index of the command `id` in [`specs`](Self::specs).
@@ -338,6 +445,37 @@ mod tests {
             assert_eq!(table.index_of(id), Some(index), "{} twice", spec.name);
         }
         assert_eq!(table.index_of(CommandId::UNKNOWN), None);
+    }
+
+    #[test]
+    fn subcommands_are_found_by_their_names_and_by_calls() {
+        let table = CommandTable::get();
+        let name_of = |index: usize| table.entries()[index].name();
+        for name in [
+            "get",
+            "client",
+            "client|list",
+            "config|set",
+            "xgroup|create",
+        ] {
+            let index = table.named(name.as_bytes()).expect(name);
+            assert_eq!(name_of(index), name);
+        }
+        for name in ["nope", "get|list", "client|nope", "client|list|id", ""] {
+            assert_eq!(table.named(name.as_bytes()), None, "{name}");
+        }
+        let client = table.named(b"CLIENT").expect("a command");
+        assert_eq!(
+            name_of(table.entry_of(client, &[b"x", b"LIST"])),
+            "client|list"
+        );
+        assert_eq!(table.entry_of(client, &[b"x", b"nope"]), client);
+        assert_eq!(table.entry_of(client, &[b"x"]), client);
+        assert!(
+            table
+                .subcommands_of(client)
+                .any(|index| name_of(index) == "client|id")
+        );
     }
 
     #[test]

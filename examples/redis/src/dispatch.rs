@@ -12,7 +12,9 @@ use crate::client::ClientInfo;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
 use crate::keyspace_events;
+use crate::monitors::{Moment, show};
 use crate::parse::{self, Result};
+use crate::pause;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
 
@@ -38,6 +40,8 @@ pub enum Outcome {
     Close,
     /// There is no reply yet: the client waits.
     Wait(Box<Blocking>),
+    /// The command has not run: it waits for the end of a pause.
+    Pause,
 }
 
 /// Runs `command` with `args`, its name first, and writes its reply. Empty arguments get no reply. The classifier found
@@ -61,7 +65,9 @@ pub fn dispatch(
     let table = CommandTable::get();
     let Some(index) = table.index_of(command) else {
         client.transaction.fail();
-        reply.error(&CommandError::unknown_command(args).to_string());
+        let error = CommandError::unknown_command(args);
+        stats.count_error(&error);
+        reply.error(&error.to_string());
         return Outcome::Keep;
     };
     let spec = table.specs()[index];
@@ -72,17 +78,21 @@ pub fn dispatch(
             client.transaction.take();
             error = CommandError::aborted(&error);
         }
-        stats.count_rejected(index);
+        stats.count_rejected(table.entry_of(index, args));
+        stats.count_error(&error);
         reply.error(&error.to_string());
         return Outcome::Keep;
     }
-    client.note_command(index, start);
+    if pause::holds(server, client, spec, args) {
+        return Outcome::Pause;
+    }
+    let entry = table.entry_of(index, args);
+    client.note_command(entry, start);
     if client.transaction.queues(spec.name) {
         let bytes_max = server.settings.config.limits.request_len_max;
-        match client
-            .transaction
-            .queue(index, args, request_type, bytes_max)
-        {
+        let is_held = pause::may_replicate(server, client, spec, args);
+        let transaction = &client.transaction;
+        match transaction.queue(index, args, request_type, bytes_max, is_held) {
             Ok(()) => {
                 note_select(spec, server, client, args);
                 reply.simple("QUEUED");
@@ -92,14 +102,25 @@ pub fn dispatch(
         return Outcome::Keep;
     }
     let mut context = Context::new(server, client, stats);
+    let is_monitored = server.clients.monitors.is_any();
+    if is_monitored {
+        show(&context, entry, args, Moment::Before);
+    }
     let result = keyspace_events::run(spec, &mut context, args, &mut reply);
+    if is_monitored {
+        show(&context, entry, args, Moment::After);
+    }
     if let Err(error) = &result {
         reply.error(&error.to_string());
     }
-    stats.count_call(index, start.elapsed(), result.is_err());
     if context.database != client.database() {
         client.set_database(context.database);
     }
+    let busy = start.elapsed();
+    let error = result.as_ref().err();
+    server
+        .records
+        .ended((client, stats), entry, args, busy, error);
     // A key may have expired while it was read.
     server.clients.blocked.serve(server, stats);
     match context.blocking {

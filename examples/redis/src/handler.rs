@@ -9,7 +9,9 @@ use psp_server::{Handler, Peer, Refusal, Reply, Request, ServerHandle, WorkerId}
 use crate::admission;
 use crate::client::Client;
 use crate::dispatch::{Outcome, dispatch};
+use crate::pause::Paused;
 use crate::pubsub::Outlet;
+use crate::replies::{Wanted, wanted_later};
 use crate::size_class::{self, OtherDatabases, Sources};
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
@@ -24,6 +26,8 @@ enum Subscribing {
     Begins,
     /// It unsubscribes.
     Ends,
+    /// It monitors all commands.
+    Monitors,
 }
 
 static SUBSCRIBING: [Subscribing; CommandId::COUNT] = {
@@ -31,6 +35,7 @@ static SUBSCRIBING: [Subscribing; CommandId::COUNT] = {
     by_id[CommandId::of(b"psubscribe").index()] = Subscribing::Begins;
     by_id[CommandId::of(b"ssubscribe").index()] = Subscribing::Begins;
     by_id[CommandId::of(b"subscribe").index()] = Subscribing::Begins;
+    by_id[CommandId::of(b"monitor").index()] = Subscribing::Monitors;
     by_id[CommandId::of(b"punsubscribe").index()] = Subscribing::Ends;
     by_id[CommandId::of(b"reset").index()] = Subscribing::Ends;
     by_id[CommandId::of(b"sunsubscribe").index()] = Subscribing::Ends;
@@ -103,6 +108,9 @@ impl Handler<RespHead> for RedisHandler {
         reply: &mut Reply<'_>,
     ) {
         let client = request.connection;
+        if !client.has_closer() && client.set_closer(|| request.closer()) {
+            return reply.close();
+        }
         let head = request.head;
         let subscribing = SUBSCRIBING[head.command().index()];
         let longer = match subscribing {
@@ -122,14 +130,20 @@ impl Handler<RespHead> for RedisHandler {
         {
             return;
         }
-        if subscribing == Subscribing::Begins {
-            let pusher = || Some(Box::new(request.pusher()?) as Box<dyn Outlet>);
-            client.subscriber.attach(pusher);
+        let pusher = || Some(Box::new(request.pusher()?) as Box<dyn Outlet>);
+        match subscribing {
+            Subscribing::Begins => client.subscriber.attach(pusher),
+            Subscribing::Monitors => client.offer_outlet(pusher()),
+            Subscribing::Nothing | Subscribing::Ends => {}
         }
         let args = Args::new(request.payload, head, &mut worker.unescaped);
         let stats = &worker.stats;
         let command = (head.command(), request.request_type);
-        let outcome = if subscribing == Subscribing::Ends {
+        // What tells of subscriptions is sent whatever the client has said of replies.
+        let outcome = if subscribing == Subscribing::Nothing && !client.wants_all_replies() {
+            let mut wanted = Wanted::of(client.info(), reply);
+            dispatch(&self.server, client, stats, command, &args, &mut wanted)
+        } else if subscribing == Subscribing::Ends {
             let mut text = Vec::new();
             let outcome = dispatch(&self.server, client, stats, command, &args, &mut text);
             if client.transaction.queued().is_none() {
@@ -142,15 +156,22 @@ impl Handler<RespHead> for RedisHandler {
         } else {
             dispatch(&self.server, client, stats, command, &args, reply)
         };
+        let server = &*self.server;
         match outcome {
             Outcome::Keep => {}
             Outcome::Close => reply.close(),
             Outcome::Wait(command) => {
-                let later = Box::new(reply.defer());
-                let server = &*self.server;
+                let later = wanted_later(client.info(), reply.defer());
                 let blocked = &server.clients.blocked;
                 blocked.wait(server, stats, client.info(), *command, later);
             }
+            Outcome::Pause => server.paused.add(Paused {
+                client: Arc::clone(client.info()),
+                command,
+                args: args.iter().map(|arg| Box::from(*arg)).collect(),
+                reply: wanted_later(client.info(), reply.defer()),
+            }),
         }
+        client.end_of_request();
     }
 }

@@ -11,10 +11,13 @@
 
 pub mod admission;
 pub mod blocking;
+mod call_keys;
 pub mod client;
 pub mod command;
+mod command_facts;
 pub mod commands;
 pub mod config;
+mod cpu_time;
 pub mod dispatch;
 pub mod error;
 pub mod eviction;
@@ -26,10 +29,14 @@ pub mod hyperloglog;
 pub mod keyspace_events;
 pub mod long_double;
 pub mod memory;
+pub mod monitors;
 pub mod number_text;
 pub mod parse;
+pub mod pause;
 pub mod pubsub;
 mod rdb;
+pub mod record;
+mod replies;
 pub mod scripts;
 pub mod settings;
 pub mod size_class;

@@ -32,6 +32,8 @@ pub struct Memory {
     /// Time since `created_at` and bytes of the last reading.
     read_at_ns: AtomicU64,
     used_bytes: AtomicU64,
+    /// The most bytes of all readings.
+    peak_bytes: AtomicU64,
     /// Bytes that the figure still has and that are free, or will be soon.
     freed_bytes: AtomicU64,
 }
@@ -60,6 +62,7 @@ impl Memory {
             created_at: Instant::now(),
             read_at_ns: AtomicU64::new(0),
             used_bytes: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
             freed_bytes: AtomicU64::new(0),
         }
     }
@@ -72,7 +75,15 @@ impl Memory {
         };
         // The figures are those of the last advance.
         let _stale = figures.advance();
-        allocated.read().unwrap_or_default() as u64
+        let bytes = allocated.read().unwrap_or_default() as u64;
+        self.peak_bytes.fetch_max(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    /// The most bytes that [`used_bytes`](Self::used_bytes) has returned.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes.load(Ordering::Relaxed)
     }
 
     /// Notes that `bytes` of what the process has allocated are free, or will be soon.
@@ -133,6 +144,17 @@ pub fn resident_bytes() -> Option<u64> {
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// The memory of the machine in bytes.
+#[must_use]
+pub fn system_bytes() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     Some(kib * 1024)
 }

@@ -12,6 +12,7 @@ use psp_store::{ExpiryCycle, Periodic};
 use crate::config::Config;
 use crate::eviction;
 use crate::handler::RedisHandler;
+use crate::pause::PauseThread;
 use crate::scripts::control::STACK_BYTES_MIN;
 use crate::settings::Settings;
 use crate::size_class::{self, Sources};
@@ -30,6 +31,8 @@ pub struct RedisServer {
     pub expiry: ExpiryCycle,
     /// Evicts keys until it is dropped.
     pub eviction: Periodic,
+    /// Runs what CLIENT PAUSE held until it is dropped.
+    pub pause: PauseThread,
 }
 
 /// Binds the addresses and sets everything up.
@@ -45,6 +48,7 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
         .context("cannot start the expiry thread")?;
     let eviction =
         eviction::start(Arc::clone(&state)).context("cannot start the eviction thread")?;
+    let pause = PauseThread::start(Arc::clone(&state)).context("cannot start the pause thread")?;
     let builder = Server::builder()
         .config(config.server)
         .policy(config.policy)
@@ -61,12 +65,16 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
         let tls = tls.insert(Tls::load(&config.tls, AUTH_CLIENTS)?);
         builder = tls.listen(builder, &config.bind, port);
     }
+    let server = builder.build()?;
+    let addresses = state.listening(server.local_addrs().iter().copied());
+    let _first = state.local_addresses.set(addresses);
     Ok(RedisServer {
-        server: builder.build()?,
+        server,
         tls,
         state,
         expiry,
         eviction,
+        pause,
     })
 }
 

@@ -1,5 +1,6 @@
 //! The state that all connections of a server share.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -9,16 +10,17 @@ use psp_server::{Peer, Policy, ServerHandle, Topology};
 use psp_store::{Databases, unix_time_ms};
 
 use crate::blocking::BlockedClients;
-use crate::client::{Client, Registry};
-use crate::command::CommandTable;
+use crate::client::{Client, LocalAddresses, Registry};
 use crate::config::Config;
 use crate::eviction::Evictions;
 use crate::keyspace_events::Notifier;
 use crate::memory::Memory;
+use crate::pause::PausedCommands;
 use crate::pubsub::PubSub;
+use crate::record::Records;
 use crate::scripts::Scripts;
 use crate::settings::Settings;
-use crate::stats::{CommandStats, WorkerStats};
+use crate::stats::{Totals, WorkerStats};
 
 /// The state of a server.
 #[derive(Debug)]
@@ -35,6 +37,12 @@ pub struct ServerState {
     pub evictions: Evictions,
     /// All connections.
     pub clients: Arc<Registry>,
+    /// What is recorded of the commands that have run.
+    pub records: Records,
+    /// The commands that CLIENT PAUSE holds.
+    pub paused: PausedCommands,
+    /// Where the server listens; the configuration's addresses until that is known.
+    pub local_addresses: OnceLock<LocalAddresses>,
     /// What tells subscribers about keys.
     pub notifier: Arc<Notifier>,
     /// When the server started.
@@ -52,7 +60,7 @@ pub struct ServerState {
 struct Workers {
     stats: Vec<Arc<WorkerStats>>,
     /// Sums at the last `CONFIG RESETSTAT`. Only workers write their counters.
-    zero: Vec<CommandStats>,
+    zero: Option<Box<Totals>>,
 }
 
 impl Default for ServerState {
@@ -80,6 +88,9 @@ impl ServerState {
             memory: Memory::new(),
             evictions: Evictions::default(),
             notifier,
+            records: Records::default(),
+            paused: PausedCommands::default(),
+            local_addresses: OnceLock::new(),
             clients: Arc::new(Registry::new(blocked, pubsub)),
             started_at: Instant::now(),
             started_at_ms: unix_time_ms(),
@@ -99,6 +110,26 @@ impl ServerState {
     #[must_use]
     pub fn unix_socket(&self) -> Option<&Path> {
         self.settings.config.sockets.unix.as_deref()
+    }
+
+    /// Where the server listens.
+    #[must_use]
+    pub fn local_addresses(&self) -> &LocalAddresses {
+        self.local_addresses.get_or_init(|| {
+            let config = &self.settings.config;
+            let addresses = config.bind.iter();
+            self.listening(addresses.map(|ip| SocketAddr::new(*ip, config.port)))
+        })
+    }
+
+    /// The server's Unix socket, and these addresses.
+    #[must_use]
+    pub fn listening(&self, ip: impl IntoIterator<Item = SocketAddr>) -> LocalAddresses {
+        let unix = self.unix_socket();
+        LocalAddresses {
+            unix: unix.map(|path| path.to_string_lossy().into_owned()),
+            ip: ip.into_iter().collect(),
+        }
     }
 
     /// Adopts the changeable settings of a configuration that was read again. Also records those that
@@ -176,30 +207,30 @@ impl ServerState {
         self.runtime.get().map_or(configured, ServerHandle::workers)
     }
 
-    /// Counters of all workers since the last reset, in the order of the [`CommandTable`].
+    /// Counters of all workers since the last reset.
     #[must_use]
-    pub fn command_stats(&self) -> Vec<CommandStats> {
+    pub fn totals(&self) -> Totals {
         let workers = self.workers.lock();
-        let mut sums = workers.sums();
-        for (sum, zero) in sums.iter_mut().zip(&workers.zero) {
-            *sum = sum.since(*zero);
+        let totals = workers.totals();
+        match &workers.zero {
+            Some(zero) => totals.since(zero),
+            None => totals,
         }
-        sums
     }
 
     /// Resets all command counters to zero.
     pub fn reset_stats(&self) {
         let mut workers = self.workers.lock();
-        workers.zero = workers.sums();
+        workers.zero = Some(Box::new(workers.totals()));
     }
 }
 
 impl Workers {
-    fn sums(&self) -> Vec<CommandStats> {
-        let mut sums = vec![CommandStats::default(); CommandTable::get().specs().len()];
+    fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
         for stats in &self.stats {
-            stats.add_to(&mut sums);
+            stats.add_to(&mut totals);
         }
-        sums
+        totals
     }
 }

@@ -1,18 +1,35 @@
-//! Counters per command, one set per worker.
+//! Counters per command and subcommand, one set per worker.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::command::CommandTable;
+use crate::error::CommandError;
+use crate::record::{Histogram, Times};
+
+/// Codes of errors that are counted by themselves. Scripts may make up codes.
+const ERROR_CODES_MAX: usize = 128;
+/// Longest such code.
+const ERROR_CODE_LEN_MAX: usize = 64;
 
 /// The counters of one worker. Only that worker writes them, with a plain load and store each.
 #[derive(Debug)]
 pub struct WorkerStats {
     commands: Box<[CommandCounters]>,
+    /// Errors by their codes. Other threads read it alone.
+    errors: Mutex<ErrorCounts>,
 }
+
+/// Error replies by their codes, such as `WRONGTYPE`.
+pub type ErrorCounts = BTreeMap<Box<str>, u64>;
 
 #[derive(Debug, Default)]
 struct CommandCounters {
+    /// Made by the first call.
+    times: OnceLock<Histogram>,
     calls: AtomicU64,
     busy_ns: AtomicU64,
     rejected: AtomicU64,
@@ -20,7 +37,7 @@ struct CommandCounters {
 }
 
 /// The counters of one command at one instant.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandStats {
     /// Times the command ran, including failures.
     pub calls: u64,
@@ -30,26 +47,26 @@ pub struct CommandStats {
     pub rejected: u64,
     /// Times the command ran and failed.
     pub failed: u64,
+    /// Service times of its calls.
+    pub times: Times,
 }
 
 impl Default for WorkerStats {
     fn default() -> Self {
-        let commands = CommandTable::get().specs().len();
+        let entries = CommandTable::get().entries().len();
         Self {
-            commands: (0..commands).map(|_| CommandCounters::default()).collect(),
+            commands: (0..entries).map(|_| CommandCounters::default()).collect(),
+            errors: Mutex::default(),
         }
     }
 }
 
 impl WorkerStats {
-    /// Counts a call of the command with this index in the [`CommandTable`].
-    pub fn count_call(&self, index: usize, busy: Duration, failed: bool) {
+    /// Counts a call of the entry with this index in the [`CommandTable`].
+    pub fn count_call(&self, index: usize, busy_ns: u64, failed: bool) {
         let counters = &self.commands[index];
         add(&counters.calls, 1);
-        add(
-            &counters.busy_ns,
-            u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX),
-        );
+        add(&counters.busy_ns, busy_ns);
         add(&counters.failed, u64::from(failed));
     }
 
@@ -58,13 +75,82 @@ impl WorkerStats {
         add(&self.commands[index].rejected, 1);
     }
 
-    /// Adds the counters to `sums`, which has one element per command.
-    pub fn add_to(&self, sums: &mut [CommandStats]) {
-        for (counters, sum) in self.commands.iter().zip(sums) {
+    /// Records the service time of a call, in nanoseconds.
+    #[inline]
+    pub fn record_time(&self, index: usize, busy_ns: u64) {
+        let times = self.commands[index].times.get_or_init(Histogram::default);
+        times.record(busy_ns);
+    }
+
+    /// Counts an error reply by its code, the first word.
+    pub fn count_error(&self, error: &CommandError) {
+        let line = error.to_string();
+        let code = line.split(' ').next().unwrap_or_default();
+        let code = code.get(..ERROR_CODE_LEN_MAX).unwrap_or(code);
+        // Another request of this worker could need the lock.
+        psp_server::no_preempt(|| {
+            let mut errors = self.errors.lock();
+            if let Some(count) = errors.get_mut(code) {
+                *count += 1;
+            } else {
+                let code = if errors.len() < ERROR_CODES_MAX {
+                    code
+                } else {
+                    "OTHERS"
+                };
+                *errors.entry(code.into()).or_default() += 1;
+            }
+        });
+    }
+
+    /// Adds the counters to `totals`.
+    pub fn add_to(&self, totals: &mut Totals) {
+        for (counters, sum) in self.commands.iter().zip(&mut totals.commands) {
             sum.calls += counters.calls.load(Ordering::Relaxed);
             sum.busy_ns += counters.busy_ns.load(Ordering::Relaxed);
             sum.rejected += counters.rejected.load(Ordering::Relaxed);
             sum.failed += counters.failed.load(Ordering::Relaxed);
+            if let Some(times) = counters.times.get() {
+                sum.times.add(times);
+            }
+        }
+        let errors = psp_server::no_preempt(|| self.errors.lock().clone());
+        for (code, count) in errors {
+            *totals.errors.entry(code).or_default() += count;
+        }
+    }
+}
+
+/// The counters of all workers at one instant.
+#[derive(Debug, Clone)]
+pub struct Totals {
+    /// In the order of [`CommandTable::entries`].
+    pub commands: Vec<CommandStats>,
+    /// Error replies.
+    pub errors: ErrorCounts,
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Self {
+            commands: vec![CommandStats::default(); CommandTable::get().entries().len()],
+            errors: ErrorCounts::new(),
+        }
+    }
+}
+
+impl Totals {
+    /// The counts since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: &Self) -> Self {
+        let commands = self.commands.into_iter().zip(&earlier.commands);
+        let errors = self.errors.into_iter().map(|(code, count)| {
+            let before = earlier.errors.get(&code).copied().unwrap_or_default();
+            (code, count - before)
+        });
+        Self {
+            commands: commands.map(|(now, before)| now.since(before)).collect(),
+            errors: errors.filter(|(_, count)| *count > 0).collect(),
         }
     }
 }
@@ -79,12 +165,13 @@ fn add(counter: &AtomicU64, amount: u64) {
 impl CommandStats {
     /// The counts since `earlier`.
     #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
+    pub fn since(self, earlier: &Self) -> Self {
         Self {
             calls: self.calls - earlier.calls,
             busy_ns: self.busy_ns - earlier.busy_ns,
             rejected: self.rejected - earlier.rejected,
             failed: self.failed - earlier.failed,
+            times: self.times.since(&earlier.times),
         }
     }
 }

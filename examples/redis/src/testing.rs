@@ -4,16 +4,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Version};
-use psp_server::{Peer, RequestType};
+use psp_server::{Peer, PushBatch, PushError, RequestType};
 use psp_store::Keyspace;
 
 use crate::blocking::LateReply;
 use crate::client::Client;
 use crate::config::Config;
 use crate::dispatch::{Outcome, dispatch};
+use crate::pause::Paused;
+use crate::pubsub::Outlet;
 use crate::settings::Settings;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
@@ -57,10 +60,50 @@ impl LateReply for LateSession {
         self.0.lock().is_complete = true;
     }
 
+    fn close(&mut self) {}
+
     fn discard(self: Box<Self>) {}
 
     fn is_abandoned(&self) -> bool {
         self.0.lock().is_abandoned
+    }
+}
+
+/// What was pushed to a client.
+#[derive(Clone, Default)]
+pub(crate) struct Heard(Arc<Mutex<(Vec<Bytes>, bool)>>);
+
+impl Heard {
+    /// Where the messages come from.
+    pub(crate) fn outlet(&self) -> Box<dyn Outlet> {
+        Box::new(self.clone())
+    }
+
+    pub(crate) fn messages(&self) -> Vec<String> {
+        let messages = &self.0.lock().0;
+        let texts = messages
+            .iter()
+            .map(|it| String::from_utf8_lossy(it).into_owned());
+        texts.collect()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.lock().1
+    }
+}
+
+impl Outlet for Heard {
+    fn send(&self, _: &mut PushBatch, message: Bytes) -> Result<(), PushError> {
+        self.0.lock().0.push(message);
+        Ok(())
+    }
+
+    fn queued_bytes(&self) -> usize {
+        self.0.lock().0.iter().map(Bytes::len).sum()
+    }
+
+    fn close(&self) {
+        self.0.lock().1 = true;
     }
 }
 
@@ -155,6 +198,15 @@ impl Session {
         match outcome {
             Outcome::Keep => {}
             Outcome::Close => self.closed = true,
+            Outcome::Pause => {
+                self.late = Arc::default();
+                self.server.paused.add(Paused {
+                    client: Arc::clone(self.client.info()),
+                    command: (command, RequestType::UNKNOWN),
+                    args: args.iter().map(|arg| Box::from(*arg)).collect(),
+                    reply: Box::new(LateSession(Arc::clone(&self.late))),
+                });
+            }
             Outcome::Wait(command) => {
                 assert!(reply.is_empty(), "a command that waits has no reply yet");
                 self.late = Arc::default();

@@ -34,6 +34,7 @@ pub struct TransactionState {
     watching: AtomicUsize,
     /// The database that the last queued SELECT names; [`NONE`] without one.
     database: AtomicUsize,
+    bytes: AtomicUsize,
     inner: Mutex<Inner>,
 }
 
@@ -52,6 +53,8 @@ struct Queue {
     longest: Option<RequestType>,
     /// A command could not be queued, so EXEC runs none of them.
     failed: bool,
+    /// CLIENT PAUSE WRITE holds one of the commands.
+    is_held_by_pause: bool,
 }
 
 /// A command that EXEC runs.
@@ -105,6 +108,7 @@ impl Default for TransactionState {
             queued: AtomicUsize::new(NONE),
             watching: AtomicUsize::new(0),
             database: AtomicUsize::new(NONE),
+            bytes: AtomicUsize::new(0),
             inner: Mutex::default(),
         }
     }
@@ -123,6 +127,18 @@ impl TransactionState {
     #[must_use]
     pub fn watching(&self) -> usize {
         self.watching.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the queued commands.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether EXEC now would run a command that CLIENT PAUSE WRITE holds.
+    #[must_use]
+    pub fn is_held_by_pause(&self) -> bool {
+        self.inner.lock().queue.is_held_by_pause
     }
 
     /// Whether the command of this name is queued rather than run.
@@ -165,7 +181,8 @@ impl TransactionState {
         self.database.store(database, Ordering::Relaxed);
     }
 
-    /// Adds a command that is of `request_type`. All arguments together may have up to `bytes_max`.
+    /// Adds a command that is of `request_type`. All arguments together may have up to `bytes_max`. `is_held_by_pause`:
+    /// CLIENT PAUSE WRITE holds it.
     ///
     /// # Errors
     /// They have more. The transaction has failed.
@@ -175,6 +192,7 @@ impl TransactionState {
         args: &[&[u8]],
         request_type: RequestType,
         bytes_max: usize,
+        is_held_by_pause: bool,
     ) -> Result<()> {
         let queue = &mut self.inner.lock().queue;
         let len: usize = args.iter().map(|arg| arg.len()).sum();
@@ -192,6 +210,8 @@ impl TransactionState {
         if !queue.failed {
             queue.commands.push(QueuedCommand::new(index, args));
             queue.longest = queue.longest.max(Some(request_type));
+            queue.is_held_by_pause |= is_held_by_pause;
+            self.bytes.store(queue.bytes, Ordering::Relaxed);
         }
         self.queued.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -213,6 +233,7 @@ impl TransactionState {
         self.queued.store(NONE, Ordering::Relaxed);
         self.watching.store(0, Ordering::Relaxed);
         self.database.store(NONE, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
         Some(Transaction {
             commands: queue.commands,
             watched,

@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
 use psp_protocols::Sink;
@@ -68,6 +68,28 @@ pub struct Push {
     queue: Arc<Queue>,
 }
 
+/// Closes a connection at any time, from any thread: what [`Request::closer`](crate::Request::closer) made.
+///
+/// It holds nothing but a name of the connection: unlike a [`Push`], it lets the connection be closed for being idle.
+#[derive(Clone)]
+pub struct Closer(Weak<Queue>);
+
+impl Closer {
+    /// Closes the connection at once, without what waits to be sent. Its requests that wait are not run. Nothing happens
+    /// if it is gone.
+    pub fn close(&self) {
+        if let Some(queue) = self.0.upgrade() {
+            queue.cut_off();
+        }
+    }
+}
+
+impl fmt::Debug for Closer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Closer").finish_non_exhaustive()
+    }
+}
+
 /// Why a message was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -104,6 +126,12 @@ impl Push {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.queue.is_over.load(Ordering::Relaxed)
+    }
+
+    /// What closes the connection, and does not keep it from being closed for being idle.
+    #[must_use]
+    pub fn closer(&self) -> Closer {
+        Closer(Arc::downgrade(&self.queue))
     }
 }
 
@@ -408,6 +436,23 @@ mod tests {
         let mut text = Vec::new();
         output.write_to(&mut text, usize::MAX).unwrap();
         text
+    }
+
+    #[test]
+    fn a_closer_closes_and_counts_as_no_sender() {
+        let (_, announcements) = announcements(1 << 20);
+        let pushes = Pushes::default();
+        let closer = pushes
+            .pusher(index(5), &Presence::default(), &announcements)
+            .closer();
+        assert!(!pushes.has_senders() && !pushes.is_cut_off());
+        closer.clone().close();
+        assert!(pushes.is_cut_off());
+        assert_eq!(announced(&announcements), [index(5)]);
+        closer.close();
+        assert!(announced(&announcements).is_empty());
+        drop(pushes);
+        closer.close();
     }
 
     #[test]

@@ -222,6 +222,9 @@ pub trait LateReply: Sink + Send {
     /// Sends it.
     fn finish(self: Box<Self>);
 
+    /// Closes the connection once it is sent.
+    fn close(&mut self);
+
     /// Closes the connection without it.
     fn discard(self: Box<Self>);
 
@@ -234,8 +237,12 @@ impl LateReply for DeferredReply {
         (*self).finish();
     }
 
+    fn close(&mut self) {
+        Self::close(self);
+    }
+
     fn discard(mut self: Box<Self>) {
-        self.close();
+        Self::close(&mut self);
         (*self).finish();
     }
 

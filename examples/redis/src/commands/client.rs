@@ -1,11 +1,16 @@
 //! The CLIENT command.
 
-use crate::blocking::Unblocked;
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
-use crate::error::CommandError;
-use crate::parse::{self, Result};
+use std::time::Duration;
 
-use super::subcommand::{self, Subcommand};
+use crate::blocking::Unblocked;
+use crate::client::{ClientInfo, ClientKind, Replies, RequestBytes};
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::error::{CommandError, quotable};
+use crate::parse::{self, Result};
+use crate::pause::Held;
+
+use super::client_kill;
+use super::subcommand::{self, Subcommand, write_help};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("client", -2, client)
@@ -14,14 +19,70 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("client", -2, cli
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("getname", 2, getname),
+    Subcommand::new("getredir", 2, getredir),
+    Subcommand::new("help", 2, help),
     Subcommand::new("id", 2, id),
     Subcommand::new("info", 2, info),
+    Subcommand::new("kill", -3, client_kill::kill),
     Subcommand::new("list", -2, list),
     Subcommand::new("no-evict", 3, no_evict),
+    Subcommand::new("pause", -3, pause),
+    Subcommand::new("reply", 3, reply),
     Subcommand::new("setinfo", 4, setinfo),
     Subcommand::new("setname", 3, setname),
+    Subcommand::new("trackinginfo", 2, tracking_info),
     Subcommand::new("unblock", -3, unblock),
+    Subcommand::new("unpause", 2, unpause),
 ];
+
+/// The text of CLIENT HELP, as in Redis.
+const HELP: &[&str] = &[
+    "GETREDIR",
+    "    Return the client ID we are redirecting to when tracking is enabled.",
+    "GETNAME",
+    "    Return the name of the current connection.",
+    "ID",
+    "    Return the ID of the current connection.",
+    "INFO",
+    "    Return information about the current client connection.",
+    "KILL <ip:port>",
+    "    Kill connection made from <ip:port>.",
+    "KILL <option> <value> [<option> <value> [...]]",
+    "    Kill connections. Options are:",
+    "    * ADDR (<ip:port>|<unixsocket>:0)",
+    "      Kill connections made from the specified address",
+    "    * LADDR (<ip:port>|<unixsocket>:0)",
+    "      Kill connections made to specified local address",
+    "    * TYPE (normal|master|replica|pubsub)",
+    "      Kill connections by type.",
+    "    * USER <username>",
+    "      Kill connections authenticated by <username>.",
+    "    * SKIPME (YES|NO)",
+    "      Skip killing current connection (default: yes).",
+    "LIST [options ...]",
+    "    Return information about client connections. Options:",
+    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    "      Return clients of specified type.",
+    "UNPAUSE",
+    "    Stop the current client pause, resuming traffic.",
+    "PAUSE <timeout> [WRITE|ALL]",
+    "    Suspend all, or just write, clients for <timeout> milliseconds.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Control the replies sent to the current connection.",
+    "SETNAME <name>",
+    "    Assign the name <name> to the current connection.",
+    "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+    "    Unblock the specified blocked client.",
+    "TRACKINGINFO",
+    "    Report tracking status for the current connection.",
+    "NO-EVICT (ON|OFF)",
+    "    Protect current client connection from eviction.",
+];
+
+fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    write_help("client", HELP, out);
+    Ok(())
+}
 
 fn client(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     subcommand::run("client", SUBCOMMANDS, context, args, out)
@@ -83,37 +144,32 @@ fn setinfo(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     Ok(())
 }
 
-fn info(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let line = context.client.line(context.server.unix_socket());
+fn info(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let local = context.server.local_addresses();
+    let line = context.client.line(local, RequestBytes::of(args));
     out.verbatim("txt", format!("{line}\n").as_bytes());
     Ok(())
 }
 
 fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let clients = context.server.clients.snapshot();
-    let unix = context.server.unix_socket();
+    let local = context.server.local_addresses();
+    let own = context.client.id;
     let mut lines = String::new();
-    let mut add = |client: &crate::client::ClientInfo| {
-        lines.push_str(&client.line(unix));
+    let mut add = |client: &ClientInfo| {
+        let request = match client.id == own {
+            true => RequestBytes::of(args),
+            false => RequestBytes::default(),
+        };
+        lines.push_str(&client.line(local, request));
         lines.push('\n');
     };
     match args[2..] {
         [] => clients.values().for_each(|client| add(client)),
         [option, kind] if parse::is(option, "TYPE") => {
-            let is_pubsub = parse::is(kind, "pubsub");
-            if is_pubsub || parse::is(kind, "normal") {
-                let of_kind = clients
-                    .values()
-                    .filter(|client| client.subscriber.is_subscribed() == is_pubsub);
-                of_kind.for_each(|client| add(client));
-            } else if !["master", "replica"]
-                .iter()
-                .any(|other| parse::is(kind, other))
-            {
-                let kind = String::from_utf8_lossy(kind);
-                let line = format!("ERR Unknown client type '{kind}'");
-                return Err(CommandError::Other(line.into()));
-            }
+            let kind = kind_named(kind)?;
+            let of_kind = clients.values().filter(|client| client.kind() == kind);
+            of_kind.for_each(|client| add(client));
         }
         [option, ref ids @ ..] if parse::is(option, "ID") && !ids.is_empty() => {
             for id in ids {
@@ -129,6 +185,76 @@ fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         _ => return Err(CommandError::Syntax),
     }
     out.verbatim("txt", lines.as_bytes());
+    Ok(())
+}
+
+/// A kind of clients, by its name.
+pub(super) fn kind_named(name: &[u8]) -> Result<ClientKind> {
+    ClientKind::named(name).ok_or_else(|| {
+        let line = format!("ERR Unknown client type '{}'", quotable(name));
+        CommandError::Other(line.into())
+    })
+}
+
+/// `CLIENT PAUSE milliseconds [WRITE|ALL]`.
+fn pause(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let held = match args[3..] {
+        [] => Held::All,
+        [mode] if parse::is(mode, "ALL") => Held::All,
+        [mode] if parse::is(mode, "WRITE") => Held::Writes,
+        _ => return Err(CommandError::Syntax),
+    };
+    let timeout_ms = parse::integer(args[2])
+        .map_err(|_text| CommandError::line("ERR timeout is not an integer or out of range"))?;
+    let timeout_ms = u64::try_from(timeout_ms)
+        .map_err(|_negative| CommandError::line("ERR timeout is negative"))?;
+    context
+        .server
+        .paused
+        .pause(held, Duration::from_millis(timeout_ms));
+    out.simple("OK");
+    Ok(())
+}
+
+fn unpause(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    context.server.paused.unpause();
+    out.simple("OK");
+    Ok(())
+}
+
+/// `CLIENT REPLY ON|OFF|SKIP`. The other two have no reply themselves.
+fn reply(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let client = context.client;
+    if parse::is(args[2], "ON") {
+        client.set_replies(Replies::All);
+        out.simple("OK");
+    } else if parse::is(args[2], "OFF") {
+        client.set_replies(Replies::None);
+    } else if parse::is(args[2], "SKIP") {
+        if client.replies() != Replies::None {
+            client.set_replies(Replies::SkipNext);
+        }
+    } else {
+        return Err(CommandError::Syntax);
+    }
+    Ok(())
+}
+
+/// Nobody tracks keys.
+fn getredir(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.integer(-1);
+    Ok(())
+}
+
+fn tracking_info(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.map(3);
+    out.bulk(b"flags");
+    out.set(1);
+    out.bulk(b"off");
+    out.bulk(b"redirect");
+    out.integer(-1);
+    out.bulk(b"prefixes");
+    out.array(0);
     Ok(())
 }
 
@@ -151,11 +277,13 @@ fn unblock(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     Ok(())
 }
 
-/// The server never evicts a client, so both settings are true.
-fn no_evict(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    if !parse::is(args[2], "ON") && !parse::is(args[2], "OFF") {
+/// The server never evicts a client, so this only shows in CLIENT LIST.
+fn no_evict(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let is_on = parse::is(args[2], "ON");
+    if !is_on && !parse::is(args[2], "OFF") {
         return Err(CommandError::Syntax);
     }
+    context.client.set_no_evict(is_on);
     out.simple("OK");
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::parse::Result;
 use crate::state::ServerState;
 use crate::tls::AUTH_CLIENTS;
 
-use super::subcommand::{self, Subcommand};
+use super::subcommand::{self, Subcommand, write_help};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("config", -2, config)
@@ -30,10 +30,28 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("config", -2, con
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("get", -3, get),
+    Subcommand::new("help", 2, help),
     Subcommand::new("resetstat", 2, resetstat),
     Subcommand::new("rewrite", 2, rewrite),
     Subcommand::new("set", -4, set),
 ];
+
+/// The text of CONFIG HELP, as in Redis.
+const HELP: &[&str] = &[
+    "GET <pattern>",
+    "    Return parameters matching the glob-like <pattern> and their values.",
+    "SET <directive> <value>",
+    "    Set the configuration <directive> to <value>.",
+    "RESETSTAT",
+    "    Reset statistics reported by the INFO command.",
+    "REWRITE",
+    "    Rewrite the configuration file.",
+];
+
+fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    write_help("config", HELP, out);
+    Ok(())
+}
 
 /// A parameter of CONFIG.
 struct Parameter {
@@ -88,8 +106,10 @@ macro_rules! packing {
     };
 }
 
-/// All parameters. Fixed parameters without a setting tell clients which features are absent: persistence.
+/// All parameters. Fixed parameters without a setting tell clients what the server does not do, such as saving, or
+/// always does, such as releasing values in the background.
 const PARAMETERS: &[Parameter] = &[
+    Parameter::fixed("activedefrag", |_| "no".into()),
     Parameter::fixed("appendonly", |_| "no".into()),
     Parameter::fixed("bind", |server| {
         let addresses = server.settings.config.bind.iter();
@@ -108,9 +128,15 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.clients.pubsub.limit().with_other_classes(),
         set_output_limit,
     ),
+    Parameter::fixed("client-query-buffer-limit", |server| {
+        server.settings.config.limits.request_len_max.to_string()
+    }),
+    Parameter::fixed("cluster-enabled", |_| "no".into()),
+    Parameter::fixed("daemonize", |_| "no".into()),
     Parameter::fixed("databases", |server| {
         server.settings.config.databases.to_string()
     }),
+    Parameter::fixed("dir", |_| path_of(std::env::current_dir().ok().as_deref())),
     Parameter::fixed("enable-debug-command", |server| {
         let access = server
             .settings
@@ -124,6 +150,37 @@ const PARAMETERS: &[Parameter] = &[
     packing!("hash-max-ziplist-entries", HashEntries),
     packing!("hash-max-ziplist-value", HashBytes),
     Parameter::new(
+        "latency-monitor-threshold",
+        |server| server.records.latency.threshold_ms().to_string(),
+        |server, value| {
+            server.records.set_latency_threshold_ms(number(value)?);
+            Ok(())
+        },
+    ),
+    Parameter::new(
+        "latency-tracking",
+        |server| word_of(server.records.keeps_histograms()),
+        |server, value| {
+            let keeps = yes_or_no(&String::from_utf8_lossy(value))?;
+            server.records.set_keeps_histograms(keeps);
+            Ok(())
+        },
+    ),
+    Parameter::new(
+        "latency-tracking-info-percentiles",
+        |server| {
+            let percentiles = server.records.percentiles();
+            let texts: Vec<_> = percentiles.iter().map(f64::to_string).collect();
+            texts.join(" ")
+        },
+        set_percentiles,
+    ),
+    Parameter::fixed("lazyfree-lazy-eviction", |_| "yes".into()),
+    Parameter::fixed("lazyfree-lazy-expire", |_| "yes".into()),
+    Parameter::fixed("lazyfree-lazy-server-del", |_| "yes".into()),
+    Parameter::fixed("lazyfree-lazy-user-del", |_| "yes".into()),
+    Parameter::fixed("lazyfree-lazy-user-flush", |_| "yes".into()),
+    Parameter::new(
         "lfu-decay-time",
         |server| server.databases.lfu_rates().decay_minutes.to_string(),
         |server, value| set_lfu_rate(server, value, |rates| &mut rates.decay_minutes),
@@ -133,6 +190,7 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.databases.lfu_rates().log_factor.to_string(),
         |server, value| set_lfu_rate(server, value, |rates| &mut rates.log_factor),
     ),
+    Parameter::fixed("logfile", |_| String::new()),
     Parameter::new(
         "list-compress-depth",
         list_compress_depth,
@@ -164,6 +222,7 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.settings.maxmemory_bytes().to_string(),
         set_maxmemory,
     ),
+    Parameter::fixed("maxmemory-clients", |_| "0".into()),
     Parameter::new(
         "maxmemory-policy",
         |server| server.evictions.policy().to_string(),
@@ -183,6 +242,7 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.notifier.classes().to_string(),
         set_events,
     ),
+    Parameter::fixed("pidfile", |_| String::new()),
     Parameter::new("policy", |server| server.policy().spelled(), set_policy),
     Parameter::fixed("port", |server| server.settings.config.port.to_string()),
     Parameter::new(
@@ -197,6 +257,7 @@ const PARAMETERS: &[Parameter] = &[
         |server| word_of(server.settings.protected_mode()),
         set_protected_mode,
     ),
+    Parameter::fixed("replicaof", |_| String::new()),
     Parameter::new(
         "requirepass",
         |server| String::from_utf8_lossy(&server.settings.password()).into_owned(),
@@ -215,6 +276,27 @@ const PARAMETERS: &[Parameter] = &[
         },
     ),
     packing!("set-max-intset-entries", SetEntries),
+    Parameter::fixed("slaveof", |_| String::new()),
+    Parameter::new(
+        "slowlog-log-slower-than",
+        |server| server.records.slow_log.threshold_us().to_string(),
+        |server, value| {
+            let us = number(value)?;
+            if us < -1 {
+                return Err("argument must be between -1 and 9223372036854775807 inclusive".into());
+            }
+            server.records.set_slow_log_threshold_us(us);
+            Ok(())
+        },
+    ),
+    Parameter::new(
+        "slowlog-max-len",
+        |server| server.records.slow_log.len_max().to_string(),
+        |server, value| {
+            server.records.slow_log.set_len_max(number(value)?);
+            Ok(())
+        },
+    ),
     Parameter::new(
         "stream-node-max-bytes",
         |server| server.settings.stream_node_bytes_max().to_string(),
@@ -232,6 +314,7 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    Parameter::fixed("supervised", |_| "no".into()),
     Parameter::new(
         "timeout",
         |server| server.idle_timeout_s().to_string(),
@@ -286,6 +369,16 @@ fn busy_reply_threshold(server: &ServerState) -> String {
 
 fn set_busy_reply_threshold(server: &ServerState, value: &[u8]) -> Setting {
     server.settings.set_busy_reply_threshold_ms(number(value)?);
+    Ok(())
+}
+
+fn set_percentiles(server: &ServerState, value: &[u8]) -> Setting {
+    let text = String::from_utf8_lossy(value);
+    let percentile = |word: &str| word.parse().ok().filter(|it| (0.0..=100.0).contains(it));
+    let percentiles: Option<Vec<f64>> = text.split_ascii_whitespace().map(percentile).collect();
+    let percentiles =
+        percentiles.ok_or("latency percentile parameters must be numbers between 0 and 100")?;
+    server.records.set_percentiles(percentiles);
     Ok(())
 }
 
@@ -473,12 +566,30 @@ fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
         }
         changes.push((parameter, *value));
     }
-    for (parameter, value) in changes {
-        if let Setter::By(set) = parameter.set {
-            set(context.server, value).map_err(|reason| failed(parameter, &reason))?;
-        }
-    }
+    apply(context.server, &changes)?;
     out.simple("OK");
+    Ok(())
+}
+
+/// Makes all changes, or none if one of them fails.
+fn apply(server: &ServerState, changes: &[(&Parameter, &[u8])]) -> Result<()> {
+    let mut made: Vec<(&Parameter, String)> = Vec::with_capacity(changes.len());
+    for (parameter, value) in changes {
+        let Setter::By(set) = parameter.set else {
+            continue;
+        };
+        let before = (parameter.get)(server);
+        let Err(reason) = set(server, value) else {
+            made.push((parameter, before));
+            continue;
+        };
+        for (changed, before) in made.iter().rev() {
+            if let Setter::By(set) = changed.set {
+                let _was_valid = set(server, before.as_bytes());
+            }
+        }
+        return Err(failed(parameter, &reason));
+    }
     Ok(())
 }
 
@@ -494,9 +605,12 @@ fn resetstat(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>)
     Ok(())
 }
 
+/// The file that the server may have read is TOML, and flags take precedence over it: a line that CONFIG REWRITE adds
+/// could have no effect at the next start.
 fn rewrite(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
     Err(CommandError::line(
-        "ERR The server does not rewrite its config file",
+        "ERR psp-redis does not rewrite its configuration file: change the file and send SIGHUP, or start the server \
+         with --print-config to get one",
     ))
 }
 
@@ -573,13 +687,59 @@ mod tests {
             ),
             (
                 "CONFIG REWRITE",
-                "-ERR The server does not rewrite its config file",
+                "-ERR psp-redis does not rewrite its configuration file: change the file and send SIGHUP, or start the \
+                 server with --print-config to get one",
             ),
             ("CONFIG RESETSTAT", "+OK"),
         ]);
         assert_eq!(
             session.run_args(&[b"CONFIG", b"SET", b"save", b""]),
             "+OK\r\n"
+        );
+    }
+
+    #[test]
+    fn several_parameters_change_together_or_not_at_all() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("CONFIG SET slowlog-max-len 7 latency-monitor-threshold 9", "+OK"),
+            (
+                "CONFIG SET slowlog-max-len 8 latency-monitor-threshold x timeout 1",
+                "-ERR CONFIG SET failed (possibly related to argument 'latency-monitor-threshold') - argument couldn't be \
+                 parsed into an integer",
+            ),
+            ("CONFIG GET slowlog-max-len", "*2 $15 slowlog-max-len $1 7"),
+            ("CONFIG GET latency-monitor-threshold", "*2 $25 latency-monitor-threshold $1 9"),
+            (
+                "CONFIG SET slowlog-max-len 8 daemonize yes",
+                "-ERR CONFIG SET failed (possibly related to argument 'daemonize') - can't set immutable config",
+            ),
+            (
+                "CONFIG SET slowlog-max-len 8 nope 1",
+                "-ERR Unknown option or number of arguments for CONFIG SET - 'nope'",
+            ),
+            (
+                "CONFIG SET slowlog-max-len 8 SLOWLOG-max-len 9",
+                "-ERR CONFIG SET failed (possibly related to argument 'slowlog-max-len') - duplicate parameter",
+            ),
+            ("CONFIG GET slowlog-max-len", "*2 $15 slowlog-max-len $1 7"),
+            ("CONFIG SET slowlog-log-slower-than -2", "-ERR CONFIG SET failed (possibly related to argument \
+              'slowlog-log-slower-than') - argument must be between -1 and 9223372036854775807 inclusive"),
+            (
+                "CONFIG SET latency-tracking-info-percentiles 101",
+                "-ERR CONFIG SET failed (possibly related to argument 'latency-tracking-info-percentiles') - latency \
+                 percentile parameters must be numbers between 0 and 100",
+            ),
+        ]);
+        let percentiles = b"latency-tracking-info-percentiles";
+        assert_eq!(
+            session.run_args(&[b"CONFIG", b"SET", percentiles, b"0.0 50.0 99.9"]),
+            "+OK\r\n"
+        );
+        assert!(
+            session
+                .run("CONFIG GET latency-tracking-info-*")
+                .contains("0 50 99.9")
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use psp_protocols::resp::{Encoder, Version};
 
-use crate::client::{Labels, version_number};
+use crate::client::{Labels, Replies, version_number};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
@@ -55,6 +55,9 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> 
     context.client.transaction.reset();
     context.select(0);
     context.server.clients.pubsub.forget(context.client);
+    context.server.clients.monitors.remove(context.client);
+    context.client.set_replies(Replies::All);
+    context.client.set_no_evict(false);
     context
         .client
         .set_authenticated(!context.server.settings.requires_password());

@@ -25,7 +25,7 @@ use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("fcall", -3, fcall).flags(&[Flag::NoScript]),
+    CommandSpec::new("fcall", -3, fcall).flags(&[Flag::NoScript, Flag::MayReplicate]),
     CommandSpec::new("fcall_ro", -3, fcall_ro).flags(&[Flag::NoScript, Flag::Readonly]),
     CommandSpec::new("function", -2, function)
         .flags(&[Flag::NoScript])

@@ -17,7 +17,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .key(),
     CommandSpec::new("pfcount", -2, pfcount)
-        .flags(&[Flag::Readonly])
+        .flags(&[Flag::Readonly, Flag::MayReplicate])
         .keys(1, -1, 1),
     CommandSpec::new("pfmerge", -2, pfmerge)
         .flags(&[Flag::Write, Flag::DenyOom])

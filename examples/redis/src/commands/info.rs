@@ -6,11 +6,13 @@ use std::time::Duration;
 use psp_server::ServerHandle;
 use psp_server::telemetry::Snapshot;
 
-use crate::command::{CommandSpec, CommandTable, Context, ReplyEncoder};
-use crate::memory::resident_bytes;
+use crate::command::{CommandSpec, CommandTable, Context, Entry, ReplyEncoder};
+use crate::cpu_time::CpuTime;
+use crate::memory::{resident_bytes, system_bytes};
 use crate::parse::{self, Result};
 use crate::pubsub::TopicKind;
 use crate::state::ServerState;
+use crate::stats::CommandStats;
 
 /// The Redis version whose commands and errors this server follows.
 pub(crate) const REDIS_VERSION: &str = "7.4.0";
@@ -57,9 +59,29 @@ const SECTIONS: &[Section] = &[
         write: replication,
     },
     Section {
+        name: "CPU",
+        by_default: true,
+        write: cpu,
+    },
+    Section {
+        name: "Modules",
+        by_default: true,
+        write: |_, _| Ok(()),
+    },
+    Section {
         name: "Commandstats",
         by_default: false,
         write: commandstats,
+    },
+    Section {
+        name: "Errorstats",
+        by_default: true,
+        write: errorstats,
+    },
+    Section {
+        name: "Latencystats",
+        by_default: false,
+        write: latencystats,
     },
     Section {
         name: "Cluster",
@@ -119,9 +141,12 @@ fn server(server: &ServerState, text: &mut String) -> fmt::Result {
         "psp_version": env!("CARGO_PKG_VERSION"),
         "os": std::env::consts::OS,
         "arch_bits": usize::BITS,
+        "multiplexing_api": "epoll",
         "process_id": std::process::id(),
+        "process_supervised": "no",
         "run_id": server.run_id,
         "tcp_port": config.port,
+        "server_time_usec": psp_store::unix_time_us(),
         "uptime_in_seconds": uptime_s,
         "uptime_in_days": uptime_s / 86_400,
     )
@@ -130,23 +155,37 @@ fn server(server: &ServerState, text: &mut String) -> fmt::Result {
 fn clients(server: &ServerState, text: &mut String) -> fmt::Result {
     lines!(text,
         "connected_clients": server.clients.len(),
+        "cluster_connections": 0,
         "maxclients": server.connections_max(),
-        "blocked_clients": server.clients.blocked.len(),
+        "blocked_clients": server.clients.blocked.len() + server.paused.len(),
+        "tracking_clients": 0,
     )
 }
 
 fn memory(server: &ServerState, text: &mut String) -> fmt::Result {
     let used = server.memory.used_bytes();
     let limit = server.settings.maxmemory_bytes();
+    let peak = server.memory.peak_bytes();
+    let resident = resident_bytes().unwrap_or(0);
+    let system = system_bytes().unwrap_or(0);
     let (scripts, _) = server.scripts.library.size();
     let (libraries, functions) = server.scripts.functions.counts();
     lines!(text,
         "used_memory": used,
         "used_memory_human": human(used),
-        "used_memory_rss": resident_bytes().unwrap_or(0),
+        "used_memory_rss": resident,
+        "used_memory_rss_human": human(resident),
+        "used_memory_peak": peak,
+        "used_memory_peak_human": human(peak),
+        "used_memory_peak_perc": format_args!("{:.2}%", 100.0 * used as f64 / peak.max(1) as f64),
+        "total_system_memory": system,
+        "total_system_memory_human": human(system),
         "maxmemory": limit,
         "maxmemory_human": human(limit),
         "maxmemory_policy": server.evictions.policy(),
+        "mem_fragmentation_ratio": format_args!("{:.2}", resident as f64 / used.max(1) as f64),
+        "mem_fragmentation_bytes": i128::from(resident) - i128::from(used),
+        "mem_allocator": "jemalloc",
         "number_of_cached_scripts": scripts,
         "number_of_functions": functions,
         "number_of_libraries": libraries,
@@ -158,12 +197,25 @@ fn human(bytes: u64) -> String {
     format!("{:.2}M", bytes as f64 / 1_048_576.0)
 }
 
-fn persistence(_: &ServerState, text: &mut String) -> fmt::Result {
-    lines!(text, "loading": 0, "rdb_bgsave_in_progress": 0, "aof_enabled": 0)
+/// The server saves nothing. As in Redis, the start time stands for the last save.
+fn persistence(server: &ServerState, text: &mut String) -> fmt::Result {
+    lines!(text,
+        "loading": 0,
+        "rdb_changes_since_last_save": 0,
+        "rdb_bgsave_in_progress": 0,
+        "rdb_last_save_time": server.started_at_ms / 1000,
+        "rdb_last_bgsave_status": "ok",
+        "aof_enabled": 0,
+        "aof_rewrite_in_progress": 0,
+        "aof_last_bgrewrite_status": "ok",
+        "aof_last_write_status": "ok",
+    )
 }
 
 fn stats(server: &ServerState, text: &mut String) -> fmt::Result {
-    let commands: u64 = server.command_stats().iter().map(|stats| stats.calls).sum();
+    let totals = server.totals();
+    let commands: u64 = totals.commands.iter().map(|stats| stats.calls).sum();
+    let errors: u64 = totals.errors.values().sum();
     let store = server.databases.stats();
     let snapshot = server.runtime.get().map(psp_server::ServerHandle::snapshot);
     let net = snapshot.as_ref().map(|snapshot| &snapshot.net);
@@ -182,6 +234,11 @@ fn stats(server: &ServerState, text: &mut String) -> fmt::Result {
         "pubsub_patterns": pubsub.len(TopicKind::Pattern),
         "pubsubshard_channels": pubsub.len(TopicKind::Shard),
         "client_output_buffer_limit_disconnections": pubsub.closed(),
+        "total_error_replies": errors,
+        "latest_fork_usec": 0,
+        "tracking_total_keys": 0,
+        "tracking_total_items": 0,
+        "tracking_total_prefixes": 0,
         "psp_contended_updates": store.contended_updates,
     )
 }
@@ -195,26 +252,72 @@ fn replication(server: &ServerState, text: &mut String) -> fmt::Result {
     )
 }
 
+/// Processor time of the process and of the thread that started it, in seconds.
+fn cpu(_: &ServerState, text: &mut String) -> fmt::Result {
+    let process = CpuTime::read("/proc/self/stat").unwrap_or_default();
+    let main = format!("/proc/self/task/{}/stat", std::process::id());
+    let main = CpuTime::read(&main).unwrap_or_default();
+    for (name, seconds) in [
+        ("used_cpu_sys", process.system_s),
+        ("used_cpu_user", process.user_s),
+        ("used_cpu_sys_children", process.children_system_s),
+        ("used_cpu_user_children", process.children_user_s),
+        ("used_cpu_sys_main_thread", main.system_s),
+        ("used_cpu_user_main_thread", main.user_s),
+    ] {
+        write!(text, "{name}:{seconds:.6}\r\n")?;
+    }
+    Ok(())
+}
+
+/// The commands and subcommands that `is_shown`, with what was counted.
+fn called(
+    commands: Vec<CommandStats>,
+    is_shown: fn(&CommandStats) -> bool,
+) -> impl Iterator<Item = (&'static Entry, CommandStats)> {
+    let entries = CommandTable::get().entries().iter().zip(commands);
+    entries.filter(move |(_, stats)| is_shown(stats))
+}
+
 fn commandstats(server: &ServerState, text: &mut String) -> fmt::Result {
-    for (spec, stats) in CommandTable::get()
-        .specs()
-        .iter()
-        .zip(server.command_stats())
-    {
-        if stats.calls + stats.rejected == 0 {
-            continue;
-        }
+    let commands = server.totals().commands;
+    for (entry, stats) in called(commands, |stats| stats.calls + stats.rejected > 0) {
         let busy_us = stats.busy_ns as f64 / 1000.0;
         write!(
             text,
             "cmdstat_{}:calls={},usec={busy_us:.0},usec_per_call={:.2},rejected_calls={},\
              failed_calls={}\r\n",
-            spec.name,
+            entry.name(),
             stats.calls,
             busy_us / stats.calls.max(1) as f64,
             stats.rejected,
             stats.failed,
         )?;
+    }
+    Ok(())
+}
+
+fn errorstats(server: &ServerState, text: &mut String) -> fmt::Result {
+    for (code, count) in server.totals().errors {
+        write!(text, "errorstat_{code}:count={count}\r\n")?;
+    }
+    Ok(())
+}
+
+fn latencystats(server: &ServerState, text: &mut String) -> fmt::Result {
+    let percentiles = server.records.percentiles();
+    if percentiles.is_empty() || !server.records.keeps_histograms() {
+        return Ok(());
+    }
+    let commands = server.totals().commands;
+    for (entry, stats) in called(commands, |stats| !stats.times.is_empty()) {
+        let of = |percent: &f64| {
+            let busy_us = us(stats.times.percentile_ns(*percent));
+            format!("p{percent}={busy_us:.3}")
+        };
+        let listed: Vec<_> = percentiles.iter().map(of).collect();
+        let (name, listed) = (entry.name(), listed.join(","));
+        write!(text, "latency_percentiles_usec_{name}:{listed}\r\n")?;
     }
     Ok(())
 }
@@ -351,7 +454,17 @@ mod tests {
         let two = session.run("INFO clients REPLICATION");
         assert_eq!(two.matches("# ").count(), 2);
         assert!(two.contains("connected_clients:1\r\n"));
-        assert!(session.run("INFO everything").contains("# Commandstats"));
+        for all in ["all", "everything"] {
+            let all = session.run(&format!("INFO {all}"));
+            for section in ["Commandstats", "Errorstats", "Latencystats", "CPU"] {
+                assert!(all.contains(&format!("# {section}\r\n")), "{section}");
+            }
+        }
+        assert!(
+            session
+                .run("INFO cpu")
+                .contains("used_cpu_sys_main_thread:")
+        );
         assert_eq!(session.run("INFO nothing"), "$0\r\n\r\n");
         assert!(session.resp3().run("INFO").starts_with('='));
     }
@@ -373,6 +486,43 @@ mod tests {
         ] {
             assert!(info.contains(part), "{part} in {info}");
         }
+    }
+
+    #[test]
+    fn errors_are_counted_by_their_codes_and_times_by_percentiles() {
+        let mut session = Session::new();
+        for line in ["SET a x", "LPUSH a b", "NOPE", "GET", "INCR a", "CLIENT ID"] {
+            session.run(line);
+        }
+        let errors = session.run("INFO errorstats");
+        assert!(
+            errors.contains("errorstat_ERR:count=3\r\nerrorstat_WRONGTYPE:count=1\r\n"),
+            "{errors}"
+        );
+        assert!(
+            session
+                .run("INFO stats")
+                .contains("total_error_replies:4\r\n")
+        );
+        let times = session.run("INFO latencystats");
+        assert!(
+            times.contains("latency_percentiles_usec_client|id:p50="),
+            "{times}"
+        );
+        assert!(
+            times.contains(",p99=") && times.contains(",p99.9="),
+            "{times}"
+        );
+        session.run_args(&[
+            b"CONFIG",
+            b"SET",
+            b"latency-tracking-info-percentiles",
+            b"0.0 100",
+        ]);
+        assert!(session.run("INFO latencystats").contains("_set:p0="));
+        session.run("CONFIG RESETSTAT");
+        assert!(!session.run("INFO errorstats").contains("errorstat_"));
+        assert!(!session.run("INFO latencystats").contains("_set:"));
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! The COMMAND command, which shows clients the command table.
+//! The COMMAND command, which shows clients the command table and the facts about commands.
 
-use psp_protocols::resp::CommandId;
-
-use crate::command::{CommandSpec, CommandTable, Context, ReplyEncoder};
+use crate::call_keys::{CallKey, keys_of};
+use crate::command::{CommandSpec, CommandTable, Context, Entry, ReplyEncoder};
+use crate::command_facts::{Begin, Facts, Find, KeySpec};
+use crate::error::CommandError;
 use crate::glob::{self, Steps};
 use crate::parse::{self, Result};
 
-use super::FAMILIES;
-use super::subcommand::{self, Subcommand};
+use super::subcommand::{self, Subcommand, write_help};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] =
@@ -16,9 +16,39 @@ pub(crate) const COMMANDS: &[CommandSpec] =
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("count", 2, count),
     Subcommand::new("docs", -2, docs),
+    Subcommand::new("getkeys", -4, getkeys),
+    Subcommand::new("getkeysandflags", -4, getkeys_and_flags),
+    Subcommand::new("help", 2, help),
     Subcommand::new("info", -2, info),
     Subcommand::new("list", -2, list),
 ];
+
+/// The text of COMMAND HELP, as in Redis.
+const HELP: &[&str] = &[
+    "(no subcommand)",
+    "    Return details about all Redis commands.",
+    "COUNT",
+    "    Return the total number of commands in this Redis server.",
+    "LIST",
+    "    Return a list of all commands in this Redis server.",
+    "INFO [<command-name> ...]",
+    "    Return details about multiple Redis commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+    "DOCS [<command-name> ...]",
+    "    Return documentation details about multiple Redis commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+    "GETKEYS <full-command>",
+    "    Return the keys from a full Redis command.",
+    "GETKEYSANDFLAGS <full-command>",
+    "    Return the keys and the access flags from a full Redis command.",
+];
+
+fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    write_help("command", HELP, out);
+    Ok(())
+}
 
 fn command(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     if args.len() == 1 {
@@ -33,22 +63,36 @@ fn count(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result
     Ok(())
 }
 
+/// `COMMAND LIST [FILTERBY MODULE name|ACLCAT category|PATTERN pattern]`.
 fn list(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let pattern = match args[2..] {
-        [] => &b"*"[..],
-        [filter, kind, pattern] if parse::is(filter, "FILTERBY") && parse::is(kind, "PATTERN") => {
-            pattern
-        }
-        _ => return Err(crate::error::CommandError::Syntax),
-    };
+    let entries = CommandTable::get().entries().iter();
     let steps = Steps::new();
-    let specs = CommandTable::get().specs().iter();
-    let found: Vec<_> = specs
-        .filter(|spec| glob::matches(pattern, spec.name.as_bytes(), &steps))
-        .collect();
+    let found: Vec<_> = match args[2..] {
+        [] => entries.collect(),
+        [filter, kind, value] if parse::is(filter, "FILTERBY") => {
+            if parse::is(kind, "MODULE") {
+                // There are no modules.
+                Vec::new()
+            } else if parse::is(kind, "ACLCAT") {
+                let has = |entry: &&Entry| {
+                    let categories = &Facts::of(entry.name()).categories;
+                    categories.iter().any(|category| parse::is(value, category))
+                };
+                entries.filter(has).collect()
+            } else if parse::is(kind, "PATTERN") {
+                let pattern = value.to_ascii_lowercase();
+                let matches =
+                    |entry: &&Entry| glob::matches(&pattern, entry.name().as_bytes(), &steps);
+                entries.filter(matches).collect()
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        _ => return Err(CommandError::Syntax),
+    };
     out.array(found.len());
-    for spec in found {
-        out.bulk(spec.name.as_bytes());
+    for entry in found {
+        out.bulk(entry.name().as_bytes());
     }
     Ok(())
 }
@@ -60,8 +104,8 @@ fn info(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resu
     }
     out.array(args.len() - 2);
     for name in &args[2..] {
-        match CommandTable::get().find(CommandId::of(name)) {
-            Some(spec) => write_info(spec, out),
+        match CommandTable::get().named(name) {
+            Some(index) => write_info(index, out),
             None => out.null(),
         }
     }
@@ -71,49 +115,191 @@ fn info(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resu
 fn write_all(out: &mut ReplyEncoder<'_>) {
     let specs = CommandTable::get().specs();
     out.array(specs.len());
-    for spec in specs {
-        write_info(spec, out);
+    for index in 0..specs.len() {
+        write_info(index, out);
     }
 }
 
-/// Name, arity, flags and positions of keys. Then empty lists for features that this server lacks:
-/// access control categories, tips, key specifications, subcommands.
-fn write_info(spec: &CommandSpec, out: &mut ReplyEncoder<'_>) {
+/// Name, arity, flags, positions of keys, categories of access control, tips, key specifications, subcommands.
+fn write_info(index: usize, out: &mut ReplyEncoder<'_>) {
+    let table = CommandTable::get();
+    let entry = &table.entries()[index];
+    let facts = Facts::of(entry.name());
     out.array(10);
-    out.bulk(spec.name.as_bytes());
-    out.integer(i64::from(spec.arity));
-    out.set(spec.flags.len());
-    for flag in spec.flags {
-        out.simple(flag.name());
+    out.bulk(entry.name().as_bytes());
+    out.integer(i64::from(entry.arity()));
+    write_words(&facts.flags, out);
+    for position in facts.positions() {
+        out.integer(position);
     }
-    for position in [spec.keys.first, spec.keys.last, spec.keys.step] {
-        out.integer(i64::from(position));
+    out.set(facts.categories.len());
+    for category in &facts.categories {
+        out.simple(&format!("@{category}"));
     }
-    out.set(0);
-    for _ in 0..3 {
-        out.array(0);
+    out.array(facts.tips.len());
+    for tip in &facts.tips {
+        out.bulk(tip.as_bytes());
     }
+    out.array(facts.key_specs.len());
+    for spec in &facts.key_specs {
+        write_key_spec(spec, out);
+    }
+    let subcommands = match entry.subcommand {
+        None => table.subcommands_of(index),
+        Some(_) => 0..0,
+    };
+    out.array(subcommands.len());
+    for subcommand in subcommands {
+        write_info(subcommand, out);
+    }
+}
+
+fn write_words(words: &[&str], out: &mut ReplyEncoder<'_>) {
+    out.set(words.len());
+    for word in words {
+        out.simple(word);
+    }
+}
+
+fn write_key_spec(spec: &KeySpec, out: &mut ReplyEncoder<'_>) {
+    let number = |name: &'static str, value| (name, Value::Number(value));
+    let (begin, begin_spec) = match spec.begin {
+        Begin::Index(index) => ("index", vec![number("index", index)]),
+        Begin::Keyword(word, from) => {
+            let word = ("keyword", Value::Word(word));
+            ("keyword", vec![word, number("startfrom", from)])
+        }
+        Begin::Unknown => ("unknown", Vec::new()),
+    };
+    let (find, find_spec) = match spec.find {
+        Find::Range { last, step, limit } => {
+            let [last, step] = [number("lastkey", last), number("keystep", step)];
+            ("range", vec![last, step, number("limit", limit)])
+        }
+        Find::Keynum { index, first, step } => {
+            let [index, first] = [number("keynumidx", index), number("firstkey", first)];
+            ("keynum", vec![index, first, number("keystep", step)])
+        }
+        Find::Unknown => ("unknown", Vec::new()),
+    };
+    out.map(3);
+    out.bulk(b"flags");
+    write_words(&spec.flags, out);
+    for (part, kind, values) in [
+        ("begin_search", begin, begin_spec),
+        ("find_keys", find, find_spec),
+    ] {
+        out.bulk(part.as_bytes());
+        out.map(2);
+        out.bulk(b"type");
+        out.bulk(kind.as_bytes());
+        out.bulk(b"spec");
+        out.map(values.len());
+        for (name, value) in values {
+            out.bulk(name.as_bytes());
+            match value {
+                Value::Number(number) => out.integer(number),
+                Value::Word(word) => out.bulk(word.as_bytes()),
+            }
+        }
+    }
+}
+
+/// A value in a key specification.
+enum Value {
+    Number(i64),
+    Word(&'static str),
 }
 
 fn docs(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let names = &args[2..];
-    let is_wanted = |spec: &CommandSpec| {
-        names.is_empty() || names.iter().any(|name| parse::is(name, spec.name))
+    let table = CommandTable::get();
+    let found: Vec<usize> = match &args[2..] {
+        [] => (0..table.specs().len()).collect(),
+        names => names.iter().filter_map(|name| table.named(name)).collect(),
     };
-    let rows = FAMILIES
-        .iter()
-        .flat_map(|(group, specs)| specs.iter().map(move |spec| (group, spec)));
-    let found: Vec<_> = rows.filter(|(_, spec)| is_wanted(spec)).collect();
     out.map(found.len());
-    for (group, spec) in found {
-        out.bulk(spec.name.as_bytes());
-        out.map(2);
-        out.bulk(b"summary");
-        out.bulk(b"As in Redis.");
-        out.bulk(b"group");
-        out.bulk(group.as_bytes());
+    for index in found {
+        write_docs(index, out);
     }
     Ok(())
+}
+
+fn write_docs(index: usize, out: &mut ReplyEncoder<'_>) {
+    let table = CommandTable::get();
+    let entry = &table.entries()[index];
+    let facts = Facts::of(entry.name());
+    let subcommands = match entry.subcommand {
+        None => table.subcommands_of(index),
+        Some(_) => 0..0,
+    };
+    out.bulk(entry.name().as_bytes());
+    out.map(3 + usize::from(!subcommands.is_empty()));
+    for (field, text) in [
+        ("summary", facts.summary),
+        ("since", facts.since),
+        ("group", facts.group),
+    ] {
+        out.bulk(field.as_bytes());
+        out.bulk(text.as_bytes());
+    }
+    if !subcommands.is_empty() {
+        out.bulk(b"subcommands");
+        out.map(subcommands.len());
+        for subcommand in subcommands {
+            write_docs(subcommand, out);
+        }
+    }
+}
+
+fn getkeys(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let keys = keys_of_call(&args[2..])?;
+    out.array(keys.len());
+    for key in keys {
+        out.bulk(key.name);
+    }
+    Ok(())
+}
+
+fn getkeys_and_flags(
+    _: &mut Context<'_>,
+    args: &[&[u8]],
+    out: &mut ReplyEncoder<'_>,
+) -> Result<()> {
+    let keys = keys_of_call(&args[2..])?;
+    out.array(keys.len());
+    for key in keys {
+        out.array(2);
+        out.bulk(key.name);
+        write_words(key.flags, out);
+    }
+    Ok(())
+}
+
+fn keys_of_call<'a>(call: &'a [&'a [u8]]) -> Result<Vec<CallKey<'a>>> {
+    let table = CommandTable::get();
+    let command = call.first().and_then(|name| table.named(name));
+    let index = command
+        .filter(|index| table.entries()[*index].subcommand.is_none())
+        .map(|index| table.entry_of(index, call))
+        .ok_or(CommandError::line("ERR Invalid command specified"))?;
+    let entry = &table.entries()[index];
+    let facts = Facts::of(entry.name());
+    let has_keys = |spec: &KeySpec| !spec.flags.contains(&"not_key");
+    if !facts.key_specs.iter().any(has_keys) {
+        return Err(CommandError::line("ERR The command has no key arguments"));
+    }
+    if !parse::arity_accepts(entry.arity(), call.len()) {
+        return Err(CommandError::line(
+            "ERR Invalid number of arguments specified for command",
+        ));
+    }
+    match keys_of(entry.name(), facts, call).filter(|keys| !keys.is_empty()) {
+        Some(keys) => Ok(keys),
+        None if facts.flags.contains(&"no_mandatory_keys") => Ok(Vec::new()),
+        None => Err(CommandError::line(
+            "ERR Invalid arguments specified for command",
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -131,10 +317,11 @@ mod tests {
                 .run("COMMAND")
                 .starts_with(&format!("*{count}\r\n*10\r\n"))
         );
+        let entries = CommandTable::get().entries().len();
         assert!(
             session
                 .run("COMMAND LIST")
-                .starts_with(&format!("*{count}\r\n$"))
+                .starts_with(&format!("*{entries}\r\n$"))
         );
         assert!(
             session
@@ -144,20 +331,60 @@ mod tests {
         session.expect(&[
             (
                 "COMMAND INFO get nope",
-                "*2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *0 *0 *0 *0 $-1",
+                "*2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2 +RO \
+                 +access $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4 type $5 range \
+                 $4 spec *6 $7 lastkey :0 $7 keystep :1 $5 limit :0 *0 $-1",
             ),
             (
                 "COMMAND DOCS GET",
-                "*2 $3 get *4 $7 summary $12 As in Redis. $5 group $6 string",
+                "*2 $3 get *6 $7 summary $22 Get the value of a key $5 since $5 1.0.0 $5 group $6 string",
             ),
+            ("COMMAND INFO get|x config|get|x", "*2 $-1 $-1"),
             ("COMMAND LIST FILTERBY PATTERN getd*", "*1 $6 getdel"),
+            ("COMMAND LIST FILTERBY PATTERN config|*re*", "*2 $16 config|resetstat $14 config|rewrite"),
+            ("COMMAND LIST FILTERBY ACLCAT none", "*0"),
+            ("COMMAND LIST FILTERBY MODULE none", "*0"),
             ("COMMAND LIST FILTERBY", "-ERR syntax error"),
+            ("COMMAND LIST FILTERBY NOPE x", "-ERR syntax error"),
         ]);
+        let scripting = session.run("COMMAND LIST FILTERBY ACLCAT scripting");
+        assert!(scripting.contains("script|kill") && scripting.contains("eval"));
+        assert!(!scripting.contains("$3\r\nset\r\n"));
         let mut session = session.resp3();
         assert!(
             session
                 .run("COMMAND DOCS")
                 .starts_with(&format!("%{count}\r\n"))
         );
+    }
+
+    #[test]
+    fn keys_of_calls_are_named() {
+        Session::new().expect(&[
+            ("COMMAND GETKEYS MEMORY USAGE k", "*1 $1 k"),
+            (
+                "COMMAND GETKEYS SET k",
+                "-ERR Invalid number of arguments specified for command",
+            ),
+            ("COMMAND GETKEYS SET k v", "*1 $1 k"),
+            (
+                "COMMAND GETKEYSANDFLAGS SET k v",
+                "*1 *2 $1 k *2 +OW +update",
+            ),
+            ("COMMAND GETKEYS EVAL x 0", "*0"),
+            (
+                "COMMAND GETKEYS PING x",
+                "-ERR The command has no key arguments",
+            ),
+            (
+                "COMMAND GETKEYS SPUBLISH a b",
+                "-ERR The command has no key arguments",
+            ),
+            ("COMMAND GETKEYS NOPE a", "-ERR Invalid command specified"),
+            (
+                "COMMAND GETKEYS ZUNIONSTORE d 9 a",
+                "-ERR Invalid arguments specified for command",
+            ),
+        ]);
     }
 }

@@ -13,7 +13,7 @@ use crate::parse::{self, Result};
 use super::large::LOCKED_ELEMENTS_MAX;
 use super::pace::Pace;
 use super::scan::ScanOptions;
-use super::subcommand::{self, Subcommand};
+use super::subcommand::{self, Subcommand, write_help};
 use super::walk;
 
 const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
@@ -208,6 +208,10 @@ const OBJECT: &[Subcommand] = &[
         })
     }),
     Subcommand::new("freq", 3, freq),
+    Subcommand::new("help", 2, |_, _, out| {
+        write_help("object", OBJECT_HELP, out);
+        Ok(())
+    }),
     Subcommand::new("idletime", 3, |context, args, out| {
         let store = context.store;
         if store.counts_accesses() {
@@ -225,7 +229,37 @@ const OBJECT: &[Subcommand] = &[
     }),
 ];
 
-const MEMORY: &[Subcommand] = &[Subcommand::new("usage", -3, |context, args, out| {
+/// The text of OBJECT HELP, as in Redis.
+const OBJECT_HELP: &[&str] = &[
+    "ENCODING <key>",
+    "    Return the kind of internal representation used in order to store the value",
+    "    associated with a <key>.",
+    "FREQ <key>",
+    "    Return the access frequency index of the <key>. The returned integer is",
+    "    proportional to the logarithm of the recent access frequency of the key.",
+    "IDLETIME <key>",
+    "    Return the idle time of the <key>, that is the approximated number of",
+    "    seconds elapsed since the last access to the key.",
+    "REFCOUNT <key>",
+    "    Return the number of references of the value associated with the specified",
+    "    <key>.",
+];
+
+/// The text of MEMORY HELP, as in Redis.
+const MEMORY_HELP: &[&str] = &[
+    "USAGE <key> [SAMPLES <count>]",
+    "    Return memory in bytes used by <key> and its value. Nested values are",
+    "    sampled up to <count> times (default: 5, 0 means sample all).",
+];
+
+const MEMORY: &[Subcommand] = &[MEMORY_HELP_COMMAND, MEMORY_USAGE];
+
+const MEMORY_HELP_COMMAND: Subcommand = Subcommand::new("help", 2, |_, _, out| {
+    write_help("memory", MEMORY_HELP, out);
+    Ok(())
+});
+
+const MEMORY_USAGE: Subcommand = Subcommand::new("usage", -3, |context, args, out| {
     match args[3..] {
         [] => {}
         [option, samples] if parse::is(option, "SAMPLES") => {
@@ -238,7 +272,7 @@ const MEMORY: &[Subcommand] = &[Subcommand::new("usage", -3, |context, args, out
     inspect(context, args[2], out, |entry, out| {
         out.integer(i64::try_from(entry.memory_bytes()).unwrap_or(i64::MAX));
     })
-})];
+});
 
 fn object(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     subcommand::run("object", OBJECT, context, args, out)

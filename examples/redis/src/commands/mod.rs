@@ -7,6 +7,7 @@ mod bits;
 mod blocking;
 mod bytes;
 mod client;
+mod client_kill;
 mod config;
 mod connection;
 mod counts;
@@ -21,6 +22,7 @@ mod info;
 mod introspection;
 mod keys;
 mod large;
+mod latency;
 mod lcs;
 mod lists;
 mod pace;
@@ -30,6 +32,7 @@ mod script_call;
 mod scripting;
 mod server;
 mod sets;
+mod slowlog;
 mod sort;
 mod sorted_set_operations;
 mod sorted_set_ranges;
@@ -40,41 +43,43 @@ pub(crate) mod subcommand;
 mod transactions;
 mod walk;
 
-/// The rows of all families, under the group names that `COMMAND DOCS` uses.
-pub(crate) const FAMILIES: &[(&str, &[CommandSpec])] = &[
-    ("bitmap", bitfield::COMMANDS),
-    ("bitmap", bits::COMMANDS),
-    ("list", blocking::LIST_COMMANDS),
-    ("sorted-set", blocking::SORTED_SET_COMMANDS),
-    ("connection", client::COMMANDS),
-    ("server", config::COMMANDS),
-    ("connection", connection::COMMANDS),
-    ("generic", databases::COMMANDS),
-    ("generic", dump::COMMANDS),
-    ("generic", expire::COMMANDS),
-    ("geo", geo::COMMANDS),
-    ("hash", hashes::COMMANDS),
-    ("hyperloglog", hyperloglog::COMMANDS),
-    ("server", info::COMMANDS),
-    ("server", introspection::COMMANDS),
-    ("generic", keys::COMMANDS),
-    ("string", lcs::COMMANDS),
-    ("list", lists::COMMANDS),
-    ("pubsub", pubsub::COMMANDS),
-    ("scripting", functions::COMMANDS),
-    ("scripting", scripting::COMMANDS),
-    ("server", server::COMMANDS),
-    ("set", sets::COMMANDS),
-    ("generic", sort::COMMANDS),
-    ("sorted-set", sorted_set_operations::COMMANDS),
-    ("sorted-set", sorted_set_ranges::COMMANDS),
-    ("sorted-set", sorted_sets::COMMANDS),
-    ("stream", streams::COMMANDS),
-    ("stream", streams::claim::COMMANDS),
-    ("stream", streams::groups::COMMANDS),
-    ("stream", streams::info::COMMANDS),
-    ("stream", streams::pending::COMMANDS),
-    ("stream", streams::read::COMMANDS),
-    ("string", strings::COMMANDS),
-    ("transactions", transactions::COMMANDS),
+/// The rows of all families.
+pub(crate) const FAMILIES: &[&[CommandSpec]] = &[
+    bitfield::COMMANDS,
+    bits::COMMANDS,
+    blocking::LIST_COMMANDS,
+    blocking::SORTED_SET_COMMANDS,
+    client::COMMANDS,
+    config::COMMANDS,
+    connection::COMMANDS,
+    databases::COMMANDS,
+    dump::COMMANDS,
+    expire::COMMANDS,
+    geo::COMMANDS,
+    hashes::COMMANDS,
+    hyperloglog::COMMANDS,
+    info::COMMANDS,
+    introspection::COMMANDS,
+    latency::COMMANDS,
+    slowlog::COMMANDS,
+    keys::COMMANDS,
+    lcs::COMMANDS,
+    lists::COMMANDS,
+    pubsub::COMMANDS,
+    functions::COMMANDS,
+    scripting::COMMANDS,
+    server::COMMANDS,
+    sets::COMMANDS,
+    sort::COMMANDS,
+    sorted_set_operations::COMMANDS,
+    sorted_set_ranges::COMMANDS,
+    sorted_sets::COMMANDS,
+    streams::COMMANDS,
+    streams::claim::COMMANDS,
+    streams::groups::COMMANDS,
+    streams::info::COMMANDS,
+    streams::pending::COMMANDS,
+    streams::read::COMMANDS,
+    strings::COMMANDS,
+    transactions::COMMANDS,
 ];

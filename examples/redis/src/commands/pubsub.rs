@@ -6,7 +6,7 @@ use crate::error::CommandError;
 use crate::parse::Result;
 use crate::pubsub::TopicKind;
 
-const PUBLISH: &[Flag] = &[Flag::PubSub, Flag::Fast];
+const PUBLISH: &[Flag] = &[Flag::PubSub, Flag::Fast, Flag::MayReplicate];
 const SUBSCRIBE: &[Flag] = &[Flag::PubSub, Flag::NoScript];
 
 /// Rows of the command table.

@@ -104,7 +104,7 @@ impl Call<'_> {
             TransactionState::commit(&server.databases, &[], run)
                 .ok_or(CommandError::line("ERR the script was not carried out"))?
         };
-        own_outbox.publish(&server.clients.pubsub);
+        own_outbox.publish(&server.clients.pubsub, |line| server.clients.show(line));
         match ended {
             Ok(reply) if reply.is_too_long() => Err(CommandError::line(
                 "ERR the reply of the script, which was carried out, is longer than reply-bytes-max",

@@ -18,9 +18,9 @@ use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("eval", -3, eval).flags(&[Flag::NoScript]),
+    CommandSpec::new("eval", -3, eval).flags(&[Flag::NoScript, Flag::MayReplicate]),
     CommandSpec::new("eval_ro", -3, eval_ro).flags(&[Flag::NoScript, Flag::Readonly]),
-    CommandSpec::new("evalsha", -3, evalsha).flags(&[Flag::NoScript]),
+    CommandSpec::new("evalsha", -3, evalsha).flags(&[Flag::NoScript, Flag::MayReplicate]),
     CommandSpec::new("evalsha_ro", -3, evalsha_ro).flags(&[Flag::NoScript, Flag::Readonly]),
     CommandSpec::new("script", -2, script)
         .flags(&[Flag::NoScript])

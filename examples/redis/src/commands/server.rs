@@ -15,13 +15,47 @@ use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("cluster", -2, cluster).flags(&[Flag::Admin]),
+    CommandSpec::new("cluster", -2, disabled)
+        .flags(&[Flag::Admin])
+        .subcommands(CLUSTER),
     CommandSpec::new("dbsize", 1, dbsize).flags(&[Flag::Readonly, Flag::Fast]),
     CommandSpec::new("debug", -2, debug).flags(&[Flag::Admin, Flag::NoScript]),
     CommandSpec::new("flushall", -1, flushall).flags(&[Flag::Write]),
     CommandSpec::new("flushdb", -1, flushdb).flags(&[Flag::Write]),
     CommandSpec::new("lastsave", 1, lastsave).flags(&[Flag::Fast]),
+    CommandSpec::new("monitor", 1, monitor).flags(&[Flag::Admin, Flag::NoScript]),
     CommandSpec::new("time", 1, time).flags(&[Flag::Fast]),
+];
+
+/// The subcommands of CLUSTER.
+const CLUSTER: &[Subcommand] = &[
+    Subcommand::new("addslots", -3, disabled),
+    Subcommand::new("addslotsrange", -4, disabled),
+    Subcommand::new("bumpepoch", 2, disabled),
+    Subcommand::new("count-failure-reports", 3, disabled),
+    Subcommand::new("countkeysinslot", 3, disabled),
+    Subcommand::new("delslots", -3, disabled),
+    Subcommand::new("delslotsrange", -4, disabled),
+    Subcommand::new("failover", -2, disabled),
+    Subcommand::new("flushslots", 2, disabled),
+    Subcommand::new("forget", 3, disabled),
+    Subcommand::new("getkeysinslot", 4, disabled),
+    Subcommand::new("help", 2, disabled),
+    Subcommand::new("info", 2, disabled),
+    Subcommand::new("keyslot", 3, disabled),
+    Subcommand::new("links", 2, disabled),
+    Subcommand::new("meet", -4, disabled),
+    Subcommand::new("myid", 2, disabled),
+    Subcommand::new("nodes", 2, disabled),
+    Subcommand::new("replicas", 3, disabled),
+    Subcommand::new("replicate", 3, disabled),
+    Subcommand::new("reset", -2, disabled),
+    Subcommand::new("saveconfig", 2, disabled),
+    Subcommand::new("set-config-epoch", 3, disabled),
+    Subcommand::new("setslot", -4, disabled),
+    Subcommand::new("shards", 2, disabled),
+    Subcommand::new("slaves", 3, disabled),
+    Subcommand::new("slots", 2, disabled),
 ];
 
 /// Longest part of a DEBUG SLEEP between two looks at its client.
@@ -58,6 +92,21 @@ fn check_flush_mode(args: &[&[u8]]) -> Result<()> {
     }
 }
 
+fn monitor(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    if !context.may_block {
+        return Err(CommandError::line(
+            "ERR MONITOR isn't allowed for DENY BLOCKING client",
+        ));
+    }
+    let clients = &context.server.clients;
+    let found = clients.find(context.client.id);
+    if let Some((client, outlet)) = found.zip(context.client.take_outlet()) {
+        clients.monitors.add(&client, outlet);
+    }
+    out.simple("OK");
+    Ok(())
+}
+
 fn time(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let now_us = psp_store::unix_time_us();
     out.array(2);
@@ -74,7 +123,8 @@ fn lastsave(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     Ok(())
 }
 
-fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
+/// As in Redis without cluster support, not even HELP does anything.
+fn disabled(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
     Err(CommandError::line(
         "ERR This instance has cluster support disabled",
     ))

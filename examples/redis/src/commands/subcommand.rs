@@ -16,6 +16,18 @@ impl Subcommand {
     pub(super) const fn new(name: &'static str, arity: i32, run: CommandFn) -> Self {
         Self { name, arity, run }
     }
+
+    /// Its name in lower case.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Number of arguments with the names of the command and of the subcommand. A negative arity is a minimum.
+    #[must_use]
+    pub const fn arity(&self) -> i32 {
+        self.arity
+    }
 }
 
 /// Runs the subcommand that `args[1]` names. `container` is its command's name in lower case, as

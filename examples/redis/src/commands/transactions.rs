@@ -13,6 +13,7 @@ use super::pace::Pace;
 use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::keyspace_events;
+use crate::monitors::{Moment, feed};
 use crate::parse::Result;
 use crate::pubsub::Outbox;
 use crate::transaction::{QueuedCommand, TransactionState};
@@ -91,7 +92,8 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
     context.close |= closes;
     context.select(database);
     if replies.is_some() {
-        outbox.publish(&context.server.clients.pubsub);
+        let clients = &context.server.clients;
+        outbox.publish(&clients.pubsub, |line| clients.show(line));
     }
     match replies {
         None => out.null_array(),
@@ -119,12 +121,16 @@ fn run(command: &QueuedCommand, transaction: &mut Context<'_>, replies: &mut dyn
     let mut context = transaction.within(transaction.databases, transaction.database);
     let mut reply = Encoder::new(replies, context.client.version());
     let (spec, args) = (spec_of(command), command.args());
+    let entry = CommandTable::get().entry_of(command.index, &args);
+    feed(&context, entry, &args, Moment::Before);
     let result = keyspace_events::run(spec, &mut context, &args, &mut reply);
+    feed(&context, entry, &args, Moment::After);
     if let Err(error) = &result {
         reply.error(&error.to_string());
     }
-    let stats = context.stats;
-    stats.count_call(command.index, started.elapsed(), result.is_err());
+    let (busy, who) = (started.elapsed(), (context.client, context.stats));
+    let records = &context.server.records;
+    records.ended(who, entry, &args, busy, result.as_ref().err());
     // A transaction of many short commands gives way as one long command does.
     Pace::new().pause();
     transaction.close |= context.close;
@@ -148,7 +154,12 @@ mod tests {
         ]);
         other.expect(&[("GET a", "$-1")]);
         assert!(session.run("CLIENT LIST").contains("QUEUED"));
-        assert!(other.run("CLIENT LIST").contains(" multi=4 watch=0 "));
+        let list = other.run("CLIENT LIST");
+        let line = list.lines().find(|line| line.contains(" multi=4 "));
+        assert!(
+            line.is_some_and(|line| line.ends_with(" watch=0")),
+            "{list}"
+        );
         let reply = session.run("EXEC");
         assert!(
             reply.starts_with("*4\r\n+OK\r\n:2\r\n$1\r\n2\r\n$"),

@@ -106,6 +106,11 @@ impl PubSub {
         self.closed.load(Ordering::Relaxed)
     }
 
+    /// Counts clients that were closed because too much waited for them.
+    pub(crate) fn count_closed(&self, clients: u64) {
+        self.closed.fetch_add(clients, Ordering::Relaxed);
+    }
+
     const fn topics(&self, kind: TopicKind) -> &Topics {
         &self.topics[kind as usize]
     }

@@ -3,6 +3,8 @@
 
 use std::cell::RefCell;
 
+use bytes::Bytes;
+
 use super::{PubSub, TopicKind};
 use crate::error::CommandError;
 use crate::parse::Result;
@@ -21,10 +23,14 @@ struct Held {
 }
 
 #[derive(Debug)]
-struct Letter {
-    kind: TopicKind,
-    channel: Box<[u8]>,
-    text: Box<[u8]>,
+enum Letter {
+    Message {
+        kind: TopicKind,
+        channel: Box<[u8]>,
+        text: Box<[u8]>,
+    },
+    /// A line for monitors.
+    Line(Bytes),
 }
 
 impl Outbox {
@@ -40,7 +46,7 @@ impl Outbox {
                 "ERR the messages of one transaction are too long",
             ));
         }
-        held.letters.push(Letter {
+        held.letters.push(Letter::Message {
             kind,
             channel: channel.into(),
             text: text.into(),
@@ -48,15 +54,32 @@ impl Outbox {
         Ok(())
     }
 
+    /// Adds a line for monitors. They do not see what is too much to keep.
+    pub fn add_line(&self, line: Bytes) {
+        let mut held = self.0.borrow_mut();
+        let bytes = held.bytes + line.len() + size_of::<Letter>();
+        if bytes <= HELD_BYTES_MAX {
+            held.bytes = bytes;
+            held.letters.push(Letter::Line(line));
+        }
+    }
+
     /// Forgets all messages: what sent them runs again, or was not carried out.
     pub fn clear(&self) {
         *self.0.borrow_mut() = Held::default();
     }
 
-    /// Publishes all messages.
-    pub fn publish(self, pubsub: &PubSub) {
+    /// Publishes all messages, and has `show` send all lines.
+    pub fn publish(self, pubsub: &PubSub, show: impl Fn(&Bytes)) {
         for letter in self.0.into_inner().letters {
-            pubsub.publish(letter.kind, &letter.channel, &letter.text);
+            match letter {
+                Letter::Message {
+                    kind,
+                    channel,
+                    text,
+                } => drop(pubsub.publish(kind, &channel, &text)),
+                Letter::Line(line) => show(&line),
+            }
         }
     }
 }

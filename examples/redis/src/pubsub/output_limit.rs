@@ -33,7 +33,7 @@ impl Default for OutputLimit {
 
 impl OutputLimit {
     /// Whether `queued_bytes` are too many by now. More than the soft limit wait since `over_soft_since`.
-    pub(super) fn is_exceeded(
+    pub(crate) fn is_exceeded(
         &self,
         queued_bytes: usize,
         over_soft_since: &mut Option<Instant>,

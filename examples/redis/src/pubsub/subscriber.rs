@@ -124,6 +124,16 @@ impl Subscriber {
         });
     }
 
+    /// Bytes that wait for the client.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        no_preempt(|| {
+            let state = self.state.lock();
+            let outlet = state.outlet.as_ref();
+            outlet.map_or(0, |outlet| outlet.queued_bytes())
+        })
+    }
+
     /// Forgets where messages go, if there are no subscriptions.
     pub fn detach(&self) {
         if !self.is_subscribed() {

@@ -26,6 +26,7 @@ use super::pool::Lease;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
 use crate::keyspace_events;
+use crate::monitors::{Moment, feed};
 use crate::parse::{self, Result};
 use crate::transcript::Transcript;
 
@@ -153,8 +154,11 @@ impl Run<'_> {
         let mut encoder = Encoder::new(out, interpreter.control.version());
         let result = keyspace_events::run(spec, &mut context, args, &mut encoder);
         self.database.set(context.database);
-        let stats = self.context.stats;
-        stats.count_call(index, started.elapsed(), result.is_err());
+        let entry = table.entry_of(index, args);
+        feed(&context, entry, args, Moment::After);
+        let (busy, who) = (started.elapsed(), (self.context.client, self.context.stats));
+        let records = &self.context.server.records;
+        records.ended(who, entry, args, busy, result.as_ref().err());
         result?;
         if reply.is_too_long {
             return Err(CommandError::line(
@@ -198,10 +202,10 @@ fn is_forbidden(spec: &CommandSpec, args: &[&[u8]]) -> bool {
     spec.flags.contains(&Flag::NoScript) || (spec.name == "cluster" && is_reset())
 }
 
-/// Whether a script that only reads may not call the command. Redis counts those that it would replicate.
+/// Whether a script that only reads may not call the command.
 fn is_write(spec: &CommandSpec) -> bool {
-    const REPLICATED: [&str; 3] = ["pfcount", "publish", "spublish"];
-    spec.flags.contains(&Flag::Write) || REPLICATED.contains(&spec.name)
+    let mut flags = spec.flags.iter();
+    flags.any(|flag| matches!(flag, Flag::Write | Flag::MayReplicate))
 }
 
 /// How a run ended, if not well.

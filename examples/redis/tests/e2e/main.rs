@@ -13,6 +13,7 @@ mod databases;
 mod differential;
 mod eviction;
 mod functions;
+mod introspection;
 mod linearizable;
 mod local_sockets;
 mod memory;

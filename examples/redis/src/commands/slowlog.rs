@@ -1,0 +1,130 @@
+//! SLOWLOG.
+
+use crate::command::{CommandSpec, Context, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::{self, Result};
+
+use super::subcommand::{self, Subcommand, write_help};
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new("slowlog", -2, slowlog).subcommands(SUBCOMMANDS)];
+
+const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand::new("get", -2, get),
+    Subcommand::new("help", 2, help),
+    Subcommand::new("len", 2, len),
+    Subcommand::new("reset", 2, reset),
+];
+
+/// The text of SLOWLOG HELP, as in Redis.
+const HELP: &[&str] = &[
+    "GET [<count>]",
+    "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+    "    Entries are made of:",
+    "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+    "    client name",
+    "LEN",
+    "    Return the length of the slowlog.",
+    "RESET",
+    "    Reset the slowlog.",
+];
+
+/// Commands that `SLOWLOG GET` shows without a count.
+const COUNT_DEFAULT: usize = 10;
+
+fn slowlog(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    subcommand::run("slowlog", SUBCOMMANDS, context, args, out)
+}
+
+fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    write_help("slowlog", HELP, out);
+    Ok(())
+}
+
+fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let count = match args[2..] {
+        [] => COUNT_DEFAULT,
+        [count] => match parse::integer(count)? {
+            -1 => usize::MAX,
+            count => usize::try_from(count).map_err(|_negative| {
+                CommandError::line("ERR count should be greater than or equal to -1")
+            })?,
+        },
+        _ => return Err(CommandError::Arity("slowlog|get".into())),
+    };
+    let commands = context.server.records.slow_log.last(count);
+    out.array(commands.len());
+    for command in commands {
+        out.array(6);
+        for number in [command.id, command.ended_at_s, command.busy_us] {
+            out.integer(i64::try_from(number).unwrap_or(i64::MAX));
+        }
+        out.array(command.args.len());
+        for arg in &command.args {
+            out.bulk(arg);
+        }
+        let (address, _) = context.server.local_addresses().of(&command.peer);
+        out.bulk(address.as_bytes());
+        out.bulk(command.client_name.as_bytes());
+    }
+    Ok(())
+}
+
+fn len(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let len = context.server.records.slow_log.len();
+    out.integer(i64::try_from(len).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+fn reset(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    context.server.records.slow_log.clear();
+    out.simple("OK");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn slow_commands_are_kept_up_to_a_number() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("PING", "+PONG"),
+            ("SLOWLOG LEN", ":0"),
+            (
+                "CONFIG SET slowlog-max-len 3 slowlog-log-slower-than 0",
+                "+OK",
+            ),
+            ("CLIENT SETNAME me", "+OK"),
+            ("SET a b", "+OK"),
+            ("MULTI", "+OK"),
+            ("GET a", "+QUEUED"),
+            ("EXEC", "*1 $1 b"),
+            ("CONFIG SET slowlog-log-slower-than -1", "+OK"),
+            ("SLOWLOG LEN", ":3"),
+        ]);
+        // The last CONFIG SET has ended after its own change.
+        let reply = session.run("SLOWLOG GET 2").replace("\r\n", " ");
+        assert!(reply.starts_with("*2 *6 :4 :"), "{reply}");
+        let last = " *2 $3 GET $1 a $15 127.0.0.1:50000 $2 me *6 :3 :";
+        assert!(reply.contains(last), "{reply}");
+        assert!(
+            reply.ends_with(" *1 $5 MULTI $15 127.0.0.1:50000 $2 me "),
+            "{reply}"
+        );
+        session.expect(&[
+            (
+                "SLOWLOG GET -2",
+                "-ERR count should be greater than or equal to -1",
+            ),
+            (
+                "SLOWLOG GET x",
+                "-ERR value is not an integer or out of range",
+            ),
+            ("SLOWLOG RESET", "+OK"),
+            ("SLOWLOG GET -1", "*0"),
+        ]);
+    }
+}
