@@ -4,7 +4,7 @@ use crate::shared::Shared;
 
 /// A request of a type whose service time is at least this on average is long. It takes several times as long as handing
 /// a port to another worker and getting it back.
-const LONG_NS: f64 = 100_000.0;
+pub(crate) const LONG_NS: u64 = 100_000;
 
 /// See the [module](self). A type of which nothing is known is long.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Lengths {
     pub(crate) fn measure(&mut self, shared: &Shared) {
         for (slot, is_long) in self.is_long.iter_mut().enumerate() {
             let mean_ns = shared.telemetry.service_ns_mean(slot);
-            *is_long = mean_ns == 0.0 || mean_ns >= LONG_NS;
+            *is_long = mean_ns == 0.0 || mean_ns >= LONG_NS as f64;
         }
     }
 

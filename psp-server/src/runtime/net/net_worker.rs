@@ -10,6 +10,7 @@ use psp_protocols::Framing;
 
 use super::driven::{Driven, PortLeases};
 use super::granted_cores::GrantedCores;
+use super::long_turn::LongTurn;
 use super::port::{Port, PortParts};
 use super::returns::Returns;
 use super::workers::{Link, Workers};
@@ -22,6 +23,7 @@ use crate::runtime::channel::message::Report;
 use crate::runtime::crew::Seat;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::host::clock::Clock;
+use crate::runtime::host::scheduling::Demotion;
 use crate::runtime::host::spin::Spin;
 use crate::runtime::task::Task;
 use crate::runtime::worker::contexts::ContextTask;
@@ -53,6 +55,8 @@ pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) dispatcher: Dispatcher<K>,
     /// The place among workers that run each other's requests.
     pub(crate) seat: Option<Seat<ContextTask<F, H>>>,
+    /// How the net worker steps back while it runs a long request, if it does.
+    pub(crate) demotion: Option<Demotion>,
     pub(crate) shared: Receiver,
     pub(crate) clock: Clock,
     /// Requests that were woken.
@@ -74,6 +78,7 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     /// The cores that an arbiter grants, if one is asked.
     cores: Option<GrantedCores>,
     dispatcher: Dispatcher<K>,
+    demotion: Option<Demotion>,
     shared: Receiver,
     clock: Clock,
     wakes: Arc<WakeList>,
@@ -93,6 +98,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             links,
             dispatcher,
             seat,
+            demotion,
             shared,
             clock,
             wakes,
@@ -111,6 +117,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             now_ns,
             busy_at_ns: 0,
             dispatcher,
+            demotion,
             shared,
             clock,
             wakes,
@@ -626,11 +633,18 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         // The request may take long.
         self.workers.wake_parked();
-        let is_away = self.ports.move_about() && self.dispatcher.is_long(request_type);
-        if is_away {
-            self.ports.leave();
-        }
-        let EndedTurn { report, ended_ns } = self.workers.run_inline(worker, request, task);
+        let (workers, demotion) = (&mut self.workers, &mut self.demotion);
+        let (ended, is_away) = if self.ports.move_about() {
+            let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns);
+            if self.dispatcher.is_long(request_type) {
+                turn.begin();
+            }
+            let ended = turn.run(|| workers.run_inline(worker, request, task));
+            (ended, turn.end())
+        } else {
+            (workers.run_inline(worker, request, task), false)
+        };
+        let EndedTurn { report, ended_ns } = ended;
         self.now_ns = ended_ns;
         match report {
             Report::Completed(mut task) => {
