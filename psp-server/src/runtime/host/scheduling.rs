@@ -11,7 +11,9 @@
 //! ([`can_be_raised`]). The kernel also tells how long a thread has run ([`ThreadClock`]). `unsafe` is for
 //! `sched_setattr`, `sched_getattr` and the clocks of other threads, which no safe library offers.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 /// Tells the kernel that the calling thread runs for at most about `slice_us` at a time, from 100 to 100 000. A
 /// thread with a shorter slice than the running thread's may preempt that on waking (Linux 6.12 and later;
@@ -82,6 +84,10 @@ pub(crate) struct Demotion {
     /// The standing to give back.
     own: Option<Standing>,
     is_refused: bool,
+    /// `None` before the first time, and if the kernel does not say how long threads wait for processors.
+    delays: Option<File>,
+    /// What it said before the request.
+    delayed_ns: u64,
 }
 
 impl Demotion {
@@ -91,6 +97,8 @@ impl Demotion {
             nice,
             own: None,
             is_refused: false,
+            delays: None,
+            delayed_ns: 0,
         }
     }
 
@@ -100,21 +108,39 @@ impl Demotion {
         if self.own.is_some() || self.is_refused {
             return;
         }
+        if self.delays.is_none() {
+            self.delays = File::open("/proc/thread-self/schedstat").ok();
+        }
+        self.delayed_ns = self.delays_ns();
         self.own = Standing::of_this_thread().ok().filter(|own| {
             let lower = own.attributes.background(self.nice);
             lower.is_some_and(|lower| system::set_attributes(own.thread, lower).is_ok())
         });
     }
 
-    /// The request is over.
+    /// The request is over. Returns for how long the thread could have run meanwhile and had no processor, because
+    /// of its standing: that says nothing about the request.
     #[cold]
-    pub(crate) fn end(&mut self) {
-        if let Some(own) = self.own.take()
-            && let Err(error) = own.restore()
-        {
+    pub(crate) fn end(&mut self) -> u64 {
+        let Some(own) = self.own.take() else {
+            return 0;
+        };
+        if let Err(error) = own.restore() {
             self.is_refused = true;
             tracing::warn!(%error, "a worker cannot raise its priority again after a long request");
         }
+        self.delays_ns().saturating_sub(self.delayed_ns)
+    }
+
+    /// For how long the thread has waited for a processor since its start; 0 if the kernel does not say.
+    fn delays_ns(&self) -> u64 {
+        let mut text = [0; 64];
+        let delays = self.delays.as_ref();
+        let read = delays.and_then(|delays| delays.read_at(&mut text, 0).ok());
+        let text = std::str::from_utf8(&text[..read.unwrap_or(0)]).unwrap_or("");
+        // Time on a processor, time of waiting for one, time slices.
+        let waited = text.split(' ').nth(1);
+        waited.and_then(|ns| ns.parse().ok()).unwrap_or(0)
     }
 }
 

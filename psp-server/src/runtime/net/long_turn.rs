@@ -1,13 +1,14 @@
 //! What a worker that receives for itself does around a long request, and when a request turns out to be long.
 //!
 //! ```text
-//!   begin   leaves its ports to others ──► steps back on its core
+//!   leaves its ports to others ──► steps back on its core
 //!           ... the request runs ...
-//!   end     has its standing again ──► sends the reply ──► takes its port back
+//!   has its standing again ──► sends the reply ──► takes its port back
 //! ```
 //!
 //! The type says whether a request is long. One of a short type may turn out to be, at a checkpoint or because its
-//! handler says so: then the worker does the same in the middle of the turn.
+//! handler says so: then the worker does the same in the middle of the turn. For a request of a type of unknown length
+//! the worker leaves its ports, and steps back when it turns out to be long: a short one would wait for others.
 //!
 //! It steps back behind its ports and comes forward before them: no thread waits for one of no standing that has what
 //! short requests need.
@@ -19,7 +20,7 @@ use psp_protocols::Framing;
 use super::driven::Driven;
 use crate::fiber::{self, TurnWatch};
 use crate::handler::Handler;
-use crate::runtime::dispatch::lengths::LONG_NS;
+use crate::runtime::dispatch::lengths::{LONG_NS, Length};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::scheduling::Demotion;
 
@@ -29,8 +30,19 @@ pub(super) struct LongTurn<'a, F: Framing, H: Handler<F::Head>> {
     clock: &'a Clock,
     /// When the turn is longer than a short one.
     overdue_at_ns: u64,
-    /// The worker has left its ports and stepped back.
+    /// The worker has left its ports.
     is_away: Cell<bool>,
+    /// It has stepped back, too.
+    is_long: Cell<bool>,
+}
+
+/// What became of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TurnLength {
+    /// The worker left its ports, and has to take its own back.
+    pub(super) is_away: bool,
+    /// For how long others had the core, because the worker had stepped back.
+    pub(super) starved_ns: u64,
 }
 
 impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
@@ -48,41 +60,53 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
             clock,
             overdue_at_ns: now_ns + LONG_NS,
             is_away: Cell::new(false),
+            is_long: Cell::new(false),
         }
     }
 
-    /// The turn is long.
-    #[cold]
-    pub(super) fn begin(&self) {
-        if self.is_away.replace(true) {
-            return;
-        }
-        let (ports, demotion) = &mut *self.worker.borrow_mut();
-        ports.leave();
-        if let Some(demotion) = demotion {
-            demotion.begin();
-        }
-    }
-
-    /// Runs `body`, the turn. If it is not long yet, it may become so.
+    /// Runs `body`, the turn, whose request has this length by its type. It may become long.
     #[inline]
-    pub(super) fn run<T>(&self, body: impl FnOnce() -> T) -> T {
-        if self.is_away.get() {
-            return body();
+    pub(super) fn run<T>(&self, length: Length, body: impl FnOnce() -> T) -> T {
+        match length {
+            Length::Short => {}
+            Length::Unknown => self.leave(),
+            Length::Long => {
+                self.step_back();
+                return body();
+            }
         }
         fiber::watch_turn(self, body)
     }
 
-    /// The turn is over. Returns whether it was long: the own port is to be taken back.
-    #[inline]
-    pub(super) fn end(self) -> bool {
-        let is_away = self.is_away.get();
-        if let (_, Some(demotion)) = self.worker.into_inner()
-            && is_away
-        {
-            demotion.end();
+    #[cold]
+    fn leave(&self) {
+        if !self.is_away.replace(true) {
+            let (ports, _) = &mut *self.worker.borrow_mut();
+            ports.leave();
         }
-        is_away
+    }
+
+    #[cold]
+    fn step_back(&self) {
+        self.leave();
+        self.is_long.set(true);
+        if let (_, Some(demotion)) = &mut *self.worker.borrow_mut() {
+            demotion.begin();
+        }
+    }
+
+    /// The turn is over.
+    #[inline]
+    pub(super) fn end(self) -> TurnLength {
+        let (is_away, is_long) = (self.is_away.get(), self.is_long.get());
+        let starved_ns = match self.worker.into_inner() {
+            (_, Some(demotion)) if is_long => demotion.end(),
+            _ => 0,
+        };
+        TurnLength {
+            is_away,
+            starved_ns,
+        }
     }
 }
 
@@ -92,6 +116,6 @@ impl<F: Framing, H: Handler<F::Head>> TurnWatch for LongTurn<'_, F, H> {
     }
 
     fn turned_long(&self) {
-        self.begin();
+        self.step_back();
     }
 }

@@ -635,12 +635,14 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.workers.wake_parked();
         let (workers, demotion) = (&mut self.workers, &mut self.demotion);
         let (ended, is_away) = if self.ports.move_about() {
+            let length = self.dispatcher.length(request_type);
             let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns);
-            if self.dispatcher.is_long(request_type) {
-                turn.begin();
+            let ended = turn.run(length, || workers.run_inline(worker, request, task));
+            let turn = turn.end();
+            if turn.starved_ns > 0 {
+                self.count_starved(worker, request_type, turn.starved_ns);
             }
-            let ended = turn.run(|| workers.run_inline(worker, request, task));
-            (ended, turn.end())
+            (ended, turn.is_away)
         } else {
             (workers.run_inline(worker, request, task), false)
         };
@@ -664,6 +666,17 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             Report::Yielded { .. } => unreachable!("the net thread asks no request to give way"),
         }
         self.busy_at_ns = self.now_ns;
+    }
+
+    /// The worker ran a request for which it had stepped back, and others had its core for so long.
+    #[cold]
+    fn count_starved(&self, worker: WorkerId, request_type: RequestType, starved_ns: u64) {
+        let (worker, slot) = (
+            self.shared.global(worker),
+            self.dispatcher.slot(request_type),
+        );
+        let work = &self.shared.telemetry.workers[worker.index()].types[slot].0;
+        work.starved_ns.add(starved_ns);
     }
 
     /// Takes the own port back after a long request.
