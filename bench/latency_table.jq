@@ -17,7 +17,7 @@ def figures:
       failed: (map(.report.types[] | ([.errors[]] | add // 0) + .dropped + .timeouts) | add),
     };
 
-["alone", "KEYS", "LRANGE", "SORT", "ZRANGE", "MGET", "multiget"] as $cases
+["alone", "KEYS", "LRANGE", "SORT", "ZRANGE", "MGET", "EVAL", "XRANGE", "PUBLISH", "MULTI", "multiget"] as $cases
 | (group_by([.case, .server])
    | map({key: (.[0].case + "/" + .[0].server), value: figures}) | from_entries) as $found
 | (map(.server) | unique) as $servers

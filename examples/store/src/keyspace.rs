@@ -57,6 +57,15 @@ pub struct Keyspace {
     key_len_max: AtomicUsize,
 }
 
+/// What the version before an update does not share with the one after.
+#[derive(Clone, Copy)]
+enum Old {
+    /// Perhaps all of it.
+    Whole,
+    /// What the update has copied, which was little.
+    Part,
+}
+
 /// What is told about keys that are removed because they have expired.
 struct ExpiredHook(Box<Tell>);
 
@@ -293,15 +302,38 @@ impl Keyspace {
     /// the key has not changed since the snapshot, the outcome is stored. Otherwise `change` runs
     /// again, the last time under the lock ([`Slot::is_locked`]). `change` must therefore have no
     /// effect outside its slot.
-    pub fn update_large<R>(&self, key: &[u8], mut change: impl FnMut(&mut Slot<'_>) -> R) -> R {
+    pub fn update_large<R>(&self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
+        self.update_apart(key, Old::Whole, change)
+    }
+
+    /// As [`update_large`](Self::update_large), for a change of some elements of a value that may have many more. It
+    /// leaves no garbage to the reaper: what the old version alone holds is as little as the change has copied. Changes
+    /// of a busy moment would make more of it than a thread of low priority drops.
+    pub fn update_part<R>(&self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
+        self.update_apart(key, Old::Part, change)
+    }
+
+    fn update_apart<R>(
+        &self,
+        key: &[u8],
+        old: Old,
+        mut change: impl FnMut(&mut Slot<'_>) -> R,
+    ) -> R {
         for _ in 0..OPTIMISTIC_ATTEMPTS {
             // While the snapshot exists, no update can change the entry in place. The same entry later
             // therefore means the same content.
             let snapshot = self.lookup(key, false);
             let mut slot = Slot::of_snapshot(key, snapshot.clone());
             let result = change(&mut slot);
-            if !slot.is_changed() || self.exchange(snapshot.as_ref(), slot) {
+            if !slot.is_changed() {
                 self.release(snapshot);
+                return result;
+            }
+            if self.exchange(snapshot.as_ref(), slot) {
+                match old {
+                    Old::Whole => self.release(snapshot),
+                    Old::Part => drop(snapshot),
+                }
                 return result;
             }
         }
@@ -327,9 +359,9 @@ impl Keyspace {
             _ => false,
         };
         if unchanged {
-            let old = state.replace(position, key, entry.take());
+            // The snapshot holds it, too.
+            drop(state.replace(position, key, entry.take()));
             shard.publish(&state);
-            garbage.extend(old.map(Garbage::Entry));
         }
         drop(state);
         match (unchanged, is_present) {

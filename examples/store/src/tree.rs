@@ -255,14 +255,15 @@ impl<T: Item> Node<T> {
         match self {
             Self::Leaf(items) => {
                 if items.len() < LEAF_ITEMS_MAX {
-                    items.insert(index, item);
+                    insert_sparing(items, index, item);
                     return None;
                 }
                 let mut right = items.split_off(split_point(items.len(), index));
+                items.shrink_to_fit();
                 if index > items.len() || right.is_empty() {
-                    right.insert(index - items.len(), item);
+                    insert_sparing(&mut right, index - items.len(), item);
                 } else {
-                    items.insert(index, item);
+                    insert_sparing(items, index, item);
                 }
                 Some(Arc::new(Self::Leaf(right)))
             }
@@ -375,6 +376,14 @@ fn locate<T: Item>(children: &[Child<T>], index: usize) -> (usize, usize) {
         offset -= child.len;
     }
     unreachable!("index {index} is beyond the children")
+}
+
+/// Inserts an item into a leaf. A vector without room would double it, and most leaves would keep half of that for ever.
+fn insert_sparing<T>(items: &mut Vec<T>, index: usize, item: T) {
+    if items.len() == items.capacity() {
+        items.reserve_exact((items.len() / 4).max(1));
+    }
+    items.insert(index, item);
 }
 
 /// Where to split a full node for an insertion. An insertion at either end leaves a full node.
@@ -597,6 +606,16 @@ mod tests {
             prop_assert_eq!(rank, expected);
             prop_assert_eq!(found, items.get(expected));
             prop_assert_eq!(tree.find(|item| *item < key), found);
+        }
+    }
+
+    #[test]
+    fn a_leaf_keeps_little_room_that_it_does_not_need() {
+        let mut items = Vec::new();
+        for item in 0..64_u32 {
+            insert_sparing(&mut items, 0, item);
+            let len = items.len();
+            assert!(items.capacity() <= len + len / 4 + 1, "{len}");
         }
     }
 

@@ -207,15 +207,18 @@ fn the_example_of_the_page_answers() {
     assert!(PAGE.contains(&format!("```rust\n{EXAMPLE}```")));
     let (runtime, address) = upstream(answer_lines);
     for topology in [Topology::Inline, Topology::Dedicated] {
-        let upstreams = example::Upstreams {
-            servers: vec![address; 3],
-            last: psp_server::sync::Mutex::default(),
-        };
+        let [upstreams, soon] =
+            [PATIENCE, Duration::from_millis(50)].map(|patience| example::Upstreams {
+                servers: vec![address; 3],
+                patience,
+                last: psp_server::sync::Mutex::default(),
+            });
         let server = start(
             &runtime,
             topology,
             move |request: Request<'_, ()>, reply: &mut Reply<'_>| match request.payload {
-                b"1\n" | b"60000\n" => upstreams.forward(&request, reply),
+                b"1\n" => upstreams.forward(&request, reply),
+                b"60000\n" => soon.forward(&request, reply),
                 b"2\n" => upstreams.gather(&request, reply),
                 b"4\n" => upstreams.quorum(&request, reply),
                 _ => upstreams.refresh(&request, reply),

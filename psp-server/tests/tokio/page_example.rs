@@ -20,6 +20,7 @@ async fn ask(server: SocketAddr, line: &[u8]) -> io::Result<Vec<u8>> {
 
 pub struct Upstreams {
     pub servers: Vec<SocketAddr>,
+    pub patience: Duration,
     /// The servers' last answers, written by one request at a time.
     pub last: Mutex<Vec<u8>>,
 }
@@ -28,7 +29,7 @@ impl Upstreams {
     /// Nested: the answer of one server, if it comes in time.
     pub fn forward(&self, request: &Request<'_, ()>, reply: &mut Reply<'_>) {
         let asked = ask(self.servers[0], request.payload);
-        match wait(task::timeout(Duration::from_millis(200), asked)) {
+        match wait(task::timeout(self.patience, asked)) {
             Ok(Ok(answer)) => reply.put(&answer),
             Ok(Err(error)) => reply.fail(error),
             Err(elapsed) => reply.fail(elapsed),

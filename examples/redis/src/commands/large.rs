@@ -1,5 +1,6 @@
-//! Changes whose work depends on their arguments. A small change runs under the key's lock. A large
-//! one runs on a snapshot outside the lock, where it can yield.
+//! Changes whose work depends on their arguments. A small change runs under the key's lock. A larger
+//! one runs on a snapshot outside the lock, where it can yield. What the old version does not share with the new one,
+//! the change drops itself, or leaves to the reaper if it may be much.
 
 use psp_store::{Keyspace, Slot};
 
@@ -9,6 +10,9 @@ use crate::typed::{Typed, expect_mut, expect_or_default};
 
 /// Most elements that a change may touch under its key's lock.
 const LOCKED_ELEMENTS_MAX: usize = 64;
+
+/// Most elements whose change drops the old version itself. Each may have copied a leaf of 64 elements.
+const DROPPED_ELEMENTS_MAX: usize = 1024;
 
 /// Bytes that take as long to copy as one element takes to insert.
 const BYTES_PER_ELEMENT: usize = 512;
@@ -30,10 +34,10 @@ pub(super) fn update<R>(
         let pace = Pace::of(slot);
         change(slot, &pace)
     };
-    if elements <= LOCKED_ELEMENTS_MAX {
-        store.update(key, change)
-    } else {
-        store.update_large(key, change)
+    match elements {
+        0..=LOCKED_ELEMENTS_MAX => store.update(key, change),
+        0..=DROPPED_ELEMENTS_MAX => store.update_part(key, change),
+        _ => store.update_large(key, change),
     }
 }
 

@@ -1,9 +1,9 @@
-//! Real clients with their defaults: redis-cli, redis-benchmark, redis-py, ioredis, the job queues rq and BullMQ, and
-//! twemproxy in front of two servers.
+//! Real clients with their defaults: redis-cli, redis-benchmark, redis-py, ioredis, node-redis, the job queues rq and
+//! BullMQ, and twemproxy in front of two servers.
 //!
 //! These tests are ignored by default because they need those programs. `.ci/run` installs the
 //! programs and runs this suite. `PSP_TEST_PYTHON` names a Python that has redis-py and rq; `NODE_PATH`
-//! names the folder with ioredis and bullmq.
+//! names the folder with ioredis, node-redis and bullmq.
 
 use std::env;
 use std::path::PathBuf;
@@ -253,10 +253,20 @@ fn redis_py() {
 #[test]
 #[ignore = "needs redis-tools, redis-py, ioredis; run by .ci/run"]
 fn ioredis() {
+    drives_with_node("ioredis.mjs");
+}
+
+#[test]
+#[ignore = "needs node-redis; run by .ci/run"]
+fn node_redis() {
+    drives_with_node("node_redis.mjs");
+}
+
+/// Runs a script of Node.js against a server that asks for a password.
+fn drives_with_node(name: &str) {
     let server = start_with_password();
     let mut node = Command::new("node");
-    node.arg(script("ioredis.mjs"))
-        .args([&server.port(), PASSWORD]);
+    node.arg(script(name)).args([&server.port(), PASSWORD]);
     let output = run_program(&mut node, "");
     assert!(output.ends_with("all checks passed\n"), "{output}");
 }

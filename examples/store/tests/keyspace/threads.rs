@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use psp_store::{Element, ExpiryCycle, Keyspace, List, ListEnd, Value, unix_time_ms};
+use psp_store::{Element, ExpiryCycle, Keyspace, List, ListEnd, Set, Slot, Value, unix_time_ms};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -212,4 +212,25 @@ fn a_large_update_can_see_that_it_holds_the_lock() {
     assert_eq!(locked.pop(), Some(true));
     assert!(!locked.is_empty() && !locked.contains(&true));
     store.update(b"key", |slot| assert!(slot.is_locked()));
+}
+
+/// The reaper counts what it gets until it has dropped it.
+#[test]
+fn changes_of_a_part_leave_nothing_to_the_reaper() {
+    let store = Keyspace::new();
+    let insert = |slot: &mut Slot<'_>, member: usize| {
+        let value = slot.value_or_insert_with(|| Value::Set(Set::new()));
+        if let Value::Set(set) = value {
+            set.insert(&member.to_be_bytes());
+        }
+    };
+    store.update(b"key", |slot| {
+        (0..10_000).for_each(|member| insert(slot, member))
+    });
+    for round in 0..100 {
+        store.update_part(b"key", |slot| {
+            (0..100).for_each(|member| insert(slot, round * 100 + member))
+        });
+        assert_eq!(store.pending_bytes(), 0);
+    }
 }
