@@ -111,11 +111,12 @@ impl Demotion {
         if self.delays.is_none() {
             self.delays = File::open("/proc/thread-self/schedstat").ok();
         }
-        self.delayed_ns = self.delays_ns();
         self.own = Standing::of_this_thread().ok().filter(|own| {
             let lower = own.attributes.background(self.nice);
             lower.is_some_and(|lower| system::set_attributes(own.thread, lower).is_ok())
         });
+        // Behind the call, which lets others have the core at once.
+        self.delayed_ns = self.delays_ns();
     }
 
     /// The request is over. Returns for how long the thread could have run meanwhile and had no processor, because
@@ -125,11 +126,12 @@ impl Demotion {
         let Some(own) = self.own.take() else {
             return 0;
         };
+        let delayed_ns = self.delays_ns();
         if let Err(error) = own.restore() {
             self.is_refused = true;
             tracing::warn!(%error, "a worker cannot raise its priority again after a long request");
         }
-        self.delays_ns().saturating_sub(self.delayed_ns)
+        delayed_ns.saturating_sub(self.delayed_ns)
     }
 
     /// For how long the thread has waited for a processor since its start; 0 if the kernel does not say.

@@ -640,7 +640,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             let ended = turn.run(length, || workers.run_inline(worker, request, task));
             let turn = turn.end();
             if turn.starved_ns > 0 {
-                self.count_starved(worker, request_type, turn.starved_ns);
+                self.count_starved(worker, request_type, &ended.report, turn.starved_ns);
             }
             (ended, turn.is_away)
         } else {
@@ -668,15 +668,26 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.busy_at_ns = self.now_ns;
     }
 
-    /// The worker ran a request for which it had stepped back, and others had its core for so long.
+    /// The worker had stepped back for a turn, and others had its core for so long. What was not within the service time
+    /// does not count.
     #[cold]
-    fn count_starved(&self, worker: WorkerId, request_type: RequestType, starved_ns: u64) {
+    fn count_starved(
+        &self,
+        worker: WorkerId,
+        request_type: RequestType,
+        report: &Report<ContextTask<F, H>>,
+        starved_ns: u64,
+    ) {
+        let served_ns = match report {
+            Report::Completed(task) => task.samples().iter().map(|sample| sample.service_ns).sum(),
+            Report::Yielded { served_ns } | Report::Blocked { served_ns } => *served_ns,
+        };
         let (worker, slot) = (
             self.shared.global(worker),
             self.dispatcher.slot(request_type),
         );
         let work = &self.shared.telemetry.workers[worker.index()].types[slot].0;
-        work.starved_ns.add(starved_ns);
+        work.starved_ns.add(starved_ns.min(served_ns));
     }
 
     /// Takes the own port back after a long request.
