@@ -152,10 +152,13 @@ pub struct Config {
     /// over. If none is left over, threads of the topology `dedicated` poll for as long as a wake-up takes at
     /// most: workers for their next request, and the net thread for a worker while requests wait.
     pub spin_us: u64,
-    /// Nice value of workers that share cores with the net thread (0 to 19).
+    /// Nice value of workers that share cores with the net thread (0 to 19). Under `d-fcfs` in the topology
+    /// `distributed`, a worker without a core to spare has it while it runs a long request, if it may take its own
+    /// back: that needs CAP_SYS_NICE, or an RLIMIT_NICE for its own nice value.
     pub background_nice: i32,
     /// Slice of a net thread that shares its core. With a short slice the kernel lets the net thread run as soon
-    /// as it wakes, whatever thread has the core. 0 leaves the system's default.
+    /// as it wakes, whatever thread has the core. 0 leaves the system's default. In the topology `distributed` all
+    /// workers have it, unless there is a core to spare.
     pub net_slice_us: u64,
     /// How policies that share time make a request give way; other policies never do. With `none` no
     /// such policy can be chosen.

@@ -98,7 +98,7 @@
 //! | name the types of requests | [`Classifier`], [`TypeSpec`] |
 //! | answer requests | [`Handler`], [`Request`], [`Reply`] |
 //! | choose how requests are scheduled | [`Policy`], [`policy`](mod@policy) |
-//! | let long requests give way | [`checkpoint`], [`preempt`] |
+//! | let long requests give way | [`checkpoint`], [`preempt`], [`feedback::long`] |
 //! | wait for other servers, locks and timers | [`wait()`], [`task`], [`sync`] |
 //! | read settings from a file | [`Settings`], [`Config`] |
 //! | watch and steer a running server | [`ServerHandle`], [`telemetry`], [`reload`] |
@@ -203,6 +203,7 @@ mod builder;
 pub mod classifier;
 pub mod config;
 pub mod error;
+pub mod feedback;
 mod fiber;
 pub mod handler;
 #[doc(hidden)]

@@ -14,7 +14,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// See the [module](self). The dispatcher is the only writer.
+/// See the [module](self). The dispatcher is the only writer, or on a thread that is its own dispatcher that thread.
 ///
 /// Relaxed accesses are enough: the flag guards no other data, which travels by the rings.
 #[derive(Debug)]

@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `flag.rs` | the turn that shall give way |
 //! | `thread_state.rs` | whether it may: `checkpoint`, `no_preempt` |
+//! | `long_turn.rs` | turns that become long while they last |
 //! | `peer.rs` | whether the peer of the request is still there: `is_abandoned` |
 //! | `pool.rs` | contexts, and switching between them |
 //! | `wait.rs` | polls a future, and gives the worker away while it is pending |
@@ -26,6 +27,7 @@ mod alloc;
 mod alternate_stack;
 mod flag;
 mod helpers;
+mod long_turn;
 mod overflow;
 mod peer;
 mod platform;
@@ -44,6 +46,7 @@ pub use alloc::PreemptSafeAlloc;
 pub(crate) use alternate_stack::AlternateStack;
 pub(crate) use flag::PreemptFlag;
 pub(crate) use helpers::Helpers;
+pub(crate) use long_turn::TurnWatch;
 pub(crate) use overflow::report_overflows;
 pub(crate) use peer::for_peer;
 pub use peer::is_abandoned;
@@ -51,7 +54,8 @@ pub use platform::Platform;
 pub(crate) use pool::{ContextPool, Pause, Wake, ensure_spare, pause};
 pub(crate) use signal::{Target, prepare_process, prepare_thread};
 pub(crate) use thread_state::{
-    GiveWay, begin_turn, in_handler, is_asked, occupy, set_spare, set_turn, spare, turn,
+    GiveWay, begin_turn, in_handler, is_asked, occupy, say_long, set_spare, set_turn, spare, turn,
+    watch_turn,
 };
 pub use thread_state::{checkpoint, no_preempt};
 pub(crate) use timers::{TimerKey, Timers};

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 use psp_policy::PreemptPolicy;
 
 use super::flag::PreemptFlag;
+use super::long_turn::{self, TurnWatch};
 use super::peer;
 
 /// Outside of a handler.
@@ -31,6 +32,9 @@ const OUTSIDE: u32 = 1;
 
 /// The depth of a handler where none runs.
 const NO_HANDLER: u32 = u32::MAX;
+
+/// Turns are numbered from 1.
+const NO_TURN: u64 = 0;
 
 /// Outside of a handler there is no request.
 const NO_SLOT: usize = usize::MAX;
@@ -172,6 +176,9 @@ impl ThreadState {
     #[cold]
     #[inline(never)]
     fn give_way(&self) {
+        if long_turn::is_watched() {
+            return self.look_at_turn();
+        }
         while self.is_open() {
             self.enter();
             // A signal may have been faster: this may be another turn by now.
@@ -181,6 +188,22 @@ impl ThreadState {
             if !self.leave_for_turn() {
                 return;
             }
+        }
+    }
+
+    /// Whether the code that calls it is the handler's, outside of [`no_preempt`] and of polls.
+    fn is_in_handler(&self) -> bool {
+        self.depth.load(Ordering::Relaxed) == self.handler_depth.get()
+    }
+
+    /// A checkpoint of a turn that may be watched.
+    fn look_at_turn(&self) {
+        if self.is_in_handler()
+            && !std::thread::panicking()
+            && long_turn::look()
+            && let Some(flag) = self.flag.get()
+        {
+            flag.ask(NO_TURN);
         }
     }
 
@@ -200,6 +223,7 @@ impl ThreadState {
             by_signal: self.by_signal.load(Ordering::Relaxed),
             slot: self.slot.load(Ordering::Relaxed),
             peer: peer::keep(),
+            has_said_long: long_turn::has_said(),
         };
         self.depth.store(OUTSIDE, Ordering::Relaxed);
         kept
@@ -211,6 +235,7 @@ impl ThreadState {
         self.by_signal.store(kept.by_signal, Ordering::Relaxed);
         self.slot.store(kept.slot, Ordering::Relaxed);
         peer::restore(&kept.peer);
+        long_turn::restore(kept.has_said_long);
     }
 }
 
@@ -222,6 +247,7 @@ pub(super) struct Kept {
     by_signal: bool,
     slot: usize,
     peer: peer::Kept,
+    has_said_long: bool,
 }
 
 impl Kept {
@@ -240,6 +266,9 @@ impl Kept {
             if state.leave_for_turn() {
                 state.give_way();
             }
+            if long_turn::has_said() {
+                state.look_at_turn();
+            }
         });
     }
 }
@@ -247,11 +276,7 @@ impl Kept {
 /// Whether the code that calls it may give its worker away: the handler of a request, outside of
 /// [`no_preempt`] and of polls.
 pub(super) fn may_wait() -> bool {
-    let is_in_handler = THREAD_STATE.with(|state| {
-        let depth = state.depth.load(Ordering::Relaxed);
-        depth == state.handler_depth.get()
-    });
-    is_in_handler && !std::thread::panicking()
+    THREAD_STATE.with(ThreadState::is_in_handler) && !std::thread::panicking()
 }
 
 /// Lets another request have the worker, if the server asked for that. Handlers of long requests
@@ -376,6 +401,7 @@ pub(crate) fn in_handler<T>(slot: usize, preempt: PreemptPolicy, body: impl FnOn
         state.slot.store(slot, Ordering::Relaxed);
         state.handler_depth.set(depth);
     });
+    long_turn::begin();
     let _handling = Handling;
     match preempt {
         PreemptPolicy::None => body(),
@@ -435,9 +461,26 @@ pub(crate) fn turn() -> u64 {
     THREAD_STATE.with(|state| state.turn.load(Ordering::Relaxed))
 }
 
-/// Whether the request of this turn was asked to give way.
+/// Whether the request of this turn was asked to give way to others.
 pub(crate) fn is_asked() -> bool {
-    THREAD_STATE.with(ThreadState::is_asked)
+    THREAD_STATE.with(ThreadState::is_asked) && !long_turn::is_watched()
+}
+
+/// Runs `body`, the next turn on this thread, under a watch. Nobody else may ask that turn to give way.
+#[inline]
+pub(crate) fn watch_turn<T>(watch: &dyn TurnWatch, body: impl FnOnce() -> T) -> T {
+    THREAD_STATE.with(|state| {
+        if let Some(flag) = state.flag.get() {
+            flag.ask(state.turn.load(Ordering::Relaxed) + 1);
+        }
+    });
+    long_turn::watched(watch, body)
+}
+
+/// See [`feedback::long`](crate::feedback::long).
+pub(crate) fn say_long() {
+    long_turn::say();
+    THREAD_STATE.with(ThreadState::look_at_turn);
 }
 
 /// How many contexts could take over.

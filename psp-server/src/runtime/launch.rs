@@ -191,6 +191,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         links,
         dispatcher,
         seat: None,
+        demotion: None,
         shared,
         clock,
         wakes,

@@ -27,7 +27,7 @@ use super::channel::turn_start::TurnStart;
 use super::crew::{Crew, FeedbackLoop, Member, Object, Offers, Seat};
 use super::dispatch::dispatcher::Dispatcher;
 use super::host::clock::Clock;
-use super::host::scheduling::{sharpen_timers, shorten_slice};
+use super::host::scheduling::{Demotion, can_be_raised, sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
 use super::net::net_worker::{NetWorker, Parts};
 use super::net::port::PortParts;
@@ -72,6 +72,7 @@ struct Start<F: Framing, K, H: Handler<F::Head>> {
     returns: Arc<Returns<H::Connection, F::Head>>,
     mate: Option<Mate<ContextTask<F, H>>>,
     leases: Option<Arc<PortLeases<F, H>>>,
+    demotion: Option<Demotion>,
     spin: Spin,
 }
 
@@ -97,6 +98,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             returns,
             mate,
             leases,
+            demotion,
             spin,
         } = self;
         if setup.background {
@@ -145,6 +147,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             links: vec![Link::Inline(inline)],
             dispatcher,
             seat,
+            demotion,
             shared: receiver,
             clock: setup.clock,
             wakes: setup.wakes,
@@ -178,6 +181,8 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let spin_longest = Duration::from_micros(shared.config.spin_us);
     let spin = Spin::new(&cores, count, false, spin_longest);
     let (clock, classifier) = (Clock::new(), Arc::new(classifier));
+    // Without a core to spare, other programs want those of the workers.
+    let background = !cores.spare_for(count);
     let doorbell = |port: &Port| Arc::new(Doorbell::new(port.waker.clone()));
     let doorbells: Vec<_> = ports.iter().map(doorbell).collect();
     let returns = Arc::new(Returns::new(doorbells.clone()));
@@ -196,6 +201,14 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let leases = crew
         .is_none()
         .then(|| Arc::new(PortLeases::new(doorbells.clone())));
+    let demotes = background && leases.is_some();
+    let nice = (demotes && can_be_raised()).then_some(shared.config.background_nice);
+    if demotes && nice.is_none() {
+        tracing::warn!(
+            "without CAP_SYS_NICE or an RLIMIT_NICE for their nice value, workers that run long requests keep their \
+             weight beside those that run short ones"
+        );
+    }
     let mut start = |index: usize, port: Port| {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
         let doorbell = doorbells[index].clone();
@@ -215,7 +228,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             cores: cores.clone(),
             core_index: index,
             threads: count,
-            background: count > cores.count,
+            background,
         };
         Start {
             port,
@@ -230,6 +243,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
                 object,
             }),
             leases: leases.clone(),
+            demotion: demotes.then(|| Demotion::new(nice)),
             spin,
         }
     };

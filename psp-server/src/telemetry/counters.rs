@@ -193,6 +193,8 @@ pub(crate) struct WorkCounters {
     pub(crate) completions: Counter,
     pub(crate) service_ns: Counter,
     pub(crate) service_ns_max: Counter,
+    /// Part of the service time: the worker had stepped back for the request, and others had its core.
+    pub(crate) starved_ns: Counter,
 }
 
 impl Telemetry {
@@ -202,6 +204,14 @@ impl Telemetry {
         let completions: u64 = work().map(|work| work.completions.get()).sum();
         let service_ns: u64 = work().map(|work| work.service_ns.get()).sum();
         service_ns as f64 / completions.max(1) as f64
+    }
+
+    /// The same without the time for which requests had no processor because they are long.
+    pub(crate) fn length_ns_mean(&self, slot: usize) -> f64 {
+        let work = || self.workers.iter().map(|worker| &worker.types[slot].0);
+        let completions: u64 = work().map(|work| work.completions.get()).sum();
+        let ns = |work: &WorkCounters| work.service_ns.get().saturating_sub(work.starved_ns.get());
+        work().map(ns).sum::<u64>() as f64 / completions.max(1) as f64
     }
 
     /// Connections that are open at all receivers.

@@ -11,6 +11,8 @@ mod distributed;
 #[cfg(target_os = "linux")]
 mod handing_over;
 mod hints;
+#[cfg(target_os = "linux")]
+mod long_turns;
 mod pushes;
 mod readme;
 mod refused;

@@ -9,7 +9,7 @@ use psp_policy::{
 };
 
 use super::blocked::Blocked;
-use super::lengths::Lengths;
+use super::lengths::{Length, Lengths};
 use super::places::Places;
 use super::turns::{StuckTurn, Turns};
 use crate::classifier::Classifier;
@@ -398,11 +398,12 @@ impl<K> Dispatcher<K> {
         }
     }
 
-    /// Whether requests of a type are long, or may be. Asked where ports move between threads.
+    /// How long requests of a type are. Asked where ports move between threads.
     #[inline]
-    pub(crate) fn is_long(&self, request_type: RequestType) -> bool {
+    pub(crate) fn length(&self, request_type: RequestType) -> Length {
         let slot = self.slot(request_type);
-        { self.lengths.as_ref() }.is_some_and(|lengths| lengths.is_long(slot))
+        let known = self.lengths.as_ref().map(|lengths| lengths.of(slot));
+        known.unwrap_or(Length::Unknown)
     }
 
     /// At the end of an interval, how many workers the load needs. Servers with an arbiter ask for as many cores, and

@@ -4,35 +4,46 @@ use crate::shared::Shared;
 
 /// A request of a type whose service time is at least this on average is long. It takes several times as long as handing
 /// a port to another worker and getting it back.
-const LONG_NS: f64 = 100_000.0;
+pub(crate) const LONG_NS: u64 = 100_000;
 
-/// See the [module](self). A type of which nothing is known is long.
+/// What is known of the requests of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    Unknown,
+    Short,
+    Long,
+}
+
+/// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Lengths {
     /// Per type slot, `UNKNOWN` last.
-    is_long: Vec<bool>,
+    types: Vec<Length>,
 }
 
 impl Lengths {
     /// Nothing is known.
     pub(crate) fn new(type_slots: usize) -> Self {
         Self {
-            is_long: vec![true; type_slots],
+            types: vec![Length::Unknown; type_slots],
         }
     }
 
     /// Takes what has been measured by now.
     pub(crate) fn measure(&mut self, shared: &Shared) {
-        for (slot, is_long) in self.is_long.iter_mut().enumerate() {
-            let mean_ns = shared.telemetry.service_ns_mean(slot);
-            *is_long = mean_ns == 0.0 || mean_ns >= LONG_NS;
+        for (slot, length) in self.types.iter_mut().enumerate() {
+            *length = match shared.telemetry.length_ns_mean(slot) {
+                0.0 => Length::Unknown,
+                mean_ns if mean_ns < LONG_NS as f64 => Length::Short,
+                _ => Length::Long,
+            };
         }
     }
 
-    /// Whether requests of the type at `slot` are long.
+    /// How long requests of the type at `slot` are.
     #[inline]
-    pub(crate) fn is_long(&self, slot: usize) -> bool {
-        self.is_long[slot]
+    pub(crate) fn of(&self, slot: usize) -> Length {
+        self.types[slot]
     }
 }
 
@@ -43,13 +54,14 @@ mod tests {
     use psp_policy::TypeSpec;
 
     #[test]
-    fn types_are_long_until_they_were_measured_as_short() {
+    fn types_are_of_unknown_length_until_they_were_measured() {
         let types = [TypeSpec::new("GET"), TypeSpec::new("KEYS")];
         let shared = Shared::example(Config::default(), types.into_iter().collect(), 2);
         let mut lengths = Lengths::new(3);
-        let read = |lengths: &Lengths| [0, 1, 2].map(|slot| lengths.is_long(slot));
+        let read = |lengths: &Lengths| [0, 1, 2].map(|slot| lengths.of(slot));
+        let (unknown, short, long) = (Length::Unknown, Length::Short, Length::Long);
         lengths.measure(&shared);
-        assert_eq!(read(&lengths), [true; 3]);
+        assert_eq!(read(&lengths), [unknown; 3]);
         let ([get, keys], [first, second]) = ([0, 1], [0, 1]);
         let measured = |worker: usize, slot: usize, service_ns| {
             let work = &shared.telemetry.workers[worker].types[slot].0;
@@ -59,9 +71,17 @@ mod tests {
         measured(first, get, 2_000);
         measured(first, keys, 2_000);
         lengths.measure(&shared);
-        assert_eq!(read(&lengths), [false, false, true]);
+        assert_eq!(read(&lengths), [short, short, unknown]);
         measured(second, keys, 300_000);
         lengths.measure(&shared);
-        assert_eq!(read(&lengths), [false, true, true], "a mean of all workers");
+        assert_eq!(read(&lengths), [short, long, unknown], "a mean of all");
+        let starved = &shared.telemetry.workers[second].types[keys].0.starved_ns;
+        starved.add(290_000);
+        lengths.measure(&shared);
+        assert_eq!(
+            read(&lengths),
+            [short, short, unknown],
+            "others had the core"
+        );
     }
 }

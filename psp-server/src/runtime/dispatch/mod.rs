@@ -2,6 +2,6 @@
 
 mod blocked;
 pub(crate) mod dispatcher;
-mod lengths;
+pub(crate) mod lengths;
 mod places;
 mod turns;

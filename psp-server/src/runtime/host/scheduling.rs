@@ -3,14 +3,17 @@
 //! ```text
 //!   net thread   short slice: on waking it runs before the running thread, even a spinning client
 //!   workers      SCHED_BATCH, nice 19: they run when no other thread wants the core
+//!   net workers  the net thread's slice; those of a worker as long as they run a long request
 //!   preempted    SCHED_IDLE: they lose their core at once to any other thread that wakes there
 //! ```
 //!
-//! None of these needs a privilege. Only leaving SCHED_IDLE does ([`can_be_raised`]). The kernel also tells how
-//! long a thread has run ([`ThreadClock`]). `unsafe` is for `sched_setattr`, `sched_getattr` and the clocks of
-//! other threads, which no safe library offers.
+//! None of these needs a privilege. Only leaving SCHED_IDLE does, and taking a lower nice value back
+//! ([`can_be_raised`]). The kernel also tells how long a thread has run ([`ThreadClock`]). `unsafe` is for
+//! `sched_setattr`, `sched_getattr` and the clocks of other threads, which no safe library offers.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 /// Tells the kernel that the calling thread runs for at most about `slice_us` at a time, from 100 to 100 000. A
 /// thread with a shorter slice than the running thread's may preempt that on waking (Linux 6.12 and later;
@@ -73,6 +76,76 @@ impl Standing {
     }
 }
 
+/// Takes the standing of background work for the time of a long request, and gives the thread its own back.
+#[derive(Debug)]
+pub(crate) struct Demotion {
+    /// The nice value meanwhile. `None` if it stays as it is: the thread could not take its own back.
+    nice: Option<i32>,
+    /// The standing to give back.
+    own: Option<Standing>,
+    is_refused: bool,
+    /// `None` before the first time, and if the kernel does not say how long threads wait for processors.
+    delays: Option<File>,
+    /// What it said before the request.
+    delayed_ns: u64,
+}
+
+impl Demotion {
+    /// With this nice value, if the thread [may leave it again](can_be_raised).
+    pub(crate) fn new(nice: Option<i32>) -> Self {
+        Self {
+            nice,
+            own: None,
+            is_refused: false,
+            delays: None,
+            delayed_ns: 0,
+        }
+    }
+
+    /// The calling thread is about to run a long request. It must hold no lock that short requests need.
+    #[cold]
+    pub(crate) fn begin(&mut self) {
+        if self.own.is_some() || self.is_refused {
+            return;
+        }
+        if self.delays.is_none() {
+            self.delays = File::open("/proc/thread-self/schedstat").ok();
+        }
+        self.own = Standing::of_this_thread().ok().filter(|own| {
+            let lower = own.attributes.background(self.nice);
+            lower.is_some_and(|lower| system::set_attributes(own.thread, lower).is_ok())
+        });
+        // Behind the call, which lets others have the core at once.
+        self.delayed_ns = self.delays_ns();
+    }
+
+    /// The request is over. Returns for how long the thread could have run meanwhile and had no processor, because
+    /// of its standing: that says nothing about the request.
+    #[cold]
+    pub(crate) fn end(&mut self) -> u64 {
+        let Some(own) = self.own.take() else {
+            return 0;
+        };
+        let delayed_ns = self.delays_ns();
+        if let Err(error) = own.restore() {
+            self.is_refused = true;
+            tracing::warn!(%error, "a worker cannot raise its priority again after a long request");
+        }
+        delayed_ns.saturating_sub(self.delayed_ns)
+    }
+
+    /// For how long the thread has waited for a processor since its start; 0 if the kernel does not say.
+    fn delays_ns(&self) -> u64 {
+        let mut text = [0; 64];
+        let delays = self.delays.as_ref();
+        let read = delays.and_then(|delays| delays.read_at(&mut text, 0).ok());
+        let text = std::str::from_utf8(&text[..read.unwrap_or(0)]).unwrap_or("");
+        // Time on a processor, time of waiting for one, time slices.
+        let waited = text.split(' ').nth(1);
+        waited.and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    }
+}
+
 /// How long a thread has run on a processor. Any thread may read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ThreadClock(std::num::NonZeroI32);
@@ -100,8 +173,8 @@ impl ThreadClock {
     }
 }
 
-/// Whether a thread may leave SCHED_IDLE again: the process has CAP_SYS_NICE, or a limit RLIMIT_NICE that
-/// allows its nice value. Tries it on a new thread.
+/// Whether a thread may leave SCHED_IDLE, or a higher nice value, again: the process has CAP_SYS_NICE, or a limit
+/// RLIMIT_NICE that allows its own nice value. Tries it on a new thread.
 pub(crate) fn can_be_raised() -> bool {
     let attempt = || {
         let standing = Standing::of_this_thread()?;
@@ -138,6 +211,17 @@ mod system {
                 priority: 0,
                 ..self
             }
+        }
+
+        /// The attributes of background work, with this nice value if it is a higher one, and with the system's
+        /// slice. `None` for a thread of another class than the usual one.
+        pub(super) fn background(self, nice: Option<i32>) -> Option<Self> {
+            (self.policy == libc::SCHED_OTHER).then(|| Self {
+                policy: libc::SCHED_BATCH,
+                nice: nice.map_or(self.nice, |nice| nice.max(self.nice)),
+                slice_ns: 0,
+                ..self
+            })
         }
     }
 
@@ -258,7 +342,7 @@ mod system {
 
     #[cfg(test)]
     mod tests {
-        use super::super::{Standing, can_be_raised};
+        use super::super::{Demotion, Standing, can_be_raised};
         use super::*;
 
         fn on_a_thread<T: Send + 'static>(body: fn() -> io::Result<T>) -> T {
@@ -307,6 +391,36 @@ mod system {
             });
             assert_eq!(after, before);
         }
+
+        /// Its own standing, and those during a long request and after it.
+        fn demoted(nice: Option<i32>) -> [Attributes; 3] {
+            let attributes = || attributes().unwrap();
+            let thread = std::thread::spawn(move || {
+                set_slice(200).unwrap();
+                let mut demotion = Demotion::new(nice);
+                let own = attributes();
+                demotion.begin();
+                demotion.begin();
+                let during = attributes();
+                demotion.end();
+                demotion.end();
+                [own, during, attributes()]
+            });
+            thread.join().unwrap()
+        }
+
+        #[test]
+        fn a_thread_steps_back_for_a_long_request_and_has_its_standing_again_afterwards() {
+            let [own, during, after] = demoted(None);
+            assert_eq!((during.policy, during.nice), (libc::SCHED_BATCH, own.nice));
+            assert_eq!(after, own);
+            if !can_be_raised() {
+                return psp_skip::skip("no right to raise a priority again (CAP_SYS_NICE)");
+            }
+            let [own, during, after] = demoted(Some(19));
+            assert_eq!((during.policy, during.nice), (libc::SCHED_BATCH, 19));
+            assert_eq!(after, own);
+        }
     }
 }
 
@@ -320,6 +434,10 @@ mod system {
     impl Attributes {
         pub(super) fn idle(self) -> Self {
             self
+        }
+
+        pub(super) fn background(self, _nice: Option<i32>) -> Option<Self> {
+            None
         }
     }
 

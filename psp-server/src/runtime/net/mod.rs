@@ -13,6 +13,7 @@
 //! | `net_worker.rs` | coordinates: the turn of the loop, when to sleep, draining |
 //! | `driven.rs` | the ports that a net worker drives |
 //! | `lease.rs` | who drives a port, of several workers |
+//! | `long_turn.rs` | what a worker does around a long request |
 //! | `tokens.rs` | what an event of the event queue is about |
 //! | `accepting.rs` | accepts connections |
 //! | `connections/` | the table of connections, and what a connection does next |
@@ -35,6 +36,7 @@ mod granted_cores;
 mod grants;
 pub(crate) mod intake;
 mod lease;
+mod long_turn;
 pub(crate) mod net_worker;
 mod origin;
 mod polled_port;

@@ -10,6 +10,7 @@ use psp_protocols::Framing;
 
 use super::driven::{Driven, PortLeases};
 use super::granted_cores::GrantedCores;
+use super::long_turn::LongTurn;
 use super::port::{Port, PortParts};
 use super::returns::Returns;
 use super::workers::{Link, Workers};
@@ -22,6 +23,7 @@ use crate::runtime::channel::message::Report;
 use crate::runtime::crew::Seat;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::host::clock::Clock;
+use crate::runtime::host::scheduling::Demotion;
 use crate::runtime::host::spin::Spin;
 use crate::runtime::task::Task;
 use crate::runtime::worker::contexts::ContextTask;
@@ -53,6 +55,8 @@ pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) dispatcher: Dispatcher<K>,
     /// The place among workers that run each other's requests.
     pub(crate) seat: Option<Seat<ContextTask<F, H>>>,
+    /// How the net worker steps back while it runs a long request, if it does.
+    pub(crate) demotion: Option<Demotion>,
     pub(crate) shared: Receiver,
     pub(crate) clock: Clock,
     /// Requests that were woken.
@@ -74,6 +78,7 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     /// The cores that an arbiter grants, if one is asked.
     cores: Option<GrantedCores>,
     dispatcher: Dispatcher<K>,
+    demotion: Option<Demotion>,
     shared: Receiver,
     clock: Clock,
     wakes: Arc<WakeList>,
@@ -93,6 +98,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             links,
             dispatcher,
             seat,
+            demotion,
             shared,
             clock,
             wakes,
@@ -111,6 +117,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             now_ns,
             busy_at_ns: 0,
             dispatcher,
+            demotion,
             shared,
             clock,
             wakes,
@@ -626,11 +633,20 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         // The request may take long.
         self.workers.wake_parked();
-        let is_away = self.ports.move_about() && self.dispatcher.is_long(request_type);
-        if is_away {
-            self.ports.leave();
-        }
-        let EndedTurn { report, ended_ns } = self.workers.run_inline(worker, request, task);
+        let (workers, demotion) = (&mut self.workers, &mut self.demotion);
+        let (ended, is_away) = if self.ports.move_about() {
+            let length = self.dispatcher.length(request_type);
+            let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns);
+            let ended = turn.run(length, || workers.run_inline(worker, request, task));
+            let turn = turn.end();
+            if turn.starved_ns > 0 {
+                self.count_starved(worker, request_type, &ended.report, turn.starved_ns);
+            }
+            (ended, turn.is_away)
+        } else {
+            (workers.run_inline(worker, request, task), false)
+        };
+        let EndedTurn { report, ended_ns } = ended;
         self.now_ns = ended_ns;
         match report {
             Report::Completed(mut task) => {
@@ -650,6 +666,28 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             Report::Yielded { .. } => unreachable!("the net thread asks no request to give way"),
         }
         self.busy_at_ns = self.now_ns;
+    }
+
+    /// The worker had stepped back for a turn, and others had its core for so long. What was not within the service time
+    /// does not count.
+    #[cold]
+    fn count_starved(
+        &self,
+        worker: WorkerId,
+        request_type: RequestType,
+        report: &Report<ContextTask<F, H>>,
+        starved_ns: u64,
+    ) {
+        let served_ns = match report {
+            Report::Completed(task) => task.samples().iter().map(|sample| sample.service_ns).sum(),
+            Report::Yielded { served_ns } | Report::Blocked { served_ns } => *served_ns,
+        };
+        let (worker, slot) = (
+            self.shared.global(worker),
+            self.dispatcher.slot(request_type),
+        );
+        let work = &self.shared.telemetry.workers[worker.index()].types[slot].0;
+        work.starved_ns.add(starved_ns.min(served_ns));
     }
 
     /// Takes the own port back after a long request.

@@ -1,0 +1,89 @@
+//! Turns that become long while they last, on a worker that would have done something before them, had it known.
+//!
+//! ```text
+//!   worker: watch ──► handler ── checkpoint ── overdue? ──┐
+//!                       └────── feedback::long() ─────────┴─► turned_long, once a turn ──► handler goes on
+//! ```
+//!
+//! A turn that is watched is asked to give way from its beginning, so that a checkpoint of a turn that is not costs
+//! what it always does.
+//!
+//! Like the [state](super::thread_state) of the thread, these are thread-local variables with a constant initial value
+//! and no destructor.
+
+use std::cell::Cell;
+
+thread_local! {
+    /// `None` where nothing is to be done any more, or at all.
+    static WATCH: Cell<Option<&'static dyn TurnWatch>> = const { Cell::new(None) };
+    /// The handler that runs has said that its request is long.
+    static SAID: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What a worker does when the turn becomes long that it runs.
+pub(crate) trait TurnWatch {
+    /// Whether the turn has lasted for longer than a short one.
+    fn is_overdue(&self) -> bool;
+
+    /// Called on the stack of the request, outside of [`no_preempt`](super::no_preempt): it holds no lock.
+    fn turned_long(&self);
+}
+
+/// Runs `body`, a turn on this thread, under a watch.
+#[allow(unsafe_code)]
+#[inline]
+pub(super) fn watched<T>(watch: &dyn TurnWatch, body: impl FnOnce() -> T) -> T {
+    /// Forgets the watch before it is gone.
+    struct Watched;
+
+    impl Drop for Watched {
+        #[inline]
+        fn drop(&mut self) {
+            WATCH.set(None);
+        }
+    }
+
+    // SAFETY: only this thread uses the reference, within `body`, and `Watched` takes it away when that returns or
+    // unwinds.
+    let watch = unsafe { std::mem::transmute::<&dyn TurnWatch, &'static dyn TurnWatch>(watch) };
+    WATCH.set(Some(watch));
+    let _watched = Watched;
+    body()
+}
+
+/// Whether the turn is watched, and not known to be long.
+pub(super) fn is_watched() -> bool {
+    WATCH.get().is_some()
+}
+
+/// Looks whether the turn that is watched is long by now. To be called outside of [`no_preempt`](super::no_preempt).
+/// Returns whether it has become so.
+pub(super) fn look() -> bool {
+    let Some(watch) = WATCH.get().filter(|watch| SAID.get() || watch.is_overdue()) else {
+        return false;
+    };
+    WATCH.set(None);
+    watch.turned_long();
+    true
+}
+
+/// A handler begins.
+#[inline]
+pub(super) fn begin() {
+    SAID.set(false);
+}
+
+/// The handler that runs says that its request is long.
+pub(super) fn say() {
+    SAID.set(true);
+}
+
+/// Whether it has said so.
+pub(super) fn has_said() -> bool {
+    SAID.get()
+}
+
+/// A request goes on whose handler has said so, or has not.
+pub(super) fn restore(has_said: bool) {
+    SAID.set(has_said);
+}

@@ -1,0 +1,121 @@
+//! What a worker that receives for itself does around a long request, and when a request turns out to be long.
+//!
+//! ```text
+//!   leaves its ports to others ──► steps back on its core
+//!           ... the request runs ...
+//!   has its standing again ──► sends the reply ──► takes its port back
+//! ```
+//!
+//! The type says whether a request is long. One of a short type may turn out to be, at a checkpoint or because its
+//! handler says so: then the worker does the same in the middle of the turn. For a request of a type of unknown length
+//! the worker leaves its ports, and steps back when it turns out to be long: a short one would wait for others.
+//!
+//! It steps back behind its ports and comes forward before them: no thread waits for one of no standing that has what
+//! short requests need.
+
+use std::cell::{Cell, RefCell};
+
+use psp_protocols::Framing;
+
+use super::driven::Driven;
+use crate::fiber::{self, TurnWatch};
+use crate::handler::Handler;
+use crate::runtime::dispatch::lengths::{LONG_NS, Length};
+use crate::runtime::host::clock::Clock;
+use crate::runtime::host::scheduling::Demotion;
+
+/// See the [module](self). One turn, long or not.
+pub(super) struct LongTurn<'a, F: Framing, H: Handler<F::Head>> {
+    worker: RefCell<(&'a mut Driven<F, H>, &'a mut Option<Demotion>)>,
+    clock: &'a Clock,
+    /// When the turn is longer than a short one.
+    overdue_at_ns: u64,
+    /// The worker has left its ports.
+    is_away: Cell<bool>,
+    /// It has stepped back, too.
+    is_long: Cell<bool>,
+}
+
+/// What became of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TurnLength {
+    /// The worker left its ports, and has to take its own back.
+    pub(super) is_away: bool,
+    /// For how long others had the core, because the worker had stepped back.
+    pub(super) starved_ns: u64,
+}
+
+impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
+    /// A turn of the worker that drives these ports. `demotion` is how it steps back, if it shares its core. It is
+    /// `now_ns`.
+    #[inline]
+    pub(super) fn new(
+        ports: &'a mut Driven<F, H>,
+        demotion: &'a mut Option<Demotion>,
+        clock: &'a Clock,
+        now_ns: u64,
+    ) -> Self {
+        Self {
+            worker: RefCell::new((ports, demotion)),
+            clock,
+            overdue_at_ns: now_ns + LONG_NS,
+            is_away: Cell::new(false),
+            is_long: Cell::new(false),
+        }
+    }
+
+    /// Runs `body`, the turn, whose request has this length by its type. It may become long.
+    #[inline]
+    pub(super) fn run<T>(&self, length: Length, body: impl FnOnce() -> T) -> T {
+        match length {
+            Length::Short => {}
+            Length::Unknown => self.leave(),
+            Length::Long => {
+                self.step_back();
+                return body();
+            }
+        }
+        fiber::watch_turn(self, body)
+    }
+
+    #[cold]
+    fn leave(&self) {
+        if !self.is_away.replace(true) {
+            let (ports, _) = &mut *self.worker.borrow_mut();
+            ports.leave();
+        }
+    }
+
+    #[cold]
+    fn step_back(&self) {
+        self.leave();
+        self.is_long.set(true);
+        if let (_, Some(demotion)) = &mut *self.worker.borrow_mut() {
+            demotion.begin();
+        }
+    }
+
+    /// The turn is over.
+    #[inline]
+    pub(super) fn end(self) -> TurnLength {
+        let (is_away, is_long) = (self.is_away.get(), self.is_long.get());
+        let starved_ns = match self.worker.into_inner() {
+            (_, Some(demotion)) if is_long => demotion.end(),
+            _ => 0,
+        };
+        TurnLength {
+            is_away,
+            starved_ns,
+        }
+    }
+}
+
+impl<F: Framing, H: Handler<F::Head>> TurnWatch for LongTurn<'_, F, H> {
+    fn is_overdue(&self) -> bool {
+        self.clock.now_ns() >= self.overdue_at_ns
+    }
+
+    fn turned_long(&self) {
+        self.step_back();
+    }
+}

@@ -1,0 +1,216 @@
+//! What workers that receive for themselves do beside a long request: step back on a shared core, and let others drive
+//! their connections, also if the request becomes long only while it runs.
+
+use std::fs;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{available_parallelism, sleep as block};
+use std::time::{Duration, Instant};
+
+use psp_server::protocols::Sink;
+use psp_server::sync::Semaphore;
+use psp_server::task::yield_now;
+use psp_server::{
+    Config, Policy, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec,
+    WorkerId, checkpoint, feedback, no_preempt, wait,
+};
+
+use crate::common::{Client, Lines, PATIENCE, until};
+
+/// Enough connections for every worker to have some.
+const CLIENTS: usize = 64;
+/// Longer than until every worker has read what all have measured.
+const MEASURED: Duration = Duration::from_millis(30);
+
+/// A request is long whose thread blocks for this time.
+const LONG: Duration = Duration::from_millis(1);
+
+type Handle = Box<dyn Fn(Request<'_, ()>, &mut Reply<'_>) + Send + Sync>;
+
+/// A server with the types `short` and `long`, the lines that begin so.
+fn start(policy: Policy, config: Config, handle: Handle) -> SpawnedServer {
+    Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .types(["short", "long"].map(TypeSpec::new))
+        .classifier(|line: &[u8]| RequestType::new(u32::from(line.starts_with(b"long"))))
+        .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| handle(request, reply))
+        .policy(policy)
+        .config(config)
+        .build()
+        .unwrap()
+        .spawn()
+        .unwrap()
+}
+
+fn distributed(workers: usize) -> Config {
+    let config = Config::default().workers(workers);
+    config.topology(Topology::Distributed)
+}
+
+fn clients(server: &SpawnedServer) -> Vec<Client> {
+    let connect = |_| Client::new(std::net::TcpStream::connect(server.local_addrs()[0]).unwrap());
+    (0..CLIENTS).map(connect).collect()
+}
+
+/// Has all workers measure that requests of the type `short` are.
+fn measure_short(server: &SpawnedServer, clients: &mut [Client]) {
+    until("short requests are short on average", || {
+        for client in &mut *clients {
+            assert_eq!(client.ask("short"), "short");
+        }
+        let short = &server.handle().snapshot().types[0];
+        short.service_ns_total < short.completions * 20_000
+    });
+    block(MEASURED);
+    for client in clients {
+        assert_eq!(client.ask("short"), "short");
+    }
+}
+
+/// How the calling thread stands: its scheduling class and its nice value.
+fn standing() -> String {
+    no_preempt(|| {
+        let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split(' ').collect();
+        // The first is empty, the second is field 3 of proc_pid_stat(5).
+        format!("class {} nice {}", fields[41 - 2], fields[19 - 2])
+    })
+}
+
+/// On as many workers as there are cores, none of which has one to itself for sure.
+#[test]
+fn a_worker_steps_back_for_long_requests_alone() {
+    let own = std::thread::spawn(standing).join().unwrap();
+    let workers = available_parallelism().map_or(2, NonZero::get);
+    let handle = |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        if request.request_type == RequestType::new(1) {
+            block(LONG);
+        }
+        let WorkerId(worker) = request.worker;
+        no_preempt(|| reply.put(format!("{worker} {}\n", standing()).as_bytes()));
+    };
+    let server = start(Policy::d_fcfs(), distributed(workers), Box::new(handle));
+    let mut clients = clients(&server);
+    let mut ask = |request: &str, expected: &dyn Fn(&str) -> bool| {
+        let mut left: Vec<bool> = vec![true; workers];
+        let mut turns = (0..CLIENTS).cycle();
+        // A long request may take long where others want the cores.
+        until("all workers stand as they should", || {
+            let reply = clients[turns.next().unwrap()].ask(request);
+            let (worker, standing) = reply.split_once(' ').unwrap();
+            if expected(standing) {
+                left[worker.parse::<usize>().unwrap()] = false;
+            }
+            !left.contains(&true)
+        });
+    };
+    // SCHED_BATCH is 3. No worker steps back for the first request, as nothing was measured.
+    let is_batch = |standing: &str| standing.starts_with("class 3 ");
+    ask("long", &is_batch);
+    ask("short", &|standing| standing == own);
+    ask("long", &is_batch);
+    ask("short", &|standing| standing == own);
+}
+
+/// Where a request runs until the test lets it go.
+#[derive(Default)]
+struct Hold {
+    runs: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Hold {
+    /// Runs `step` again and again.
+    fn run(&self, mut step: impl FnMut()) {
+        self.runs.store(true, Ordering::SeqCst);
+        let deadline = Instant::now() + PATIENCE;
+        while !self.is_over.load(Ordering::SeqCst) && Instant::now() < deadline {
+            step();
+        }
+    }
+}
+
+fn nap() {
+    block(Duration::from_micros(20));
+}
+
+/// A request of the type `short` that is none holds up no other connection, whatever its worker learns that by.
+#[test]
+fn a_request_that_turns_out_to_be_long_holds_up_no_other_connection() {
+    for how in [
+        "passes checkpoints",
+        "says so",
+        "says so early",
+        "says so and waits",
+    ] {
+        let (hold, permits) = (Arc::new(Hold::default()), Arc::new(Semaphore::new(1)));
+        let at = (hold.clone(), permits.clone());
+        let handle = move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            let (hold, permits) = &at;
+            match request.payload.trim_ascii_end() {
+                b"short passes checkpoints" => hold.run(|| {
+                    checkpoint();
+                    nap();
+                }),
+                b"short says so" => {
+                    feedback::long();
+                    feedback::long();
+                    hold.run(nap);
+                }
+                b"short says so early" => {
+                    no_preempt(feedback::long);
+                    checkpoint();
+                    hold.run(nap);
+                }
+                b"short says so and waits" => {
+                    feedback::long();
+                    wait(yield_now());
+                    wait(permits.acquire()).forget();
+                    hold.run(nap);
+                }
+                _ => {}
+            }
+            reply.put(request.payload);
+        };
+        let config = distributed(2);
+        let server = start(Policy::d_fcfs(), config, Box::new(handle));
+        let mut clients = clients(&server);
+        measure_short(&server, &mut clients);
+        let (long, others) = clients.split_first_mut().unwrap();
+        let request = format!("short {how}");
+        long.send(&format!("{request}\n"));
+        until("it runs", || hold.runs.load(Ordering::SeqCst));
+        for _ in 0..3 {
+            for client in &mut *others {
+                assert_eq!(client.ask("short"), "short", "beside one that {how}");
+            }
+        }
+        let completed = server.handle().snapshot().types[0].completions;
+        hold.is_over.store(true, Ordering::SeqCst);
+        assert_eq!(long.line(), request);
+        assert_eq!(long.ask("short"), "short");
+        until("it was the last but one", || {
+            server.handle().snapshot().types[0].completions == completed + 2
+        });
+    }
+}
+
+/// Nothing is known to come of it there.
+#[test]
+fn a_handler_may_say_that_its_request_is_long_in_every_topology() {
+    for topology in [Topology::Inline, Topology::Dedicated] {
+        let handle = |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            feedback::long();
+            checkpoint();
+            reply.put(request.payload);
+        };
+        let config = Config::default().workers(2).topology(topology);
+        let server = start(Policy::darc(), config, Box::new(handle));
+        for mut client in clients(&server) {
+            assert_eq!(client.ask("short"), "short");
+        }
+    }
+    feedback::long();
+}
