@@ -9,6 +9,10 @@
 //! measured or hinted. A type of unknown length, and `UNKNOWN`, have the largest SLO of all: they
 //! are the last to be urgent, but with time every request is. Where no type has an SLO the queues
 //! are served in order of arrival.
+//!
+//! Where preemption is so dear that the machine [lengthens](crate::Preemption::quantum_ns_min) the quantum, requests of
+//! short types outlive it for another reason than their length: they lost their core. To preempt them frees no core. So
+//! such a type has a longer quantum, the longer the shorter its mean is.
 
 use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event, WorkerId};
@@ -23,10 +27,16 @@ use crate::settings;
 use crate::settings::{Darc, Requeue};
 use crate::setup::SchedulerSetup;
 
+/// The most quanta that a request of a short type has before it is preempted, where the machine lengthens the quantum.
+const SHORT_QUANTA_MAX: f64 = 5.0;
+
 /// See the [module](self).
 pub(crate) struct Mq {
     grouped: Grouped,
     quanta: Quanta,
+    quantum_ns: u64,
+    /// The machine lengthens the quantum.
+    is_lengthened: bool,
     slos: Slos,
     requeue: Requeue,
     dispersion: Dispersion,
@@ -41,14 +51,17 @@ impl Mq {
         let mut slos = Slos::new(setup, settings.slo_factor);
         slos.update(&grouped.profile);
         let preemption = setup.preemption.filter(|_| settings.spare_chosen);
+        let quantum_after = |preemption| {
+            settings
+                .quantum_us
+                .ns(settings::Mq::OWN_QUANTUM_US, preemption)
+        };
+        let quantum_ns = quantum_after(setup.preemption);
         Self {
             grouped,
-            quanta: Quanta::new(
-                setup,
-                settings
-                    .quantum_us
-                    .ns(settings::Mq::OWN_QUANTUM_US, setup.preemption),
-            ),
+            quanta: Quanta::new(setup, quantum_ns),
+            quantum_ns,
+            is_lengthened: quantum_ns > quantum_after(None),
             slos,
             requeue: settings.requeue,
             dispersion: Dispersion::new(setup),
@@ -62,6 +75,26 @@ impl Mq {
     fn to_tail(&self, slot: usize) -> bool {
         let wide = || self.dispersion.is_wide(slot);
         self.requeue.is_tail(wide).unwrap_or(false)
+    }
+
+    /// The quantum of what runs on `worker` starts.
+    fn start_quantum(&mut self, now_ns: u64, worker: WorkerId) {
+        let Grouped {
+            queues,
+            profile,
+            running,
+            ..
+        } = &self.grouped;
+        let mean_ns = running
+            .on(worker)
+            .filter(|_| self.is_lengthened)
+            .and_then(|turn| profile.mean_ns(queues.slot(turn.waiting.request_type)));
+        let quantum_ns = self.quantum_ns as f64;
+        let quanta = mean_ns.map_or(1.0, |mean_ns| {
+            (quantum_ns / mean_ns.max(1.0)).clamp(1.0, SHORT_QUANTA_MAX)
+        });
+        let quantum_ns = (quantum_ns * quanta) as u64;
+        self.quanta.start_for(now_ns, worker, running, quantum_ns);
     }
 
     /// The part of its SLO that a request has been in the system for. The time in which it was blocked does not
@@ -100,7 +133,7 @@ impl Mq {
         }
         let (_, slot) = self.most_urgent(now_ns, |slot| self.grouped.next_of(slot))?;
         let (worker, action) = self.grouped.dispatch_type(now_ns, slot)?;
-        self.quanta.start(now_ns, worker, &self.grouped.running);
+        self.start_quantum(now_ns, worker);
         Some(action)
     }
 
@@ -149,7 +182,7 @@ impl Mq {
             if !spare {
                 return self.quanta.preempt(worker, &mut self.grouped.running);
             }
-            self.quanta.start(now_ns, worker, &self.grouped.running);
+            self.start_quantum(now_ns, worker);
         }
         None
     }
@@ -232,6 +265,7 @@ mod tests {
     use crate::rehearsal::{Rehearsal, sample};
     use crate::request_type::RequestType;
     use crate::request_type::TypeSpec;
+    use crate::setup::Preemption;
 
     const SHORT: RequestType = RequestType::new(0);
     const LONG: RequestType = RequestType::new(1);
@@ -280,6 +314,35 @@ mod tests {
         assert_eq!(mq.deadline_ns(), Some(806 * US));
         assert_eq!(mq.ticks(806 * US), "stop 0");
         assert_eq!(mq.yields(809 * US, 0), "2@0", "0.9 beside 0.809");
+    }
+
+    #[test]
+    fn a_lengthened_quantum_is_longer_for_short_types() {
+        let types = || {
+            [
+                TypeSpec::new("TINY").service_time(Duration::from_micros(1)),
+                TypeSpec::new("SHORT").service_time(Duration::from_micros(80)),
+                TypeSpec::new("LONG").service_time(Duration::from_micros(500)),
+            ]
+        };
+        let ends_us = |policy: settings::Mq, quantum_ns_min| {
+            let preemption = Preemption::new(1_000).quantum_ns_min(quantum_ns_min);
+            [0, 1, 2].map(|index| {
+                let mut mq =
+                    Rehearsal::with_preemption(policy.clone(), 1, types(), Some(preemption));
+                mq.arrives(0, 0, RequestType::new(index));
+                mq.arrives(0, 1, LONG);
+                mq.deadline_ns().unwrap() / US
+            })
+        };
+        let default = settings::Mq::default;
+        assert_eq!(ends_us(default(), 0), [5, 5, 5]);
+        assert_eq!(ends_us(default(), 200 * US), [1000, 500, 200]);
+        assert_eq!(
+            ends_us(default().quantum_us(200.0), 200 * US),
+            [200; 3],
+            "a quantum that is set is used as it is"
+        );
     }
 
     #[test]
