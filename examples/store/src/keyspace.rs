@@ -573,7 +573,7 @@ impl Keyspace {
         entry.access.idle_s(&self.shared.clock)
     }
 
-    /// How often the entry is read and written, from 0 to 255, if [accesses are counted](Self::count_accesses).
+    /// How often the entry is read and written, from 0 to 255, if accesses are counted.
     #[must_use]
     pub fn frequency(&self, entry: &Entry) -> u8 {
         entry.access.frequency(&self.shared.clock)
