@@ -57,7 +57,7 @@ done
 
 # measure WORKLOAD FLAG..: the result of one run against $policy.
 measure() {
-    "$LOADGEN" run --target "psp://127.0.0.1:${port_of[$policy]}" --workload "$output/$1.toml" \
+    "$LOADGEN" run "${calm[@]}" --target "psp://127.0.0.1:${port_of[$policy]}" --workload "$output/$1.toml" \
         --warmup "$WARMUP_S" --duration "$DURATION_S" --output json "${@:2}"
 }
 
@@ -67,7 +67,7 @@ for ((round = 1; round <= ROUNDS; round++)); do
         measure waits --closed-loop "$CLIENTS" >"$raw.closed.json"
         measure mixed --rate "$RATE" >"$raw.beside.json"
         measure short --rate "$((RATE / 5))" >"$raw.alone.json"
-        jq -c --arg policy "$policy" -s 'def p99: first(.types[] | select(.name == "short")).latency_us.p99;
+        jq -c --arg policy "$policy" -s 'def p99: first(.types[] | select(.name == "short")) | (.calm_latency_us // .latency_us).p99;
             {$policy, answers: .[0].overall.achieved_rps, beside: (.[1] | p99), alone: (.[2] | p99)}' \
             "$raw.closed.json" "$raw.beside.json" "$raw.alone.json" >>"$output/rounds.jsonl"
     done

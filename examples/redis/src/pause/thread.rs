@@ -1,6 +1,7 @@
 //! The thread that runs paused commands.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 
@@ -34,7 +35,9 @@ impl PauseThread {
             .spawn(move || {
                 let stats = served.add_worker();
                 while let Some(paused) = served.paused.next(&served) {
-                    run(&served, &stats, paused);
+                    // A command that panics drops its reply, which tells the client.
+                    let command = AssertUnwindSafe(|| run(&served, &stats, paused));
+                    let _panicked = catch_unwind(command);
                 }
             })?;
         Ok(Self { server })

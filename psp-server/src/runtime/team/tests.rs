@@ -309,14 +309,14 @@ fn a_lock_held_by_a_preempted_request_is_released() {
     let mut rig = Rig::new(2);
     let lock = Arc::new(Mutex::new(0_u64));
     let begun = Arc::new(AtomicBool::new(false));
+    let may_end = Arc::new(AtomicBool::new(false));
     {
-        let (lock, begun) = (lock.clone(), begun.clone());
+        let (lock, begun, may_end) = (lock.clone(), begun.clone(), may_end.clone());
         rig.run(7, move |team, thread| {
             preemptible(team, thread, || {
                 let mut held = lock.lock().unwrap();
                 begun.store(true, Ordering::Release);
-                let start = Instant::now();
-                while start.elapsed() < Duration::from_millis(20) {
+                while !may_end.load(Ordering::Acquire) {
                     std::hint::spin_loop();
                 }
                 *held += 1;
@@ -337,6 +337,7 @@ fn a_lock_held_by_a_preempted_request_is_released() {
             })
         });
     }
+    may_end.store(true, Ordering::Release);
     assert_eq!(
         rig.report(),
         Some(11),
