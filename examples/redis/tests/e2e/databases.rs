@@ -2,27 +2,12 @@
 
 use psp_harness::{NOT_PSP, skip};
 
-use crate::common::{Connection, Options, Server, TOPOLOGIES, encode_line, wait_until};
-
-fn start(topology: &'static str) -> Server {
-    Server::start_with(&Options {
-        topology: Some(topology),
-        workers: Some(2),
-        ..Options::default()
-    })
-}
-
-/// The replies to `lines`, sent together.
-fn pipeline(client: &mut Connection, lines: &[&str]) -> Vec<String> {
-    let requests: Vec<_> = lines.iter().map(|line| encode_line(line)).collect();
-    client.send(&requests.concat());
-    lines.iter().map(|_| client.reply().to_string()).collect()
-}
+use crate::common::{Connection, Server, TOPOLOGIES, encode_line, pipeline, wait_until};
 
 #[test]
 fn a_pipeline_runs_in_the_databases_that_it_selects() {
     for topology in TOPOLOGIES {
-        let server = start(topology);
+        let server = Server::start_in(topology);
         let mut client = server.connect();
         let lines = [
             "SET k zero",
@@ -63,7 +48,7 @@ fn a_long_request_is_long_in_every_database() {
         return skip(NOT_PSP);
     }
     for topology in TOPOLOGIES {
-        let server = start(topology);
+        let server = Server::start_in(topology);
         let mut client = server.connect();
         let completed = |client: &mut Connection| -> u64 {
             let info = client.ask("INFO psp");
@@ -104,7 +89,7 @@ fn a_long_request_is_long_in_every_database() {
 #[test]
 fn messages_reach_all_databases_and_waiting_clients_only_their_own() {
     for topology in TOPOLOGIES {
-        let server = start(topology);
+        let server = Server::start_in(topology);
         let mut client = server.connect();
         let (mut subscriber, mut waiting) = (server.connect(), server.connect());
         subscriber.ask("SELECT 5");

@@ -3,7 +3,7 @@
 use psp_harness::{NOT_PSP, skip};
 
 use crate::accounts::{ACCOUNTS, CLIENTS, sums_stay_whole};
-use crate::common::{Connection, Options, Reply, Server, TOPOLOGIES, encode_line};
+use crate::common::{Connection, Reply, Server, TOPOLOGIES, encode_line, pipeline};
 
 /// Commands of a long transaction.
 const MANY: usize = 20_000;
@@ -12,25 +12,10 @@ const GETS_MIN: usize = 5;
 /// The transaction may be over before this test's thread gets a core to send GETs.
 const ATTEMPTS: usize = 20;
 
-fn start(topology: &'static str) -> Server {
-    Server::start_with(&Options {
-        topology: Some(topology),
-        workers: Some(2),
-        ..Options::default()
-    })
-}
-
-/// The replies to `lines`, sent together.
-fn pipeline(client: &mut Connection, lines: &[&str]) -> Vec<String> {
-    let requests: Vec<_> = lines.iter().map(|line| encode_line(line)).collect();
-    client.send(&requests.concat());
-    lines.iter().map(|_| client.reply().to_string()).collect()
-}
-
 #[test]
 fn a_pipelined_transaction_is_carried_out_as_a_whole() {
     for topology in TOPOLOGIES {
-        let server = start(topology);
+        let server = Server::start_in(topology);
         let mut client = server.connect();
         let lines = ["MULTI", "SET a 1", "KEYS *", "INCR a", "EXEC", "PING"];
         assert_eq!(
@@ -59,7 +44,7 @@ fn a_pipelined_transaction_is_carried_out_as_a_whole() {
 fn sums_stay_whole_among_many_clients() {
     const TRANSFERS: usize = 300;
     for topology in TOPOLOGIES {
-        let server = start(topology);
+        let server = Server::start_in(topology);
         let sum = |witness: &mut Connection| {
             let gets: Vec<_> = (0..ACCOUNTS).map(|n| format!("GET account{n}")).collect();
             let mut lines = vec!["MULTI"];
@@ -116,7 +101,7 @@ fn gets_go_on_beside_a_long_transaction() {
         return skip(NOT_PSP);
     }
     for topology in TOPOLOGIES {
-        let server = start(topology);
+        let server = Server::start_in(topology);
         let mut witness = server.connect();
         witness.ask("SET k v");
         let mut long = server.connect();

@@ -133,6 +133,16 @@ pub(crate) fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
     bytes
 }
 
+/// The replies to `lines`, sent together.
+///
+/// # Panics
+/// The connection ends or stays silent instead.
+pub(crate) fn pipeline(client: &mut Connection, lines: &[&str]) -> Vec<String> {
+    let requests: Vec<_> = lines.iter().map(|line| encode_line(line)).collect();
+    client.send(&requests.concat());
+    lines.iter().map(|_| client.reply().to_string()).collect()
+}
+
 /// The bytes of the request whose words are separated by spaces in `line`.
 pub(crate) fn encode_line(line: &str) -> Vec<u8> {
     encode(&line.split_whitespace().collect::<Vec<_>>())

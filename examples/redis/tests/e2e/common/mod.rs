@@ -16,7 +16,7 @@ mod reply;
 mod server;
 pub(crate) mod waiting;
 
-pub(crate) use connection::{Connection, encode, encode_line};
+pub(crate) use connection::{Connection, encode, encode_line, pipeline};
 pub(crate) use descriptors::raise_descriptor_limit;
 pub(crate) use psp_harness::{DEADLINE, run_program, wait_until};
 pub(crate) use reply::Reply;

@@ -112,6 +112,15 @@ impl Server {
         Self::start_with(&Options::default())
     }
 
+    /// Starts a server of two workers with this topology.
+    pub(crate) fn start_in(topology: &'static str) -> Self {
+        Self::start_with(&Options {
+            topology: Some(topology),
+            workers: Some(2),
+            ..Options::default()
+        })
+    }
+
     /// Starts a server and waits until it accepts connections.
     pub(crate) fn start_with(options: &Options) -> Self {
         let process = ServerProcess::start(|directory| match other_server() {
